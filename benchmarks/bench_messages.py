@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.measure import Figure, cpu_s
-from clew.record.transcript.entries import Entry, Keys, parse, scan
+from clew.record.transcript.entries import Keys, TranscriptLine, parse, scan
 
 LINES = 20_000
 SCANNED_MB = 100
@@ -61,7 +61,7 @@ def figures() -> Iterator[Figure]:
     yield Figure(
         name="entries, views and every block's kind, against it", value=told / bare, unit="x"
     )
-    changed = cpu_s(lambda: [Entry(line).replaced("sessionId", "3") for line in lines])
+    changed = cpu_s(lambda: [TranscriptLine(line).replaced("sessionId", "3") for line in lines])
     yield Figure(
         name="one member of each line replaced, against it", value=changed / bare, unit="x"
     )
@@ -70,12 +70,12 @@ def figures() -> Iterator[Figure]:
 
 def _viewed(line: bytes) -> object:
     entry = parse(line)
-    return entry.view if isinstance(entry, Entry) else None
+    return entry.view if isinstance(entry, TranscriptLine) else None
 
 
 def _told(line: bytes) -> object:
     entry = parse(line)
-    if not isinstance(entry, Entry):
+    if not isinstance(entry, TranscriptLine):
         return None
     return entry, [block.type for block in getattr(entry.view, "blocks", ())]
 

@@ -14,7 +14,7 @@ from tests.permissions.world import World
 
 from benchmarks.measure import Figure, cpu_s
 from clew.permissions.decide import decide
-from clew.permissions.request import Context, Request
+from clew.permissions.request import Context, PermissionRequest
 from clew.permissions.resolver import make_resolver
 from clew.permissions.rules import Anchors, RuleSet, read_rules
 from clew.permissions.session_rules import stand
@@ -66,7 +66,7 @@ def measured(folder: Path) -> Iterator[Figure]:
     held = RuleSet(rules, anchors=Anchors(cwd=str(cwd), home=str(home)), resolve=resolve)
     context = Context(cwd=str(cwd), home=str(home))
 
-    def deciding(request: Request) -> float:
+    def deciding(request: PermissionRequest) -> float:
         def work() -> None:
             for _ in range(CALLS):
                 decide(request, held, context, resolve)
@@ -84,27 +84,29 @@ def measured(folder: Path) -> Iterator[Figure]:
 
     yield Figure(
         name=f"a decision, {len(rules)} rules: {COMMAND}",
-        value=deciding(Request(tool="Bash", input={"command": COMMAND})),
+        value=deciding(PermissionRequest(tool="Bash", input={"command": COMMAND})),
         unit="us",
         at_most=60,
         note=f"the bare parse: {parsing(COMMAND):.0f} us",
     )
     yield Figure(
         name="a decision: three commands and a redirection",
-        value=deciding(Request(tool="Bash", input={"command": LINE})),
+        value=deciding(PermissionRequest(tool="Bash", input={"command": LINE})),
         unit="us",
         at_most=200,
         note=f"the bare parse: {parsing(LINE):.0f} us",
     )
     yield Figure(
         name="a decision: Read src/a.py",
-        value=deciding(Request(tool="Read", input={"file_path": "src/a.py"})),
+        value=deciding(PermissionRequest(tool="Read", input={"file_path": "src/a.py"})),
         unit="us",
         at_most=200,
     )
     yield Figure(
         name="a decision: WebFetch",
-        value=deciding(Request(tool="WebFetch", input={"url": "https://host9.example.com/x"})),
+        value=deciding(
+            PermissionRequest(tool="WebFetch", input={"url": "https://host9.example.com/x"})
+        ),
         unit="us",
         at_most=200,
     )

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.measure import Figure, process
 from clew.providers.answer import Answering
 from clew.providers.anthropic import provider_from_environment
-from clew.providers.base import Request
+from clew.providers.base import ModelRequest
 from clew.testing.server import LoopbackServer, serving
 
 OURS = """
@@ -59,7 +59,7 @@ async def cancel_s(place: dict[str, Any], tries: int = 20) -> float:
     worst = 0.0
     async with LoopbackServer({"scenario": 1, "answers": [answer]}) as server:
         provider = provider_from_environment({"ANTHROPIC_BASE_URL": server.url})
-        request = Request(model="opus", messages=[{"role": "user", "content": "hello"}])
+        request = ModelRequest(model="opus", messages=[{"role": "user", "content": "hello"}])
 
         async def emit(event: object) -> None:
             pass

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.measure import Figure, cpu_s
 from clew.record.rewind.disk import Blobs
-from clew.record.rewind.watch import Named, Watch
+from clew.record.rewind.watch import CallWatch, Named
 
 FILES = 5_000
 
@@ -43,7 +43,7 @@ def make(work: Path, *, is_repository: bool) -> None:
 
 def around(kind: str, work: Path, kept: Path) -> Iterator[Figure]:
     blobs = Blobs(kept)
-    watch = Watch(blobs)
+    watch = CallWatch(blobs)
 
     def before() -> None:
         watch.before(Named(), str(work), whole=True)

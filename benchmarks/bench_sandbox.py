@@ -11,17 +11,17 @@ from typing import Any
 
 from benchmarks.measure import Figure
 from clew.agent.hooks.events import BY_NAME
-from clew.agent.hooks.handlers import Command, Found, Hook
+from clew.agent.hooks.handlers import CommandHook, Hook, HookListing
 from clew.agent.hooks.progress import HookFinished, HookStarted
 from clew.agent.hooks.reach import Reach
-from clew.agent.hooks.run import Here, Hooks
+from clew.agent.hooks.run import Here, SessionHooks
 from clew.permissions.request import Context
 from clew.permissions.resolver import make_resolver
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
 from clew.system.process.spawn import Launcher
 from clew.system.sandbox.box import Box, Kind
-from clew.system.sandbox.policy import Policy
+from clew.system.sandbox.policy import SandboxPolicy
 from clew.system.sandbox.protected_paths import TICK_NS, Listing
 from clew.system.sandbox.walled import SandboxError
 
@@ -44,17 +44,17 @@ async def best(work: Callable[[], Awaitable[object]], *, runs: int = RUNS) -> fl
 async def unheard(_: HookStarted | HookFinished) -> None: ...
 
 
-def hooks(launcher: Launcher, folder: str, command: str, count: int) -> Hooks:
+def hooks(launcher: Launcher, folder: str, command: str, count: int) -> SessionHooks:
     event = BY_NAME["PreToolUse"]
-    found = Found(
-        hooks=tuple(Hook(event=event, handler=Command(command=command)) for _ in range(count))
+    found = HookListing(
+        hooks=tuple(Hook(event=event, handler=CommandHook(command=command)) for _ in range(count))
     )
     context = Context(cwd=folder, home=folder)
     here = Here(found=found, context=context, resolve=make_resolver(cwd=folder, home=folder))
     reach = Reach(
         launcher=launcher, environment=lambda: os.environ, project=folder, cwd=lambda: folder
     )
-    return Hooks(reach, here=lambda: here, base=lambda: {"session_id": "1", "cwd": folder})
+    return SessionHooks(reach, here=lambda: here, base=lambda: {"session_id": "1", "cwd": folder})
 
 
 async def of_hooks(folder: str) -> list[Figure]:
@@ -94,10 +94,10 @@ async def of_walls(folder: str, kind: Kind, at_most_ms: float, **more: Any) -> F
     launcher = Launcher()
     shut = (str(Path.home() / ".ssh"),)
     if more.get("is_read_only"):
-        policy = Policy(write=(), no_read=shut, is_read_only=True)
+        policy = SandboxPolicy(write=(), no_read=shut, is_read_only=True)
         name = f"the read-only wall ({kind}) adds to a command"
     else:
-        policy = Policy(write=(folder,), no_read=shut, **more)
+        policy = SandboxPolicy(write=(folder,), no_read=shut, **more)
         name = f"{kind} adds to a command" + (" with hosts" if more else "")
     box = Box(policy, launcher, only=kind)
 
@@ -107,14 +107,14 @@ async def of_walls(folder: str, kind: Kind, at_most_ms: float, **more: Any) -> F
             ["sh", "-c", "true"],
             cwd=folder,
             env=os.environ,
-            stdout=Output(keep_bytes=1000),
+            stdout=ProcessOutput(keep_bytes=1000),
         )
 
     async def walled() -> None:
         async with box.around(["sh", "-c", "true"], folder, os.environ) as made:
             await run(
                 launcher, made.argv, cwd=folder, env=made.environment, walls=made.walls,
-                descriptors=made.descriptors, stdout=Output(keep_bytes=1000),
+                descriptors=made.descriptors, stdout=ProcessOutput(keep_bytes=1000),
             )  # fmt: skip
 
     try:

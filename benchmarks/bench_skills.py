@@ -10,7 +10,7 @@ from benchmarks.measure import Figure, cpu_s, growth
 from clew.core.normalize.tokens import text_tokens
 from clew.parts.plugins.store import fingerprint
 from clew.parts.skills.expand import expand
-from clew.parts.skills.folders import Place, Shelf
+from clew.parts.skills.folders import SkillFolder, SkillLibrary
 from clew.parts.skills.listing import listing_fact
 from clew.system.config import frontmatter
 
@@ -32,8 +32,8 @@ def make(folder: Path, count: int) -> None:
         path.write_text(HEAD.format(i=i) + BODY, "utf-8")
 
 
-def shelf(folder: Path) -> Shelf:
-    found = Shelf([Place(folder=folder, origin="user")])
+def shelf(folder: Path) -> SkillLibrary:
+    found = SkillLibrary([SkillFolder(folder=folder, origin="user")])
     found.all()
     return found
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.measure import Figure
 from clew.core.catalog.lookup import CATALOG
-from clew.providers.base import Request
+from clew.providers.base import ModelRequest
 from clew.providers.message_threads import ThreadedRequest, Threads
 from clew.providers.request_body import build
 from clew.providers.writing import Writing
@@ -20,7 +20,7 @@ def message(role: str, words: str) -> Json:
     return {"role": role, "content": [{"type": "text", "text": words}]}
 
 
-def answered(threads: Threads, request: Request, number: int) -> ThreadedRequest:
+def answered(threads: Threads, request: ModelRequest, number: int) -> ThreadedRequest:
     """A request whose answer is through."""
     asked = ThreadedRequest(
         threads, request, MODEL, lambda r: build(r, MODEL), api_version="2026-10-21", now_s=zero
@@ -50,7 +50,9 @@ def figures() -> Iterator[Figure]:
     spent_s = [0.0, 0.0]
     for number in range(TURNS):
         messages.append(message("user", "word " * 100))
-        request = Request(model="opus", messages=messages, system="word " * 4_000, in_thread=True)
+        request = ModelRequest(
+            model="opus", messages=messages, system="word " * 4_000, in_thread=True
+        )
         begin = time.process_time()
         whole = len(without.body(build(request, MODEL).body, None))
         middle = time.process_time()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Figure
-from clew.testing.server import Recorded, serving
+from clew.testing.server import RecordedRequest, serving
 
 TURNS = 10_000
 WHOLE_TURNS = 1_500
@@ -51,7 +51,7 @@ class Sitting:
         self._server = serving(model, on_request=self._note)
         self._shortens = shortens
 
-    def _note(self, record: Recorded) -> None:
+    def _note(self, record: RecordedRequest) -> None:
         self.sent_bytes += int(record.header("content-length") or 0)
         self._kept.clear()
 

@@ -4,7 +4,7 @@ import errno
 from pathlib import Path
 
 from clew.agent.events import NotSaved
-from clew.core.messages.messages import User
+from clew.core.messages.messages import UserMessage
 from clew.record.transcript.load import load
 from clew.record.transcript.log import Log
 from tests.agent.world import Json, World
@@ -41,5 +41,5 @@ async def test_twenty_turns_on_a_full_disk_are_known_when_space_returns(tmp_path
     assert [m["uuid"] for m in held] == [m["uuid"] for m in world.story.history]
     answered = [m for m in held if m["type"] == "user" and "toolUseResult" in m]
     assert len(answered) == TURNS + 2
-    prompts = [User(m).text for m in held if m["type"] == "user" and m not in answered]
+    prompts = [UserMessage(m).text for m in held if m["type"] == "user" and m not in answered]
     assert prompts == ["before", *(f"prompt {n}" for n in range(TURNS)), "after"]

@@ -10,7 +10,7 @@ import pytest
 
 from clew.agent.compaction import boundary, micro
 from clew.agent.compaction.boundary import summary_entry
-from clew.agent.tools.base import ToolResult
+from clew.agent.tools.base import ToolOutcome
 from clew.agent.tools.bash import Bash
 from clew.agent.tools.registry import Toolbox
 from clew.agent.tools.search_tools import Glob
@@ -161,7 +161,7 @@ async def gone(life: Turns) -> None:
 
 
 async def spilled(life: Turns) -> None:
-    result = await fitted(ToolResult(content="x" * 200_000), 1_000, Path("/nowhere"))
+    result = await fitted(ToolOutcome(content="x" * 200_000), 1_000, Path("/nowhere"))
     life.story.add([factories.user(str(result.content), uuid=life.uuid(), at=AT)])
 
 

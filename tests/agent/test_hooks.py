@@ -8,28 +8,28 @@ import pytest
 
 from clew.agent.deps import Question, Refused, Verdict
 from clew.agent.events import Noticed
-from clew.agent.hooks.outcome import NOTHING, Attached, Outcome
-from clew.agent.tools.base import ToolResult, failed
+from clew.agent.hooks.outcome import NOTHING, HookAttachment, HookOutcome
+from clew.agent.tools.base import ToolOutcome, failed
 from tests.agent.world import World, allowed, asked, denied
 
 Json = dict[str, Any]
-Say = Outcome | Callable[[Json], Outcome]
+Say = HookOutcome | Callable[[Json], HookOutcome]
 
 
 class Hooks:
     """Says at each event what the test gives, and remembers what it was told."""
 
-    def __init__(self, late: Outcome = NOTHING, **said: Say) -> None:
+    def __init__(self, late: HookOutcome = NOTHING, **said: Say) -> None:
         self._said = said
         self._late = late
         self.heard: list[tuple[str, Json]] = []
 
-    async def fire(self, event: str, fields: Json, emit: Any, /) -> Outcome:
+    async def fire(self, event: str, fields: Json, emit: Any, /) -> HookOutcome:
         self.heard.append((event, fields))
         said = self._said.get(event, NOTHING)
-        return said if isinstance(said, Outcome) else said(fields)
+        return said if isinstance(said, HookOutcome) else said(fields)
 
-    async def waiting(self, emit: Any, /) -> Outcome:
+    async def waiting(self, emit: Any, /) -> HookOutcome:
         late, self._late = self._late, NOTHING
         return late
 
@@ -45,8 +45,8 @@ TWO: Json = {"content": [{"tool": "Read", "input": {"n": 1}}, {"tool": "Read", "
 DONE: Json = {"text": "done"}
 
 
-def words(attached: str, event: str = "PostToolUse") -> Attached:
-    return Attached(
+def words(attached: str, event: str = "PostToolUse") -> HookAttachment:
+    return HookAttachment(
         payload={"type": "hook_additional_context", "hookEvent": event, "content": [attached]},
         rendered=(attached,),
     )
@@ -81,7 +81,7 @@ async def test_the_events_of_a_turn_come_in_their_order_with_what_they_are_about
 
 
 async def test_a_denied_call_does_not_run_and_the_model_reads_why() -> None:
-    hooks = Hooks(PreToolUse=Outcome(permission="deny", reason="not on Fridays"))
+    hooks = Hooks(PreToolUse=HookOutcome(permission="deny", reason="not on Fridays"))
     world = World(CALLS, DONE, hooks=hooks)
     await world.submit()
     assert world.tools.log == []
@@ -91,7 +91,7 @@ async def test_a_denied_call_does_not_run_and_the_model_reads_why() -> None:
 
 
 async def test_an_allowing_hook_spares_the_question_but_lifts_no_rule() -> None:
-    hooks = Hooks(PreToolUse=Outcome(permission="allow", reason="known"))
+    hooks = Hooks(PreToolUse=HookOutcome(permission="allow", reason="known"))
     world = World(CALLS, DONE, hooks=hooks, judge=lambda _: asked(), ask=never_asked)
     await world.submit()
     assert world.tools.log == ["begin Write1", "end Write1"]
@@ -111,7 +111,7 @@ async def test_a_hook_that_asks_has_a_person_asked_with_its_reason() -> None:
         why.append(question.why)
         return Refused(words="no")
 
-    hooks = Hooks(PreToolUse=Outcome(permission="ask", reason="production"))
+    hooks = Hooks(PreToolUse=HookOutcome(permission="ask", reason="production"))
     world = World(CALLS, DONE, hooks=hooks, judge=lambda _: allowed(), ask=ask)
     await world.submit()
     assert why == ["hook: production"]
@@ -125,7 +125,7 @@ async def test_a_changed_input_is_what_is_judged_and_run() -> None:
         judged.append(block["input"])
         return allowed()
 
-    hooks = Hooks(PreToolUse=Outcome(permission="allow", input={"n": 7}))
+    hooks = Hooks(PreToolUse=HookOutcome(permission="allow", input={"n": 7}))
     world = World(CALLS, DONE, hooks=hooks, judge=judge)
     await world.submit()
     assert judged == [{"n": 7}]
@@ -137,7 +137,7 @@ async def test_an_answer_in_a_persons_stead_is_taken_and_reaches_past_no_rule() 
         return denied() if block["input"] == {"n": 9} else asked()
 
     def run(answer: Json) -> World:
-        hooks = Hooks(PermissionRequest=Outcome(answer=answer))
+        hooks = Hooks(PermissionRequest=HookOutcome(answer=answer))
         return World(CALLS, DONE, hooks=hooks, judge=judge, ask=never_asked)
 
     yes = run({"behavior": "allow", "updatedInput": {"n": 3}})
@@ -156,7 +156,7 @@ async def test_an_answer_in_a_persons_stead_is_taken_and_reaches_past_no_rule() 
 async def test_a_question_that_waits_is_told_of_and_one_that_is_answered_is_not() -> None:
     told = asyncio.Event()
 
-    def tell(fields: Json) -> Outcome:
+    def tell(fields: Json) -> HookOutcome:
         told.set()
         return NOTHING
 
@@ -175,7 +175,9 @@ async def test_a_question_that_waits_is_told_of_and_one_that_is_answered_is_not(
 
 
 async def test_words_of_a_hook_stand_beside_the_result_it_is_about() -> None:
-    hooks = Hooks(PostToolUse=lambda f: Outcome(attached=(words(f"after {f['tool_input']['n']}"),)))
+    hooks = Hooks(
+        PostToolUse=lambda f: HookOutcome(attached=(words(f"after {f['tool_input']['n']}"),))
+    )
     world = World(TWO, DONE, hooks=hooks)
     await world.submit()
     kinds = [e["type"] for e in world.story.history]
@@ -196,19 +198,19 @@ async def test_words_of_a_hook_stand_beside_the_result_it_is_about() -> None:
 
 
 async def test_a_replaced_output_is_what_the_model_reads_and_the_record_keeps_both() -> None:
-    hooks = Hooks(PostToolUse=Outcome(output={"n": "hidden"}))
+    hooks = Hooks(PostToolUse=HookOutcome(output={"n": "hidden"}))
     world = World(CALLS, DONE, hooks=hooks)
     await world.submit()
     assert world.results()[0]["content"] == '{"n":"hidden"}'
     answered = next(e for e in world.story.history if "toolUseResult" in e)
     assert answered["toolUseResult"] == {"n": {"n": 1}}
-    odd = World(CALLS, DONE, hooks=Hooks(PostToolUse=Outcome(output="of no shape")))
+    odd = World(CALLS, DONE, hooks=Hooks(PostToolUse=HookOutcome(output="of no shape")))
     await odd.submit()
     assert odd.results()[0]["content"] == "ok 1"
 
 
 async def test_a_failed_call_is_another_event() -> None:
-    async def fails(given: Json) -> ToolResult:
+    async def fails(given: Json) -> ToolOutcome:
         return failed("Exit code 1\nno such thing")
 
     hooks = Hooks()
@@ -222,7 +224,7 @@ async def test_a_failed_call_is_another_event() -> None:
 
 @pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse", "PostToolBatch", "Stop"])
 async def test_a_hook_can_end_the_turn_at_once(event: str) -> None:
-    hooks = Hooks(**{event: Outcome(halt="enough")})
+    hooks = Hooks(**{event: HookOutcome(halt="enough")})
     world = World(CALLS, DONE, {"text": "never asked for"}, hooks=hooks)
     ended = await world.submit()
     assert (ended.reason, ended.message) == ("stopped_by_hook", "enough")
@@ -231,7 +233,7 @@ async def test_a_hook_can_end_the_turn_at_once(event: str) -> None:
 
 
 async def test_a_prompt_that_is_kept_back_reaches_nobody_and_the_record_says_so() -> None:
-    hooks = Hooks(UserPromptSubmit=Outcome(block="no secrets"))
+    hooks = Hooks(UserPromptSubmit=HookOutcome(block="no secrets"))
     world = World({"text": "never asked for"}, hooks=hooks)
     ended = await world.submit("my password is hunter2")
     assert (ended.reason, ended.rounds) == ("stopped_by_hook", 0)
@@ -239,16 +241,16 @@ async def test_a_prompt_that_is_kept_back_reaches_nobody_and_the_record_says_so(
     (note,) = world.story.history
     assert (note["type"], note["subtype"]) == ("system", "informational")
     assert "Original prompt: my password" in note["content"]
-    hidden = Hooks(UserPromptSubmit=Outcome(block="no secrets", hides_prompt=True))
+    hidden = Hooks(UserPromptSubmit=HookOutcome(block="no secrets", hides_prompt=True))
     world = World({"text": "never asked for"}, hooks=hidden)
     await world.submit("my password is hunter2")
     assert "hunter2" not in world.story.history[0]["content"]
 
 
 async def test_words_with_a_prompt_are_sent_with_it() -> None:
-    late = Outcome(attached=(words("the branch is main", "SessionStart"),))
+    late = HookOutcome(attached=(words("the branch is main", "SessionStart"),))
     hooks = Hooks(
-        late, UserPromptSubmit=Outcome(attached=(words("it is late", "UserPromptSubmit"),))
+        late, UserPromptSubmit=HookOutcome(attached=(words("it is late", "UserPromptSubmit"),))
     )
     world = World(DONE, hooks=hooks)
     await world.submit("go")
@@ -257,8 +259,8 @@ async def test_words_with_a_prompt_are_sent_with_it() -> None:
 
 
 async def test_a_stop_hook_keeps_the_turn_going_and_is_told_that_it_did() -> None:
-    def stop(fields: Json) -> Outcome:
-        return NOTHING if fields["stop_hook_active"] else Outcome(block="run the tests")
+    def stop(fields: Json) -> HookOutcome:
+        return NOTHING if fields["stop_hook_active"] else HookOutcome(block="run the tests")
 
     hooks = Hooks(Stop=stop)
     world = World(DONE, {"text": "tests ran"}, hooks=hooks)
@@ -270,7 +272,7 @@ async def test_a_stop_hook_keeps_the_turn_going_and_is_told_that_it_did() -> Non
 
 
 async def test_a_stop_hook_that_never_gives_in_is_overruled_and_that_is_said() -> None:
-    hooks = Hooks(Stop=Outcome(block="again"))
+    hooks = Hooks(Stop=HookOutcome(block="again"))
     world = World(*[DONE] * 12, hooks=hooks)
     ended = await world.submit()
     assert (ended.reason, ended.rounds) == ("completed", 9)
@@ -279,14 +281,14 @@ async def test_a_stop_hook_that_never_gives_in_is_overruled_and_that_is_said() -
 
 
 async def test_tools_between_two_stops_begin_the_count_anew() -> None:
-    hooks = Hooks(Stop=Outcome(context=("go on",)))
+    hooks = Hooks(Stop=HookOutcome(context=("go on",)))
     world = World(*[DONE] * 7, CALLS, *[DONE] * 12, hooks=hooks)
     ended = await world.submit()
     assert ended.rounds == 7 + 1 + 9
 
 
 async def test_a_failure_of_the_service_is_told_and_changes_nothing() -> None:
-    hooks = Hooks(StopFailure=Outcome(block="no matter", halt="no matter"))
+    hooks = Hooks(StopFailure=HookOutcome(block="no matter", halt="no matter"))
     world = World(
         {
             "status": 401,
@@ -304,7 +306,7 @@ async def test_a_failure_of_the_service_is_told_and_changes_nothing() -> None:
 
 
 async def test_what_people_should_know_is_told_at_once_and_titles_are_set() -> None:
-    hooks = Hooks(UserPromptSubmit=Outcome(notices=("slow today",), title="the work"))
+    hooks = Hooks(UserPromptSubmit=HookOutcome(notices=("slow today",), title="the work"))
     world = World(DONE, hooks=hooks)
     await world.submit()
     assert [e.messages for e in world.events if isinstance(e, Noticed)] == [("slow today",)]
@@ -314,7 +316,7 @@ async def test_an_interrupted_look_at_a_result_keeps_the_result() -> None:
     begun = asyncio.Event()
 
     class Hanging(Hooks):
-        async def fire(self, event: str, fields: Json, emit: Any, /) -> Outcome:
+        async def fire(self, event: str, fields: Json, emit: Any, /) -> HookOutcome:
             if event == "PostToolUse":
                 begun.set()
                 await asyncio.Event().wait()

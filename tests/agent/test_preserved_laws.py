@@ -27,7 +27,7 @@ from clew.core.normalize.prefix import with_bound
 from clew.core.normalize.repairs import Repair
 from clew.core.normalize.select import NO_EDITS, Edits, thoughts_of, whole
 from clew.core.normalize.target import Target
-from clew.providers.base import Adaptive, Off, Request
+from clew.providers.base import Adaptive, ModelRequest, Off
 from clew.providers.request_body import build
 from clew.record.transcript.paths import SessionPaths
 from clew.record.transcript.policy import Writer
@@ -88,8 +88,8 @@ class Life:
         recorder.record(entries)
         return Story(recorder, History(entries), edits)
 
-    def _template(self) -> Request:
-        return Request(
+    def _template(self) -> ModelRequest:
+        return ModelRequest(
             model=self.model,
             messages=[],
             system=self.system,
@@ -188,7 +188,7 @@ class Life:
         block = {"type": "tool_result", "tool_use_id": call, "content": said}
         return factories.user([block], uuid=self.uuid(), at=AT)
 
-    def _send(self) -> tuple[Request, str]:
+    def _send(self) -> tuple[ModelRequest, str]:
         """Sends until the service takes it; a refusal is answered with another request, or it is a brick."""
         for _ in range(4):
             prepared = self._prepared()

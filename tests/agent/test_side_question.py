@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from clew.agent.side_question import SideQuestions
 from clew.core.ledger.ledger import Charge, Spend
-from clew.core.ledger.state import Session, State
+from clew.core.ledger.state import SessionState, SessionTracker
 from clew.core.messages import factories
 from clew.providers.answer import Answering
 from clew.providers.base import Failure
@@ -27,10 +27,10 @@ class Asker:
         paths = SessionPaths(home=home, cwd="/", session_id=SESSION_ID)
         writer = Writer(session_id=SESSION_ID, cwd="/", version="0.1.0")
         self.recorder = Recorder(paths=paths, log=log, writer=writer, now=World.now)
-        state = State(
+        state = SessionState(
             session_id=SESSION_ID, original_cwd="/", cwd="/", started_at="", initial_model="x"
         )
-        self.session = Session(state)
+        self.session = SessionTracker(state)
         self.told: list[Any] = []
         self.session.listen(lambda *event: self.told.append(event))
         self.side = SideQuestions(

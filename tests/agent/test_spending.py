@@ -2,14 +2,14 @@
 
 from decimal import Decimal
 
-from clew.agent.deps import Budget
+from clew.agent.deps import MoneyBudget
 from clew.agent.events import Doubted
-from clew.agent.tools.base import ToolResult
+from clew.agent.tools.base import ToolOutcome
 from tests.agent.world import World, says_ok
 from tests.requirements import requirement
 
 DEAR = {"input_tokens": 1_000_000, "output_tokens": 1}
-MINE = Budget(usd=Decimal("0.01"), before=Decimal(0))
+MINE = MoneyBudget(usd=Decimal("0.01"), before=Decimal(0))
 
 
 @requirement("R111")
@@ -27,7 +27,9 @@ async def test_a_budget_ends_the_turn_after_the_answer_that_spends_it() -> None:
 
 
 async def test_a_budget_counts_what_this_run_spends() -> None:
-    world = World({"text": "x", "usage": DEAR}, budget=Budget(usd=Decimal(99), before=Decimal(0)))
+    world = World(
+        {"text": "x", "usage": DEAR}, budget=MoneyBudget(usd=Decimal(99), before=Decimal(0))
+    )
     assert (await world.submit()).reason == "completed"
 
 
@@ -45,8 +47,8 @@ async def test_a_failure_stays_a_failure_when_the_budget_is_spent() -> None:
 async def test_the_time_of_requests_and_of_tools_is_kept_apart() -> None:
     patch = [{"lines": ["+a", "-b"]}]
 
-    async def edits(given: dict[str, object]) -> ToolResult:
-        return ToolResult(content="ok", tool_use_result={"structuredPatch": patch})
+    async def edits(given: dict[str, object]) -> ToolOutcome:
+        return ToolOutcome(content="ok", tool_use_result={"structuredPatch": patch})
 
     world = World(
         {"content": [{"tool": "Read", "input": {}}]}, {"text": "Done."}, acts={"Read": edits}

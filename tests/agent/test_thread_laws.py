@@ -24,7 +24,7 @@ from clew.core.stream.events import MessageFinished, MessageStarted
 from clew.providers.answer import Answering
 from clew.providers.answer_events import Answered, DriverEvent, Ended, GaveUp, Incomplete
 from clew.providers.anthropic import AnthropicProvider, MessagesAttempt
-from clew.providers.base import Request
+from clew.providers.base import ModelRequest
 from clew.providers.endpoint import Endpoint
 from clew.providers.failure_kinds import effective_status
 from clew.providers.message_threads import Threads
@@ -53,9 +53,9 @@ CODES = (
 class Watched(AnthropicProvider):
     """The real provider; `asked` is the request of the last attempt."""
 
-    asked: Request
+    asked: ModelRequest
 
-    def stream(self, request: Request) -> MessagesAttempt:
+    def stream(self, request: ModelRequest) -> MessagesAttempt:
         self.asked = request
         return super().stream(request)
 
@@ -132,7 +132,7 @@ class ThreadedLife(Life):
         self.stale: dict[Any, Any] = {}
         self.requests = self._requests()
 
-    def _template(self) -> Request:
+    def _template(self) -> ModelRequest:
         system = [INSTRUCTIONS, *self.system]
         return replace(super()._template(), system=system, session_id="s")
 
@@ -247,7 +247,7 @@ class ThreadedLife(Life):
             self.story.add([factories.interruption(uuid=self.uuid(), at=AT, for_tool_use=False)])
         return False
 
-    async def _ask(self, request: Request) -> Ended | None:
+    async def _ask(self, request: ModelRequest) -> Ended | None:
         answering = Answering(
             self.provider,
             new_tool_id=lambda: f"toolu_{self.uuid()}",

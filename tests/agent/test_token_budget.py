@@ -5,15 +5,15 @@ import pytest
 from clew.agent.transitions import (
     Continue,
     Recoveries,
-    Terminal,
     TokenBudget,
     Transition,
+    TurnEnd,
     wished_tokens,
 )
 from tests.agent.world import World
 from tests.requirements import requirement
 
-DONE = Terminal(reason="completed")
+DONE = TurnEnd(reason="completed")
 
 
 @requirement("R246")
@@ -67,8 +67,8 @@ def test_work_in_between_counts_anew() -> None:
 @pytest.mark.parametrize(
     "step",
     [
-        Terminal(reason="refused"),
-        Terminal(reason="aborted_tools"),
+        TurnEnd(reason="refused"),
+        TurnEnd(reason="aborted_tools"),
         Continue(cause="tools"),
     ],
 )

@@ -6,8 +6,8 @@ from clew.agent.transitions import (
     MAX_RECOVERIES,
     Continue,
     Recoveries,
-    Reply,
-    Terminal,
+    TurnEnd,
+    TurnReply,
     after_answer,
 )
 from clew.core.messages.text import AFTER_MAX_TOKENS
@@ -21,19 +21,19 @@ SPENT = Recoveries(**MAX_RECOVERIES)
 @pytest.mark.parametrize(
     ("reply", "expected"),
     [
-        (Reply(ending="turn"), Terminal(reason="completed")),
-        (Reply(ending="tools", has_results=True), Continue(cause="tools")),
-        (Reply(ending="cut_by_max_tokens", has_results=True), Continue(cause="tools")),
-        (Reply(ending="tools", has_results=True, is_stopped=True), "denied_and_stopped"),
-        (Reply(ending="refused"), "refused"),
-        (Reply(ending="cut_by_context"), Continue(cause="full", words=AFTER_MAX_TOKENS)),
-        (Reply(ending="unknown"), "completed"),
-        (Reply(ending="paused"), Continue(cause="paused")),
-        (Reply(ending="turn", is_complete=False, is_final=True, failure="503"), "api_error"),
-        (Reply(ending="cut_by_context", is_final=True, is_complete=False), "prompt_too_long"),
+        (TurnReply(ending="turn"), TurnEnd(reason="completed")),
+        (TurnReply(ending="tools", has_results=True), Continue(cause="tools")),
+        (TurnReply(ending="cut_by_max_tokens", has_results=True), Continue(cause="tools")),
+        (TurnReply(ending="tools", has_results=True, is_stopped=True), "denied_and_stopped"),
+        (TurnReply(ending="refused"), "refused"),
+        (TurnReply(ending="cut_by_context"), Continue(cause="full", words=AFTER_MAX_TOKENS)),
+        (TurnReply(ending="unknown"), "completed"),
+        (TurnReply(ending="paused"), Continue(cause="paused")),
+        (TurnReply(ending="turn", is_complete=False, is_final=True, failure="503"), "api_error"),
+        (TurnReply(ending="cut_by_context", is_final=True, is_complete=False), "prompt_too_long"),
     ],
 )
-def test_each_ending_goes_its_way(reply: Reply, expected: object) -> None:
+def test_each_ending_goes_its_way(reply: TurnReply, expected: object) -> None:
     step = after_answer(reply, Recoveries())
     assert (step.reason if isinstance(expected, str) else step) == expected
 
@@ -41,23 +41,23 @@ def test_each_ending_goes_its_way(reply: Reply, expected: object) -> None:
 @pytest.mark.parametrize(
     ("reply", "cause"),
     [
-        (Reply(ending="cut_by_max_tokens"), "max_tokens"),
-        (Reply(ending="cut_by_context"), "full"),
-        (Reply(ending="turn", is_complete=False, failure="reset"), "broken_off"),
-        (Reply(ending="turn", is_empty=True), "empty"),
-        (Reply(ending="paused"), "paused"),
+        (TurnReply(ending="cut_by_max_tokens"), "max_tokens"),
+        (TurnReply(ending="cut_by_context"), "full"),
+        (TurnReply(ending="turn", is_complete=False, failure="reset"), "broken_off"),
+        (TurnReply(ending="turn", is_empty=True), "empty"),
+        (TurnReply(ending="paused"), "paused"),
     ],
 )
-def test_what_goes_on_without_tools_is_counted_and_ends(reply: Reply, cause: str) -> None:
+def test_what_goes_on_without_tools_is_counted_and_ends(reply: TurnReply, cause: str) -> None:
     step = after_answer(reply, Recoveries())
     assert isinstance(step, Continue)
     assert step.cause == cause
-    assert isinstance(after_answer(reply, SPENT), Terminal)
+    assert isinstance(after_answer(reply, SPENT), TurnEnd)
     counted = Recoveries()
     for _ in range(MAX_RECOVERIES[cause]):
         assert isinstance(after_answer(reply, counted), Continue)
         counted = counted.after(step.cause)
-    assert isinstance(after_answer(reply, counted), Terminal)
+    assert isinstance(after_answer(reply, counted), TurnEnd)
 
 
 def test_a_tool_that_ran_gives_every_recovery_back() -> None:
@@ -66,4 +66,4 @@ def test_a_tool_that_ran_gives_every_recovery_back() -> None:
 
 def test_every_ending_the_stream_knows_is_decided() -> None:
     for ending in ENDINGS.values():
-        assert isinstance(after_answer(Reply(ending=ending), SPENT), Continue | Terminal)
+        assert isinstance(after_answer(TurnReply(ending=ending), SPENT), Continue | TurnEnd)

@@ -7,7 +7,7 @@ import pytest
 
 from clew.agent.deps import Granted, Question, Refused, Verdict
 from clew.agent.events import ToolFinished
-from clew.agent.tools.base import ToolResult
+from clew.agent.tools.base import ToolOutcome
 from tests.agent.world import PERSON, World, asked, denied, says_ok
 from tests.requirements import requirement
 
@@ -40,7 +40,7 @@ async def test_calls_are_answered_and_the_model_goes_on() -> None:
 async def test_readers_run_together_and_a_writer_alone() -> None:
     begun = asyncio.Event()
 
-    async def reads(given: Json) -> ToolResult:
+    async def reads(given: Json) -> ToolOutcome:
         if given["n"] == 1:
             await begun.wait()
         else:
@@ -80,8 +80,8 @@ async def test_a_turn_can_be_followed_from_prompt_to_end() -> None:
 
 @requirement("R047")
 async def test_an_unknown_tool_and_a_failing_one_are_results() -> None:
-    async def fails(given: Json) -> ToolResult:
-        return ToolResult(content="broken", is_error=True)
+    async def fails(given: Json) -> ToolOutcome:
+        return ToolOutcome(content="broken", is_error=True)
 
     world = World(
         {"content": [call("Nothing"), call("Write")]}, {"text": "I see."}, acts={"Write": fails}
@@ -205,7 +205,7 @@ async def test_rounds_have_a_limit() -> None:
 
 
 async def test_words_that_arrive_meanwhile_are_heard_between_two_rounds() -> None:
-    async def reads(given: Json) -> ToolResult:
+    async def reads(given: Json) -> ToolOutcome:
         world.conversation.say("and hurry", PERSON)
         return await says_ok(given)
 
@@ -220,7 +220,7 @@ async def test_words_that_arrive_meanwhile_are_heard_between_two_rounds() -> Non
 async def test_an_interrupt_while_tools_run_answers_every_call(runs: int) -> None:
     started = asyncio.Event()
 
-    async def hangs(given: Json) -> ToolResult:
+    async def hangs(given: Json) -> ToolOutcome:
         if given["n"] == runs:
             started.set()
         if given["n"] == 0:

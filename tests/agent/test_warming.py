@@ -15,25 +15,25 @@ from msgspec.structs import replace
 from clew.agent.cache_watch import CacheWatch
 from clew.agent.conversation import Conversation
 from clew.agent.events import TurnEnded
-from clew.agent.tools.base import ToolResult
+from clew.agent.tools.base import ToolOutcome
 from clew.agent.warming import Around, Warmer, unsettled_usd
 from clew.core.catalog.lookup import CATALOG
 from clew.core.ledger.ledger import Ledger, charges
 from clew.providers.answer import Answering
 from clew.providers.answer_events import DriverEvent, Ended
 from clew.providers.anthropic import AnthropicProvider
-from clew.providers.base import Budget, Request
+from clew.providers.base import ModelRequest, ThinkingBudget
 from clew.providers.endpoint import Endpoint
 from clew.providers.request_body import warming_hindrance
-from clew.providers.retry import Policy
+from clew.providers.retry import RetryPolicy
 from clew.record.transcript.policy import Writer
 from clew.record.transcript.record import Recorder
 from clew.system.transport.seam import HttpRequest
 from clew.testing.caching import Caching
 from clew.testing.scenario import from_value
-from clew.testing.scenario_answer import Reply
+from clew.testing.scenario_answer import ScriptedResponse
 from clew.testing.scenario_steps import RuleHost
-from clew.testing.scripted import Heard, ScriptedTransport
+from clew.testing.scripted import AnsweredRequest, ScriptedTransport
 from clew.testing.strict import complaint
 from tests.agent.world import PERSON, SESSION_ID, Act, World
 
@@ -90,11 +90,11 @@ class Transport(ScriptedTransport):
         self.may_warm = asyncio.Event()
         self.may_warm.set()
 
-    def answer(self, request: HttpRequest) -> Reply:
+    def answer(self, request: HttpRequest) -> ScriptedResponse:
         body = json.loads(request.body)
         assert complaint(body) is None
         place, reply = self._rules.respond("answers", body)
-        self.heard.append(Heard(body=body, place=place, status=reply.status))
+        self.heard.append(AnsweredRequest(body=body, place=place, status=reply.status))
         return reply
 
 
@@ -176,14 +176,14 @@ class Warmed:
             return self._refusal
         return self.caching(body)
 
-    async def _put(self, request: Request) -> Ended:
+    async def _put(self, request: ModelRequest) -> Ended:
         await self.holds.wait()
         answering = Answering(
-            self.provider, new_tool_id=self.world.deps.new_id, policy=Policy(max_attempts=1)
+            self.provider, new_tool_id=self.world.deps.new_id, policy=RetryPolicy(max_attempts=1)
         )
         return await answering.run(request, unheard)
 
-    def _hindrance(self, request: Request) -> str:
+    def _hindrance(self, request: ModelRequest) -> str:
         continues = self.world.requests.continues(self.world.story, request)
         return self.hindered or ("" if continues else "the next request begins otherwise")
 
@@ -208,9 +208,9 @@ async def unheard(_: DriverEvent) -> None:
 
 
 def waits(clock: Callable[[], FakeClock], seconds: float) -> dict[str, Act]:
-    async def acts(_: Json) -> ToolResult:
+    async def acts(_: Json) -> ToolOutcome:
         await clock().pass_(seconds)
-        return ToolResult(content="done", tool_use_result={})
+        return ToolOutcome(content="done", tool_use_result={})
 
     return {"Read": acts, "Write": acts}
 
@@ -361,7 +361,7 @@ async def test_a_cache_that_is_dropped_early_is_left_alone_after_the_second_time
 
 
 def test_what_asks_for_words_cannot_be_warmed() -> None:
-    model, plain = CATALOG.entry(MODEL), Request(model=MODEL, messages=[])
+    model, plain = CATALOG.entry(MODEL), ModelRequest(model=MODEL, messages=[])
     assert warming_hindrance(plain, model) == ""
     for request, why in (
         (replace(plain, cache=None), "the prompt cache is off"),
@@ -370,7 +370,9 @@ def test_what_asks_for_words_cannot_be_warmed() -> None:
     ):
         assert warming_hindrance(request, model) == why
     older = CATALOG.entry("claude-haiku-4-5")
-    thinking = replace(plain, model=older.id, thinking=Budget(tokens=2_000), max_tokens=5_000)
+    thinking = replace(
+        plain, model=older.id, thinking=ThinkingBudget(tokens=2_000), max_tokens=5_000
+    )
     assert warming_hindrance(thinking, older) == "thinking with a budget"
 
 
@@ -388,9 +390,9 @@ def test_over_any_schedule_it_stays_within_its_budget_and_below_a_miss(
         answers = [CALL if calls else {"text": "So."} for calls, _ in schedule]
         pauses = iter([float(seconds) for calls, seconds in schedule if calls])
 
-        async def act(_: Json) -> ToolResult:
+        async def act(_: Json) -> ToolOutcome:
             await made.clock.pass_(next(pauses))
-            return ToolResult(content="done", tool_use_result={})
+            return ToolOutcome(content="done", tool_use_result={})
 
         answers = [
             a

@@ -8,17 +8,17 @@ from typing import Any
 from uuid import uuid4
 
 from clew.agent.conversation import Conversation, Inbox, Speaker
-from clew.agent.deps import Budget, Deps, Granted, Hooks, NoHooks, Question, Verdict
+from clew.agent.deps import Deps, Granted, Hooks, MoneyBudget, NoHooks, Question, Verdict
 from clew.agent.events import EngineEvent, TurnEnded
 from clew.agent.requests import Requests
 from clew.agent.story import Story
-from clew.agent.tools.base import QuestionKind, ToolResult, failed
-from clew.core.ledger.state import Session, State
+from clew.agent.tools.base import QuestionKind, ToolOutcome, failed
+from clew.core.ledger.state import SessionState, SessionTracker
 from clew.core.normalize.target import Target
 from clew.core.stream.events import BlockFinished
 from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding
 from clew.providers.answer import Answering
-from clew.providers.base import Request
+from clew.providers.base import ModelRequest
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import SessionPaths
 from clew.record.transcript.policy import Writer
@@ -30,7 +30,7 @@ from clew.testing.strict import complaint
 Json = dict[str, Any]
 SESSION_ID = "00000000-0000-4000-8000-000000000001"
 PERSON = Speaker(source="typed", mode="default")
-Act = Callable[[Json], Awaitable[ToolResult]]
+Act = Callable[[Json], Awaitable[ToolOutcome]]
 
 
 def allowed() -> Decision:
@@ -67,10 +67,10 @@ class Tools:
     def is_concurrency_safe(self, block: Json) -> bool:
         return str(block["name"]).startswith("Read")
 
-    def unusable(self, block: Json) -> ToolResult | None:
+    def unusable(self, block: Json) -> ToolOutcome | None:
         return None if block["name"] in self._acts else failed(f"no tool {block['name']}")
 
-    async def doomed(self, block: Json, may_look: Callable[[str], bool]) -> ToolResult | None:
+    async def doomed(self, block: Json, may_look: Callable[[str], bool]) -> ToolOutcome | None:
         return None
 
     def question(self, block: Json) -> tuple[QuestionKind, str]:
@@ -93,7 +93,7 @@ class Tools:
         message_uuid: str,
         progress: Callable[[Any], Awaitable[None]],
         is_confined: bool = False,
-    ) -> ToolResult:
+    ) -> ToolOutcome:
         name = f"{block['name']}{block['input'].get('n', '')}"
         self.log.append(f"begin {name}")
         try:
@@ -103,8 +103,8 @@ class Tools:
             self.log.append(f"end {name}")
 
 
-async def says_ok(given: Json) -> ToolResult:
-    return ToolResult(content=f"ok {given.get('n', '')}".strip(), tool_use_result={"n": given})
+async def says_ok(given: Json) -> ToolOutcome:
+    return ToolOutcome(content=f"ok {given.get('n', '')}".strip(), tool_use_result={"n": given})
 
 
 class World:
@@ -117,7 +117,7 @@ class World:
         max_rounds: int | None = None,
         home: Path = Path("/nowhere"),
         log: Log | None = None,
-        budget: Budget | None = None,
+        budget: MoneyBudget | None = None,
         hooks: Hooks | None = None,
     ) -> None:
         self.provider = ScriptedProvider(from_value({"scenario": 1, "answers": list(answers)}))
@@ -131,13 +131,13 @@ class World:
             now=self.now,
         )
         self.story = Story(recorder)
-        template = Request(
+        template = ModelRequest(
             model="claude-sonnet-5-5", messages=[], tools=self.tools.definitions(), max_tokens=500
         )
         self.requests = Requests(template, Target())
         self.inbox = Inbox()
-        self.session = Session(
-            State(
+        self.session = SessionTracker(
+            SessionState(
                 session_id=SESSION_ID,
                 original_cwd="/",
                 cwd="/",

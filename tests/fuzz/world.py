@@ -11,7 +11,7 @@ from typing import Any
 
 from clew.permissions.decide import decide
 from clew.permissions.decision import verdict
-from clew.permissions.request import HeldByGit, Mode, Request
+from clew.permissions.request import HeldByGit, Mode, PermissionRequest
 from clew.permissions.rules import RuleSet
 from tests.permissions.world import World
 
@@ -139,7 +139,7 @@ class FuzzWorld(World):
         )
 
     def judge(self, line: str, rules: RuleSet, mode: Mode) -> str:
-        request = Request(tool="Bash", input={"command": line})
+        request = PermissionRequest(tool="Bash", input={"command": line})
         return verdict(decide(request, rules, self.context(mode), self.resolve))
 
     def rule_set(self, lists: dict[str, Any]) -> RuleSet:

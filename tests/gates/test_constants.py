@@ -16,8 +16,8 @@ from clew.core.catalog.models import rates
 from clew.core.normalize.tokens import RESULT_OVERHEAD, USE_OVERHEAD
 from clew.core.stream.sse import READ_SIZE_BYTES
 from clew.providers.failure_kinds import MIN_OUTPUT_TOKENS, SAFETY_TOKENS
-from clew.providers.retry import Policy
-from clew.providers.watchdog import Limits
+from clew.providers.retry import RetryPolicy
+from clew.providers.watchdog import SilenceLimits
 from clew.record.transcript import files, light
 from clew.system.config.environment import VARIABLES
 from tests.requirements import BY_ID, ids_in_tests, requirement
@@ -40,9 +40,13 @@ def _rates(model: str) -> tuple[Decimal, Decimal]:
 CONSTANTS: list[tuple[Any, Callable[[], Any], Any]] = [
     (requirement("R232"), lambda: READ_SIZE_BYTES, 65_536),
     # C5 in place of the 30 seconds: a dead line, and a line that is alive and says nothing.
-    (requirement("R233"), lambda: (Limits().bytes_s, Limits().events_s), (90, 300)),
+    (requirement("R233"), lambda: (SilenceLimits().bytes_s, SilenceLimits().events_s), (90, 300)),
     # C6 in place of +-10 %: full jitter, tested where the pause is chosen.
-    (requirement("R234"), lambda: (Policy().base_s, Policy().cap_s, Policy().factor), (1, 30, 2)),
+    (
+        requirement("R234"),
+        lambda: (RetryPolicy().base_s, RetryPolicy().cap_s, RetryPolicy().factor),
+        (1, 30, 2),
+    ),
     (requirement("R235"), lambda: (SAFETY_TOKENS, MIN_OUTPUT_TOKENS), (1000, 3000)),
     (requirement("R240"), lambda: light.READ_SIZE_BYTES, 65_536),
     (

@@ -6,10 +6,10 @@ import pytest
 
 from clew.permissions.decide import may_read
 from clew.permissions.decision import Ask, NeedsReview, reason
-from clew.permissions.modes import MODES, Refused, after_review, disabled_modes, enter_mode
+from clew.permissions.modes import MODES, RefusedMode, after_review, disabled_modes, enter_mode
 from clew.permissions.request import ResolvedPath
 from clew.permissions.resolver import make_resolver
-from clew.permissions.rules import Rule, RuleSet, Source, parse_rule
+from clew.permissions.rules import PermissionRule, RuleSet, RuleSource, parse_rule
 from clew.permissions.shell import Walk
 from clew.permissions.words import Pieces, add_plain
 from tests.permissions.world import World
@@ -117,7 +117,7 @@ def test_who_may_enter_which_mode(
 ) -> None:
     names = frozenset(m for m in MODES if m in disabled)
     found = enter_mode(word, is_root=root, is_sandboxed=sandboxed, disabled=names)
-    if isinstance(found, Refused):
+    if isinstance(found, RefusedMode):
         assert expected in found.why
     else:
         assert found == expected
@@ -453,9 +453,9 @@ def test_text_that_the_parser_passes_over_asks() -> None:
 
 
 def test_rules_without_a_resolver_stand_on_the_names_they_are_given(world: World) -> None:
-    source = Source(scope="user")
+    source = RuleSource(scope="user")
     rule = parse_rule("Read(.env)", "deny", root="/p", source=source)
-    assert isinstance(rule, Rule)
+    assert isinstance(rule, PermissionRule)
     rules = RuleSet([rule], anchors=world.rules().anchors)
     assert world.verdict("Read", {"file_path": ".env"}, rules) == "deny"
 

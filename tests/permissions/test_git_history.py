@@ -8,7 +8,7 @@ import pytest
 
 from clew.permissions.git_history import GitHistory
 from clew.permissions.request import HeldByGit
-from clew.permissions.rules import Anchors, Rule, RuleSet, Source, parse_rule
+from clew.permissions.rules import Anchors, PermissionRule, RuleSet, RuleSource, parse_rule
 from clew.system.process.spawn import Launcher
 from tests.requirements import requirement
 
@@ -46,10 +46,10 @@ class Repository:
         self.git("commit", "-q", "-m", "one")
 
     def rules(self, *texts: str) -> RuleSet:
-        source = Source(scope="user")
+        source = RuleSource(scope="user")
         made = [parse_rule(text, "deny", root=str(self.top), source=source) for text in texts]
         anchors = Anchors(cwd=str(self.top), home=str(self.top.parent))
-        return RuleSet([rule for rule in made if isinstance(rule, Rule)], anchors=anchors)
+        return RuleSet([rule for rule in made if isinstance(rule, PermissionRule)], anchors=anchors)
 
     async def look_up(self) -> bool:
         try:

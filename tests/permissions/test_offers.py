@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from clew.permissions.request import Mode, Request
+from clew.permissions.request import Mode, PermissionRequest
 from clew.permissions.suggest import offers
 from clew.permissions.updates import ModeUpdate, RulesUpdate
 from tests.permissions.world import World
@@ -12,12 +12,12 @@ from tests.permissions.world import World
 
 def offered(world: World, tool: str, given: dict[str, Any], mode: Mode = "default") -> list[str]:
     decision = world.decide(tool, given, None, mode)
-    found = offers(Request(tool=tool, input=given), decision, mode, is_trusted=True)
+    found = offers(PermissionRequest(tool=tool, input=given), decision, mode, is_trusted=True)
     return [offer.words for offer in found]
 
 
 def test_a_rule_is_offered_for_now_and_for_good(world: World) -> None:
-    call = Request(tool="Bash", input={"command": "make all && make test"})
+    call = PermissionRequest(tool="Bash", input={"command": "make all && make test"})
     now, kept = offers(call, world.decide(call.tool, call.input), "default", is_trusted=True)
     assert (now.is_kept, kept.is_kept) == (False, True)
     assert isinstance(now.update, RulesUpdate)
@@ -33,7 +33,7 @@ def test_a_rule_is_offered_for_now_and_for_good(world: World) -> None:
 
 
 def test_edits_are_offered_as_a_mode(world: World) -> None:
-    call = Request(tool="Edit", input={"file_path": "a.py"})
+    call = PermissionRequest(tool="Edit", input={"file_path": "a.py"})
     (offer,) = offers(call, world.decide(call.tool, call.input), "default", is_trusted=True)
     assert isinstance(offer.update, ModeUpdate)
     assert offer.update.mode == "acceptEdits"

@@ -4,16 +4,23 @@ import pytest
 from msgspec import structs
 
 from clew.permissions.index import MAX_FOLDERS, PathIndex
-from clew.permissions.rules import Rejected, Rule, RuleSet, Source, parse_rule, read_rules
+from clew.permissions.rules import (
+    PermissionRule,
+    RejectedRule,
+    RuleSet,
+    RuleSource,
+    parse_rule,
+    read_rules,
+)
 from clew.system.config.layers import Layer
 from clew.system.config.load import decoded
 from tests.permissions.world import World
 from tests.requirements import requirement
 
 
-def parse(text: str, behavior: str = "deny") -> Rule | Rejected:
+def parse(text: str, behavior: str = "deny") -> PermissionRule | RejectedRule:
     kind = "deny" if behavior == "deny" else "allow"
-    return parse_rule(text, kind, root="/p", source=Source(scope="user"))
+    return parse_rule(text, kind, root="/p", source=RuleSource(scope="user"))
 
 
 # rule, tool, input, whether it matches
@@ -185,7 +192,7 @@ def test_an_allow_rule_allows_what_it_says_and_no_more(
 )
 def test_a_rule_that_cannot_be_read_says_what_is_wrong(text: str, behavior: str, what: str) -> None:
     found = parse(text, behavior)
-    assert isinstance(found, Rejected)
+    assert isinstance(found, RejectedRule)
     assert what in found.what
 
 
@@ -303,7 +310,7 @@ def test_a_rule_holds_in_the_first_folder_and_in_any_later_one(count: int) -> No
     index = PathIndex()
     for pattern in ("secret/**", "*.key"):
         rule = parse(f"Read({pattern})")
-        assert isinstance(rule, Rule)
+        assert isinstance(rule, PermissionRule)
         index.add(rule, pattern, root="/p", cwd="/p", home="/h", restrains=True)
         for number in range(count):
             for name in ("secret/x", "a.key", "secret"):

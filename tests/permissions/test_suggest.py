@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from clew.permissions.decision import Finding, decided, reason
-from clew.permissions.request import Request
+from clew.permissions.request import PermissionRequest
 from clew.permissions.suggest import suggestions
 from tests.permissions.world import World
 
@@ -60,7 +60,7 @@ def test_the_rules_that_are_offered(
     world: World, tool: str, given: dict[str, Any], expected: list[str]
 ) -> None:
     decision = world.decide(tool, given)
-    offered = suggestions(Request(tool=tool, input=given), decision)
+    offered = suggestions(PermissionRequest(tool=tool, input=given), decision)
     assert offered == expected
     if tool != "Bash" and offered:
         assert world.verdict(tool, given, world.rules(allow=offered)) == "allow"
@@ -69,7 +69,7 @@ def test_the_rules_that_are_offered(
 def test_nothing_is_offered_against_a_rule(world: World) -> None:
     given = {"command": "make all; rm x"}
     decision = world.decide("Bash", given, world.rules(deny=["Bash(rm *)"]))
-    assert suggestions(Request(tool="Bash", input=given), decision) == []
+    assert suggestions(PermissionRequest(tool="Bash", input=given), decision) == []
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,13 @@ def test_nothing_is_offered_against_a_rule(world: World) -> None:
 )
 def test_what_is_offered_allows_the_call_it_was_offered_for(world: World, command: str) -> None:
     given = {"command": command}
-    offered = suggestions(Request(tool="Bash", input=given), world.decide("Bash", given))
+    offered = suggestions(PermissionRequest(tool="Bash", input=given), world.decide("Bash", given))
     assert world.bash(command, world.rules(allow=offered)) == "allow"
 
 
 def test_a_line_outside_the_strict_grammar_is_allowed_by_its_text_alone(world: World) -> None:
     def offered(command: str) -> list[str]:
-        request = Request(tool="Bash", input={"command": command})
+        request = PermissionRequest(tool="Bash", input={"command": command})
         return suggestions(request, world.decide("Bash", request.input))
 
     assert offered("npm test $(date)") == ["Bash(npm test $(date))"]
@@ -104,7 +104,7 @@ def test_a_line_outside_the_strict_grammar_is_allowed_by_its_text_alone(world: W
 def test_what_is_offered_stops_the_next_question(
     world: World, command: str, rules: list[str]
 ) -> None:
-    request = Request(tool="Bash", input={"command": command})
+    request = PermissionRequest(tool="Bash", input={"command": command})
     offered = suggestions(request, world.decide("Bash", request.input))
     assert offered == rules
     assert world.bash(command, world.rules(allow=offered)) == "allow"
@@ -112,7 +112,7 @@ def test_what_is_offered_stops_the_next_question(
 
 def test_a_line_that_a_wall_blocked_is_offered_word_for_word() -> None:
     blocked = Finding(subject="x", verdict="ask", reason="r", nature="guard", is_of_line=True)
-    call = Request(tool="Bash", input={"command": "git diff --stat"})
+    call = PermissionRequest(tool="Bash", input={"command": "git diff --stat"})
     assert suggestions(call, decided([blocked])) == ["Bash(git diff --stat)"]
     other = Finding(subject="y", verdict="ask", reason="r", nature="guard")
     assert suggestions(call, decided([blocked, other])) == []

@@ -9,12 +9,19 @@ import pytest
 from clew.core.messages.errors import SettingsError
 from clew.permissions.decision import verdict
 from clew.permissions.in_session import SessionRules
-from clew.permissions.updates import Unreadable, Update, adding, read_updates, spelled, with_update
+from clew.permissions.updates import (
+    UnreadableUpdates,
+    Update,
+    adding,
+    read_updates,
+    spelled,
+    with_update,
+)
 
 
 def updates(*given: dict[str, Any]) -> tuple[Update, ...]:
     found = read_updates(list(given))
-    assert not isinstance(found, Unreadable), found.why
+    assert not isinstance(found, UnreadableUpdates), found.why
     return found
 
 
@@ -51,7 +58,7 @@ def test_a_rule_is_spelled_in_two_parts_and_back() -> None:
     ],
 )
 def test_one_bad_update_voids_the_list(bad: Any) -> None:
-    assert isinstance(read_updates(bad), Unreadable)
+    assert isinstance(read_updates(bad), UnreadableUpdates)
 
 
 def test_lists_are_added_to_taken_from_and_replaced() -> None:

@@ -6,9 +6,17 @@ from typing import Any
 
 from clew.permissions.decide import decide
 from clew.permissions.decision import Decision, verdict
-from clew.permissions.request import Context, HeldByGit, Mode, Request, Resolve
+from clew.permissions.request import Context, HeldByGit, Mode, PermissionRequest, Resolve
 from clew.permissions.resolver import make_resolver
-from clew.permissions.rules import LISTS, Anchors, Rejected, Rule, RuleSet, Source, parse_rule
+from clew.permissions.rules import (
+    LISTS,
+    Anchors,
+    PermissionRule,
+    RejectedRule,
+    RuleSet,
+    RuleSource,
+    parse_rule,
+)
 
 
 class World:
@@ -37,17 +45,17 @@ class World:
         self.resolve: Resolve = make_resolver(cwd=str(self.cwd), home=str(self.home))
 
     def rules(self, **lists: Iterable[str]) -> RuleSet:
-        found: list[Rule] = []
+        found: list[PermissionRule] = []
         for name, texts in lists.items():
             for text in texts:
                 rule = parse_rule(
                     text,
                     LISTS[name],
                     root=str(self.cwd),
-                    source=Source(scope="project"),
+                    source=RuleSource(scope="project"),
                     after_untrusted=name == "askAfterUntrusted",
                 )
-                assert not isinstance(rule, Rejected), rule
+                assert not isinstance(rule, RejectedRule), rule
                 found.append(rule)
         anchors = Anchors(cwd=str(self.cwd), home=str(self.home))
         return RuleSet(found, anchors=anchors, resolve=self.resolve)
@@ -72,7 +80,9 @@ class World:
         read_only: bool = False,
         **more: Any,
     ) -> Decision:
-        request = Request(tool=tool, input=given, untrusted=tuple(untrusted), read_only=read_only)
+        request = PermissionRequest(
+            tool=tool, input=given, untrusted=tuple(untrusted), read_only=read_only
+        )
         return decide(request, rules or self.rules(), self.context(mode, **more), self.resolve)
 
     def verdict(self, tool: str, given: dict[str, Any], *args: Any, **more: Any) -> str:

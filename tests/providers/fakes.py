@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from clew.core.json_object import Json
 from clew.providers.answer import Answering
 from clew.providers.answer_events import DriverEvent, Ended
-from clew.providers.base import Description, Failure, Request
+from clew.providers.base import Description, Failure, ModelRequest
 
 BOUND_S = 30.0
 
@@ -121,11 +121,11 @@ class FakeProvider:
 
     def __init__(self, clock: VirtualClock, *attempts: Sequence[Step]) -> None:
         self.clock = clock
-        self.requests: list[Request] = []
+        self.requests: list[ModelRequest] = []
         self.attempts: list[ScriptedAttempt] = []
         self._scripts = list(attempts)
 
-    def stream(self, request: Request) -> ScriptedAttempt:
+    def stream(self, request: ModelRequest) -> ScriptedAttempt:
         self.requests.append(request)
         steps = (
             self._scripts[len(self.requests) - 1]
@@ -136,7 +136,7 @@ class FakeProvider:
         self.attempts.append(attempt)
         return attempt
 
-    async def count_tokens(self, request: Request) -> int | Failure:
+    async def count_tokens(self, request: ModelRequest) -> int | Failure:
         return 0
 
     def describe(self) -> Description:
@@ -225,7 +225,7 @@ class Asked:
             self._emitted.clear()
             await self._emitted.wait()
 
-    async def run(self, request: Request) -> Ended:
+    async def run(self, request: ModelRequest) -> Ended:
         async with asyncio.timeout(BOUND_S):
             return await self.answering.run(request, self.emit)
 
@@ -236,7 +236,7 @@ class Asked:
 
 def ask(
     *attempts: Sequence[Step],
-    request: Request | None = None,
+    request: ModelRequest | None = None,
     before: Callable[[Asked], Awaitable[None]] | None = None,
     **options: Any,
 ) -> tuple[Asked, Ended]:
@@ -247,7 +247,7 @@ def ask(
         asked = Asked(clock, FakeProvider(clock, *attempts), **options)
         if before is not None:
             await before(asked)
-        ended = await asked.run(request or Request(model="opus", messages=[]))
+        ended = await asked.run(request or ModelRequest(model="opus", messages=[]))
         assert all(attempt.closed for attempt in asked.provider.attempts)
         return asked, ended
 

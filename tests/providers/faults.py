@@ -31,7 +31,7 @@ from clew.providers.answer_events import (
     Withdrawn,
 )
 from clew.providers.anthropic import AnthropicProvider, provider_from_environment
-from clew.providers.base import Request
+from clew.providers.base import ModelRequest
 from tests.providers.fakes import VirtualClock, end, hello, start, text, tool
 from tests.system.transport.servers import Handler, answer, read_request, serving
 
@@ -239,7 +239,7 @@ class Row:
             random=lambda: 0.5,
             **self.fault.options,
         )
-        request = Request(model="opus", messages=[{"role": "user", "content": "Hi"}])
+        request = ModelRequest(model="opus", messages=[{"role": "user", "content": "Hi"}])
         self.task = asyncio.create_task(answering.run(request, self.emit))
         await asyncio.wait([self.task])
         self.stage.asking = False

@@ -16,7 +16,7 @@ from clew.agent.models import speaker
 from clew.core.json_object import Json
 from clew.providers.answer import Answering
 from clew.providers.answer_events import Answered, Asking, CompactionDue, GaveUp, Retrying, Shrunk
-from clew.providers.base import Request
+from clew.providers.base import ModelRequest
 from clew.providers.endpoint import endpoint_from
 from clew.system.config.environment import freeze
 from clew.system.transport.choose import transport_for
@@ -233,7 +233,7 @@ class Told:
                 random=lambda: 0.0,
             )
             messages = [{"role": "user", "content": "Hi"}]
-            request = Request(model="somebody-s-model", messages=messages, max_tokens=64_000)
+            request = ModelRequest(model="somebody-s-model", messages=messages, max_tokens=64_000)
             self.ended = await answering.run(request, self.emit)
             await provider.aclose()
         return self

@@ -18,8 +18,8 @@ from clew.providers.answer_events import (
     Shrunk,
     Withdrawn,
 )
-from clew.providers.base import Adaptive, Budget, Failure, Request
-from clew.providers.retry import Policy
+from clew.providers.base import Adaptive, Failure, ModelRequest, ThinkingBudget
+from clew.providers.retry import RetryPolicy
 from tests.providers.fakes import (
     Asked,
     FakeProvider,
@@ -90,7 +90,7 @@ def test_a_wait_beyond_the_budget_is_told_with_the_end() -> None:
 
 
 def test_unattended_work_has_no_number_of_attempts_to_show() -> None:
-    asked, ended = ask(*[[BUSY]] * 25, hello(), policy=Policy(unattended=True))
+    asked, ended = ask(*[[BUSY]] * 25, hello(), policy=RetryPolicy(unattended=True))
     assert isinstance(ended, Answered)
     pauses = [e for e in asked.events if isinstance(e, Retrying)]
     assert len(pauses) == 25
@@ -200,13 +200,15 @@ def test_a_stream_without_its_last_word_is_whole_if_a_stop_reason_came() -> None
 
 
 def test_when_streams_keep_breaking_the_whole_answer_is_asked_for_once() -> None:
-    request = Request(model="opus", messages=[], thinking=Budget(tokens=30_000), max_tokens=32_000)
+    request = ModelRequest(
+        model="opus", messages=[], thinking=ThinkingBudget(tokens=30_000), max_tokens=32_000
+    )
     asked, ended = ask([CUT], [CUT], [CUT], [CUT], hello(), request=request)
     assert isinstance(ended, Answered)
     assert [r.stream for r in asked.provider.requests] == [True, True, True, False, True]
     whole, after = asked.provider.requests[3:]
-    assert (whole.max_tokens, whole.thinking) == (21_000, Budget(tokens=20_999))
-    assert (after.max_tokens, after.thinking) == (32_000, Budget(tokens=30_000))
+    assert (whole.max_tokens, whole.thinking) == (21_000, ThinkingBudget(tokens=20_999))
+    assert (after.max_tokens, after.thinking) == (32_000, ThinkingBudget(tokens=30_000))
     assert [e.stream for e in asked.events if isinstance(e, Asking)][3] is False
 
 
@@ -233,7 +235,7 @@ def test_the_chain_of_models_is_gone_through_to_its_end() -> None:
 def test_an_overflow_shrinks_the_answer_once() -> None:
     refused = Failure(kind="status", message=OVERFLOW, status=400)
     asked, ended = ask(
-        [refused], hello(), request=Request(model="opus", messages=[], thinking=Adaptive())
+        [refused], hello(), request=ModelRequest(model="opus", messages=[], thinking=Adaptive())
     )
     assert isinstance(ended, Answered)
     assert [e.max_tokens for e in asked.events if isinstance(e, Shrunk)] == [4000]
@@ -252,7 +254,7 @@ def test_a_second_overflow_means_that_compaction_is_due() -> None:
 
 @requirement("W8")
 def test_a_conversation_that_was_counted_too_long_is_not_sent() -> None:
-    request = Request(model="claude-haiku-4-5", messages=[], input_tokens=199_000)
+    request = ModelRequest(model="claude-haiku-4-5", messages=[], input_tokens=199_000)
     asked, ended = ask(hello(), request=request)
     assert isinstance(ended, CompactionDue)
     assert ended.failure is None
@@ -267,7 +269,7 @@ def test_others_wait_for_the_same_moment_and_then_go_on() -> None:
         clock, gate = VirtualClock(), Gate()
         first = Asked(clock, FakeProvider(clock, [limited], hello()), gate=gate)
         second = Asked(clock, FakeProvider(clock, hello()), gate=gate)
-        request = Request(model="opus", messages=[])
+        request = ModelRequest(model="opus", messages=[])
         async with asyncio.TaskGroup() as group:
             one = group.create_task(first.run(request))
             await first.seen("Retrying")
@@ -308,7 +310,7 @@ def cancelled_while(steps: list, seen: str) -> Asked:
     async def main() -> Asked:
         clock = VirtualClock()
         asked = Asked(clock, FakeProvider(clock, steps))
-        task = asyncio.create_task(asked.run(Request(model="opus", messages=[])))
+        task = asyncio.create_task(asked.run(ModelRequest(model="opus", messages=[])))
         await asked.seen(seen)
         for _ in range(5):
             await asyncio.sleep(0)
@@ -356,7 +358,7 @@ def test_an_error_of_whoever_takes_the_events_is_not_hidden() -> None:
     async def main() -> None:
         clock = VirtualClock()
         answering = Answering(FakeProvider(clock, hello()), new_tool_id=str, clock=clock)
-        await answering.run(Request(model="opus", messages=[]), broken)
+        await answering.run(ModelRequest(model="opus", messages=[]), broken)
 
     with pytest.raises(BrokenPipeError):
         asyncio.run(main())
@@ -379,7 +381,7 @@ def test_a_cancel_while_an_event_is_being_taken_loses_none(stuck_at: str) -> Non
         clock = VirtualClock()
         provider = FakeProvider(clock, [start(), *tool(0, '{"a": 1}'), *end("tool_use")])
         answering = Answering(provider, new_tool_id=str, clock=clock)
-        task = asyncio.create_task(answering.run(Request(model="opus", messages=[]), take))
+        task = asyncio.create_task(answering.run(ModelRequest(model="opus", messages=[]), take))
         await stuck.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -404,7 +406,7 @@ def test_a_cancel_while_the_rest_of_a_broken_answer_is_told_loses_nothing_of_it(
         clock = VirtualClock()
         steps = [start(), *text(0, "Done."), *tool(1, "{", stop=False), CUT]
         answering = Answering(FakeProvider(clock, steps), new_tool_id=str, clock=clock)
-        task = asyncio.create_task(answering.run(Request(model="opus", messages=[]), take))
+        task = asyncio.create_task(answering.run(ModelRequest(model="opus", messages=[]), take))
         await stuck.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -423,7 +425,7 @@ def test_a_cancel_between_the_last_event_and_the_end_of_the_run_finds_the_messag
 
         clock = VirtualClock()
         answering = Answering(FakeProvider(clock, hello()), new_tool_id=str, clock=clock)
-        task = asyncio.create_task(answering.run(Request(model="opus", messages=[]), take))
+        task = asyncio.create_task(answering.run(ModelRequest(model="opus", messages=[]), take))
         with pytest.raises(asyncio.CancelledError):
             await task
         return [*answering.last_words]

@@ -14,9 +14,9 @@ from clew.core.stream.events import TextDelta
 from clew.providers.answer import Answering
 from clew.providers.answer_events import Answered, Asking, Ended, GaveUp, Incomplete
 from clew.providers.anthropic import AnthropicProvider, provider_from_environment
-from clew.providers.base import Attempt, Failure, Provider, Request
-from clew.providers.retry import Policy
-from clew.providers.watchdog import Limits
+from clew.providers.base import Attempt, Failure, ModelRequest, Provider
+from clew.providers.retry import RetryPolicy
+from clew.providers.watchdog import SilenceLimits
 from clew.testing.server import LoopbackServer
 from tests.providers.fakes import end, hello, start, text
 from tests.requirements import requirement
@@ -29,7 +29,7 @@ from tests.system.transport.servers import (
     serving,
 )
 
-REQUEST = Request(model="opus", messages=[{"role": "user", "content": "hi"}])
+REQUEST = ModelRequest(model="opus", messages=[{"role": "user", "content": "hi"}])
 KEY = "sk-ant-secret"
 SSE = "Content-Type: text/event-stream\r\n"
 
@@ -56,7 +56,9 @@ async def collected(attempt: Attempt) -> list[Json | Failure]:
         await attempt.aclose()
 
 
-def attempted(reply: bytes, request: Request = REQUEST, **environment: str) -> list[Json | Failure]:
+def attempted(
+    reply: bytes, request: ModelRequest = REQUEST, **environment: str
+) -> list[Json | Failure]:
     """The events of one attempt against a server that gives this reply."""
 
     async def main() -> list[Json | Failure]:
@@ -69,7 +71,7 @@ def attempted(reply: bytes, request: Request = REQUEST, **environment: str) -> l
     return asyncio.run(main())
 
 
-def failure_of(reply: bytes, request: Request = REQUEST, **environment: str) -> Failure:
+def failure_of(reply: bytes, request: ModelRequest = REQUEST, **environment: str) -> Failure:
     *_, last = attempted(reply, request, **environment)
     assert isinstance(last, Failure)
     return last
@@ -97,7 +99,7 @@ def test_what_goes_out_is_the_messages_api() -> None:
                 ANTHROPIC_AUTH_TOKEN="token-secret",
                 ANTHROPIC_CUSTOM_HEADERS="X-Team: blue\nUser-Agent: theirs",
             )
-            request = Request(
+            request = ModelRequest(
                 model="claude-opus-4-5",
                 messages=REQUEST.messages,
                 system="be kind",
@@ -143,14 +145,14 @@ def test_turns_reuse_the_connection() -> None:
 
 
 async def answered(
-    provider: Provider, request: Request = REQUEST, **options: Any
+    provider: Provider, request: ModelRequest = REQUEST, **options: Any
 ) -> tuple[list[Any], Ended]:
     events: list[Any] = []
 
     async def emit(event: Any) -> None:
         events.append(event)
 
-    options.setdefault("policy", Policy(max_attempts=1, counts_overloads=True))
+    options.setdefault("policy", RetryPolicy(max_attempts=1, counts_overloads=True))
     answering = Answering(provider, new_tool_id=lambda: "own", **options)
     async with asyncio.timeout(BOUND_S):
         return events, await answering.run(request, emit)
@@ -175,7 +177,7 @@ def test_an_answer_in_one_piece_is_an_answer_whether_asked_for_or_not(*, stream:
         reply = answer(json.dumps(MESSAGE).encode(), headers=JSON)
         async with serving(answering(reply)) as server:
             provider = provider_of(server.url)
-            _, ended = await answered(provider, Request(model="m", messages=[], stream=stream))
+            _, ended = await answered(provider, ModelRequest(model="m", messages=[], stream=stream))
             assert isinstance(ended, Answered)
             assert ended.message["content"] == [{"type": "text", "text": "whole"}]
             await provider.aclose()
@@ -367,7 +369,9 @@ def test_a_refusal_whose_words_never_come_is_told_by_its_head() -> None:
 
     async def main() -> None:
         async with serving(held) as server:
-            ended = await answered_once(provider_of(server.url), Limits(bytes_s=0.05, tick_s=0.01))
+            ended = await answered_once(
+                provider_of(server.url), SilenceLimits(bytes_s=0.05, tick_s=0.01)
+            )
             assert isinstance(ended, GaveUp)
             assert (ended.failure.kind, ended.failure.status) == ("status", 529)
             assert ended.failure.retry_after_s == 7
@@ -375,14 +379,14 @@ def test_a_refusal_whose_words_never_come_is_told_by_its_head() -> None:
     asyncio.run(main())
 
 
-async def answered_once(provider: Provider, limits: Limits | None = None) -> Ended:
+async def answered_once(provider: Provider, limits: SilenceLimits | None = None) -> Ended:
     """One attempt at an answer, bounded."""
 
     async def ignore(_: object) -> None:
         pass
 
     async with asyncio.timeout(BOUND_S):
-        once = Policy(max_attempts=1, counts_overloads=True)
+        once = RetryPolicy(max_attempts=1, counts_overloads=True)
         answering = Answering(provider, new_tool_id=lambda: "t", policy=once, limits=limits)
         return await answering.run(REQUEST, ignore)
 
@@ -391,7 +395,7 @@ def test_half_characters_and_depth_in_a_request_do_not_keep_it_from_being_sent()
     content: Any = "half a character: \udcff"
     for _ in range(3000):
         content = [content]
-    odd = Request(model="opus", messages=[{"role": "user", "content": content}], cache=None)
+    odd = ModelRequest(model="opus", messages=[{"role": "user", "content": content}], cache=None)
     assert attempted(streamed(sse(*hello())), odd) == hello()
 
 
@@ -423,7 +427,7 @@ def test_what_cannot_be_sent_as_asked_can_be_read() -> None:
     from clew.providers.base import Off
 
     provider = provider_of("http://127.0.0.1:1")
-    asked = Request(model="opus", messages=[], thinking=Off())
+    asked = ModelRequest(model="opus", messages=[], thinking=Off())
     assert provider.adjustments(asked) == ("Opus 5.5 always thinks",)
 
 
@@ -453,7 +457,7 @@ def test_over_the_wire_a_cut_after_a_block_keeps_the_block() -> None:
     async def main() -> None:
         async with serving(answering(streamed(GOOD))) as server:
             provider = provider_of(server.url)
-            _, ended = await answered(provider, policy=Policy())
+            _, ended = await answered(provider, policy=RetryPolicy())
             assert isinstance(ended, Incomplete)
             assert ended.message["content"] == [{"type": "text", "text": "kept"}]
             assert ended.failure.kind == "truncated"
@@ -560,7 +564,7 @@ def test_the_pool_is_clean_after_a_thousand_cancels_and_the_next_answer_comes() 
 def test_a_request_that_cannot_be_sent_is_given_up_without_a_second_try() -> None:
     async def main() -> None:
         provider = provider_of("ftp://nowhere")
-        asked, ended = await answered(provider, policy=Policy())
+        asked, ended = await answered(provider, policy=RetryPolicy())
         assert isinstance(ended, GaveUp)
         assert ended.failure.kind == "configuration"
         assert len([e for e in asked if isinstance(e, Asking)]) == 1

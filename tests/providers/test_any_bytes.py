@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from clew.providers.answer import Answering
 from clew.providers.answer_events import Answered, CompactionDue, GaveUp, Incomplete
 from clew.providers.anthropic import provider_from_environment
-from clew.providers.base import Failure, Request
-from clew.providers.retry import Policy
+from clew.providers.base import Failure, ModelRequest
+from clew.providers.retry import RetryPolicy
 from tests.providers.fakes import end, hello, start, text, tool
 from tests.system.transport.servers import BOUND_S, read_request, serving
 
@@ -49,7 +49,7 @@ replies = st.builds(
     st.lists(st.sampled_from(PARTS) | st.binary(max_size=40), max_size=12),
     st.integers(0, 400),
 )
-REQUEST = Request(model="opus", messages=[])
+REQUEST = ModelRequest(model="opus", messages=[])
 
 
 @given(replies, st.integers(1, 4000), st.booleans())
@@ -65,7 +65,7 @@ def test_an_attempt_ends_in_events_and_at_most_one_failure(
     async def main() -> None:
         async with serving(handler) as server, asyncio.timeout(BOUND_S):
             provider = provider_from_environment({"ANTHROPIC_BASE_URL": server.url})
-            request = Request(model="opus", messages=[], stream=stream)
+            request = ModelRequest(model="opus", messages=[], stream=stream)
             attempt = provider.stream(request)
             events = [event async for event in attempt]
             await attempt.aclose()
@@ -78,7 +78,7 @@ def test_an_attempt_ends_in_events_and_at_most_one_failure(
             answering = Answering(
                 provider,
                 new_tool_id=lambda: "own",
-                policy=Policy(max_attempts=1, counts_overloads=True),
+                policy=RetryPolicy(max_attempts=1, counts_overloads=True),
             )
             ended = await answering.run(request, emit)
             assert isinstance(ended, Answered | Incomplete | GaveUp | CompactionDue)

@@ -12,7 +12,7 @@ import pytest
 from clew.core.catalog.lookup import CATALOG
 from clew.core.catalog.models import EARLIER, LATER, USUAL, is_later, is_version, other_version
 from clew.providers.anthropic import AnthropicProvider, provider_from_environment
-from clew.providers.base import Failure, Request
+from clew.providers.base import Failure, ModelRequest
 from clew.providers.credentials import (
     FORGOTTEN_AFTER,
     MAX_ENDPOINTS,
@@ -30,7 +30,7 @@ TODAY = date(2026, 11, 23)
 GATEWAY = "https://gateway.example"
 HELLO = {"scenario": 1, "answers": [{"text": "Hello.", "times": "always"}]}
 OLD_ONLY = {"api_versions": (EARLIER,)}
-REQUEST = Request(model="opus", messages=[{"role": "user", "content": "Hi"}])
+REQUEST = ModelRequest(model="opus", messages=[{"role": "user", "content": "Hi"}])
 
 
 def test_the_usual_version_is_the_official_sdks() -> None:
@@ -196,7 +196,7 @@ def test_a_folder_that_cannot_be_written_is_no_reason_to_stop(tmp_path: Path) ->
 
 
 def test_sampling_is_left_out_of_a_request_in_the_later_version() -> None:
-    warm = Request(
+    warm = ModelRequest(
         model="opus", messages=[], extra={"temperature": 1.0, "top_k": 5, "speed": "fast"}
     )
     model = CATALOG.entry("opus")

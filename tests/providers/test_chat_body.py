@@ -6,7 +6,7 @@ import pytest
 
 from clew.core.catalog.models import Model, unknown_model
 from clew.providers.anthropic import AnthropicProvider
-from clew.providers.base import Adaptive, Failure, Request
+from clew.providers.base import Adaptive, Failure, ModelRequest
 from clew.providers.chat import ChatProvider
 from clew.providers.chat_body import build_chat
 from clew.providers.endpoint import endpoint_from, request_headers
@@ -18,7 +18,7 @@ TOOL = {"name": "Read", "description": "Reads", "input_schema": {"type": "object
 
 
 def built(model: Model | None = None, **more: Any) -> dict[str, Any]:
-    request = Request(model="gpt-9", messages=[{"role": "user", "content": "hi"}], **more)
+    request = ModelRequest(model="gpt-9", messages=[{"role": "user", "content": "hi"}], **more)
     return build_chat(request, model or unknown_model("gpt-9")).body
 
 
@@ -68,7 +68,7 @@ def test_a_choice_without_tools_is_left_out() -> None:
 
 
 def test_what_has_no_name_there_is_said_to_be_left_out() -> None:
-    request = Request(model="gpt-9", messages=[], thinking=Adaptive(), task_budget_tokens=9)
+    request = ModelRequest(model="gpt-9", messages=[], thinking=Adaptive(), task_budget_tokens=9)
     how, budget = build_chat(request, unknown_model("gpt-9")).adjusted
     assert "how to think was left out" in how
     assert "no budget of a task" in budget
@@ -85,7 +85,7 @@ async def test_how_to_think_is_left_out_and_said_and_nothing_is_counted() -> Non
     from clew.system.transport.http import HttpTransport
 
     provider = ChatProvider(endpoint, HttpTransport(network({})))
-    request = Request(model="gpt-9", messages=[], thinking=Adaptive())
+    request = ModelRequest(model="gpt-9", messages=[], thinking=Adaptive())
     assert "left out" in provider.adjustments(request)[0]
     assert isinstance(await provider.count_tokens(request), Failure)
     assert provider.describe().name == "chat completions"

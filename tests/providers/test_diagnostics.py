@@ -9,7 +9,7 @@ import pytest
 
 from clew.core.catalog.lookup import CATALOG
 from clew.providers.anthropic import AnthropicProvider, provider_from_environment
-from clew.providers.base import Failure, Request
+from clew.providers.base import Failure, ModelRequest
 from clew.providers.credentials import VersionMemory, with_diagnostics
 from clew.providers.endpoint import endpoint_from
 from clew.providers.failure_kinds import refuses_diagnostics
@@ -20,7 +20,9 @@ from clew.testing.server import LoopbackServer
 Json = dict[str, Any]
 TODAY = date(2026, 11, 23)
 GATEWAY = "https://gateway.example"
-REQUEST = Request(model="opus", messages=[{"role": "user", "content": "Hi"}], compares_with="msg_1")
+REQUEST = ModelRequest(
+    model="opus", messages=[{"role": "user", "content": "Hi"}], compares_with="msg_1"
+)
 REFUSAL = {
     "type": "invalid_request_error",
     "message": "diagnostics: Extra inputs are not permitted",
@@ -40,7 +42,7 @@ def memory_in(folder: Path) -> VersionMemory:
     ],
 )
 def test_a_request_names_the_message_before(compares_with: str | None, asked: Json | None) -> None:
-    request = Request(model="opus", messages=[], compares_with=compares_with)
+    request = ModelRequest(model="opus", messages=[], compares_with=compares_with)
     model = CATALOG.entry("opus")
     assert build(request, model, diagnoses=True).body.get("diagnostics") == asked
     assert "diagnostics" not in build(request, model).body

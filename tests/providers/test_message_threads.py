@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from clew.core.catalog.lookup import CATALOG
 from clew.providers.anthropic import AnthropicProvider, provider_from_environment
-from clew.providers.base import Failure, Off, Request
+from clew.providers.base import Failure, ModelRequest, Off
 from clew.providers.message_threads import (
     BETA,
     LIFETIME_S,
@@ -45,9 +45,9 @@ def said(words: str) -> Json:
     return {"role": "assistant", "content": [{"type": "text", "text": words}]}
 
 
-def asking(*messages: Json, **more: Any) -> Request:
+def asking(*messages: Json, **more: Any) -> ModelRequest:
     given: Json = {"model": "opus", "system": SYSTEM, "tools": [TOOL], "session_id": "s"}
-    return Request(messages=list(messages), in_thread=True, **(given | more))
+    return ModelRequest(messages=list(messages), in_thread=True, **(given | more))
 
 
 class Scene:
@@ -154,7 +154,7 @@ def test_the_first_request_is_whole_and_the_next_holds_what_is_new() -> None:
         asking(ONE, said("Yes."), TWO, extra={"speed": "fast"}),
     ],
 )
-def test_whatever_is_not_an_addition_is_sent_whole_as_a_new_thread(other: Request) -> None:
+def test_whatever_is_not_an_addition_is_sent_whole_as_a_new_thread(other: ModelRequest) -> None:
     scene = Scene()
     scene.answered(ONE)
     model = CATALOG.entry(other.model)
@@ -454,7 +454,7 @@ async def turns(
         return messages, server
 
 
-async def asked(provider: AnthropicProvider, request: Request) -> list[Json]:
+async def asked(provider: AnthropicProvider, request: ModelRequest) -> list[Json]:
     attempt = provider.stream(request)
     blocks: dict[int, Json] = {}
     async for event in attempt:

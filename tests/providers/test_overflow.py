@@ -3,7 +3,7 @@
 import pytest
 
 from clew.core.catalog.lookup import CATALOG
-from clew.providers.base import Adaptive, Budget, Failure, Request
+from clew.providers.base import Adaptive, Failure, ModelRequest, ThinkingBudget
 from clew.providers.failure_kinds import (
     Overflow,
     fitted,
@@ -50,13 +50,15 @@ def test_room_is_the_window_less_the_input_less_a_thousand_and_at_least_three_th
 
 @requirement("W8")
 def test_a_thinking_budget_stays_below_the_room_for_the_answer() -> None:
-    request = Request(model="m", messages=[], max_tokens=32_000, thinking=Budget(tokens=31_999))
+    request = ModelRequest(
+        model="m", messages=[], max_tokens=32_000, thinking=ThinkingBudget(tokens=31_999)
+    )
     smaller = shrunk(request, Overflow(input_tokens=195_000, limit_tokens=200_000))
     assert smaller is not None
     assert smaller.max_tokens == 4_000
-    assert smaller.thinking == Budget(tokens=3_999)
-    assert with_output(request, 60_000).thinking == Budget(tokens=31_999)
-    adaptive = Request(model="m", messages=[], thinking=Adaptive())
+    assert smaller.thinking == ThinkingBudget(tokens=3_999)
+    assert with_output(request, 60_000).thinking == ThinkingBudget(tokens=31_999)
+    adaptive = ModelRequest(model="m", messages=[], thinking=Adaptive())
     assert with_output(adaptive, 4_000).thinking == Adaptive()
     assert shrunk(request, Overflow(input_tokens=199_000, limit_tokens=200_000)) is None
     assert shrunk(request, Overflow()) is None
@@ -66,12 +68,14 @@ def test_a_thinking_budget_stays_below_the_room_for_the_answer() -> None:
 def test_a_counted_input_decides_before_anything_is_sent() -> None:
     model = CATALOG.entry("claude-haiku-4-5")
 
-    def fit(counted: int | None, max_tokens: int | None = None) -> Request | Overflow:
-        request = Request(model=model.id, messages=[], input_tokens=counted, max_tokens=max_tokens)
+    def fit(counted: int | None, max_tokens: int | None = None) -> ModelRequest | Overflow:
+        request = ModelRequest(
+            model=model.id, messages=[], input_tokens=counted, max_tokens=max_tokens
+        )
         return fitted(request, model)
 
-    def limit(fitting: Request | Overflow) -> int | None:
-        assert isinstance(fitting, Request)
+    def limit(fitting: ModelRequest | Overflow) -> int | None:
+        assert isinstance(fitting, ModelRequest)
         return fitting.max_tokens
 
     assert limit(fit(None)) is None
@@ -79,5 +83,5 @@ def test_a_counted_input_decides_before_anything_is_sent() -> None:
     assert limit(fit(180_000)) == 19_000
     assert limit(fit(180_000, 5_000)) == 5_000
     assert fit(197_000) == Overflow(input_tokens=197_000, limit_tokens=200_000)
-    unknown = Request(model="local", messages=[], input_tokens=10**9)
+    unknown = ModelRequest(model="local", messages=[], input_tokens=10**9)
     assert fitted(unknown, CATALOG.entry("local")) == unknown

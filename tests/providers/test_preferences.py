@@ -2,9 +2,9 @@
 
 import pytest
 
-from clew.providers.base import Adaptive, Budget, Off, Request
+from clew.providers.base import Adaptive, ModelRequest, Off, ThinkingBudget
 from clew.providers.preferences import Preferences, preferences_from, preferred
-from clew.providers.retry import Policy
+from clew.providers.retry import RetryPolicy
 from clew.system.config.environment import freeze
 
 
@@ -20,15 +20,15 @@ def test_nothing_said_is_nothing_asked() -> None:
     ("names", "field", "said", "expected"),
     [
         (["CLEW_MAX_OUTPUT_TOKENS", "CLAUDE_CODE_MAX_OUTPUT_TOKENS"], "max_tokens", "9000", 9000),
-        (["CLEW_MAX_THINKING_TOKENS", "MAX_THINKING_TOKENS"], "thinking", "5000", Budget(tokens=5000)),
+        (["CLEW_MAX_THINKING_TOKENS", "MAX_THINKING_TOKENS"], "thinking", "5000", ThinkingBudget(tokens=5000)),
         (["CLEW_MAX_THINKING_TOKENS", "MAX_THINKING_TOKENS"], "thinking", "0", Off()),
         (["CLEW_EFFORT", "CLAUDE_CODE_EFFORT_LEVEL"], "effort", "xhigh", "xhigh"),
         (["CLEW_CACHE_1H", "ENABLE_PROMPT_CACHING_1H"], "cache", "1", "1h"),
         (["CLEW_DISABLE_CACHE", "DISABLE_PROMPT_CACHING"], "cache", "true", None),
         (["CLEW_DISABLE_CACHE", "DISABLE_PROMPT_CACHING"], "cache", "False", "5m"),
-        (["CLEW_MAX_RETRIES", "CLAUDE_CODE_MAX_RETRIES"], "policy", "3", Policy(max_attempts=4, counts_overloads=True)),
-        (["CLEW_RETRY_BUDGET_MS"], "policy", "1500", Policy(budget_s=1.5)),
-        (["CLEW_UNATTENDED", "CLAUDE_CODE_UNATTENDED_RETRY"], "policy", "1", Policy(unattended=True)),
+        (["CLEW_MAX_RETRIES", "CLAUDE_CODE_MAX_RETRIES"], "policy", "3", RetryPolicy(max_attempts=4, counts_overloads=True)),
+        (["CLEW_RETRY_BUDGET_MS"], "policy", "1500", RetryPolicy(budget_s=1.5)),
+        (["CLEW_UNATTENDED", "CLAUDE_CODE_UNATTENDED_RETRY"], "policy", "1", RetryPolicy(unattended=True)),
     ],
 )  # fmt: skip
 def test_each_spelling_is_read(names: list[str], field: str, said: str, expected: object) -> None:
@@ -41,7 +41,7 @@ def test_each_spelling_is_read(names: list[str], field: str, said: str, expected
 def test_settings_ask_where_no_variable_does() -> None:
     assert read({}, effortLevel="low").effort == "low"
     assert read({"CLEW_EFFORT": "max"}, effortLevel="low").effort == "max"
-    assert read({}, maxThinkingTokens=2048).thinking == Budget(tokens=2048)
+    assert read({}, maxThinkingTokens=2048).thinking == ThinkingBudget(tokens=2048)
     assert read({"MAX_THINKING_TOKENS": "0"}, maxThinkingTokens=2048).thinking == Off()
     assert read({}, alwaysThinkingEnabled=False).thinking == Off()
     assert read({}, alwaysThinkingEnabled=True).thinking is None
@@ -50,7 +50,7 @@ def test_settings_ask_where_no_variable_does() -> None:
 def test_what_cannot_be_read_is_named_and_asks_for_nothing() -> None:
     wrong = {"MAX_THINKING_TOKENS": "many", "CLAUDE_CODE_MAX_RETRIES": "9" * 20, "CLEW_EFFORT": "?"}
     found = read(wrong)
-    assert (found.thinking, found.policy, found.effort) == (None, Policy(), None)
+    assert (found.thinking, found.policy, found.effort) == (None, RetryPolicy(), None)
     [problem] = found.problems
     assert problem.startswith("effort: '?' is none of low, medium")
     assert [fault.split(":")[0] for fault in freeze(wrong).faults] == [
@@ -61,9 +61,9 @@ def test_what_cannot_be_read_is_named_and_asks_for_nothing() -> None:
 
 def test_a_request_keeps_what_it_says_itself() -> None:
     asked = Preferences(max_tokens=9, thinking=Off(), cache=None)
-    plain = Request(model="m", messages=[])
-    assert preferred(plain, asked) == Request(
+    plain = ModelRequest(model="m", messages=[])
+    assert preferred(plain, asked) == ModelRequest(
         model="m", messages=[], max_tokens=9, thinking=Off(), cache=None
     )
-    own = Request(model="m", messages=[], max_tokens=1, thinking=Adaptive(), cache="1h")
+    own = ModelRequest(model="m", messages=[], max_tokens=1, thinking=Adaptive(), cache="1h")
     assert preferred(own, asked) == own

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from clew.core.catalog.lookup import CATALOG
 from clew.core.normalize.prefix import CONTROLS_BETA
-from clew.providers.base import Adaptive, Budget, Effort, Off, Request, Thinking
+from clew.providers.base import Adaptive, Effort, ModelRequest, Off, Thinking, ThinkingBudget
 from clew.providers.request_body import build, build_count
 from tests.requirements import requirement
 
@@ -19,7 +19,7 @@ MARK = {"type": "ephemeral"}
 def body_of(**fields: Any) -> dict[str, Any]:
     fields.setdefault("model", "opus")
     fields.setdefault("messages", [{"role": "user", "content": "hi"}])
-    request = Request(**fields)
+    request = ModelRequest(**fields)
     return build(request, CATALOG.entry(request.model)).body
 
 
@@ -71,24 +71,32 @@ def test_everything_a_request_can_say_goes_out() -> None:
         ("opus", Adaptive(display="summarized"), {"type": "adaptive", "display": "summarized"}),
         (
             "opus",
-            Budget(tokens=5000, display="omitted"),
+            ThinkingBudget(tokens=5000, display="omitted"),
             {"type": "adaptive", "display": "omitted"},
         ),
         ("opus", Off(), None),
         ("sonnet", Off(), {"type": "between_tools"}),
         ("haiku", Off(), {"type": "disabled"}),
-        ("claude-opus-4-6", Budget(tokens=5000), {"type": "enabled", "budget_tokens": 5000}),
+        (
+            "claude-opus-4-6",
+            ThinkingBudget(tokens=5000),
+            {"type": "enabled", "budget_tokens": 5000},
+        ),
         ("claude-opus-4-5", None, {"type": "enabled", "budget_tokens": 31_999}),
         ("claude-opus-4-5", Adaptive(), {"type": "enabled", "budget_tokens": 31_999}),
-        ("claude-opus-4-5", Budget(tokens=10), {"type": "enabled", "budget_tokens": 1024}),
+        ("claude-opus-4-5", ThinkingBudget(tokens=10), {"type": "enabled", "budget_tokens": 1024}),
         ("claude-opus-4-5", Off(), {"type": "disabled"}),
         ("claude-3-5-haiku", None, None),
         ("claude-3-5-haiku", Adaptive(), None),
-        ("claude-3-5-haiku", Budget(tokens=2000), None),
+        ("claude-3-5-haiku", ThinkingBudget(tokens=2000), None),
         ("claude-3-5-haiku", Off(), None),
         ("some-local-model", None, None),
         ("some-local-model", Adaptive(), {"type": "adaptive"}),
-        ("some-local-model", Budget(tokens=2000), {"type": "enabled", "budget_tokens": 2000}),
+        (
+            "some-local-model",
+            ThinkingBudget(tokens=2000),
+            {"type": "enabled", "budget_tokens": 2000},
+        ),
         ("some-local-model", Off(), {"type": "disabled"}),
     ],
 )
@@ -101,7 +109,7 @@ def test_thinking_is_fitted_to_the_model(
 @given(
     st.sampled_from([m.id for m in CATALOG.models] + ["unknown"]),
     st.none() | st.integers(1, 10**6),
-    st.none() | st.builds(Budget, tokens=st.integers(1, 10**7)) | st.just(Adaptive()),
+    st.none() | st.builds(ThinkingBudget, tokens=st.integers(1, 10**7)) | st.just(Adaptive()),
 )
 def test_a_budget_is_always_below_the_room_for_the_answer(
     model: str, max_tokens: int | None, thinking: Thinking | None
@@ -131,11 +139,11 @@ def test_effort_is_never_above_what_was_asked(model: str, asked: Effort, sent: s
 
 def test_what_cannot_be_sent_as_asked_is_said() -> None:
     def adjusted(**fields: Any) -> tuple[str, ...]:
-        request = Request(messages=[], **fields)
+        request = ModelRequest(messages=[], **fields)
         return build(request, CATALOG.entry(request.model)).adjusted
 
     assert adjusted(model="opus", thinking=Off()) == ("Opus 5.5 always thinks",)
-    assert "budget was left out" in adjusted(model="opus", thinking=Budget(tokens=9))[0]
+    assert "budget was left out" in adjusted(model="opus", thinking=ThinkingBudget(tokens=9))[0]
     assert "before its answer" in adjusted(model="sonnet", thinking=Off())[0]
     assert "does not think" in adjusted(model="claude-3-5-haiku", thinking=Adaptive())[0]
     assert adjusted(model="claude-opus-4-5", effort="max") == (
@@ -144,13 +152,13 @@ def test_what_cannot_be_sent_as_asked_is_said() -> None:
     assert adjusted(model="claude-haiku-4-5", effort="low") == (
         "Haiku 4.5 takes effort of no kind, not low",
     )
-    small = adjusted(model="claude-opus-4-5", thinking=Budget(tokens=9), max_tokens=100)
+    small = adjusted(model="claude-opus-4-5", thinking=ThinkingBudget(tokens=9), max_tokens=100)
     assert small == ("max_tokens 100 leaves no room for thinking",)
     assert adjusted(model="opus", thinking=Adaptive(), effort="max") == ()
 
 
 def test_the_budget_of_a_task_is_told_where_betas_may_be() -> None:
-    request = Request(model="opus", messages=[], task_budget_tokens=9_000, effort="high")
+    request = ModelRequest(model="opus", messages=[], task_budget_tokens=9_000, effort="high")
     model = CATALOG.entry(request.model)
     asked = build(request, model)
     assert asked.body["output_config"]["task_budget"] == {"type": "tokens", "total": 9_000}
@@ -162,7 +170,7 @@ def test_the_budget_of_a_task_is_told_where_betas_may_be() -> None:
 
 
 def test_betas_come_from_the_model_and_the_request_and_can_be_switched_off() -> None:
-    request = Request(model="claude-sonnet-4-5[1m]", messages=[], betas=("mine", "mine"))
+    request = ModelRequest(model="claude-sonnet-4-5[1m]", messages=[], betas=("mine", "mine"))
     model = CATALOG.entry(request.model)
     assert build(request, model).betas == (
         "interleaved-thinking-2025-05-14",
@@ -243,30 +251,32 @@ def test_nothing_that_was_given_is_changed_and_a_longer_history_keeps_its_prefix
 
 
 def test_a_count_holds_only_what_is_counted() -> None:
-    request = Request(model="opus", messages=[], system="s", tools=[{"name": "t"}], effort="low")
+    request = ModelRequest(
+        model="opus", messages=[], system="s", tools=[{"name": "t"}], effort="low"
+    )
     built = build_count(request, CATALOG.entry("opus"))
     assert set(built.body) == {"model", "system", "tools", "messages", "thinking"}
 
 
 def test_thoughts_that_do_not_fit_are_left_to_the_service_where_it_has_the_control() -> None:
     def bound(model: str, **fields: Any) -> Any:
-        request = Request(model=model, messages=[], thought_binding="drop_block", **fields)
+        request = ModelRequest(model=model, messages=[], thought_binding="drop_block", **fields)
         built = build(request, CATALOG.entry(model))
         assert CONTROLS_BETA in built.betas
         return built.body.get("thinking", {}).get("block_binding")
 
     asked = {"prefix_mismatch_behavior": "drop_block"}
     assert bound("claude-opus-5-5") == asked
-    assert bound("claude-sonnet-5-5", thinking=Budget(tokens=2_000)) == asked
+    assert bound("claude-sonnet-5-5", thinking=ThinkingBudget(tokens=2_000)) == asked
     assert bound("claude-sonnet-5-5", thinking=Off()) is None
     assert bound("claude-opus-5-5", thinking=Off()) is None
     assert bound("claude-opus-5") is None
     assert bound("some-gateways-model", thinking=Adaptive()) == asked
-    report = Request(model="opus", messages=[], thought_binding="report")
+    report = ModelRequest(model="opus", messages=[], thought_binding="report")
     built = build(report, CATALOG.entry("opus"))
     assert CONTROLS_BETA in built.betas
     assert "block_binding" not in built.body["thinking"]
-    off = Request(model="opus", messages=[], thought_binding="drop_block")
+    off = ModelRequest(model="opus", messages=[], thought_binding="drop_block")
     assert build(off, CATALOG.entry("opus"), betas_allowed=False) == build(
-        Request(model="opus", messages=[]), CATALOG.entry("opus"), betas_allowed=False
+        ModelRequest(model="opus", messages=[]), CATALOG.entry("opus"), betas_allowed=False
     )

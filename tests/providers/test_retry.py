@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from clew.providers.base import Failure, FailureKind, Request
+from clew.providers.base import Failure, FailureKind, ModelRequest
 from clew.providers.failure_kinds import RETRIED_STATUSES, Overflow, is_overload
 from clew.providers.retry import (
     Again,
-    Compact,
+    CompactFirst,
     Decision,
     FallBack,
     GiveUp,
-    Policy,
+    RetryPolicy,
     Shrink,
     Spent,
     counted,
@@ -23,7 +23,7 @@ from clew.providers.retry import (
 )
 from tests.requirements import requirement
 
-REQUEST = Request(model="opus", messages=[])
+REQUEST = ModelRequest(model="opus", messages=[])
 BUSY = Failure(
     kind="status", message="HTTP 529: Overloaded", status=529, error_type="overloaded_error"
 )
@@ -38,13 +38,13 @@ def status(code: int, message: str = "no", **more: object) -> Failure:
 
 
 def after(
-    *failures: Failure, random: float = 0.5, policy: Policy | None = None, **spent: object
+    *failures: Failure, random: float = 0.5, policy: RetryPolicy | None = None, **spent: object
 ) -> Decision:
     """What is decided after these failures, one after the other."""
     so_far = Spent(**spent)
     for failure in failures:
-        so_far = counted(so_far, failure, policy or Policy())
-    return decide(failures[-1], REQUEST, so_far, policy or Policy(), random=random)
+        so_far = counted(so_far, failure, policy or RetryPolicy())
+    return decide(failures[-1], REQUEST, so_far, policy or RetryPolicy(), random=random)
 
 
 @requirement("R073", "C6")
@@ -100,7 +100,7 @@ def test_what_would_end_the_same_way_is_said_at_once(failure: Failure) -> None:
     ],
 )
 def test_a_limit_of_money_is_not_waited_out(failure: Failure) -> None:
-    decision = after(failure, policy=Policy(unattended=True))
+    decision = after(failure, policy=RetryPolicy(unattended=True))
     assert isinstance(decision, GiveUp)
     assert "spending limit" in decision.why
     assert decision.retry_in_s is None
@@ -153,7 +153,7 @@ def test_an_overload_is_tried_again_until_the_time_is_used() -> None:
 
 
 def test_a_number_of_retries_that_was_asked_for_bounds_overloads_too() -> None:
-    asked = Policy(max_attempts=3, counts_overloads=True)
+    asked = RetryPolicy(max_attempts=3, counts_overloads=True)
     assert isinstance(after(BUSY, BUSY, policy=asked), Again)
     assert after(BUSY, BUSY, BUSY, policy=asked) == GiveUp(why="3 attempts failed")
     unattended = replace(asked, unattended=True)
@@ -198,7 +198,7 @@ def test_a_wait_is_told_in_units_that_people_read(seconds: float, words: str) ->
 
 @requirement("C6")
 def test_unattended_work_waits_out_429_and_529_and_nothing_else() -> None:
-    patient = Policy(unattended=True)
+    patient = RetryPolicy(unattended=True)
     decision = after(*[BUSY] * 200, policy=patient, elapsed_s=1e6, random=0.999999)
     assert isinstance(decision, Again)
     assert round(decision.delay_s) == 300
@@ -232,7 +232,7 @@ def test_when_streams_keep_breaking_one_attempt_asks_for_the_whole_answer() -> N
         CUT,
         replace(REQUEST, stream=False),
         Spent(attempts=1, broken_streams=9),
-        Policy(),
+        RetryPolicy(),
         random=0.0,
     )
     assert whole_already == Again(delay_s=0.0)
@@ -256,16 +256,18 @@ def test_an_overflow_shrinks_the_answer_once_and_then_compaction_is_due() -> Non
     decision = after(status(400, said))
     assert isinstance(decision, Shrink)
     assert decision.request.max_tokens == 4000
-    assert after(status(400, said), shrunk=True) == Compact(
+    assert after(status(400, said), shrunk=True) == CompactFirst(
         overflow=Overflow(input_tokens=195000, limit_tokens=200000)
     )
     too_full = said.replace("195000", "197000")
-    assert isinstance(after(status(400, too_full)), Compact)
-    assert isinstance(after(status(413, "too large")), Compact)
+    assert isinstance(after(status(400, too_full)), CompactFirst)
+    assert isinstance(after(status(413, "too large")), CompactFirst)
 
 
 def test_only_what_a_failure_counts_for_is_counted() -> None:
-    spent = counted(counted(Spent(fallbacks=("x",), shrunk=True), BUSY, Policy()), CUT, Policy())
+    spent = counted(
+        counted(Spent(fallbacks=("x",), shrunk=True), BUSY, RetryPolicy()), CUT, RetryPolicy()
+    )
     assert spent == Spent(attempts=2, uncounted=1, broken_streams=1, fallbacks=("x",), shrunk=True)
 
 
@@ -285,7 +287,7 @@ def test_attended_work_always_comes_to_an_end(
     failure: Failure, attempts: int, elapsed_s: float, random: float
 ) -> None:
     spent = Spent(attempts=attempts, elapsed_s=elapsed_s)
-    decision = decide(failure, REQUEST, spent, Policy(), random=random)
+    decision = decide(failure, REQUEST, spent, RetryPolicy(), random=random)
     if isinstance(decision, Again):
         assert attempts < 10 or is_overload(failure)
         assert final(failure) is None

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from clew.testing.scenario import Block, ScenarioError, from_value, parse
+from clew.testing.scenario import ScenarioError, ScriptedBlock, from_value, parse
 from clew.testing.scenario_steps import RuleHost
 
 SAME_JSON = b"""\xef\xbb\xbf{
@@ -44,7 +44,7 @@ def test_json_and_yaml_say_the_same() -> None:
     read = parse(SAME_JSON, "a.json")
     assert read == parse(SAME_YAML, "a.yaml") == parse(SAME_YAML, "A.YML")
     assert isinstance(read.answers[0].content, list)
-    assert read.answers[0].content[1] == Block(tool="Bash", input={"x": 1})
+    assert read.answers[0].content[1] == ScriptedBlock(tool="Bash", input={"x": 1})
 
 
 @pytest.mark.parametrize(

@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 
 from clew.testing.scenario import from_value
-from clew.testing.scenario_answer import Renderer, Reply
+from clew.testing.scenario_answer import Renderer, ScriptedResponse
 from clew.testing.scenario_rules import Player
 
 ASK: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
 
 
-def reply(answer: dict[str, Any], *, stream: bool = True, **more: Any) -> Reply:
+def reply(answer: dict[str, Any], *, stream: bool = True, **more: Any) -> ScriptedResponse:
     scenario = from_value({"scenario": 1, "answers": [answer], **more})
     return Renderer(scenario.defaults).reply(Player(scenario).choose({**ASK, "stream": stream}))
 
 
-def events(reply: Reply) -> list[dict[str, Any]]:
+def events(reply: ScriptedResponse) -> list[dict[str, Any]]:
     return [json.loads(part.split(b"data: ", 1)[1]) for part in reply.parts]
 
 
@@ -192,7 +192,7 @@ def test_no_answer_is_a_400_that_nobody_retries() -> None:
 
 
 def test_tokens_are_said_or_estimated_or_refused() -> None:
-    def count(*answers: dict[str, Any]) -> Reply:
+    def count(*answers: dict[str, Any]) -> ScriptedResponse:
         groups = {"count_tokens": list(answers)} if answers else {}
         scenario = from_value({"scenario": 1, **groups})
         return Renderer(scenario.defaults).count(Player(scenario).choose(ASK, "count_tokens"))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.testing.scenario import from_value
-from clew.testing.scenario_answer import Renderer, Reply
+from clew.testing.scenario_answer import Renderer, ScriptedResponse
 from clew.testing.scenario_rules import Player
 from clew.testing.scenario_steps import Cut, Step, Wait, before_headers, steps
 
@@ -17,7 +17,7 @@ EVENTS = ["one\n\n", "two\n\n", "three\n\n"]
 BODY = "".join(EVENTS).encode()
 
 
-def reply(*faults: dict[str, Any], **send: Any) -> Reply:
+def reply(*faults: dict[str, Any], **send: Any) -> ScriptedResponse:
     answer = {"events": EVENTS, "faults": list(faults), "send": send}
     scenario = from_value({"scenario": 1, "answers": [answer]})
     return Renderer(scenario.defaults).reply(Player(scenario).choose({}))

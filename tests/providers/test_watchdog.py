@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from clew.providers.answer_events import Answered, DriverEvent, GaveUp, Retrying, Waiting
-from clew.providers.base import Failure, Request
-from clew.providers.retry import Policy
-from clew.providers.watchdog import Limits, limits_from
+from clew.providers.base import Failure, ModelRequest
+from clew.providers.retry import RetryPolicy
+from clew.providers.watchdog import SilenceLimits, limits_from
 from clew.system.config.environment import freeze
 from tests.providers.fakes import (
     BOUND_S,
@@ -25,7 +25,7 @@ from tests.providers.fakes import (
 )
 from tests.requirements import requirement
 
-ONCE = Policy(max_attempts=1)
+ONCE = RetryPolicy(max_attempts=1)
 
 
 def stalled(steps: list[Step]) -> tuple[Asked, Failure, float]:
@@ -62,7 +62,9 @@ def test_what_an_unattended_run_waits_out_uses_up_no_budget() -> None:
     busy = Failure(kind="status", message="HTTP 529", status=529, retry_after_s=7200.0)
     cut = Failure(kind="reset", message="gone", status=200)
     quiet: list[Step] = [Pause(80), *hello()]
-    asked, ended = ask(*[[busy]] * 12, [cut], quiet, policy=Policy(unattended=True, max_attempts=2))
+    asked, ended = ask(
+        *[[busy]] * 12, [cut], quiet, policy=RetryPolicy(unattended=True, max_attempts=2)
+    )
     assert isinstance(ended, Answered)
     assert asked.clock.now - 1000 > 12 * 7200
 
@@ -109,7 +111,7 @@ def test_time_the_machine_slept_through_is_not_silence() -> None:
 
         async with asyncio.TaskGroup() as group:
             group.create_task(sleep_through())
-            ended = group.create_task(asked.run(Request(model="opus", messages=[])))
+            ended = group.create_task(asked.run(ModelRequest(model="opus", messages=[])))
         assert isinstance(ended.result(), Answered)
         assert "Retrying" not in asked.kinds()
 
@@ -125,7 +127,7 @@ def test_a_slow_reader_is_nobodys_silence() -> None:
             asked.events.append(event)
             await clock.sleep(1000)
 
-        ended = await asked.answering.run(Request(model="opus", messages=[]), slow)
+        ended = await asked.answering.run(ModelRequest(model="opus", messages=[]), slow)
         assert isinstance(ended, Answered)
         assert "Waiting" not in asked.kinds()
 
@@ -133,7 +135,7 @@ def test_a_slow_reader_is_nobodys_silence() -> None:
 
 
 def test_an_answer_in_one_piece_has_a_limit_of_its_own() -> None:
-    request = Request(model="opus", messages=[], stream=False)
+    request = ModelRequest(model="opus", messages=[], stream=False)
     asked, ended = ask([Pause(250), *hello()], request=request)
     assert isinstance(ended, Answered)
     assert {e.limit_s for e in asked.events if isinstance(e, Waiting)} == {300}
@@ -156,8 +158,8 @@ def test_a_cancel_while_the_watchdog_ends_the_attempt_is_a_cancel() -> None:
 
     async def main() -> None:
         clock = VirtualClock()
-        asked = Asked(clock, FakeProvider(clock, [Hang()]), limits=Limits(bytes_s=5))
-        task = asyncio.create_task(asked.run(Request(model="opus", messages=[])))
+        asked = Asked(clock, FakeProvider(clock, [Hang()]), limits=SilenceLimits(bytes_s=5))
+        task = asyncio.create_task(asked.run(ModelRequest(model="opus", messages=[])))
         await clock.sleep(5)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -174,7 +176,7 @@ def test_an_error_of_whoever_takes_the_hint_is_not_hidden() -> None:
     async def main() -> None:
         clock = VirtualClock()
         asked = Asked(clock, FakeProvider(clock, [Pause(60), *hello()]))
-        await asked.answering.run(Request(model="opus", messages=[]), broken)
+        await asked.answering.run(ModelRequest(model="opus", messages=[]), broken)
 
     with pytest.raises(BrokenPipeError):
         asyncio.run(main())
@@ -189,7 +191,7 @@ def test_an_error_of_whoever_takes_the_hint_ends_the_wait_for_a_dead_line() -> N
         clock = VirtualClock()
         asked = Asked(clock, FakeProvider(clock, [Hang()]))
         async with asyncio.timeout(BOUND_S):
-            await asked.answering.run(Request(model="opus", messages=[]), broken)
+            await asked.answering.run(ModelRequest(model="opus", messages=[]), broken)
 
     with pytest.raises(BrokenPipeError):
         asyncio.run(main())
@@ -202,5 +204,5 @@ def test_the_limits_can_be_set_by_variables_and_nonsense_leaves_the_usual() -> N
         "CLEW_EVENTS_TIMEOUT_MS": "soon",
         "API_TIMEOUT_MS": "900000",
     }
-    assert limits_from(freeze(said)) == Limits(hint_s=5, bytes_s=30.5, whole_s=900)
-    assert limits_from(freeze({"CLEW_BYTES_TIMEOUT_MS": "0"})) == Limits()
+    assert limits_from(freeze(said)) == SilenceLimits(hint_s=5, bytes_s=30.5, whole_s=900)
+    assert limits_from(freeze({"CLEW_BYTES_TIMEOUT_MS": "0"})) == SilenceLimits()

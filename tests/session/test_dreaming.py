@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clew.agent.context.notebook import Memo, Notebook
+from clew.agent.context.notebook import Memo, MemoryNotebook
 from clew.agent.tasks.registry import Tasks
 from clew.core.messages.errors import SettingsError
 from clew.parts.dreaming import Dreamer, idle_s, proposals
@@ -19,8 +19,8 @@ from tests.fronts.headless.host_process import Hosted
 FOUND = json.dumps([{"title": "Tests", "text": "make test", "replaces": ["tests", "more-tests"]}])
 
 
-def notebook(folder: Path) -> Notebook:
-    made = Notebook(folder)
+def notebook(folder: Path) -> MemoryNotebook:
+    made = MemoryNotebook(folder)
     for title in ("tests", "more tests", "style", "release"):
         made.keep(Memo(title=title, text=f"about {title}", by="person"))
     return made
@@ -29,7 +29,7 @@ def notebook(folder: Path) -> Notebook:
 class Quiet:
     """A session of which nothing is heard; time is what is slept."""
 
-    def __init__(self, book: Notebook, answer: Any) -> None:
+    def __init__(self, book: MemoryNotebook, answer: Any) -> None:
         self.tasks = Tasks()
         self.busy_looks = 0
         self.slept_s = 0.0
@@ -85,7 +85,7 @@ async def test_what_says_the_same_is_proposed_as_one_and_accepted_in_its_place(
 
 
 async def test_few_memories_are_left_in_peace(tmp_path: Path) -> None:
-    book = Notebook(tmp_path)
+    book = MemoryNotebook(tmp_path)
     book.keep(Memo(title="one", text="x", by="person"))
     assert await Quiet(book, FOUND).dream() == ""
 

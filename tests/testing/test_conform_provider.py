@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clew.providers.anthropic import AnthropicProvider
-from clew.providers.base import Failure, Provider, Request
+from clew.providers.base import Failure, ModelRequest, Provider
 from clew.providers.endpoint import Endpoint
 from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import Network
@@ -55,12 +55,12 @@ class Breaking:
         self._inner = ScriptedProvider(scenario)
         self._fault = fault
 
-    def stream(self, request: Request) -> Any:
+    def stream(self, request: ModelRequest) -> Any:
         if self._fault == "changes the request":
             request.messages.append({"role": "user", "content": "more"})
         return BreakingAttempt(self._inner.stream(request), self._fault)
 
-    async def count_tokens(self, request: Request) -> int | Failure:
+    async def count_tokens(self, request: ModelRequest) -> int | Failure:
         return 0 if self._fault == "counts nothing" else await self._inner.count_tokens(request)
 
     def describe(self) -> Any:

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.providers.anthropic import AnthropicProvider
-from clew.providers.base import Provider, Request
+from clew.providers.base import ModelRequest, Provider
 from clew.providers.endpoint import Endpoint
 from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import Network
@@ -159,7 +159,7 @@ def test_a_run_of_clew_s_own_client_is_played_back_in_memory() -> None:
             {"content": [{"thinking": "hm"}, "Größe", {"tool": "T", "input": {"a": [1]}}]},
         ],
     }
-    request = Request(model="m", messages=ask("x")["messages"], max_tokens=9)
+    request = ModelRequest(model="m", messages=ask("x")["messages"], max_tokens=9)
 
     async def two_attempts(provider: Provider) -> list[list[Any]]:
         return [[event async for event in provider.stream(request)] for _ in range(2)]

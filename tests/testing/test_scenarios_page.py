@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from clew.testing.scenario import (
-    Answer,
-    Block,
     Defaults,
-    Fault,
-    Result,
     Scenario,
+    ScriptedAnswer,
+    ScriptedBlock,
+    ScriptedFault,
     Send,
     Shape,
-    Text,
+    TextCondition,
+    ToolResultCondition,
     When,
     parse,
 )
@@ -29,7 +29,18 @@ def test_every_example_is_a_scenario(number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", [Scenario, Defaults, Answer, Block, Fault, Send, When, Result, Text]
+    "shape",
+    [
+        Scenario,
+        Defaults,
+        ScriptedAnswer,
+        ScriptedBlock,
+        ScriptedFault,
+        Send,
+        When,
+        ToolResultCondition,
+        TextCondition,
+    ],
 )
 def test_every_key_stands_on_the_page(shape: type[Shape]) -> None:
     words = set(re.findall(r"[a-z_0-9]+", PAGE))

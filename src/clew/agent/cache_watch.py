@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Protocol
 
 from clew.agent.warming import Warmer
-from clew.core.catalog.lookup import CATALOG, Catalog
+from clew.core.catalog.lookup import CATALOG, ModelCatalog
 from clew.core.json_object import Json
 from clew.core.ledger.cache_miss import (
     LIFETIME_S,
@@ -19,18 +19,18 @@ from clew.core.ledger.cache_miss import (
     recorded_misses,
     usage_tokens,
 )
-from clew.core.ledger.spending import Tokens, last_size
+from clew.core.ledger.spending import TokenCounts, last_size
 from clew.core.messages.history import History
-from clew.core.messages.messages import Assistant
+from clew.core.messages.messages import AssistantMessage
 from clew.core.normalize.request_change import Beginning, describe_change
 from clew.core.normalize.select import is_boundary
-from clew.providers.base import Request
+from clew.providers.base import ModelRequest
 
 
 class Watch(Protocol):
     """Looks on at the requests of a conversation (`CacheWatch`)."""
 
-    def sent(self, request: Request, history: History, at: str) -> None:
+    def sent(self, request: ModelRequest, history: History, at: str) -> None:
         """A request leaves now."""
         ...
 
@@ -42,7 +42,7 @@ class Watch(Protocol):
 class NoWatch:
     """Nobody looks on."""
 
-    def sent(self, _request: Request, _history: History, _at: str) -> None:
+    def sent(self, _request: ModelRequest, _history: History, _at: str) -> None:
         return None
 
     def answered(self, _message: Json, _model: str, _at: str) -> CacheMiss | None:
@@ -56,7 +56,7 @@ class CacheWatch:
         self,
         entries: Iterable[Json] = (),
         *,
-        catalog: Catalog = CATALOG,
+        catalog: ModelCatalog = CATALOG,
         warmer: Warmer | None = None,
     ) -> None:
         """`warmer` keeps the cache warm between requests, where that is wanted."""
@@ -64,7 +64,7 @@ class CacheWatch:
         known = list(entries)
         self.misses = list(recorded_misses(known))
         self._catalog = catalog
-        self._cached: Tokens | None = last_size(known)
+        self._cached: TokenCounts | None = last_size(known)
         self._touched_at = last_time(known)
         self._before: Beginning | None = None
         self._now: Beginning | None = None
@@ -73,7 +73,7 @@ class CacheWatch:
         self._idle_s = 0.0
         self._lifetime_s = LIFETIME_S["5m"]
 
-    def sent(self, request: Request, history: History, at: str) -> None:
+    def sent(self, request: ModelRequest, history: History, at: str) -> None:
         boundary = boundary_of(history)
         self._is_compacted = boundary != self._boundary
         self._boundary = boundary
@@ -143,7 +143,7 @@ def last_answer_id(history: History) -> str:
     """The id of the last message that a service wrote; empty if none did."""
     for place in range(len(history) - 1, -1, -1):
         if history[place].get("type") == "assistant":
-            said = Assistant(history[place])
+            said = AssistantMessage(history[place])
             if not said.is_synthetic:
                 return said.message_id or ""
     return ""

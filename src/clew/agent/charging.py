@@ -4,16 +4,16 @@ The line says what no entry of the chain does: how long the request took, by a c
 forward, what it was for, and what an answer cost that was withdrawn and stands nowhere else.
 """
 
-from clew.core.catalog.lookup import Catalog
+from clew.core.catalog.lookup import ModelCatalog
 from clew.core.json_object import Json
 from clew.core.ledger.ledger import Purpose, charges
 from clew.core.ledger.spending import usd
-from clew.core.ledger.state import Session
+from clew.core.ledger.state import SessionTracker
 from clew.record.transcript.record import Recorder
 
 
 def charge(
-    session: Session,
+    session: SessionTracker,
     recorder: Recorder,
     message: Json,
     *,
@@ -21,7 +21,7 @@ def charge(
     purpose: Purpose,
     duration_ms: float,
     at: str,
-    catalog: Catalog,
+    catalog: ModelCatalog,
     warming_id: str = "",
 ) -> None:
     """Takes in one response; nothing where the service did not say what it counted."""

@@ -13,15 +13,15 @@ from msgspec import Struct
 from clew.agent.deps import Deps, Emit, saved
 from clew.agent.events import Noticed, Recorded, TurnEnded
 from clew.agent.hooked import BLOCKED_PROMPT, entries, fire, heard
-from clew.agent.hooks.outcome import Outcome
+from clew.agent.hooks.outcome import HookOutcome
 from clew.agent.intake import title_of
 from clew.agent.loop import run_turn
 from clew.agent.transitions import TokenBudget, wished_tokens
-from clew.core.input.outcome import Compact
+from clew.core.input.outcome import CompactSession
 from clew.core.input.parse import as_typed
 from clew.core.json_object import Json
 from clew.core.messages import factories
-from clew.core.messages.messages import User
+from clew.core.messages.messages import UserMessage
 
 
 class Speaker(Struct, frozen=True, kw_only=True):
@@ -124,7 +124,7 @@ class Conversation:
         tokens = None if wished is None else TokenBudget(wished)
         return await run_turn(deps, emit, tokens)
 
-    async def _refused(self, said: Outcome, prompt: str, emit: Emit) -> TurnEnded:
+    async def _refused(self, said: HookOutcome, prompt: str, emit: Emit) -> TurnEnded:
         """A prompt that a hook kept back: nothing is sent, and the record says so."""
         deps = self._deps
         words = BLOCKED_PROMPT.format(why=said.block or said.halt or "no reason given")
@@ -150,7 +150,7 @@ class Conversation:
         await self._keep([self._message(prompt, said_by, uuid), *context], emit)
         await saved(self._deps, emit)
 
-    async def compact(self, order: Compact, emit: Emit) -> TurnEnded:
+    async def compact(self, order: CompactSession, emit: Emit) -> TurnEnded:
         """Shortens the conversation, or takes that back; no turn runs meanwhile, and `interrupt`
         leaves everything as it was."""
         deps = self._deps
@@ -207,7 +207,7 @@ class Conversation:
         said = self._deps.story.since(before)
         if not said:
             return TurnEnded(reason="aborted_streaming")
-        during_tools = "for tool use" in User(said[-1]).text
+        during_tools = "for tool use" in UserMessage(said[-1]).text
         rounds = sum(1 for m in said if m["type"] == "assistant")
         return TurnEnded(
             reason="aborted_tools" if during_tools else "aborted_streaming", rounds=rounds

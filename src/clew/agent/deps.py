@@ -12,16 +12,15 @@ from msgspec import Struct
 
 from clew.agent.cache_watch import NoWatch, Watch
 from clew.agent.events import EngineEvent, NotSaved, TurnEnded
-from clew.agent.hooks.outcome import NOTHING
-from clew.agent.hooks.outcome import Outcome as HookOutcome
+from clew.agent.hooks.outcome import NOTHING, HookOutcome
 from clew.agent.requests import Prepared
 from clew.agent.story import Story
 from clew.agent.tools.base import QuestionKind
-from clew.core.catalog.lookup import CATALOG, Catalog
-from clew.core.input.outcome import Compact
+from clew.core.catalog.lookup import CATALOG, ModelCatalog
+from clew.core.input.outcome import CompactSession
 from clew.core.json_object import Json
 from clew.core.ledger.ledger import Spend, is_spent
-from clew.core.ledger.state import Session
+from clew.core.ledger.state import SessionTracker
 from clew.core.messages.history import History
 from clew.core.normalize.prefix import Bound
 from clew.core.normalize.repairs import Repair
@@ -29,12 +28,12 @@ from clew.core.stream.events import AnswerEvent
 from clew.permissions.decision import Decision, Finding, NeedsReview, decided
 from clew.permissions.modes import after_review
 from clew.providers.answer_events import CompactionDue, DriverEvent, Ended
-from clew.providers.base import Request
+from clew.providers.base import ModelRequest
 
 Emit: TypeAlias = Callable[[EngineEvent], Awaitable[None]]
 
 
-class Answer(Protocol):
+class AnswerDriver(Protocol):
     """The way to one answer (`providers.answer.Answering`); used once."""
 
     @property
@@ -43,11 +42,11 @@ class Answer(Protocol):
         ...
 
     async def run(
-        self, request: Request, emit: Callable[[DriverEvent], Awaitable[None]]
+        self, request: ModelRequest, emit: Callable[[DriverEvent], Awaitable[None]]
     ) -> Ended: ...
 
 
-class Outcome(Protocol):
+class ExecutedCall(Protocol):
     """What a tool came to: `content` for the model, `tool_use_result` for people and readers."""
 
     @property
@@ -84,11 +83,11 @@ class Toolset(Protocol):
 
     def is_concurrency_safe(self, block: Json) -> bool: ...
 
-    def unusable(self, block: Json) -> Outcome | None:
+    def unusable(self, block: Json) -> ExecutedCall | None:
         """Why a call cannot run whoever permits it; nobody is asked about such a call."""
         ...
 
-    async def doomed(self, block: Json, may_look: Callable[[str], bool]) -> Outcome | None:
+    async def doomed(self, block: Json, may_look: Callable[[str], bool]) -> ExecutedCall | None:
         """Why a call would fail whoever permits it, by the files that it would work on, where these
         may be looked at; somebody is asked about any other call."""
         ...
@@ -111,7 +110,7 @@ class Toolset(Protocol):
         message_uuid: str,
         progress: Callable[[Any], Awaitable[None]],
         is_confined: bool = False,
-    ) -> Outcome:
+    ) -> ExecutedCall:
         """`is_confined`: a shell runs behind the read-only wall (see `agent.toolset`)."""
         ...
 
@@ -195,24 +194,30 @@ class NoHooks:
         return NOTHING
 
 
-class Compaction(Protocol):
+class ConversationCompactor(Protocol):
     """Shortens a conversation that outgrows its window (`agent.compaction.compactor`).
 
     Both answer whether the conversation is another one now, so that the request is to be made anew.
     """
 
-    async def make_room(self, deps: "Deps", request: Request, emit: Emit, /) -> bool:
+    async def make_room(self, deps: "Deps", request: ModelRequest, emit: Emit, /) -> bool:
         """Before a request leaves."""
         ...
 
     async def after_overflow(
-        self, deps: "Deps", request: Request, due: CompactionDue | None, tries: int, emit: Emit, /
+        self,
+        deps: "Deps",
+        request: ModelRequest,
+        due: CompactionDue | None,
+        tries: int,
+        emit: Emit,
+        /,
     ) -> bool:
         """When a request did not fit, for the so-many-eth time in a row; without `due`, when an
         answer filled the window."""
         ...
 
-    async def run(self, deps: "Deps", order: Compact, emit: Emit, /) -> TurnEnded:
+    async def run(self, deps: "Deps", order: CompactSession, emit: Emit, /) -> TurnEnded:
         """When a person says so, between two turns."""
         ...
 
@@ -220,13 +225,13 @@ class Compaction(Protocol):
 class NoCompaction:
     """A conversation that does not fit ends."""
 
-    async def make_room(self, _deps: "Deps", _request: Request, _emit: Emit, /) -> bool:
+    async def make_room(self, _deps: "Deps", _request: ModelRequest, _emit: Emit, /) -> bool:
         return False
 
     async def after_overflow(
         self,
         _deps: "Deps",
-        _request: Request,
+        _request: ModelRequest,
         _due: CompactionDue | None,
         _tries: int,
         _emit: Emit,
@@ -234,11 +239,11 @@ class NoCompaction:
     ) -> bool:
         return False
 
-    async def run(self, _deps: "Deps", _order: Compact, _emit: Emit, /) -> TurnEnded:
+    async def run(self, _deps: "Deps", _order: CompactSession, _emit: Emit, /) -> TurnEnded:
         return TurnEnded(reason="failed", message="this conversation cannot be shortened")
 
 
-class Thoughts(Protocol):
+class ThoughtReports(Protocol):
     """What the service says of the thoughts that a request sends back (`agent.requests`)."""
 
     @property
@@ -267,7 +272,7 @@ class NoThoughts:
         return []
 
 
-class Budget(Struct, frozen=True, kw_only=True):
+class MoneyBudget(Struct, frozen=True, kw_only=True):
     """Dollars that this run may spend on top of what was `before`."""
 
     usd: Decimal
@@ -277,7 +282,7 @@ class Budget(Struct, frozen=True, kw_only=True):
         return is_spent(spend, self.before + self.usd)
 
 
-async def unmeasured(request: Request, _: History) -> Request:
+async def unmeasured(request: ModelRequest, _: History) -> ModelRequest:
     return request
 
 
@@ -302,7 +307,7 @@ class Deps(Struct, frozen=True, kw_only=True):
 
     story: Story
     request: Callable[[Story], Prepared]
-    answer: Callable[[], Answer]
+    answer: Callable[[], AnswerDriver]
     tools: Toolset
     judge: Callable[[Json], Decision]
     ask: Callable[[Question], Awaitable[Verdict]]
@@ -311,13 +316,13 @@ class Deps(Struct, frozen=True, kw_only=True):
     now: Callable[[], str]
     new_id: Callable[[], str]
     # What the turns cost and how long they took, and the clock for that: it only goes forward.
-    session: Session
+    session: SessionTracker
     monotonic_s: Callable[[], float]
     # Mode auto: decides what no rule does, or says that a person must.
     review: Callable[[Json, NeedsReview], Awaitable[Reviewed]] = unreviewed
     # What is known of models, a person's own among them.
-    catalog: Catalog = CATALOG
-    thoughts: Thoughts = NoThoughts()
+    catalog: ModelCatalog = CATALOG
+    thoughts: ThoughtReports = NoThoughts()
     # Looks on at what is sent, and says why the service's cache missed.
     cache: Watch = NoWatch()
     # Looks, before a turn, at what may have changed outside; returns what people should know of it.
@@ -327,13 +332,13 @@ class Deps(Struct, frozen=True, kw_only=True):
     # Waits, within bounds, for what a request should know of and is not there yet; what it is to be told.
     latecomers: Callable[[], Awaitable[Sequence[Json]]] = nobody_late
     # A request with the size of its input, where that decides something.
-    measured: Callable[[Request, History], Awaitable[Request]] = unmeasured
+    measured: Callable[[ModelRequest, History], Awaitable[ModelRequest]] = unmeasured
     max_rounds: int | None = None
     # What may be spent until `session` holds as much.
-    budget: Budget | None = None
+    budget: MoneyBudget | None = None
     max_parallel: int = 10
     hooks: Hooks = NoHooks()
-    compaction: Compaction = NoCompaction()
+    compaction: ConversationCompactor = NoCompaction()
     # What runs in the background, as hooks are told at a turn's end.
     background: Callable[[], list[Json]] = list
     # What is scheduled, as they are told then too.

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from clew.agent.hooks.progress import HookFinished, HookStarted
 from clew.core.json_object import Json
-from clew.core.normalize.block_rules import Violation
+from clew.core.normalize.block_rules import RequestViolation
 from clew.core.normalize.repairs import Repair
 from clew.providers.answer_events import DriverEvent
 
@@ -63,7 +63,7 @@ class Repaired(Struct, frozen=True, kw_only=True):
 class Doubted(Struct, frozen=True, kw_only=True):
     """The service would refuse this request, by the rules that are known; `is_held`: not sent."""
 
-    violations: list[Violation]
+    violations: list[RequestViolation]
     is_held: bool
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from clew.agent.deps import Deps, Emit, Granted, Outcome, Question, Refused, Verdict, saved
+from clew.agent.deps import Deps, Emit, ExecutedCall, Granted, Question, Refused, Verdict, saved
 from clew.agent.events import Noticed, ToolFinished, ToolProgressed, ToolStarted
 from clew.agent.hooked import (
     BY_HOOK,
@@ -26,7 +26,7 @@ from clew.agent.hooked import (
     fire,
     replaced,
 )
-from clew.agent.hooks.outcome import Outcome as Said
+from clew.agent.hooks.outcome import HookOutcome as Said
 from clew.agent.hooks.outcome import with_hooks
 from clew.agent.toolset import decide
 from clew.agent.transitions import Repetition
@@ -46,7 +46,7 @@ MAY_RETRY = " A hook of the user says that this call may be tried again."
 NOT_PERMITTED = "This call is not permitted and did not run: {why}."
 
 
-class Call:
+class PendingCall:
     """One tool_use on its way to its one result."""
 
     def __init__(self, block: Json, *, source_uuid: str, is_safe: bool) -> None:
@@ -70,7 +70,7 @@ class ToolExecutor:
         self._emit = emit
         self._repetition = repetition
         self._group = asyncio.TaskGroup()
-        self._calls: list[Call] = []
+        self._calls: list[PendingCall] = []
         self._slots = asyncio.Semaphore(deps.max_parallel)
         self._asking = asyncio.Lock()
         self._held: list[Json] | None = []
@@ -97,7 +97,7 @@ class ToolExecutor:
         deps = self._deps
         deps.story.recorder.tool_started(block["id"], answer, after=after)
         block = deps.tools.meant(block)
-        call = Call(
+        call = PendingCall(
             block,
             source_uuid=answer[-1]["uuid"],
             is_safe=deps.tools.is_concurrency_safe(block),
@@ -108,7 +108,7 @@ class ToolExecutor:
 
     async def refuse(self, block: Json, source_uuid: str, words: str) -> None:
         """Answers a call that must not run at all."""
-        call = Call(block, source_uuid=source_uuid, is_safe=True)
+        call = PendingCall(block, source_uuid=source_uuid, is_safe=True)
         await self._refuse(call, tagged("tool_use_error", words))
 
     def release(self) -> None:
@@ -119,7 +119,7 @@ class ToolExecutor:
 
     # -- one call
 
-    async def _follow(self, call: Call, before: list[Call]) -> None:
+    async def _follow(self, call: PendingCall, before: list[PendingCall]) -> None:
         try:
             for earlier in before:
                 await earlier.done.wait()
@@ -132,7 +132,7 @@ class ToolExecutor:
         finally:
             call.done.set()
 
-    async def _judged(self, call: Call) -> None:
+    async def _judged(self, call: PendingCall) -> None:
         """Asks for permission and runs the call, or answers it with the refusal."""
         await saved(self._deps, self._emit)
         self._repetition.note(call.block)
@@ -179,7 +179,7 @@ class ToolExecutor:
         decision = self._deps.judge({"name": "Read", "input": {"file_path": path}})
         return isinstance(decision, Allow)
 
-    async def _review(self, call: Call, needed: NeedsReview) -> Decision:
+    async def _review(self, call: PendingCall, needed: NeedsReview) -> Decision:
         """Mode auto: the reviewer's word, on record and told to people whatever it is."""
         found = await self._deps.review(call.block, needed)
         call.noted["permissionReview"] = found.record
@@ -188,14 +188,14 @@ class ToolExecutor:
         await self._emit(Noticed(messages=(told,)))
         return found.decision
 
-    async def _told_of_denial(self, call: Call, why: str) -> str:
+    async def _told_of_denial(self, call: PendingCall, why: str) -> str:
         """Tells hooks of a reviewer's no; they may let it be tried again, and lift nothing."""
         fields = about(call.block) | {"reason": why}
         said = await fire(self._deps, self._emit, "PermissionDenied", **fields)
         self._take(call, said)
         return MAY_RETRY if said.may_retry else ""
 
-    async def _before(self, call: Call) -> Said:
+    async def _before(self, call: PendingCall) -> Said:
         """What hooks say before the rules do: also which input the rules are asked about."""
         said = await fire(self._deps, self._emit, "PreToolUse", **about(call.block))
         self._take(call, said)
@@ -205,7 +205,7 @@ class ToolExecutor:
             call.block = call.block | {"input": said.input}
         return said
 
-    def _take(self, call: Call, said: Said) -> None:
+    def _take(self, call: PendingCall, said: Said) -> None:
         call.beside += entries(self._deps, said)
         if self.halt is None:
             self.halt = said.halt
@@ -223,7 +223,9 @@ class ToolExecutor:
             return Ask(findings=(Finding(subject=title, verdict="ask", reason=again),)), False
         return decision, is_confined
 
-    async def _ask(self, call: Call, decision: Decision, said: Said, *, is_confined: bool) -> None:
+    async def _ask(
+        self, call: PendingCall, decision: Decision, said: Said, *, is_confined: bool
+    ) -> None:
         """One question at a time; after a no that ends the turn nobody is asked again."""
         waits = self._asking.locked()
         async with self._asking:
@@ -246,7 +248,7 @@ class ToolExecutor:
                 kind = "user-rejected" if verdict.by_person else "permission-rule"
                 await self._deny(call, verdict.words, kind)
 
-    async def _verdict(self, call: Call, decision: Decision) -> Verdict:
+    async def _verdict(self, call: PendingCall, decision: Decision) -> Verdict:
         if self.is_stopped:
             return Refused(words=CANCELLED)
         match decision:
@@ -259,7 +261,7 @@ class ToolExecutor:
             self._repetition.forgive()
         return verdict
 
-    async def _answer(self, call: Call, decision: Decision) -> Verdict:
+    async def _answer(self, call: PendingCall, decision: Decision) -> Verdict:
         """A hook's answer in a person's stead, else the person's; who waits long is told of."""
         fields = {k: v for k, v in about(call.block).items() if k != "tool_use_id"}
         said = await fire(self._deps, self._emit, "PermissionRequest", **fields)
@@ -281,7 +283,7 @@ class ToolExecutor:
             notice.cancel()
         return verdict
 
-    async def _by_hook(self, call: Call, answer: Json) -> Verdict:
+    async def _by_hook(self, call: PendingCall, answer: Json) -> Verdict:
         """A yes does not reach past a rule that denies."""
         if answer["behavior"] == "deny":
             words = answer.get("message") or "no reason given"
@@ -311,7 +313,7 @@ class ToolExecutor:
             notification_type="permission_prompt",
         )
 
-    async def _run(self, call: Call, *, is_confined: bool) -> None:
+    async def _run(self, call: PendingCall, *, is_confined: bool) -> None:
         call.is_running = True
         await self._emit(ToolStarted(block=call.block, title=self._deps.tools.title(call.block)))
 
@@ -350,7 +352,7 @@ class ToolExecutor:
         self._take(call, said)
         await self._finish(call, outcome, content=replaced(call.block, outcome, said))
 
-    async def _may_leave_wall(self, call: Call, blocked: str) -> bool:
+    async def _may_leave_wall(self, call: PendingCall, blocked: str) -> bool:
         """Asks whether a command that the read-only wall held up may run without it."""
         finding = Finding(
             subject=self._deps.tools.title(call.block),
@@ -368,7 +370,7 @@ class ToolExecutor:
                 self.is_stopped = self.is_stopped or verdict.stop
         return isinstance(verdict, Granted)
 
-    def _account(self, outcome: Outcome) -> None:
+    def _account(self, outcome: ExecutedCall) -> None:
         """What a call changed in the session's own books: lines of files, the list of what is to do."""
         if outcome.is_error:
             return
@@ -377,7 +379,9 @@ class ToolExecutor:
             if changed is not None:
                 self._deps.session.change(changed)
 
-    async def _finish(self, call: Call, outcome: Outcome, *, content: Any = None) -> None:
+    async def _finish(
+        self, call: PendingCall, outcome: ExecutedCall, *, content: Any = None
+    ) -> None:
         entry = self._note(
             call,
             outcome.content if content is None else content,
@@ -391,10 +395,10 @@ class ToolExecutor:
             )
         )
 
-    async def _deny(self, call: Call, words: str, kind: str) -> None:
+    async def _deny(self, call: PendingCall, words: str, kind: str) -> None:
         await self._refuse(call, words, toolDenialKind=kind, toolDenialBeforeRun=True)
 
-    async def _refuse(self, call: Call, words: str, **fields: Any) -> None:
+    async def _refuse(self, call: PendingCall, words: str, **fields: Any) -> None:
         """Answers a call that did not run."""
         entry = self._note(call, words, **fields)
         display = words.split("\n", 1)[0]
@@ -403,7 +407,13 @@ class ToolExecutor:
         )
 
     def _note(
-        self, call: Call, content: Any, *, is_error: bool = True, raw: Any = None, **fields: Any
+        self,
+        call: PendingCall,
+        content: Any,
+        *,
+        is_error: bool = True,
+        raw: Any = None,
+        **fields: Any,
     ) -> Json:
         """Makes the result part of the conversation, or keeps it until its answer is."""
         deps = self._deps

@@ -7,14 +7,14 @@ from typing import Any
 
 from msgspec import UNSET
 
-from clew.agent.deps import Deps, Emit, Outcome
+from clew.agent.deps import Deps, Emit, ExecutedCall
 from clew.agent.events import Noticed, Recorded, Signalled
-from clew.agent.hooks.outcome import Outcome as Said
+from clew.agent.hooks.outcome import HookOutcome as Said
 from clew.agent.hooks.outcome import rewritten
 from clew.core.json_object import Json
 from clew.core.messages import factories
 from clew.core.messages.history import History
-from clew.core.messages.messages import Assistant
+from clew.core.messages.messages import AssistantMessage
 
 BLOCKED_PROMPT = "A hook kept this prompt from being sent: {why}"
 STOP_FEEDBACK = "Stop hook feedback:\n{words}"
@@ -71,7 +71,7 @@ def about(block: Json) -> Json:
     }
 
 
-def after_call(block: Json, outcome: Outcome, duration_ms: float) -> tuple[str, Json]:
+def after_call(block: Json, outcome: ExecutedCall, duration_ms: float) -> tuple[str, Json]:
     """The event that a call's end is, and its fields."""
     fields = about(block) | {"duration_ms": round(duration_ms)}
     if outcome.is_error:
@@ -89,7 +89,7 @@ def plain(content: Any) -> str:
     return "\n".join(b["text"] for b in content if b.get("type") == "text")
 
 
-def replaced(block: Json, outcome: Outcome, said: Said) -> Any:
+def replaced(block: Json, outcome: ExecutedCall, said: Said) -> Any:
     """What the model reads of a call: its content, or what a hook put in its place."""
     if said.output is UNSET or outcome.is_error:
         return outcome.content
@@ -104,7 +104,7 @@ def last_words(messages: History) -> str:
     for message in reversed(messages):
         if message.get("type") != "assistant":
             continue
-        view = Assistant(message)
+        view = AssistantMessage(message)
         this_id = message["message"].get("id")
         if answer_id is not None and this_id != answer_id:
             break

@@ -23,24 +23,24 @@ from clew.agent.tasks.notice import runs_for_person
 from clew.agent.tools.base import ToolSession
 from clew.agent.toolset import SessionTools, decide
 from clew.core.input.outcome import (
-    Ask,
     Clear,
-    Compact,
-    Exit,
+    CompactSession,
+    ExitSession,
     Invoke,
     Outcome,
     Pick,
     Resume,
     Rewound,
     Show,
+    SubmitPrompt,
 )
 from clew.core.input.parse import (
-    Command,
+    MemoryNote,
     Mention,
-    Note,
     Pasted,
     Prompt,
     Shell,
+    TypedCommand,
     as_typed,
     content,
     parse,
@@ -77,8 +77,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     context: list[Json] = []
 
 
-Taken: TypeAlias = Turn | Show | Clear | Resume | Exit | Compact | Pick | Rewound
-RunCommand: TypeAlias = Callable[[Command], Awaitable[Outcome | None]]
+Taken: TypeAlias = Turn | Show | Clear | Resume | ExitSession | CompactSession | Pick | Rewound
+RunCommand: TypeAlias = Callable[[TypedCommand], Awaitable[Outcome | None]]
 
 
 async def no_resource(_: str) -> Fact | None:
@@ -124,11 +124,11 @@ class Intake:
         match meant:
             case Prompt():
                 return await self._prompt(raw, meant, emit)
-            case Command():
+            case TypedCommand():
                 return await self._command(raw, meant, emit, run_command)
             case Shell():
                 return await self._shell(raw, meant, emit)
-            case Note():
+            case MemoryNote():
                 return self._note(meant)
             case _:
                 assert_never(meant)
@@ -260,7 +260,7 @@ class Intake:
 
     # -- notes and commands
 
-    def _note(self, meant: Note) -> Show:
+    def _note(self, meant: MemoryNote) -> Show:
         path = self._memory_file()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -271,12 +271,12 @@ class Intake:
         return Show(text=f"noted in {path}")
 
     async def _command(
-        self, raw: Raw, meant: Command, emit: Emit, run_command: RunCommand
+        self, raw: Raw, meant: TypedCommand, emit: Emit, run_command: RunCommand
     ) -> Taken:
         outcome = await run_command(meant)
         if outcome is None:
             return await self._prompt(raw, parse_as_prompt(raw.text), emit)
-        if isinstance(outcome, Ask):
+        if isinstance(outcome, SubmitPrompt):
             if outcome.said:
                 await emit(Noticed(messages=(outcome.said,)))
             meant_as = parse_as_prompt(outcome.text)

@@ -13,7 +13,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from clew.agent.charging import charge
-from clew.agent.deps import Answer, Deps, Emit, saved
+from clew.agent.deps import AnswerDriver, Deps, Emit, saved
 from clew.agent.events import ENDED_WELL, BlockSaid, Doubted, Noticed, Recorded, Repaired, TurnEnded
 from clew.agent.executor import ToolExecutor
 from clew.agent.hooked import STOP_FEEDBACK, calls_of, fire, heard, join, last_words
@@ -23,10 +23,10 @@ from clew.agent.transitions import (
     Continue,
     Recoveries,
     Repetition,
-    Reply,
-    Terminal,
     TokenBudget,
     Transition,
+    TurnEnd,
+    TurnReply,
     after_answer,
     api_error_words,
     failed_request,
@@ -38,9 +38,9 @@ from clew.core.ledger.ledger import charges
 from clew.core.ledger.state import ApiTimed
 from clew.core.messages import factories
 from clew.core.messages.history import History, with_cost
-from clew.core.messages.messages import Assistant
+from clew.core.messages.messages import AssistantMessage
 from clew.core.messages.text import count_of
-from clew.core.normalize.block_rules import Violation
+from clew.core.normalize.block_rules import RequestViolation
 from clew.core.normalize.prefix import with_bound
 from clew.core.normalize.repairs import Repair
 from clew.core.stream.events import (
@@ -76,7 +76,7 @@ ASK_AGAIN = "Nothing is lost; say it again, and it is sent as it is"
 SHOWN_VIOLATIONS = 3
 
 
-class Held(Struct, frozen=True, kw_only=True):
+class HeldRequest(Struct, frozen=True, kw_only=True):
     """A request that did not leave, and why."""
 
     words: str
@@ -98,16 +98,16 @@ async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) ->
             step = FULL
         step = await hooked(deps, emit, step, recoveries, reply)
         if isinstance(step, Continue) and deps.max_rounds is not None and rounds >= deps.max_rounds:
-            step = Terminal(
+            step = TurnEnd(
                 reason="max_turns", message=f"reached {count_of(deps.max_rounds, 'round')}"
             )
-        if is_over_budget(deps) and not (isinstance(step, Terminal) and ended_badly(step)):
+        if is_over_budget(deps) and not (isinstance(step, TurnEnd) and ended_badly(step)):
             assert deps.budget is not None
             words = f"Reached maximum budget (${deps.budget.usd})"
-            step = Terminal(reason="budget_exhausted", message=words)
+            step = TurnEnd(reason="budget_exhausted", message=words)
         if isinstance(step, Continue) and await deps.leaves():
-            step = Terminal(reason="left")
-        if isinstance(step, Terminal):
+            step = TurnEnd(reason="left")
+        if isinstance(step, TurnEnd):
             return TurnEnded(
                 reason=step.reason,
                 message=step.message,
@@ -120,9 +120,9 @@ async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) ->
         await go_on(deps, emit, step)
 
 
-async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> Reply:
+async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> TurnReply:
     """One request and everything its answer asked for."""
-    reply: Reply | None = None
+    reply: TurnReply | None = None
     tries = 0
     while reply is None:
         tries += 1
@@ -149,7 +149,7 @@ async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> Reply:
 
 
 async def hooked(
-    deps: Deps, emit: Emit, step: Transition, recoveries: Recoveries, reply: Reply
+    deps: Deps, emit: Emit, step: Transition, recoveries: Recoveries, reply: TurnReply
 ) -> Transition:
     """The step once hooks have spoken: before the next request, or before the end."""
     match step:
@@ -157,10 +157,10 @@ async def hooked(
             said = await fire(deps, emit, "PostToolBatch", tool_calls=calls_of(deps.story.history))
             await join(deps, emit, said)
             why = said.block if said.halt is None else said.halt
-            return step if why is None else Terminal(reason="stopped_by_hook", message=why)
-        case Terminal(reason="completed"):
+            return step if why is None else TurnEnd(reason="stopped_by_hook", message=why)
+        case TurnEnd(reason="completed"):
             return await may_stop(deps, emit, step, recoveries)
-        case Terminal(reason="api_error" | "prompt_too_long" | "refused" | "no_answer"):
+        case TurnEnd(reason="api_error" | "prompt_too_long" | "refused" | "no_answer"):
             await fire(
                 deps,
                 emit,
@@ -172,7 +172,7 @@ async def hooked(
     return step
 
 
-async def may_stop(deps: Deps, emit: Emit, step: Terminal, recoveries: Recoveries) -> Transition:
+async def may_stop(deps: Deps, emit: Emit, step: TurnEnd, recoveries: Recoveries) -> Transition:
     """Whether the turn ends: hooks may have more to be done, so often in a row and no more."""
     said = await fire(
         deps,
@@ -185,7 +185,7 @@ async def may_stop(deps: Deps, emit: Emit, step: Terminal, recoveries: Recoverie
     )
     await join(deps, emit, said)
     if said.halt is not None:
-        return Terminal(reason="stopped_by_hook", message=said.halt)
+        return TurnEnd(reason="stopped_by_hook", message=said.halt)
     words = "\n".join(filter(None, [said.block, *said.context]))
     if not words and said.block is None:
         return step
@@ -238,11 +238,11 @@ def is_over_budget(deps: Deps) -> bool:
     return deps.budget is not None and deps.budget.is_spent(deps.session.ledger.total)
 
 
-def ended_badly(step: Terminal) -> bool:
+def ended_badly(step: TurnEnd) -> bool:
     return step.reason not in ENDED_WELL
 
 
-def doubt(violations: list[Violation]) -> str:
+def doubt(violations: list[RequestViolation]) -> str:
     """What the service would say no to, in words that are the same for the same faults."""
     told = [f"{v.where}: {v.what} ({v.rule})" for v in violations[:SHOWN_VIOLATIONS]]
     more = len(violations) - len(told)
@@ -257,7 +257,7 @@ def insists(history: History, words: str) -> bool:
     """
     for place in range(len(history) - 1, -1, -1):
         if history[place].get("type") == "assistant":
-            return without_numbers(Assistant(history[place]).text) == without_numbers(words)
+            return without_numbers(AssistantMessage(history[place]).text) == without_numbers(words)
     return False
 
 
@@ -286,7 +286,7 @@ class Hearing:
         self.running = ToolExecutor(deps, emit, repetition)
         self._deps = deps
         self._emit = emit
-        self._answer: Answer = deps.answer()
+        self._answer: AnswerDriver = deps.answer()
         self._took = ApiTimed(duration_ms=0)
         self._attempt_s = deps.monotonic_s()
         self._asked_model = ""
@@ -301,14 +301,14 @@ class Hearing:
         self._request_id = f"clew_{self._deps.new_id()}"
         self._is_settled = False
 
-    async def listen(self) -> Ended | Held:
+    async def listen(self) -> Ended | HeldRequest:
         deps = self._deps
         prepared = await prepare(deps, self._emit)
         if await deps.compaction.make_room(deps, prepared.request, self._emit):
             prepared = await prepare(deps, self._emit)
         self._request = prepared.request
         if prepared.violations:
-            held = Held(words=doubt(prepared.violations))
+            held = HeldRequest(words=doubt(prepared.violations))
             is_held = not insists(deps.story.history, held.words)
             await self._emit(Doubted(violations=prepared.violations, is_held=is_held))
             if is_held:
@@ -328,7 +328,7 @@ class Hearing:
             )
             deps.session.change(self._took)
 
-    async def is_shorter_now(self, ended: Ended | Held, tries: int) -> bool:
+    async def is_shorter_now(self, ended: Ended | HeldRequest, tries: int) -> bool:
         """Whether a conversation that did not fit was made to, so that it can be sent again."""
         if not isinstance(ended, CompactionDue):
             return False
@@ -338,7 +338,7 @@ class Hearing:
             self._deps, self._request, ended, tries, self._emit
         )
 
-    def is_other_now(self, ended: Ended | Held) -> bool:
+    def is_other_now(self, ended: Ended | HeldRequest) -> bool:
         """Whether a request that was refused for its thoughts will be sent with others."""
         return isinstance(ended, GaveUp) and self._deps.thoughts.refused(ended.failure.message)
 
@@ -425,7 +425,7 @@ class Hearing:
         )
         return with_bound(entries, self._deps.thoughts.bound)
 
-    async def settle(self, ended: Ended | Held) -> Reply:
+    async def settle(self, ended: Ended | HeldRequest) -> TurnReply:
         """Makes the answer part of the conversation, with its final usage."""
         match ended:
             case Answered() | Incomplete():
@@ -439,7 +439,7 @@ class Hearing:
                 self._note_failed(ended.failure)
                 words = with_advice(ended, self._deps.now())
                 return await self._failed(ended.failure, ended.why, reason="api_error", words=words)
-            case Held():
+            case HeldRequest():
                 failure = Failure(
                     kind="status", message=ended.words, error_type="invalid_request_error"
                 )
@@ -461,7 +461,7 @@ class Hearing:
 
     def _note_cost(self, entry: Json) -> None:
         """The request as a line of its own: what an answer's entries cannot say is said there."""
-        message = Assistant(entry)
+        message = AssistantMessage(entry)
         if message.is_synthetic:
             return
         known = {"costUSD": entry["costUSD"]} if "costUSD" in entry else {}
@@ -496,10 +496,10 @@ class Hearing:
             catalog=deps.catalog,
         )
 
-    def _reply(self, ended: Answered | Incomplete) -> Reply:
+    def _reply(self, ended: Answered | Incomplete) -> TurnReply:
         failure = ended.failure if isinstance(ended, Incomplete) else None
-        said = Assistant({"type": "assistant", "message": ended.message})
-        reply = Reply(
+        said = AssistantMessage({"type": "assistant", "message": ended.message})
+        reply = TurnReply(
             ending=ENDINGS.get(said.stop_reason or "", "unknown"),
             stop_reason=said.stop_reason,
             is_complete=failure is None,
@@ -520,7 +520,7 @@ class Hearing:
 
     async def _failed(
         self, failure: Failure, why: str, *, reason: str, words: str | None = None
-    ) -> Reply:
+    ) -> TurnReply:
         """A request that was given up becomes an entry a person can read; the API never sees it."""
         deps = self._deps
         words = words or api_error_words(failure)
@@ -537,7 +537,7 @@ class Hearing:
         )
         self._add([entry])
         await self._emit(Recorded(entries=[entry]))
-        return Reply(
+        return TurnReply(
             ending=reason,
             is_complete=False,
             is_final=True,

@@ -13,26 +13,26 @@ from msgspec.structs import replace
 from clew.agent.context.output_styles import BUILTIN, Style
 from clew.agent.context.system_prompt import system_prompt
 from clew.agent.deps import Granted, Question, Verdict
-from clew.agent.hooks.run import Hooks
+from clew.agent.hooks.run import SessionHooks
 from clew.agent.options import Options
 from clew.agent.requests import Requests
 from clew.agent.side_question import SMALL, SideQuestions
-from clew.core.catalog.lookup import Catalog, known_models
+from clew.core.catalog.lookup import ModelCatalog, known_models
 from clew.core.catalog.models import Model
 from clew.core.json_object import Json
 from clew.core.ledger.state import ModelChosen
-from clew.core.ledger.state import Session as Spending
+from clew.core.ledger.state import SessionTracker as Spending
 from clew.core.messages.errors import UserError
 from clew.core.normalize.target import Target
 from clew.permissions.decision import Ask, Finding
 from clew.providers.answer import Answering, Gate
 from clew.providers.anthropic import MAX_STREAM_BYTES, AnthropicProvider
-from clew.providers.base import Effort, Request, Thinking
+from clew.providers.base import Effort, ModelRequest, Thinking
 from clew.providers.credentials import endpoint_with_key, memory_in
 from clew.providers.endpoint import Endpoint
 from clew.providers.message_threads import Threads
 from clew.providers.preferences import Preferences, preferences_from, wants_threads
-from clew.providers.watchdog import Limits, limits_from
+from clew.providers.watchdog import SilenceLimits, limits_from
 from clew.record.transcript.record import Recorder
 from clew.system.clock import now
 from clew.system.config.environment import Environment
@@ -68,7 +68,7 @@ def chosen_model(
     options: Options,
     environment: Environment,
     settings: Json,
-    catalog: Catalog,
+    catalog: ModelCatalog,
     spoke: str | None = None,
 ) -> Model:
     """The model of this run; `spoke` is the one that a session which goes on spoke with."""
@@ -83,9 +83,9 @@ def template(
     session_id: str,
     style: Style = BUILTIN[0],
     language: str = "",
-) -> Request:
+) -> ModelRequest:
     """A request without its messages: the same for every turn, and for the next run's."""
-    return Request(
+    return ModelRequest(
         model=model.id,
         messages=[],
         system=system_prompt(
@@ -106,7 +106,7 @@ def template(
     )
 
 
-def binds_thinking(catalog: Catalog, name: str) -> bool:
+def binds_thinking(catalog: ModelCatalog, name: str) -> bool:
     """Whether the model of this name binds its thoughts to what stands before them."""
     found = catalog.find(name)
     return found is not None and found.binds_thinking is True
@@ -130,9 +130,9 @@ class Service(Struct, frozen=True, kw_only=True):
     """What every request of a session goes to, and what was asked of all of them."""
 
     provider: AnthropicProvider
-    catalog: Catalog
+    catalog: ModelCatalog
     preferences: Preferences
-    limits: Limits
+    limits: SilenceLimits
     gate: Gate
     # What of the settings could not be read.
     problems: tuple[str, ...] = ()
@@ -233,7 +233,7 @@ class Speaking:
         model: Model,
         requests: Requests,
         spending: Spending,
-        catalog: Catalog,
+        catalog: ModelCatalog,
         endpoint: Endpoint,
     ) -> None:
         self.model = model
@@ -271,7 +271,7 @@ class Switching:
     """What a skill changes while it is at work is taken back again, and is no switch."""
 
     def __init__(
-        self, speaking: Speaking, hooks: Hooks, ask: AskPerson, new_id: Callable[[], str]
+        self, speaking: Speaking, hooks: SessionHooks, ask: AskPerson, new_id: Callable[[], str]
     ) -> None:
         self._speaking = speaking
         self._hooks = hooks

@@ -15,7 +15,7 @@ from clew.providers.base import Effort, Thinking
 from clew.system.config.layers import Scope
 
 if TYPE_CHECKING:
-    from clew.agent.subagents.specs import Spec
+    from clew.agent.subagents.specs import AgentSpec
 
 SOURCES: tuple[Scope, ...] = ("user", "project", "local")
 # A smaller budget is none to the service.
@@ -84,7 +84,7 @@ class Options(Struct, frozen=True, kw_only=True):
     name: str | None = None
     # The kind of agent that the session is itself: its name, and its definition once kinds are known.
     agent: str | None = None
-    lead: "Spec | None" = None
+    lead: "AgentSpec | None" = None
     # How many tokens the model is told it has for the whole task.
     task_budget: int | None = None
     # Whether requests go on to begin as those of the session's earlier runs did.

@@ -12,16 +12,16 @@ from msgspec.structs import replace
 
 from clew.agent.cache_watch import last_answer_id
 from clew.agent.story import Story
-from clew.core.catalog.lookup import Catalog
+from clew.core.catalog.lookup import ModelCatalog
 from clew.core.json_object import Json
-from clew.core.ledger.spending import Estimator, Tokens, tokens_of
+from clew.core.ledger.spending import Estimator, TokenCounts, tokens_of
 from clew.core.messages.history import History
 from clew.core.messages.text import SYNTHETIC_MODEL
-from clew.core.normalize.block_rules import Violation
+from clew.core.normalize.block_rules import RequestViolation
 from clew.core.normalize.for_api import Outgoing, Projected
 from clew.core.normalize.prefix import (
     Bound,
-    Look,
+    RequestVerdict,
     Thoughts,
     binds_nothing,
     system_digest,
@@ -31,13 +31,13 @@ from clew.core.normalize.repairs import Repair
 from clew.core.normalize.select import begun_at, is_micro
 from clew.core.normalize.target import MARK, Target, offered, references
 from clew.core.normalize.tokens import content_tokens, message_tokens, tool_tokens
-from clew.providers.base import Failure, Off, Request
+from clew.providers.base import Failure, ModelRequest, Off
 from clew.providers.request_body import output_limit
 
 # How much of the window a request takes, before it leaves: estimated, and counted where that decides.
 
 
-Count: TypeAlias = Callable[[Request], Awaitable[int | Failure]]
+Count: TypeAlias = Callable[[ModelRequest], Awaitable[int | Failure]]
 
 # Of the window: from here on the service counts, and this much an estimate may be off.
 CLOSE = 0.85
@@ -48,13 +48,13 @@ STEP_TOKENS = 8_192
 class Measure:
     """Gives a request the size of its input where a decision hangs on it."""
 
-    def __init__(self, count: Count, catalog: Catalog) -> None:
+    def __init__(self, count: Count, catalog: ModelCatalog) -> None:
         self._count = count
         self._catalog = catalog
         self._estimator = Estimator()
         self._guess: tuple[int, int] | None = None  # what was known, what was estimated on top
 
-    async def __call__(self, request: Request, history: History) -> Request:
+    async def __call__(self, request: ModelRequest, history: History) -> ModelRequest:
         model = self._catalog.entry(request.model)
         window = model.context_window
         known, since, freed = anchored(history)
@@ -70,14 +70,14 @@ class Measure:
         counted = await self._count(request)
         return replace(request, input_tokens=size if isinstance(counted, Failure) else counted)
 
-    def estimate(self, request: Request, history: History) -> int:
+    def estimate(self, request: ModelRequest, history: History) -> int:
         """About how long the input of a request is; nobody is asked."""
         known, since, freed = anchored(history)
         if known is None:
             return round(whole(request) * self._estimator.factor)
         return max(0, known.total - freed) + round(message_tokens(since) * self._estimator.factor)
 
-    def _learn(self, known: Tokens | None) -> None:
+    def _learn(self, known: TokenCounts | None) -> None:
         """Holds the last estimate against what the service counted for it."""
         if known is not None and self._guess is not None:
             total, raw = self._guess
@@ -86,7 +86,7 @@ class Measure:
         self._guess = None
 
 
-def anchored(history: History) -> tuple[Tokens | None, list[Json], int]:
+def anchored(history: History) -> tuple[TokenCounts | None, list[Json], int]:
     """What the service counted with the last answer, what was said since, as messages, and about
     how much was taken out since. What it counted before a compaction says nothing any more."""
     since: list[Json] = []
@@ -117,7 +117,7 @@ def _rendered(entry: Json) -> Sequence[Any]:
     return rendered if isinstance(rendered, list) else ()
 
 
-def whole(request: Request) -> int:
+def whole(request: ModelRequest) -> int:
     """About how long the input of a request is, all of it."""
     system = request.system
     told = content_tokens(system) + sum(map(tool_tokens, request.tools or ()))
@@ -132,9 +132,9 @@ def _stepped(size: int) -> int:
 class Prepared(Struct, frozen=True, kw_only=True):
     """A request, what the history needed to become one, and what the service would refuse in it."""
 
-    request: Request
+    request: ModelRequest
     repairs: list[Repair]
-    violations: list[Violation]
+    violations: list[RequestViolation]
     # Those of the repairs that were not there before.
     news: list[Repair] = []
     # What the thoughts of the answer will be bound to; None where nothing is.
@@ -147,7 +147,7 @@ class Requests:
 
     def __init__(
         self,
-        template: Request,
+        template: ModelRequest,
         target: Target,
         tools: Callable[[], list[Json]] | None = None,
         mended: Iterable[Repair] = (),
@@ -181,10 +181,10 @@ class Requests:
         return Outgoing(self._target, tools=self._tools, left_out=self._left_out)
 
     @property
-    def template(self) -> Request:
+    def template(self) -> ModelRequest:
         return self._template
 
-    def change(self, template: Request, target: Target) -> None:
+    def change(self, template: ModelRequest, target: Target) -> None:
         """Another model, or other instructions, from the next request on."""
         if target != self._target or template.tools != self._template.tools:
             # What was made for the one model says nothing of what the other takes.
@@ -193,7 +193,7 @@ class Requests:
             self._system = system_digest(template.system)
         self._template, self._target = template, target
 
-    def continues(self, story: Story, request: Request) -> bool:
+    def continues(self, story: Story, request: ModelRequest) -> bool:
         """Whether the next request begins as this one did, as far as that is known now."""
         now = self._template
         fixed = ("model", "system", "thinking", "effort", "cache", "betas", "output_format")
@@ -255,7 +255,7 @@ class Requests:
             bound=self._thoughts.bound,
         )
 
-    def _fitting(self, story: Story) -> tuple[Projected, Look, list[Repair]]:
+    def _fitting(self, story: Story) -> tuple[Projected, RequestVerdict, list[Repair]]:
         """The messages with no thought that the service would refuse, and what is to be told of it."""
         withheld: list[Repair] = []
         while True:

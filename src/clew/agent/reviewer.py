@@ -17,7 +17,7 @@ from clew.agent.deps import Reviewed, unreviewed
 from clew.agent.tools.base import AskModel
 from clew.core.json_object import Json
 from clew.core.messages.history import History
-from clew.core.messages.messages import User
+from clew.core.messages.messages import UserMessage
 from clew.permissions.decision import NeedsReview
 from clew.permissions.modes import Review, after_review
 from clew.providers.base import Failure
@@ -39,7 +39,7 @@ WHY_MAX_CHARS = 300
 OFF = "off"
 
 
-class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ReviewerVerdict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a reviewer may say."""
 
     verdict: Review
@@ -97,10 +97,10 @@ class Reviewer:
         return reviewed(needed, said.verdict, said.why[:WHY_MAX_CHARS], model)
 
 
-def read(answer: str) -> Answer | None:
+def read(answer: str) -> ReviewerVerdict | None:
     """The whole answer must be the object: a word in a sentence is no verdict."""
     try:
-        return msgspec.json.decode(answer.strip().encode("utf-8", "replace"), type=Answer)
+        return msgspec.json.decode(answer.strip().encode("utf-8", "replace"), type=ReviewerVerdict)
     except msgspec.MsgspecError:
         return None
 
@@ -110,7 +110,7 @@ def prompts(history: History) -> list[str]:
     found: list[str] = []
     for place in range(len(history) - 1, -1, -1):
         entry = history[place]
-        if entry.get("type") == "user" and (said := User(entry)).face == "typed":
+        if entry.get("type") == "user" and (said := UserMessage(entry)).face == "typed":
             found.insert(0, said.text[:PROMPT_MAX_CHARS])
             if len(found) == PROMPTS:
                 break

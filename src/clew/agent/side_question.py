@@ -8,14 +8,14 @@ cancellation. What comes back is a model's words about words: data, never a perm
 from collections.abc import Callable
 
 from clew.agent.charging import charge
-from clew.agent.deps import Answer
-from clew.core.catalog.lookup import CATALOG, Catalog
+from clew.agent.deps import AnswerDriver
+from clew.core.catalog.lookup import CATALOG, ModelCatalog
 from clew.core.json_object import Json
 from clew.core.ledger.ledger import Purpose
-from clew.core.ledger.state import ApiTimed, Session
-from clew.core.messages.messages import Assistant
+from clew.core.ledger.state import ApiTimed, SessionTracker
+from clew.core.messages.messages import AssistantMessage
 from clew.providers.answer_events import Answered, CompactionDue, DriverEvent, Ended, Incomplete
-from clew.providers.base import Failure, Off, Request
+from clew.providers.base import Failure, ModelRequest, Off
 from clew.record.transcript.record import Recorder
 
 SMALL = "small"
@@ -28,13 +28,13 @@ class SideQuestions:
     def __init__(
         self,
         *,
-        answer: Callable[[], Answer],
+        answer: Callable[[], AnswerDriver],
         models: dict[str, str],
-        session: Session,
+        session: SessionTracker,
         recorder: Recorder,
         now: Callable[[], str],
         monotonic_s: Callable[[], float],
-        catalog: Catalog = CATALOG,
+        catalog: ModelCatalog = CATALOG,
     ) -> None:
         self._answer = answer
         self._models = models
@@ -86,7 +86,7 @@ class SideQuestions:
         max_tokens: int,
         tools: list[Json] | None,
     ) -> Ended:
-        request = Request(
+        request = ModelRequest(
             model=self._catalog.entry(self._models.get(model, model)).id,
             messages=[{"role": "user", "content": prompt}],
             system=system or None,
@@ -98,7 +98,7 @@ class SideQuestions:
         )
         return await self.put(request, purpose)
 
-    async def put(self, request: Request, purpose: Purpose) -> Ended:
+    async def put(self, request: ModelRequest, purpose: Purpose) -> Ended:
         """Sends a request as it is and charges what it cost."""
         begin_s = self._monotonic_s()
         ended = await self._answer().run(request, _unheard)
@@ -130,7 +130,7 @@ async def _unheard(_: DriverEvent) -> None:
 def said(ended: Ended) -> str | Failure:
     match ended:
         case Answered():
-            words = Assistant({"type": "assistant", "message": ended.message}).text
+            words = AssistantMessage({"type": "assistant", "message": ended.message}).text
             return words or Failure(kind="content", message="the model said nothing")
         case CompactionDue():
             return ended.failure or Failure(

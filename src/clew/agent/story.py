@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from clew.core.json_object import Json
 from clew.core.messages.history import History, with_results
-from clew.core.messages.messages import User
+from clew.core.messages.messages import UserMessage
 from clew.core.normalize.select import (
     NO_EDITS,
     Edits,
@@ -60,7 +60,7 @@ class Story:
         second result for a call does not."""
         history, joined = self.history, []
         for message in messages:
-            is_result = bool(User(message).tool_results)
+            is_result = bool(UserMessage(message).tool_results)
             longer = (with_results if is_result else History.with_messages)(history, [message])
             joined += [longer[i] for i in range(len(history), len(longer))]
             history = longer

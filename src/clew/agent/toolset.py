@@ -18,7 +18,7 @@ from clew.agent.tools.base import (
     Surroundings,
     Tool,
     ToolContext,
-    ToolResult,
+    ToolOutcome,
     ToolSession,
     failed,
 )
@@ -27,13 +27,13 @@ from clew.agent.tools.registry import Toolbox
 from clew.agent.tools.schema import parse_input, rehearse, run_tool
 from clew.agent.tools.spill import fitted
 from clew.core.json_object import Json
-from clew.core.ledger.state import Todo
+from clew.core.ledger.state import TodoItem
 from clew.core.messages.errors import ClewError
 from clew.core.messages.text import tagged
 from clew.permissions.decision import Decision, runs_confined, stays_confined
 from clew.permissions.request import tool_of
-from clew.record.rewind.changes import Change
-from clew.record.rewind.watch import Before, Named, Watch, named_by, placed
+from clew.record.rewind.changes import PathChange
+from clew.record.rewind.watch import CallWatch, Named, StateBefore, named_by, placed
 from clew.system.config.mask import all_without, without
 
 # Which calls run behind the read-only wall: those of a shell that nobody was asked about, and those
@@ -84,7 +84,7 @@ async def decide(
 
 
 # message uuid, tool_use id, the changes, and how many more there were
-Record = Callable[[str, str, Sequence[Change], int], None]
+Record = Callable[[str, str, Sequence[PathChange], int], None]
 
 
 class FileRecord:
@@ -94,7 +94,7 @@ class FileRecord:
     change something waits for that, and so does whoever asks with `settled`.
     """
 
-    def __init__(self, watch: Watch, record: Record) -> None:
+    def __init__(self, watch: CallWatch, record: Record) -> None:
         self._watch = watch
         self._record = record
         self._group = asyncio.TaskGroup()
@@ -119,7 +119,7 @@ class FileRecord:
         while self._looking:
             await asyncio.wait(self._looking)
 
-    async def run(self, tool: Tool[Any], raw: Any, ctx: ToolContext) -> ToolResult:
+    async def run(self, tool: Tool[Any], raw: Any, ctx: ToolContext) -> ToolOutcome:
         """Runs the tool; what it did to files is recorded when it ends, however it ends."""
         await self.settled()
         async with self._one:
@@ -133,9 +133,9 @@ class FileRecord:
             self._looking.add(looking)
             looking.add_done_callback(self._looking.discard)
 
-    def _before(self, tool: Tool[Any], raw: Any, session: ToolSession) -> Before | None:
+    def _before(self, tool: Tool[Any], raw: Any, session: ToolSession) -> StateBefore | None:
         given = parse_input(tool, raw)
-        if isinstance(given, ToolResult) or tool.is_read_only(given):
+        if isinstance(given, ToolOutcome) or tool.is_read_only(given):
             return None
         command = getattr(given, "command", None)
         if isinstance(command, str):
@@ -149,7 +149,7 @@ class FileRecord:
             return None
         return self._watch.before(Named(deep=paths), session.cwd, whole=False) if paths else None
 
-    async def _note(self, before: Before, ctx: ToolContext) -> None:
+    async def _note(self, before: StateBefore, ctx: ToolContext) -> None:
         async with self._one:
             changes, more = await asyncio.to_thread(self._watch.after, before)
         if changes:
@@ -160,7 +160,7 @@ GONE = (
     "{name} is gone: the server or plugin that brought it was taken away. This call had not begun, and "
     "nothing was done."
 )
-Run: TypeAlias = Callable[[Tool[Any], Any, ToolContext], Awaitable[ToolResult]]
+Run: TypeAlias = Callable[[Tool[Any], Any, ToolContext], Awaitable[ToolOutcome]]
 
 
 class SessionTools:
@@ -191,7 +191,7 @@ class SessionTools:
         note_seen(self._session, found, ((1, lines),), "")
         return True
 
-    def take_up(self, todos: Sequence[Todo]) -> None:
+    def take_up(self, todos: Sequence[TodoItem]) -> None:
         """The list of what is to be done, as another conversation left it."""
         self._session.todos = listed(todos)
 
@@ -209,7 +209,7 @@ class SessionTools:
         name = str(block.get("name", ""))
         tool = self._toolbox.get(name)
         given = None if tool is None else parse_input(tool, block.get("input"))
-        if tool is None or isinstance(given, ToolResult):
+        if tool is None or isinstance(given, ToolOutcome):
             return name
         title = tool.title(given)
         return title if title.startswith(tool.name) else f"{tool.name}: {title}"
@@ -218,26 +218,26 @@ class SessionTools:
         """A call that cannot run disturbs nobody."""
         tool = self._toolbox.get(block["name"])
         given = None if tool is None else parse_input(tool, block["input"])
-        if tool is None or isinstance(given, ToolResult):
+        if tool is None or isinstance(given, ToolOutcome):
             return True
         return tool.is_concurrency_safe(given)
 
-    def unusable(self, block: Json) -> ToolResult | None:
+    def unusable(self, block: Json) -> ToolOutcome | None:
         """Why a call cannot run whoever permits it: no such tool, or an input that is none."""
         tool = self._toolbox.get(block["name"])
         if tool is None:
             return self._unknown(block["name"])
         given = parse_input(tool, block["input"])
-        if isinstance(given, ToolResult):
+        if isinstance(given, ToolOutcome):
             return given
         objection = tool.objection(given, self._session)
         return failed(tagged("tool_use_error", objection)) if objection else None
 
-    async def doomed(self, block: Json, may_look: Callable[[str], bool]) -> ToolResult | None:
+    async def doomed(self, block: Json, may_look: Callable[[str], bool]) -> ToolOutcome | None:
         """Why a call would fail whatever is answered to the question whether it may run."""
         tool = self._toolbox.get(block["name"])
         given = None if tool is None else parse_input(tool, block["input"])
-        if tool is None or isinstance(given, ToolResult):
+        if tool is None or isinstance(given, ToolOutcome):
             return self.unusable(block)
         if not all(map(may_look, tool.paths(given))):
             return None
@@ -250,11 +250,11 @@ class SessionTools:
     def question(self, block: Json) -> tuple[QuestionKind, str]:
         tool = self._toolbox.get(block["name"])
         given = None if tool is None else parse_input(tool, block["input"])
-        if tool is None or isinstance(given, ToolResult):
+        if tool is None or isinstance(given, ToolOutcome):
             return "permission", ""
         return tool.question_kind, tool.body(given, self._session)
 
-    def _unknown(self, name: str) -> ToolResult:
+    def _unknown(self, name: str) -> ToolOutcome:
         if self._toolbox.was_there(name):
             return failed(tagged("tool_use_error", GONE.format(name=name)))
         known = [each.name for each in self._toolbox]
@@ -279,7 +279,7 @@ class SessionTools:
         message_uuid: str,
         progress: Callable[[Any], Awaitable[None]],
         is_confined: bool = False,
-    ) -> ToolResult:
+    ) -> ToolOutcome:
         tool = self._toolbox.get(block["name"])
         if tool is None:
             return self._unknown(block["name"])
@@ -295,7 +295,7 @@ class SessionTools:
         message_uuid: str,
         progress: Callable[[Any], Awaitable[None]],
         is_confined: bool = False,
-    ) -> ToolResult:
+    ) -> ToolOutcome:
         """Runs a tool, offered to the model or not."""
 
         async def emit(step: Progress) -> None:
@@ -330,6 +330,6 @@ class SessionTools:
         return await fitted(clean, tool.result_max_chars, self._session.spill_folder)
 
 
-def listed(todos: Sequence[Todo]) -> list[Json]:
+def listed(todos: Sequence[TodoItem]) -> list[Json]:
     """What is to be done, as its tool keeps it."""
     return [{"content": t.content, "status": t.status, "activeForm": t.active_form} for t in todos]

@@ -131,7 +131,7 @@ Cause: TypeAlias = Literal[
 WORK: frozenset[Cause] = frozenset({"tools", "budget"})
 
 
-class Reply(Struct, frozen=True, kw_only=True):
+class TurnReply(Struct, frozen=True, kw_only=True):
     """What a transition needs to know of an answer and of what its calls did."""
 
     ending: str
@@ -160,13 +160,13 @@ class Continue(Struct, frozen=True, kw_only=True):
     words: str = ""
 
 
-class Terminal(Struct, frozen=True, kw_only=True):
+class TurnEnd(Struct, frozen=True, kw_only=True):
     reason: EndReason
     message: str = ""
 
 
-Transition: TypeAlias = Continue | Terminal
-FULL = Terminal(reason="prompt_too_long", message="the model's context window is full")
+Transition: TypeAlias = Continue | TurnEnd
+FULL = TurnEnd(reason="prompt_too_long", message="the model's context window is full")
 
 
 class Recoveries(Struct, frozen=True, kw_only=True):
@@ -190,57 +190,57 @@ class Recoveries(Struct, frozen=True, kw_only=True):
         return cause in WORK or getattr(self, cause) < MAX_RECOVERIES[cause]
 
 
-def after_answer(reply: Reply, recoveries: Recoveries) -> Transition:
+def after_answer(reply: TurnReply, recoveries: Recoveries) -> Transition:
     """What follows an answer."""
     if reply.is_stopped:
-        return Terminal(reason="denied_and_stopped")
+        return TurnEnd(reason="denied_and_stopped")
     if reply.halt is not None:
-        return Terminal(reason="stopped_by_hook", message=reply.halt)
+        return TurnEnd(reason="stopped_by_hook", message=reply.halt)
     if reply.repeats:
-        return Terminal(reason="loop_stopped", message=f"stopped: {reply.repeats}")
+        return TurnEnd(reason="loop_stopped", message=f"stopped: {reply.repeats}")
     if reply.has_results:
         return Continue(cause="tools")
     if reply.is_final:
         full = reply.ending == "cut_by_context"
-        return Terminal(reason="prompt_too_long" if full else "api_error", message=reply.failure)
+        return TurnEnd(reason="prompt_too_long" if full else "api_error", message=reply.failure)
     if not reply.is_complete:
         return _unless_spent(
             Continue(cause="broken_off", words=AFTER_BREAK),
             recoveries,
-            Terminal(reason="api_error", message=reply.failure),
+            TurnEnd(reason="api_error", message=reply.failure),
         )
     match reply.ending:
         case "paused":
             return _unless_spent(
                 Continue(cause="paused"),
                 recoveries,
-                Terminal(reason="no_answer", message="the model paused too often in one turn"),
+                TurnEnd(reason="no_answer", message="the model paused too often in one turn"),
             )
         case "cut_by_max_tokens" | "compacted":
             return _unless_spent(
                 Continue(cause="max_tokens", words=AFTER_MAX_TOKENS),
                 recoveries,
-                Terminal(reason="completed", message="the answer was cut at its length limit"),
+                TurnEnd(reason="completed", message="the answer was cut at its length limit"),
             )
         case "cut_by_context":
             return _unless_spent(Continue(cause="full", words=AFTER_MAX_TOKENS), recoveries, FULL)
         case "refused":
-            return Terminal(reason="refused", message="the model refused to answer")
+            return TurnEnd(reason="refused", message="the model refused to answer")
         case "turn" | "tools" if reply.is_empty:
             return _unless_spent(
                 Continue(cause="empty", words=AFTER_EMPTY),
                 recoveries,
-                Terminal(reason="completed", message="the model had nothing to say"),
+                TurnEnd(reason="completed", message="the model had nothing to say"),
             )
         case "turn" | "tools":
-            return Terminal(reason="completed")
+            return TurnEnd(reason="completed")
         case _:
-            return Terminal(
+            return TurnEnd(
                 reason="completed", message="the answer ended for a reason clew does not know"
             )
 
 
-def _unless_spent(onward: Continue, recoveries: Recoveries, otherwise: Terminal) -> Transition:
+def _unless_spent(onward: Continue, recoveries: Recoveries, otherwise: TurnEnd) -> Transition:
     return onward if recoveries.has_left(onward.cause) else otherwise
 
 
@@ -284,7 +284,7 @@ class TokenBudget:
 
     def onward(self, step: Transition, used: int) -> Transition:
         """The step, or, where the model would end with much left, one more request."""
-        if not (isinstance(step, Terminal) and step.reason == "completed"):
+        if not (isinstance(step, TurnEnd) and step.reason == "completed"):
             return step
         self._short = self._short + 1 if used - self._used < FEW_TOKENS else 0
         self._used = used

@@ -15,17 +15,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.agent.charging import charge
-from clew.core.catalog.lookup import Catalog
+from clew.core.catalog.lookup import ModelCatalog
 from clew.core.catalog.models import price_at
 from clew.core.json_object import Json
 from clew.core.ledger.cache_miss import LIFETIME_S
 from clew.core.ledger.ledger import Spend, charges, spend_of
 from clew.core.ledger.spending import tokens_of
-from clew.core.ledger.state import Session
+from clew.core.ledger.state import SessionTracker
 from clew.core.ledger.warming import Cached, Wait, Waiting, pays
-from clew.core.messages.messages import Assistant
+from clew.core.messages.messages import AssistantMessage
 from clew.providers.answer_events import Answered, Ended, GaveUp
-from clew.providers.base import Request
+from clew.providers.base import ModelRequest
 from clew.providers.failure_kinds import effective_status
 from clew.providers.watchdog import Clock
 from clew.record.transcript.record import Recorder
@@ -42,9 +42,9 @@ class Around(Struct, frozen=True, kw_only=True):
     """What warming needs of its session."""
 
     # Sends one request, once.
-    put: Callable[[Request], Awaitable[Ended]]
+    put: Callable[[ModelRequest], Awaitable[Ended]]
     # Why the next request will not begin as this one did, or must not be kept waiting; empty if it may.
-    hindrance: Callable[[Request], str]
+    hindrance: Callable[[ModelRequest], str]
     # What may still be spent on everything, where that is bounded.
     left_usd: Callable[[], Decimal | None]
     # What the settings allow for warming; 0 is nothing.
@@ -63,9 +63,9 @@ class Warmer:
         around: Around,
         *,
         clock: Clock,
-        session: Session,
+        session: SessionTracker,
         recorder: Recorder,
-        catalog: Catalog,
+        catalog: ModelCatalog,
         recorded: Iterable[Json] = (),
     ) -> None:
         self._around = around
@@ -86,7 +86,7 @@ class Warmer:
             "tools": deque(maxlen=KNOWN_WAITS),
             "user": deque(maxlen=KNOWN_WAITS),
         }
-        self._request: Request | None = None
+        self._request: ModelRequest | None = None
         self._began_s = 0.0
         self._touched_s = 0.0
         self._cached: Cached | None = None
@@ -99,7 +99,7 @@ class Warmer:
 
     # -- what the conversation tells
 
-    def sent(self, request: Request) -> None:
+    def sent(self, request: ModelRequest) -> None:
         """A request of the conversation leaves: nothing else may be on its way."""
         if self._task is not None:
             self._task.cancel()
@@ -126,7 +126,7 @@ class Warmer:
         price = None if found is None else price_at(found.prices, self._around.now())
         if found is None or price is None:
             return
-        calls = Assistant({"type": "assistant", "message": message}).tool_uses
+        calls = AssistantMessage({"type": "assistant", "message": message}).tool_uses
         self._waiting = "tools" if calls else "user"
         self._cached = Cached(
             tokens=tokens.cache_read + tokens.cache_write_5m + tokens.cache_write_1h,
@@ -158,7 +158,7 @@ class Warmer:
 
     # -- while it waits
 
-    async def _watch(self, request: Request, cached: Cached) -> None:
+    async def _watch(self, request: ModelRequest, cached: Cached) -> None:
         """Warms shortly before each expiry until it pays no longer."""
         while True:
             due_s = self._touched_s + cached.due_s
@@ -182,7 +182,7 @@ class Warmer:
         of_all = self._around.left_usd()
         return left if of_all is None else min(left, of_all)
 
-    async def _warm(self, request: Request, cached: Cached) -> bool:
+    async def _warm(self, request: ModelRequest, cached: Cached) -> bool:
         """Send one warming request; whether the cache is warm now."""
         warming_id, begin_s = self._around.new_id(), self._clock.now_s()
         reserved = cached.worst_usd
@@ -231,7 +231,7 @@ class Warmer:
         self.spend += cost
         self._spent_usd += cost.usd
 
-    def _note(self, warming_id: str, request: Request, **about: Any) -> None:
+    def _note(self, warming_id: str, request: ModelRequest, **about: Any) -> None:
         self._recorder.request_cost(
             purpose="warming", model=request.model, warmingId=warming_id, **about
         )

@@ -26,7 +26,7 @@ from clew.commands.cost import bar, table
 from clew.core.catalog.lookup import known_models
 from clew.core.catalog.models import Model
 from clew.core.json_object import Json
-from clew.core.ledger.breakdown import Part, breakdown
+from clew.core.ledger.breakdown import WindowPart, breakdown
 from clew.core.ledger.spending import Estimator
 from clew.core.messages.errors import ClewError, in_words
 from clew.core.normalize.target import offered, references
@@ -49,7 +49,7 @@ class Window(Struct, frozen=True, kw_only=True):
     model: Model
     tokens: int
     counted: int | None
-    parts: list[Part]
+    parts: list[WindowPart]
 
 
 def main(argv: list[str]) -> int:

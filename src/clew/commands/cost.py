@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.core.catalog.lookup import Catalog, known_models
+from clew.core.catalog.lookup import ModelCatalog, known_models
 from clew.core.ledger.cache_miss import CacheMiss, recorded_misses, sum_up
 from clew.core.ledger.ledger import Charge, Ledger, Spend, begins_turn, charges
 from clew.core.messages.encoding import decode
@@ -30,7 +30,7 @@ from clew.permissions.session_rules import stand
 from clew.record.transcript import choose, light, paths
 from clew.record.transcript.agents import agents
 from clew.record.transcript.entries import entries_in
-from clew.record.transcript.paths import Place
+from clew.record.transcript.paths import SessionPlace
 from clew.system.clock import here, written_here
 from clew.system.command_groups import Group
 from clew.system.config.paths import find_config_home
@@ -121,7 +121,7 @@ class _Found(Struct, kw_only=True):
 
 def gather(
     transcripts: Iterable[Path],
-    catalog: Catalog,
+    catalog: ModelCatalog,
     *,
     counts: Callable[[Charge], bool] = lambda _: True,
 ) -> Costs:
@@ -141,7 +141,7 @@ def gather(
     return Costs(sessions=sessions)
 
 
-def _charges(found: _Found, catalog: Catalog) -> Iterator[Charge]:
+def _charges(found: _Found, catalog: ModelCatalog) -> Iterator[Charge]:
     """Answers, and what was written ahead of an answer that a crash kept from coming."""
     begins = [str(e.get("timestamp")) for e in found.entries if begins_turn(e)]
     known = set()
@@ -191,7 +191,7 @@ def _agents(transcript: Path) -> list[Path]:
     """The files of its subagents; a file that is not named as a session has none."""
     if not light.is_uuid(transcript.stem):
         return []
-    return agents(Place(session_id=transcript.stem, project_dir=transcript.parent))
+    return agents(SessionPlace(session_id=transcript.stem, project_dir=transcript.parent))
 
 
 def _take(line: bytes, found: _Found) -> None:

@@ -15,12 +15,12 @@ from msgspec import json
 from clew.agent.hooks.alone import hooks_alone
 from clew.agent.hooks.events import BY_NAME, EVENTS, Event, label, nearest
 from clew.agent.hooks.fold import Occasion
-from clew.agent.hooks.handlers import Found, read_layers
-from clew.agent.hooks.outcome import Outcome
+from clew.agent.hooks.handlers import HookListing, read_layers
+from clew.agent.hooks.outcome import HookOutcome
 from clew.agent.hooks.progress import HookFinished, HookStarted
 from clew.core.json_object import Json
 from clew.core.messages.errors import CommandLineError, SettingsError
-from clew.permissions.session_rules import Standing, given, stand
+from clew.permissions.session_rules import CurrentRules, given, stand
 from clew.system.command_groups import Group
 from clew.system.config.json_text import dotted
 
@@ -63,7 +63,7 @@ def warn(lines: tuple[str, ...]) -> None:
         sys.stderr.write(f"{line}\n")
 
 
-def standing(options: argparse.Namespace) -> tuple[Standing, Found]:
+def standing(options: argparse.Namespace) -> tuple[CurrentRules, HookListing]:
     found = stand(os.environ, Path.cwd(), given=given(options.settings))
     hooks = read_layers(found.layers)
     warn(hooks.faults)
@@ -129,8 +129,8 @@ def fields_of(event: Event, options: argparse.Namespace) -> Json:
 
 
 async def tried(
-    event: Event, fields: Json, stood: Standing, found: Found
-) -> tuple[list[HookFinished], Outcome]:
+    event: Event, fields: Json, stood: CurrentRules, found: HookListing
+) -> tuple[list[HookFinished], HookOutcome]:
     ended: list[HookFinished] = []
 
     async def note(told: HookStarted | HookFinished) -> None:
@@ -141,7 +141,7 @@ async def tried(
         return ended, await hooks.fire(event.name, fields, note)
 
 
-def tell(occasion: Occasion, ended: list[HookFinished], outcome: Outcome) -> None:
+def tell(occasion: Occasion, ended: list[HookFinished], outcome: HookOutcome) -> None:
     if not ended:
         show(f"{occasion.name}: no hook is called")
         return
@@ -156,7 +156,7 @@ def tell(occasion: Occasion, ended: list[HookFinished], outcome: Outcome) -> Non
         show(f"{name}: {value if isinstance(value, str) else json.encode(value).decode()}")
 
 
-def effects(outcome: Outcome) -> Json:
+def effects(outcome: HookOutcome) -> Json:
     """What an outcome would do, by name; nothing that was not said."""
     heard = [words for each in outcome.attached for words in each.rendered]
     said = {
@@ -174,7 +174,7 @@ def effects(outcome: Outcome) -> Json:
     return {name: value for name, value in said.items() if value is not None}
 
 
-def as_json(ended: list[HookFinished], outcome: Outcome) -> Json:
+def as_json(ended: list[HookFinished], outcome: HookOutcome) -> Json:
     return {
         "hooks": [
             {

@@ -16,8 +16,22 @@ from typing import Any
 from clew.core.json_object import Json
 from clew.core.messages.errors import CommandLineError, UserError
 from clew.parts.mcp import scopes
-from clew.parts.mcp.config import SERVER_NAME, Http, ServerConfig, Stdio, read_server, variables_in
-from clew.parts.mcp.scopes import Entry, Found, all_entries, find, project_files, read_project
+from clew.parts.mcp.config import (
+    SERVER_NAME,
+    HttpServer,
+    ServerConfig,
+    StdioServer,
+    read_server,
+    variables_in,
+)
+from clew.parts.mcp.scopes import (
+    ServerEntry,
+    ServerListing,
+    all_entries,
+    find,
+    project_files,
+    read_project,
+)
 from clew.system.command_groups import Group
 from clew.system.config.json_text import with_value, without
 from clew.system.config.layers import in_force, merge, value_at
@@ -212,7 +226,7 @@ def scope_holds(scope: str, name: str, places: Places) -> bool:
     return value_at(layer.data, ("mcpServers", name))[0]
 
 
-def entries(places: Places) -> list[Entry]:
+def entries(places: Places) -> list[ServerEntry]:
     layers, settings = standing(places)
     return all_entries(places, layers, settings, os.environ, [])
 
@@ -222,7 +236,7 @@ def standing(places: Places) -> tuple[list[Any], Json]:
     return layers, merge(layers)
 
 
-def found(places: Places) -> Found:
+def found(places: Places) -> ServerListing:
     layers, settings = standing(places)
     env = settings.get("env")
     environ: Mapping[str, str] = {**os.environ, **(env if isinstance(env, dict) else {})}
@@ -301,9 +315,9 @@ def run_list(options: argparse.Namespace, places: Places) -> int:
 
 def shown(server: ServerConfig) -> str:
     match server.reach:
-        case Stdio():
+        case StdioServer():
             return mask(" ".join([server.reach.command, *server.reach.args]))
-        case Http():
+        case HttpServer():
             return mask(f"{server.reach.url} ({server.kind})")
         case _:
             return "in the program that starts clew"
@@ -336,7 +350,7 @@ def hidden(entry: Json) -> Json:
     }
 
 
-def one(all_found: Found, name: str) -> ServerConfig:
+def one(all_found: ServerListing, name: str) -> ServerConfig:
     for server in all_found.servers:
         if server.name == name:
             return server
@@ -354,7 +368,7 @@ def run_login(options: argparse.Namespace, places: Places) -> int:
     from clew.parts.mcp.connect import log_in
 
     server = one(found(places), options.name)
-    if not isinstance(server.reach, Http):
+    if not isinstance(server.reach, HttpServer):
         raise UserError(f"{server.name} is no URL; there is nothing to log in to")
     kept = asyncio.run(log_in(server.reach, places, browser=not options.no_browser, show=told))
     show(f"logged in to {server.name}; kept in {kept}")
@@ -370,7 +384,7 @@ def run_logout(options: argparse.Namespace, places: Places) -> int:
     from clew.parts.mcp.credentials import TokenStore
 
     server = one(found(places), options.name)
-    if not isinstance(server.reach, Http):
+    if not isinstance(server.reach, HttpServer):
         raise UserError(f"{server.name} is no URL; there is no login")
     was = TokenStore.usual(places).forget(server.reach.url)
     show(f"forgotten: {server.name}" if was else f"there was no login for {server.name}")

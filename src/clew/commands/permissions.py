@@ -20,10 +20,10 @@ from clew.core.messages.text import count_of
 from clew.permissions.decide import decide
 from clew.permissions.decision import ORDER, Decision, Finding, reason, strictest, verdict
 from clew.permissions.git_history import GitHistory
-from clew.permissions.modes import MODES, Refused, disabled_modes, enter_mode, unknown_tool
-from clew.permissions.request import Context, Mode, Request, tool_of
-from clew.permissions.rules import LISTS, Rejected, Source, parse_rule
-from clew.permissions.session_rules import Standing, given, in_vain, stand
+from clew.permissions.modes import MODES, RefusedMode, disabled_modes, enter_mode, unknown_tool
+from clew.permissions.request import Context, Mode, PermissionRequest, tool_of
+from clew.permissions.rules import LISTS, RejectedRule, RuleSource, parse_rule
+from clew.permissions.session_rules import CurrentRules, given, in_vain, stand
 from clew.permissions.suggest import suggestions
 from clew.system.command_groups import Group
 from clew.system.config.environment import freeze
@@ -55,8 +55,8 @@ def opened(places: Places, scope: str, name: str) -> tuple[Path, str, list[objec
 
 def add_rule(places: Places, scope: str, name: str, text: str) -> str:
     """Adds a rule; says what was done."""
-    rule = parse_rule(text, LISTS[name], root="/", source=Source(scope="local"))
-    if isinstance(rule, Rejected):
+    rule = parse_rule(text, LISTS[name], root="/", source=RuleSource(scope="local"))
+    if isinstance(rule, RejectedRule):
         raise SettingsError(f"{text}: {rule.what}")
     with alone(places.config_home):
         path, before, rules = opened(places, scope, name)
@@ -144,7 +144,7 @@ def complain(line: str) -> int:
     return 2
 
 
-def standing(options: argparse.Namespace) -> Standing:
+def standing(options: argparse.Namespace) -> CurrentRules:
     """The rules of this folder; what is wrong with the settings is told first."""
     found = stand(os.environ, Path.cwd(), mode=mode_of(options.mode), given=given(options.settings))
     if options.mode:
@@ -154,7 +154,7 @@ def standing(options: argparse.Namespace) -> Standing:
             is_sandboxed=freeze(found.environ).switch("sandboxed"),
             disabled=disabled_modes(found.settings),
         )
-        if isinstance(settled, Refused):
+        if isinstance(settled, RefusedMode):
             raise CommandLineError(f"{settled.mode}: {settled.why}")
     for line in found.complaints:
         sys.stderr.write(f"{line}\n")
@@ -163,7 +163,7 @@ def standing(options: argparse.Namespace) -> Standing:
 
 def mode_of(word: str | None) -> Mode | None:
     found = enter_mode(word, is_root=False, is_sandboxed=True) if word else None
-    if isinstance(found, Refused):
+    if isinstance(found, RefusedMode):
         raise CommandLineError(f"{found.mode}: {found.why}")
     return found
 
@@ -196,9 +196,9 @@ def input_of(tool: str, text: str) -> dict[str, Any]:
     return data
 
 
-def asked(options: argparse.Namespace) -> tuple[Standing, Request, Decision]:
+def asked(options: argparse.Namespace) -> tuple[CurrentRules, PermissionRequest, Decision]:
     found = standing(options)
-    request = Request(
+    request = PermissionRequest(
         tool=options.tool,
         input=input_of(options.tool, options.input),
         untrusted=tuple(options.untrusted),
@@ -207,7 +207,7 @@ def asked(options: argparse.Namespace) -> tuple[Standing, Request, Decision]:
     return found, request, decided_here(found, request, context)
 
 
-def decided_here(found: Standing, request: Request, context: Context) -> Decision:
+def decided_here(found: CurrentRules, request: PermissionRequest, context: Context) -> Decision:
     """The decision, made again where it needs to know what git keeps."""
     launcher = Launcher()
     history = GitHistory(launcher, found.environ)
@@ -255,11 +255,13 @@ def run_explain(options: argparse.Namespace) -> int:
     return 0 if verdict(decision) == "allow" else 1
 
 
-def place(found: Standing, finding: Finding) -> str:
+def place(found: CurrentRules, finding: Finding) -> str:
     return f" ({found.where(finding.rule)})" if finding.rule is not None else ""
 
 
-def described(found: Standing, request: Request, decision: Decision) -> dict[str, Any]:
+def described(
+    found: CurrentRules, request: PermissionRequest, decision: Decision
+) -> dict[str, Any]:
     return {
         "decision": verdict(decision),
         "reason": reason(decision),
@@ -322,7 +324,7 @@ def run_test(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def tested(found: Standing, number: int, case: Any) -> str | None:
+def tested(found: CurrentRules, number: int, case: Any) -> str | None:
     """What a case came to, if it is not what the case expects."""
     if not isinstance(case, dict) or "expect" not in case:
         raise CommandLineError(f"case {number}: expected an object with tool, input and expect")
@@ -333,7 +335,9 @@ def tested(found: Standing, number: int, case: Any) -> str | None:
         )
     tool = case.get("tool", "Bash")
     given_input = case.get("input", {"command": case.get("command", "")})
-    request = Request(tool=tool, input=given_input, untrusted=tuple(case.get("untrusted", ())))
+    request = PermissionRequest(
+        tool=tool, input=given_input, untrusted=tuple(case.get("untrusted", ()))
+    )
     mode = mode_of(case.get("mode")) or found.context.mode
     context = structs.replace(found.context, mode=mode)
     decision = decided_here(found, request, context)

@@ -12,7 +12,7 @@ from typing import Any
 from clew.core.messages.errors import UserError
 from clew.parts.plugins import install as work
 from clew.parts.plugins.fetch import LEADS_OUT, outward
-from clew.parts.plugins.install import SCOPES, Desk, remove, swept
+from clew.parts.plugins.install import SCOPES, PluginInstaller, remove, swept
 from clew.parts.plugins.parts import NOTHING, Parts, is_nothing, parts_of, read_manifest, told
 from clew.parts.plugins.store import Installed, Store, fingerprint, is_on
 from clew.system.command_groups import Group
@@ -25,7 +25,9 @@ from clew.system.files import is_folder
 
 def main(argv: list[str]) -> int:
     places = find_places(os.environ, Path.cwd())
-    desk = Desk(places=places, store=Store(places), environ=os.environ, agrees=Asking())
+    desk = PluginInstaller(
+        places=places, store=Store(places), environ=os.environ, agrees=TrustQuestion()
+    )
     return arguments().carry_out(argv, lambda options: options.run(desk, options))
 
 
@@ -96,7 +98,7 @@ def trusting(parser: argparse.ArgumentParser) -> None:
     )
 
 
-class Asking:
+class TrustQuestion:
     """Asks a person whether what a plugin adds may run; nobody there is a no. `has_shown`: who was asked
     has seen what it adds."""
 
@@ -118,7 +120,7 @@ def say(*lines: str) -> None:
         sys.stdout.write(f"{line}\n")
 
 
-def named(desk: Desk, name: str) -> Installed:
+def named(desk: PluginInstaller, name: str) -> Installed:
     """The plugin that is meant: by its whole name, or by the part before the @."""
     every = desk.store.all()
     meant = [one for one in every.values() if name in (one.id, one.name)]
@@ -129,15 +131,15 @@ def named(desk: Desk, name: str) -> Installed:
     raise UserError(f"no plugin {name}; clew plugin list shows those there are")
 
 
-def run_install(desk: Desk, options: Any) -> None:
+def run_install(desk: PluginInstaller, options: Any) -> None:
     one, parts = work.install(desk, options.plugin, scope=options.scope, trusts=options.trust)
     summary(desk, f"installed {one.id}", one, parts)
     say(*waiting(desk, options.scope))
 
 
-def summary(desk: Desk, done: str, one: Installed, parts: Parts) -> None:
+def summary(desk: PluginInstaller, done: str, one: Installed, parts: Parts) -> None:
     at = one.commit[:12] or one.version
-    shown = isinstance(desk.agrees, Asking) and desk.agrees.has_shown
+    shown = isinstance(desk.agrees, TrustQuestion) and desk.agrees.has_shown
     lines = [] if shown else [f"  {line}" for line in told(parts)]
     say(f"{done}{f' at {at}' if at else ''}", *lines)
     say(*(f"! {fault}" for fault in parts.faults))
@@ -145,7 +147,7 @@ def summary(desk: Desk, done: str, one: Installed, parts: Parts) -> None:
         say(f"What it runs waits until you have looked at it: clew plugin trust {one.id}")
 
 
-def run_list(desk: Desk, _: Any) -> None:
+def run_list(desk: PluginInstaller, _: Any) -> None:
     loaded = load(desk.places)
     layers, _ = in_force(loaded.layers, trusted=trusts_folder(desk.places))
     settings = merge(layers)
@@ -168,7 +170,7 @@ def run_list(desk: Desk, _: Any) -> None:
         say(*(f"  {line}" for line in told(parts)), *(f"  ! {fault}" for fault in parts.faults))
 
 
-def run_switch(desk: Desk, options: Any) -> None:
+def run_switch(desk: PluginInstaller, options: Any) -> None:
     one = named(desk, options.plugin)
     path = work.switch(desk, one.id, options.scope, on=options.on)
     waits = waiting(desk, options.scope)
@@ -176,14 +178,14 @@ def run_switch(desk: Desk, options: Any) -> None:
     say(f"{path}: {one.id} {is_so} {'on' if options.on else 'off'}", *waits)
 
 
-def waiting(desk: Desk, scope: str) -> list[str]:
+def waiting(desk: PluginInstaller, scope: str) -> list[str]:
     """That what was written for a folder does not count yet, where that is so."""
     if scope == "user" or trusts_folder(desk.places):
         return []
     return ["it does not count before the folder is trusted: clew config trust"]
 
 
-def run_trust(desk: Desk, options: Any) -> None:
+def run_trust(desk: PluginInstaller, options: Any) -> None:
     one = named(desk, options.plugin)
     parts = desk.parts(one)
     if not (options.trust or desk.agrees(parts)):
@@ -195,23 +197,23 @@ def run_trust(desk: Desk, options: Any) -> None:
     say(f"{one.id} may run what it adds, until it changes")
 
 
-def run_pin(desk: Desk, options: Any) -> None:
+def run_pin(desk: PluginInstaller, options: Any) -> None:
     one = work.pin(desk, named(desk, options.plugin), options.commit, trusts=options.trust)
     say(f"{one.id} stays at {one.commit or 'its content'}")
 
 
-def run_unpin(desk: Desk, options: Any) -> None:
+def run_unpin(desk: PluginInstaller, options: Any) -> None:
     one = named(desk, options.plugin)
     work.unpin(desk, one)
     say(f"{one.id} can be updated")
 
 
-def run_update(desk: Desk, options: Any) -> None:
+def run_update(desk: PluginInstaller, options: Any) -> None:
     one, parts = work.update(desk, named(desk, options.plugin), trusts=options.trust)
     summary(desk, f"updated {one.id}", one, parts)
 
 
-def run_remove(desk: Desk, options: Any) -> None:
+def run_remove(desk: PluginInstaller, options: Any) -> None:
     one = named(desk, options.plugin)
     gone = remove(desk, one)
     say(f"removed {one.id}", *(f"  {path}" for path in gone))
@@ -219,7 +221,7 @@ def run_remove(desk: Desk, options: Any) -> None:
     swept(desk)
 
 
-def run_check(desk: Desk, options: Any) -> None:
+def run_check(desk: PluginInstaller, options: Any) -> None:
     root = (desk.places.cwd / options.folder).resolve()
     said = read_manifest(root)
     if isinstance(said, str) or not is_folder(root):
@@ -235,12 +237,12 @@ def run_check(desk: Desk, options: Any) -> None:
         raise UserError("\n".join(faults))
 
 
-def run_market_add(desk: Desk, options: Any) -> None:
+def run_market_add(desk: PluginInstaller, options: Any) -> None:
     found = work.add_market(desk, options.source)
     say(f"{found.name} offers {len(found.offers)}", *(f"! {fault}" for fault in found.faults))
 
 
-def run_market_list(desk: Desk, _: Any) -> None:
+def run_market_list(desk: PluginInstaller, _: Any) -> None:
     markets = desk.store.markets()
     if not markets:
         say("no marketplaces; clew plugin marketplace add adds one")
@@ -254,11 +256,11 @@ def run_market_list(desk: Desk, _: Any) -> None:
         say(*(f"  {one.name}: {one.description or one.source}" for one in offers))
 
 
-def run_market_update(desk: Desk, options: Any) -> None:
+def run_market_update(desk: PluginInstaller, options: Any) -> None:
     found = work.update_market(desk, options.name)
     say(f"{found.name} offers {len(found.offers)}")
 
 
-def run_market_remove(desk: Desk, options: Any) -> None:
+def run_market_remove(desk: PluginInstaller, options: Any) -> None:
     work.remove_market(desk, options.name)
     say(f"{options.name} is forgotten")

@@ -8,7 +8,7 @@ from typing import Any
 
 from clew.commands.sessions.output import home, moment, say, say_json
 from clew.core.messages.errors import UserError
-from clew.record.kept_commands import Kept, call_off, found, read
+from clew.record.kept_commands import KeptRecord, call_off, found, read
 from clew.record.transcript.paths import own_dir
 from clew.system.clock import here
 from clew.system.command_groups import Group
@@ -85,7 +85,7 @@ def run_show(folder: Path, options: argparse.Namespace) -> None:
 def run_stop(folder: Path, options: argparse.Namespace) -> None:
     one = chosen(folder, options.task)
     was_running = one.is_running
-    now: Kept | None = one
+    now: KeptRecord | None = one
     deadline = time.monotonic() + ENDS_WITHIN_S
     if was_running:
         call_off(one)
@@ -101,7 +101,7 @@ def run_stop(folder: Path, options: argparse.Namespace) -> None:
         say(f"{one.name}: {'stopped' if was_running else f'it had ended already: {state(last)}'}")
 
 
-def chosen(folder: Path, name: str) -> Kept:
+def chosen(folder: Path, name: str) -> KeptRecord:
     there = list(found(folder))
     meant = [one for one in there if name in (one.name, one.about.task_id, full_name(one))]
     if len(meant) == 1:
@@ -114,11 +114,11 @@ def chosen(folder: Path, name: str) -> Kept:
     )
 
 
-def full_name(one: Kept) -> str:
+def full_name(one: KeptRecord) -> str:
     return f"{one.about.session_id}/{one.about.task_id}"
 
 
-def state(one: Kept) -> str:
+def state(one: KeptRecord) -> str:
     """How it stands, by the kernel and its watcher."""
     if one.is_running:
         return "running" if one.is_watched else UNWATCHED
@@ -129,7 +129,7 @@ def state(one: Kept) -> str:
     return f"{'stopped' if one.end.called_off else 'ended'} {how} at {at}"
 
 
-def ending_of(one: Kept) -> tuple[str, int]:
+def ending_of(one: KeptRecord) -> tuple[str, int]:
     """The end of what it printed, and how much stands before it."""
     try:
         with open(one.about.file, "rb", opener=only_files) as file:
@@ -141,7 +141,7 @@ def ending_of(one: Kept) -> tuple[str, int]:
         return f"(what it printed cannot be read: {error.strerror})", 0
 
 
-def row(one: Kept) -> dict[str, Any]:
+def row(one: KeptRecord) -> dict[str, Any]:
     about = one.about
     return {
         "task": one.name,

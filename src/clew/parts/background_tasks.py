@@ -13,18 +13,18 @@ from typing import Any
 
 from clew.agent.subagents.offer import tells_it_runs, told_again
 from clew.agent.tasks.notice import RUNS, SCHEDULE, Notice, in_words
-from clew.agent.tasks.registry import Ending, Moment, Task, Tasks
+from clew.agent.tasks.registry import BackgroundTask, Moment, TaskEnding, Tasks
 from clew.agent.tools.base import ToolSession
 from clew.agent.tools.command import KEEP_BYTES, WIRE_KINDS
 from clew.core.json_object import Json
 from clew.core.messages import factories
 from clew.record.transcript.copies import beside, header_of
-from clew.record.transcript.load import Loaded
+from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.record import Recorder
 from clew.system.clock import new_id, now
 from clew.system.config.mask import without
 from clew.system.files import content
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 
 # What background tasks have to say, as messages of the conversation.
 
@@ -34,7 +34,7 @@ def running(session: ToolSession) -> list[Json]:
     return [row(task) for task in session.tasks.running if task.owner == session.owner]
 
 
-def row(task: Task) -> Json:
+def row(task: BackgroundTask) -> Json:
     return {
         "task_id": task.id,
         "task_type": WIRE_KINDS.get(task.kind, task.kind),
@@ -105,7 +105,7 @@ def written_down(
     """Has the ends of commands in the file of the conversation that began them, but for those that clew's
     own end makes: they come after this. What ends elsewhere, because it was asked to, is written first."""
 
-    def note(task: Task, ending: Ending) -> Recorder | None:
+    def note(task: BackgroundTask, ending: TaskEnding) -> Recorder | None:
         recorder = recorder_of(task.owner) if task.kind in COMMANDS else None
         if recorder is not None:
             recorder.task_ended(
@@ -117,12 +117,12 @@ def written_down(
             )
         return recorder
 
-    def watch(task: Task, moment: Moment) -> None:
+    def watch(task: BackgroundTask, moment: Moment) -> None:
         if moment == "ended" and task.ending is not None:
             note(task, task.ending)
 
-    async def ahead(task: Task) -> None:
-        recorder = note(task, Ending(status="stopped"))
+    async def ahead(task: BackgroundTask) -> None:
+        recorder = note(task, TaskEnding(status="stopped"))
         if recorder is not None:
             await recorder.durable()
 
@@ -135,15 +135,15 @@ def written_down(
         tasks.before_stop.remove(ahead)
 
 
-def read_ends(loaded: Loaded) -> dict[tuple[str, str], Ending]:
+def read_ends(loaded: LoadedSession) -> dict[tuple[str, str], TaskEnding]:
     """How commands ended, by their ids and those of the calls that began them: of a copy's first session
     too, whose ids may be given again. Summaries close nothing of this, so the whole file is read."""
-    found: dict[tuple[str, str], Ending] = {}
+    found: dict[tuple[str, str], TaskEnding] = {}
     for _, line in beside(loaded, ENDED):
         task_id, call, code = str(line.get("taskId")), line.get("toolUseId"), line.get("exitCode")
         status = line.get("status")
         if status in ("completed", "failed", "stopped"):
-            found[task_id, str(call or task_id)] = Ending(
+            found[task_id, str(call or task_id)] = TaskEnding(
                 status=status,
                 words=str(line.get("words") or ""),
                 exit_code=code if type(code) is int else None,
@@ -151,7 +151,7 @@ def read_ends(loaded: Loaded) -> dict[tuple[str, str], Ending]:
     return found
 
 
-class Before:
+class PastCommands:
     """What the conversation knows of its commands: `running` are those whose end it was not told, each
     with the call that began it; of the others in `told` it was."""
 
@@ -164,19 +164,19 @@ class Before:
 
     def left_behind(
         self,
-        loaded: Loaded,
+        loaded: LoadedSession,
         results: Path,
         kept: Container[str],
         goes_on: Callable[[str], str],
-    ) -> list[Task]:
+    ) -> list[BackgroundTask]:
         """Those that run no more, but for what a person kept, as tasks that have ended; `goes_on` says
         of a call where what it began runs on all the same."""
         left = {task_id: call for task_id, call in self.running.items() if task_id not in kept}
         ends = read_ends(loaded) if left else {}
 
-        def end(task_id: str, call: str) -> Ending:
+        def end(task_id: str, call: str) -> TaskEnding:
             words = goes_on(call) or ENDED_WITH_CLEW
-            return ends.get((task_id, call)) or Ending(status="stopped", words=words)
+            return ends.get((task_id, call)) or TaskEnding(status="stopped", words=words)
 
         return [
             ended(task_id, self._calls.get(call, {}), results, end(task_id, call))
@@ -213,13 +213,13 @@ class Before:
         self.told.discard(task_id)
 
 
-def of_original(loaded: Loaded) -> tuple[str, Container[str]]:
+def of_original(loaded: LoadedSession) -> tuple[str, Container[str]]:
     """The session that one is a copy of, and the calls of commands that ran there by its messages."""
     of = header_of(loaded.path).get("forkedFrom")
     uuids = [message.get("uuid") for message in loaded.messages]
     if not isinstance(of, dict) or of.get("messageUuid") not in uuids:
         return "", ()
-    before = Before(loaded.messages[: uuids.index(of["messageUuid"]) + 1])
+    before = PastCommands(loaded.messages[: uuids.index(of["messageUuid"]) + 1])
     return str(of.get("sessionId")), set(before.running.values())
 
 
@@ -260,7 +260,7 @@ def persons_call(message: Json) -> Json | None:
 
 def left_by_agent(
     agent_id: str,
-    loaded: Loaded,
+    loaded: LoadedSession,
     own: Sequence[Json],
     session: Iterable[Json],
     tasks: Tasks,
@@ -268,7 +268,7 @@ def left_by_agent(
 ) -> None:
     """Has an agent that goes on hear of the commands that it had begun: `own` is its conversation. Of those
     that a person kept the session hears."""
-    before, of_session = Before(own), Before(session)
+    before, of_session = PastCommands(own), PastCommands(session)
     known = {task.id for task in tasks.all() if before.running.get(task.id) == task.tool_use_id}
     others = known | of_session.told | set(of_session.running)
     for task in before.left_behind(loaded, results, others, lambda _: ""):
@@ -276,19 +276,19 @@ def left_by_agent(
         tasks.remember(task)
 
 
-def ended(task_id: str, call: Json, results: Path, ending: Ending) -> Task:
+def ended(task_id: str, call: Json, results: Path, ending: TaskEnding) -> BackgroundTask:
     given = call.get("input")
     given = given if isinstance(given, dict) else {}
     title = str(given.get("description") or given.get("command") or "a command")
     name = "".join(c for c in task_id if c.isalnum())
     file = results / f"task-{name}.txt"
-    output = Output(keep_bytes=KEEP_BYTES)
+    output = ProcessOutput(keep_bytes=KEEP_BYTES)
     is_read = True
     try:
         output.feed(content(file, KEEP_BYTES))
     except OSError:
         is_read = False
-    task = Task(
+    task = BackgroundTask(
         task_id=task_id,
         kind="monitor" if call.get("name") == "Monitor" else "shell",
         title=title.strip().split("\n", 1)[0],

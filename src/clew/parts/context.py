@@ -14,13 +14,13 @@ from clew.agent.models import Service, open_service
 from clew.agent.options import SOURCES, Options
 from clew.parts.plugins.part import SessionPlugins, plugins_of
 from clew.permissions.in_session import SessionRules
-from clew.permissions.session_rules import Standing, given
+from clew.permissions.session_rules import CurrentRules, given
 from clew.system.config.environment import Environment, freeze
 from clew.system.config.keys import in_environment
 from clew.system.process.spawn import Launcher
 
 if TYPE_CHECKING:
-    from clew.agent.tools.editor import Buffers, Terminal
+    from clew.agent.tools.editor import Buffers, RemoteTerminal
     from clew.parts.mcp.server import MakeLine
 
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # MCP servers, and kinds of agents.
 
 
-class Brought(Struct, frozen=True, kw_only=True):
+class HostParts(Struct, frozen=True, kw_only=True):
     """`hooks` run like those of the settings, from the session's first event on."""
 
     hooks: Sequence[Hook] = ()
@@ -45,12 +45,12 @@ class Brought(Struct, frozen=True, kw_only=True):
     elicit: "Callable[[dict[str, Any]], Awaitable[dict[str, Any] | None]] | None" = None
     # What the editor around the session has open, and where its commands can be watched.
     buffers: "Buffers | None" = None
-    terminal: "Terminal | None" = None
+    terminal: "RemoteTerminal | None" = None
     # Servers of this session, each as an entry of settings that is taken literally.
     servers: Mapping[str, dict[str, Any]] = {}
 
 
-NOTHING = Brought()
+NOTHING = HostParts()
 
 
 class Ground(Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ class Ground(Struct, frozen=True, kw_only=True):
     # Which memory files may not be sent.
     gate: MemoryGate
     # The rules and settings as they stood at the start.
-    began: Standing
+    began: CurrentRules
     launcher: Launcher
     service: Service
     plugins: SessionPlugins

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from clew.permissions.index import place
 from clew.permissions.patterns import GLOB, braces, path_regex
-from clew.permissions.rules import Rule, RuleSet
-from clew.permissions.session_rules import Standing
+from clew.permissions.rules import PermissionRule, RuleSet
+from clew.permissions.session_rules import CurrentRules
 from clew.system.sandbox.protected_paths import Listing
 
 Access: TypeAlias = Literal["read", "edit"]
@@ -38,7 +38,7 @@ class DeniedFiles:
         self._listing = listing
         self._sought: dict[Access, tuple[RuleSet, Sought]] = {}
 
-    def named(self, standing: Standing, access: Access) -> list[str]:
+    def named(self, standing: CurrentRules, access: Access) -> list[str]:
         """Files and folders that no command may read, or write; a folder stands for all that is in it."""
         known = self._sought.get(access)
         if known is None or known[0] is not standing.rules:
@@ -54,7 +54,7 @@ class DeniedFiles:
         return found
 
 
-def sought(standing: Standing, access: Access) -> Sought:
+def sought(standing: CurrentRules, access: Access) -> Sought:
     rules = [
         rule
         for rule in standing.rules.rules
@@ -82,7 +82,7 @@ def sought(standing: Standing, access: Access) -> Sought:
 
 
 def placed(
-    rules: Iterable[Rule], standing: Standing
+    rules: Iterable[PermissionRule], standing: CurrentRules
 ) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
     """Where each rule's pattern stands, whether it floats below that, and its segments."""
     context = standing.context

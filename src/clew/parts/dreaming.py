@@ -10,15 +10,15 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import msgspec
 
-from clew.agent.context.notebook import Memo, Notebook, fitting
-from clew.agent.tasks.registry import Ending, Task, Tasks
+from clew.agent.context.notebook import Memo, MemoryNotebook, fitting
+from clew.agent.tasks.registry import BackgroundTask, TaskEnding, Tasks
 from clew.agent.tools.base import AskModel
 from clew.core.messages.errors import SettingsError
 from clew.core.messages.text import count_of
 from clew.parts.schedules.cron import seconds
 from clew.providers.base import Failure
 from clew.system.clock import now
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 
 KIND = "dream"
 # Fewer need no tidying.
@@ -51,7 +51,7 @@ class Dreamer:
 
     def __init__(
         self,
-        notebook: Notebook,
+        notebook: MemoryNotebook,
         tasks: Tasks,
         ask: AskModel,
         *,
@@ -91,21 +91,21 @@ class Dreamer:
                 task_id=self._tasks.new_id(KIND),
                 kind=KIND,
                 title="tidying the project's memories",
-                output=Output(keep_bytes=0),
+                output=ProcessOutput(keep_bytes=0),
             )
 
-    async def _work(self, task: Task) -> Ending:
+    async def _work(self, task: BackgroundTask) -> TaskEnding:
         # It is a person's to hear of, not the model's.
         task.is_told = True
         memos = self._notebook.memos()
         said = await self._ask(material(memos), system=SYSTEM, purpose="other")
         if isinstance(said, Failure):
-            return Ending(status="failed", words=said.message)
+            return TaskEnding(status="failed", words=said.message)
         waiting = {memo.replaces for memo in self._notebook.proposals()}
         found = [m for m in proposals(said, memos, self._session_id) if m.replaces not in waiting]
         for memo in found:
             self._notebook.propose(memo)
-        return Ending(
+        return TaskEnding(
             status="completed",
             words=f"{count_of(len(found), 'proposal')}; /memory review shows them",
         )

@@ -8,8 +8,8 @@ import json
 from collections.abc import Callable
 
 from clew.agent.hooks.events import BY_NAME
-from clew.agent.hooks.handlers import Callback, Hook
-from clew.agent.hooks.run import Hooks
+from clew.agent.hooks.handlers import CallbackHook, Hook
+from clew.agent.hooks.run import SessionHooks
 from clew.agent.tools.base import AskModel
 from clew.agent.transitions import MAX_RECOVERIES
 from clew.core.json_object import Json
@@ -33,7 +33,7 @@ Answer with JSON alone: {{"met": true or false, "why": "one short sentence"}}"""
 class Goal:
     """`text` is empty while there is none."""
 
-    def __init__(self, hooks: Hooks, ask: AskModel, spent: Callable[[], float]) -> None:
+    def __init__(self, hooks: SessionHooks, ask: AskModel, spent: Callable[[], float]) -> None:
         self._hooks = hooks
         self._ask = ask
         self._spent = spent
@@ -52,7 +52,7 @@ class Goal:
     def set(self, text: str) -> None:
         self.clear()
         self.text, self.checks, self.last, self._before = text, 0, "", self._spent()
-        handler = Callback(call=self._check, timeout=120)
+        handler = CallbackHook(call=self._check, timeout=120)
         self._hooks.add([Hook(event=BY_NAME["Stop"], handler=handler, source=SOURCE)])
 
     def clear(self) -> None:

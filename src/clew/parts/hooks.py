@@ -11,9 +11,9 @@ from typing import Any
 from clew.agent.context.facts import Fact
 from clew.agent.context.nearby import TELLING, TRIGGER
 from clew.agent.hooked import plain
-from clew.agent.hooks.handlers import Found, read_layers
+from clew.agent.hooks.handlers import HookListing, read_layers
 from clew.agent.hooks.reach import CallTool, HookError, Reach
-from clew.agent.hooks.run import Here, Hooks
+from clew.agent.hooks.run import Here, SessionHooks
 from clew.agent.options import Options
 from clew.agent.side_question import SMALL, SideQuestions
 from clew.agent.tools.base import Progress, ToolContext, ToolSession
@@ -24,9 +24,9 @@ from clew.core.messages.errors import SettingsError
 from clew.parts.mcp.part import Connected
 from clew.permissions.in_session import SessionRules
 from clew.permissions.resolver import make_resolver
-from clew.permissions.session_rules import Standing
-from clew.permissions.updates import Unreadable, read_updates
-from clew.record.transcript.load import Loaded
+from clew.permissions.session_rules import CurrentRules
+from clew.permissions.updates import UnreadableUpdates, read_updates
+from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.record import Recorder
 from clew.system.config.layers import Scope
 from clew.system.process.spawn import Launcher
@@ -40,7 +40,7 @@ IDLE_MS = 60_000
 LEFT_AT_PROMPT = (0, 130)
 
 
-class Ending:
+class SessionEnding:
     """Why a session ends, in the words that hooks know: `other`, unless who leads it knows better."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Idle:
 
     def __init__(
         self,
-        hooks: Hooks,
+        hooks: SessionHooks,
         settings: Callable[[], Mapping[str, Any]],
         touched_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
@@ -120,16 +120,16 @@ NESTED = "nested_traversal"
 LAST_WAIT_S = 1.5
 
 
-class Settings:
+class HookSettings:
     """The hooks of the settings as they stand; read once for each standing."""
 
     def __init__(self, rules: SessionRules) -> None:
         self._rules = rules
-        self._standing: Standing | None = None
-        self._found = Found()
+        self._standing: CurrentRules | None = None
+        self._found = HookListing()
 
     @property
-    def found(self) -> Found:
+    def found(self) -> HookListing:
         standing = self._rules.standing
         if standing is not self._standing:
             self._found = read_layers(standing.layers)
@@ -145,7 +145,7 @@ class Settings:
         said = self._rules.standing.settings.get(key)
         return tuple(said) if isinstance(said, list) else None
 
-    async def refresh(self, hooks: Hooks) -> tuple[str, ...]:
+    async def refresh(self, hooks: SessionHooks) -> tuple[str, ...]:
         """The settings read again as far as hooks let them, and what is newly wrong with hooks."""
         changes = self._rules.changes()
         if not changes:
@@ -163,7 +163,7 @@ class Settings:
 
 
 def session_hooks(
-    settings: Settings,
+    settings: HookSettings,
     rules: SessionRules,
     recorder: Recorder,
     tools: ToolSession,
@@ -174,7 +174,7 @@ def session_hooks(
     environ: Mapping[str, str],
     masked: tuple[str, ...],
     call_tool: CallTool,
-) -> Hooks:
+) -> SessionHooks:
     reach = Reach(
         launcher=launcher,
         environment=lambda: environ,
@@ -189,7 +189,7 @@ def session_hooks(
         allowed_urls=lambda: settings.texts("allowedHttpHookUrls"),
         allowed_variables=lambda: settings.texts("httpHookAllowedEnvVars"),
     )
-    return Hooks(
+    return SessionHooks(
         reach,
         here=lambda: settings.here(tools.cwd),
         base=lambda: {
@@ -259,7 +259,7 @@ def granting(rules: SessionRules) -> Callable[[list[Json]], str]:
 
     def grant(given: list[Json]) -> str:
         updates = read_updates(given)
-        if isinstance(updates, Unreadable):
+        if isinstance(updates, UnreadableUpdates):
             return updates.why
         try:
             rules.update(updates)
@@ -270,7 +270,7 @@ def granting(rules: SessionRules) -> Callable[[list[Json]], str]:
     return grant
 
 
-def asking_leave(hooks: Hooks) -> Callable[[str, Json], Awaitable[str]]:
+def asking_leave(hooks: SessionHooks) -> Callable[[str, Json], Awaitable[str]]:
     """How a tool asks hooks whether something may be; why not, where one says so."""
 
     async def may(event: str, fields: Json) -> str:
@@ -284,7 +284,7 @@ async def unshown(_: object) -> None:
     """Nobody looks on while a tool asks, or at the end."""
 
 
-def loaded(hooks: Hooks, facts: Iterable[Fact], reason: str) -> None:
+def loaded(hooks: SessionHooks, facts: Iterable[Fact], reason: str) -> None:
     """Tells hooks of the memory files that join the context with these facts."""
     for fact in facts:
         if fact.payload.get("type") in TELLING and hooks.hears("InstructionsLoaded"):
@@ -305,7 +305,7 @@ def about_memory(file: Json, reason: str) -> Json:
     return fields
 
 
-def beginning(options: Options, loaded: Loaded | None, model: str) -> Json:
+def beginning(options: Options, loaded: LoadedSession | None, model: str) -> Json:
     """How the session begins, as its hooks are told."""
     lead = {} if options.lead is None else {"agent_type": options.lead.name}
     if loaded is None:
@@ -314,6 +314,6 @@ def beginning(options: Options, loaded: Loaded | None, model: str) -> Json:
     return {"source": "fork" if options.fork else "resume", "model": model, **lead}
 
 
-async def end(hooks: Hooks, ending: Ending) -> None:
+async def end(hooks: SessionHooks, ending: SessionEnding) -> None:
     await hooks.settled(LAST_WAIT_S)
     await hooks.fire("SessionEnd", {"reason": ending.reason}, unshown)

@@ -11,17 +11,17 @@ from collections.abc import Callable, Container
 from contextlib import suppress
 from pathlib import Path
 
-from clew.agent.tasks.lines import Lines
-from clew.agent.tasks.registry import Ending, Task, Tasks
+from clew.agent.tasks.lines import LineSplitter
+from clew.agent.tasks.registry import BackgroundTask, TaskEnding, Tasks
 from clew.agent.tools.command import KEEP_BYTES, UNSEEN, blank
 from clew.agent.tools.command import ending_of as ended_so
 from clew.core.messages.errors import UserError
 from clew.parts.background_tasks import read_ends
-from clew.record.kept_commands import Kept, Shelf, call_off, forget, read
-from clew.record.transcript.load import Loaded
+from clew.record.kept_commands import KeptRecord, RecordFolder, call_off, forget, read
+from clew.record.transcript.load import LoadedSession
 from clew.system.files import only_files
-from clew.system.process.output import Output
-from clew.system.process.run import Finished
+from clew.system.process.output import ProcessOutput
+from clew.system.process.run import FinishedCommand
 
 # The output of what runs elsewhere: a file that somebody else writes, read as it grows.
 
@@ -29,14 +29,14 @@ from clew.system.process.run import Finished
 READ_BYTES = 1 << 16
 
 
-class FollowedFile(Output):
+class FollowedFile(ProcessOutput):
     """`look` takes up what the file holds by now, and tells every line that came since it was opened."""
 
     __slots__ = ("_lines", "_told_bytes")
 
     def __init__(self, file: Path, *, keep_bytes: int, on_line: Callable[[str], object]) -> None:
         super().__init__(keep_bytes=keep_bytes, spill=file)
-        self._lines = Lines(on_line)
+        self._lines = LineSplitter(on_line)
         # A file that somebody took away, or that is none, is an output that has nothing to say.
         with suppress(OSError):
             descriptor = only_files(str(file), os.O_RDONLY | os.O_CLOEXEC)
@@ -83,15 +83,15 @@ UNWATCHED = (
 )
 
 
-class Elsewhere:
+class AdoptedCommand:
     """One of them, while it runs: as the work of a task."""
 
-    def __init__(self, kept: Kept, tasks: Tasks, secrets: tuple[str, ...]) -> None:
+    def __init__(self, kept: KeptRecord, tasks: Tasks, secrets: tuple[str, ...]) -> None:
         tasks.check_room()
         self._kept = kept
         self._secrets = secrets
         self._is_given_up = False
-        watched: list[Task] = []
+        watched: list[BackgroundTask] = []
         is_monitor = kept.about.kind == "monitor"
         self.output = FollowedFile(
             Path(kept.about.file),
@@ -101,7 +101,7 @@ class Elsewhere:
         self.task = begun(kept, self, tasks)
         watched.append(self.task)
 
-    async def work(self, _: Task) -> Ending:
+    async def work(self, _: BackgroundTask) -> TaskEnding:
         try:
             while (now := read(self._kept.path)) is not None and now.is_running:
                 self.output.look()
@@ -115,7 +115,7 @@ class Elsewhere:
             blank(self.output, self._secrets)
         return ending_of(self._kept if now is None else now)
 
-    async def keep(self, task: Task) -> None:
+    async def keep(self, task: BackgroundTask) -> None:
         """It is kept as it is."""
 
     def give_up(self) -> None:
@@ -132,7 +132,7 @@ class Elsewhere:
             waited_s += SOON_S
 
 
-def begun(kept: Kept, elsewhere: Elsewhere, tasks: Tasks) -> Task:
+def begun(kept: KeptRecord, elsewhere: AdoptedCommand, tasks: Tasks) -> BackgroundTask:
     about = kept.about
     task = tasks.begin(
         elsewhere.work,
@@ -151,7 +151,11 @@ def begun(kept: Kept, elsewhere: Elsewhere, tasks: Tasks) -> Task:
 
 
 def take_up(
-    tasks: Tasks, shelf: Shelf, told: Container[str], loaded: Loaded, secrets: tuple[str, ...]
+    tasks: Tasks,
+    shelf: RecordFolder,
+    told: Container[str],
+    loaded: LoadedSession,
+    secrets: tuple[str, ...],
 ) -> frozenset[str]:
     """Makes them tasks of this run; `told` are those whose end the conversation knows. Their ids."""
     found = shelf.here()
@@ -160,7 +164,7 @@ def take_up(
         if kept.is_running:
             # More than may run at once: the rest goes on all the same, and clew tasks ends it.
             with suppress(UserError):
-                Elsewhere(kept, tasks, secrets)
+                AdoptedCommand(kept, tasks, secrets)
         elif kept.about.task_id in told:
             forget(kept)
         else:
@@ -171,12 +175,12 @@ def take_up(
     return frozenset(kept.about.task_id for kept in found)
 
 
-def ended(kept: Kept, ending: Ending, secrets: tuple[str, ...]) -> Task:
+def ended(kept: KeptRecord, ending: TaskEnding, secrets: tuple[str, ...]) -> BackgroundTask:
     about = kept.about
     output = FollowedFile(Path(about.file), keep_bytes=KEEP_BYTES, on_line=lambda _: None)
     output.close()
     blank(output, secrets)
-    task = Task(
+    task = BackgroundTask(
         task_id=about.task_id,
         kind=about.kind,
         title=about.title,
@@ -188,13 +192,13 @@ def ended(kept: Kept, ending: Ending, secrets: tuple[str, ...]) -> Task:
     return task
 
 
-def ending_of(kept: Kept) -> Ending:
+def ending_of(kept: KeptRecord) -> TaskEnding:
     if kept.end is None:
-        return Ending(status="stopped", words=UNSEEN)
-    return ended_so(Finished(exit=kept.end.exit, called_off=kept.end.called_off))
+        return TaskEnding(status="stopped", words=UNSEEN)
+    return ended_so(FinishedCommand(exit=kept.end.exit, called_off=kept.end.called_off))
 
 
-def tidied(tasks: Tasks, shelf: Shelf) -> None:
+def tidied(tasks: Tasks, shelf: RecordFolder) -> None:
     """At the end of a run: what the conversation was told has ended needs no record any more."""
     for kept in shelf.here():
         task = tasks.get(kept.about.task_id)

@@ -14,13 +14,13 @@ from clew.record.transcript import choose
 from clew.record.transcript.belongings import give_tasks, share_anew, spoken_until
 from clew.record.transcript.files import Files
 from clew.record.transcript.light import is_uuid
-from clew.record.transcript.load import Loaded
+from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import SessionPaths, find_session, rescue_dirs
 from clew.record.transcript.policy import Writer
 from clew.record.transcript.record import Mirror, Recorder
 from clew.record.transcript.recovery import copies, with_unsaved
-from clew.record.transcript.resume import Back, Held, forked, resume
+from clew.record.transcript.resume import Back, LockedSession, forked, resume
 from clew.record.transcript.running import Registration, Running, holder
 from clew.system.clock import new_id, now
 from clew.system.config.paths import Places
@@ -38,7 +38,7 @@ def open_record(
     *,
     entrypoint: str,
     mirror: Mirror | None = None,
-) -> tuple[Recorder, Loaded | None, list[str]]:
+) -> tuple[Recorder, LoadedSession | None, list[str]]:
     """The recorder of a new session, or of one that goes on, with what it holds so far; and what of it
     could not be copied, where that was asked for."""
     home, cwd = places.config_home, str(places.cwd)
@@ -103,7 +103,7 @@ def kept_nowhere(opened: AsyncExitStack) -> Path | None:
     return folder
 
 
-def title_of(loaded: Loaded) -> str:
+def title_of(loaded: LoadedSession) -> str:
     """What a person called the session; empty if nobody did."""
     title = loaded.side.current.get("custom-title", {}).get("customTitle")
     return title if isinstance(title, str) else ""
@@ -158,9 +158,9 @@ def gone_on(
     lost: list[str],
     *,
     fork: bool,
-) -> Loaded:
+) -> LoadedSession:
     """What the session at `path` holds, now the recorder's: the session itself, or a copy of it."""
-    loaded: Loaded | Held
+    loaded: LoadedSession | LockedSession
     try:
         if log is None or (
             fork and not copied(recorder, log, with_unsaved(path, home), back, lost)
@@ -173,7 +173,7 @@ def gone_on(
             loaded = resume(recorder, log, home=home, back=None if fork else back)
     except OSError as error:
         raise SessionError(f"session {path.stem} cannot be read: {in_words(error)}") from None
-    if isinstance(loaded, Held):
+    if isinstance(loaded, LockedSession):
         raise SessionError(in_hold(loaded, home))
     if loaded.is_empty and not loaded.stands_before_all:
         raise SessionError(f"session {path.stem} holds no conversation: {path}")
@@ -188,7 +188,7 @@ def id_of(path: Path) -> str:
     return path.stem
 
 
-def in_hold(held: Held, home: Path) -> str:
+def in_hold(held: LockedSession, home: Path) -> str:
     """Who has a session, and what can be done with it all the same."""
     is_known = find_session(home, held.path.stem) == [held.path]
     name = held.path.stem if is_known else shlex.quote(str(held.path))
@@ -207,7 +207,9 @@ def ensure_free(path: Path, home: Path, cwd: str) -> None:
         raise SessionError(f"session {session_id} cannot be read: {in_words(error)}") from None
     try:
         if not files.lock(fd):
-            raise SessionError(in_hold(Held(path=path, holder=holder(home, session_id)), home))
+            raise SessionError(
+                in_hold(LockedSession(path=path, holder=holder(home, session_id)), home)
+            )
         if not files.size(fd):
             raise SessionError(f"session {session_id} holds no conversation: {path}")
     finally:
@@ -215,7 +217,7 @@ def ensure_free(path: Path, home: Path, cwd: str) -> None:
 
 
 def copied(
-    recorder: Recorder, log: Log, loaded: Loaded, back: Back | None, lost: list[str]
+    recorder: Recorder, log: Log, loaded: LoadedSession, back: Back | None, lost: list[str]
 ) -> bool:
     """Begins the recorder's session as a copy of another; False if it is not on disk."""
     if loaded.is_empty:

@@ -20,20 +20,27 @@ from clew.permissions.decision import Ask, Decision, NeedsReview, decided
 from clew.permissions.git_history import GitHistory
 from clew.permissions.in_session import SessionRules
 from clew.permissions.protected import SECRET_PLACES, SYSTEM_SECRETS
-from clew.permissions.request import Request
-from clew.permissions.rules import Anchors, Rejected, Rule, RuleSet, Source, parse_rule
-from clew.permissions.session_rules import Standing
+from clew.permissions.request import PermissionRequest
+from clew.permissions.rules import (
+    Anchors,
+    PermissionRule,
+    RejectedRule,
+    RuleSet,
+    RuleSource,
+    parse_rule,
+)
+from clew.permissions.session_rules import CurrentRules
 from clew.system.config.git_guard import WITHOUT_FETCHING, with_git_settings
 from clew.system.files import is_folder
 from clew.system.process.spawn import Launcher
 from clew.system.process.walls import could_stand
-from clew.system.sandbox.policy import Policy, Settings, both, covers, read_settings
+from clew.system.sandbox.policy import SandboxPolicy, SandboxSettings, both, covers, read_settings
 from clew.system.sandbox.protected_paths import Listing, Watched, written_by_commits
 from clew.system.sandbox.walled import SandboxError, Walled
 
 if TYPE_CHECKING:
     from clew.system.sandbox.box import Box
-    from clew.system.sandbox.violations import Violation
+    from clew.system.sandbox.violations import SandboxViolation
 
 # What a command that nobody was asked about finds in its environment, besides what settings name.
 # Nothing that has another program or file run, and nothing that may hold a key.
@@ -110,7 +117,7 @@ class SessionSandbox:
         self,
         rules: SessionRules,
         launcher: Launcher,
-        settings: Settings,
+        settings: SandboxSettings,
         *,
         hidden: Sequence[str],
         aside: Path,
@@ -148,10 +155,10 @@ class SessionSandbox:
     def read_only(self) -> "Box":
         """The same for the read-only wall."""
         if self._read_only is None:
-            self._read_only = self._made(Policy(write=(), is_read_only=True))
+            self._read_only = self._made(SandboxPolicy(write=(), is_read_only=True))
         return self._read_only
 
-    def _made(self, policy: Policy) -> "Box":
+    def _made(self, policy: SandboxPolicy) -> "Box":
         from clew.system.sandbox.box import Box
 
         return Box(policy, self._launcher, hidden=self._hidden)
@@ -244,12 +251,14 @@ class SessionSandbox:
         both_rules = standings[: 1 if standings[0].rules is standings[1].rules else 2]
         return real([path for one in both_rules for path in self._denied.named(one, access)])
 
-    def _read_only_policy(self) -> Policy:
+    def _read_only_policy(self) -> SandboxPolicy:
         files, began = self._settings.files, self._began
         shut = (*real(files.no_read), *secrets_of(began, self._listing), *self._shut("read"))
-        return Policy(write=(), no_read=both(shut, ()), read=real(files.read), is_read_only=True)
+        return SandboxPolicy(
+            write=(), no_read=both(shut, ()), read=real(files.read), is_read_only=True
+        )
 
-    def _policy(self, cwd: str) -> Policy:
+    def _policy(self, cwd: str) -> SandboxPolicy:
         """The policy of a command in a folder: an agent's own checkout is open to it, in the midst of
         `.claude`, but for what programs heed."""
         policy, here = self.box.policy, os.path.realpath(cwd)
@@ -317,7 +326,7 @@ class SessionSandbox:
                         raise OutsideError(PROMISED.format(why=error)) from None
             yield made
 
-    def _watched(self, policy: Policy) -> list[str]:
+    def _watched(self, policy: SandboxPolicy) -> list[str]:
         """The folders that may be written and that people work in."""
         own = (self.box.temp, *written_by_commits(self._began.context.cwd))
         return [path for path in policy.write if path not in own and is_folder(Path(path))]
@@ -329,7 +338,7 @@ class SessionSandbox:
         self._told_missing.update(names)
         return MISSING.format(names=", ".join(names)) if names else ""
 
-    def held_back(self, output: str, walled: Walled, cwd: str) -> "Sequence[Violation]":
+    def held_back(self, output: str, walled: Walled, cwd: str) -> "Sequence[SandboxViolation]":
         from clew.system.sandbox.violations import found
 
         if walled.policy is None:
@@ -354,7 +363,7 @@ class SessionSandbox:
 
         context, resolve = self._began.context, self._began.resolve
         bench = Bench(rules=self._excluded, context=context, resolve=resolve)
-        parts = judge(bench, Request(tool="Bash", input={"command": command}))
+        parts = judge(bench, PermissionRequest(tool="Bash", input={"command": command}))
         return all(part.rule is not None for part in parts)
 
     def spared(self, name: str, given: Mapping[str, object], decision: Decision) -> Decision:
@@ -379,29 +388,32 @@ class SessionSandbox:
         )
 
 
-def excluded_rules(settings: Settings, standing: Standing) -> RuleSet | None:
+def excluded_rules(settings: SandboxSettings, standing: CurrentRules) -> RuleSet | None:
     """`excludedCommands` as rules: `docker` and `docker *` are that command with any arguments."""
-    rules: list[Rule] = []
+    rules: list[PermissionRule] = []
     for pattern in settings.excluded:
         texts = [pattern] if "*" in pattern else [pattern, f"{pattern} *"]
         for text in texts:
             rule = parse_rule(
-                f"Bash({text})", "allow", root=standing.context.cwd, source=Source(scope="session")
+                f"Bash({text})",
+                "allow",
+                root=standing.context.cwd,
+                source=RuleSource(scope="session"),
             )
-            if not isinstance(rule, Rejected):
+            if not isinstance(rule, RejectedRule):
                 rules.append(rule)
     if not rules:
         return None
     return RuleSet(rules, anchors=Anchors(cwd=standing.context.cwd, home=standing.context.home))
 
 
-def policy_of(settings: Settings, standing: Standing) -> Policy:
+def policy_of(settings: SandboxSettings, standing: CurrentRules) -> SandboxPolicy:
     """What every wall of the sandbox is built from, but for what deny rules name on the disk."""
     context, files = standing.context, settings.files
     outside = [path for root in context.roots for path in written_by_commits(root)]
     roots = real((*context.roots, *outside, *files.write))
     kept = [f"{root}/.claude" for root in context.roots]
-    return Policy(
+    return SandboxPolicy(
         write=roots,
         no_write=real((*files.no_write, *kept, context.config_home)),
         no_read=real(files.no_read),
@@ -412,7 +424,7 @@ def policy_of(settings: Settings, standing: Standing) -> Policy:
     )
 
 
-def secrets_of(standing: Standing, listing: Listing) -> tuple[str, ...]:
+def secrets_of(standing: CurrentRules, listing: Listing) -> tuple[str, ...]:
     """The secret places that are there now. Few are: the home folder is looked at first."""
     home, places = standing.context.home, standing.places
     there = {name for name, _ in listing.entries(home)}

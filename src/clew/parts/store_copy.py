@@ -17,7 +17,7 @@ from clew.core.messages.errors import SessionError
 from clew.parts.context import Ground
 from clew.parts.recording import which
 from clew.record.transcript.light import is_uuid
-from clew.record.transcript.paths import Place, SessionPaths, project_dir, rescue_dirs
+from clew.record.transcript.paths import SessionPaths, SessionPlace, project_dir, rescue_dirs
 from clew.record.transcript.record import Mirror
 from clew.system.files import is_there
 
@@ -39,7 +39,7 @@ def _later() -> None:
     """Who listens to nothing asks for the news now and then."""
 
 
-class Elsewhere:
+class StoreCopy:
     """`faults` are what people should know and were not told yet; `heard` is called when there is one."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Elsewhere:
         self._is_failing = True
 
 
-class Kept(Elsewhere):
+class ConfiguredStore(StoreCopy):
     """There is a store."""
 
     def __init__(self, store: "SessionStore") -> None:
@@ -168,37 +168,39 @@ class Kept(Elsewhere):
             self._failed("the store took too long")
 
 
-def _place(options: Options, home: Path, cwd: str) -> tuple[Place | None, bool]:
+def _place(options: Options, home: Path, cwd: str) -> tuple[SessionPlace | None, bool]:
     """The session that is to be gone on with, as far as that can be known, and whether it is here."""
     try:
         path = which(options, home, cwd)
     except SessionError:
         if options.resume is None or not is_uuid(options.resume):
             raise
-        return Place(session_id=options.resume.lower(), project_dir=project_dir(home, cwd)), False
+        return SessionPlace(
+            session_id=options.resume.lower(), project_dir=project_dir(home, cwd)
+        ), False
     if path is None or path.parent in rescue_dirs(home) or not is_uuid(path.stem):
         return None, True
-    return Place(session_id=path.stem, project_dir=path.parent), True
+    return SessionPlace(session_id=path.stem, project_dir=path.parent), True
 
 
 @asynccontextmanager
-async def elsewhere(ground: Ground) -> AsyncIterator[Elsewhere]:
+async def elsewhere(ground: Ground) -> AsyncIterator[StoreCopy]:
     """The copy of the session that is about to be opened; left when its transcript is closed."""
     settings = ground.began.settings
     if not ground.options.persists or not settings.get("sessionStore"):
-        yield Elsewhere()
+        yield StoreCopy()
         return
     from clew.record.stores.base import in_settings, store_of
 
     try:
         name = in_settings(settings)
     except ValueError as error:
-        nowhere = Elsewhere()
+        nowhere = StoreCopy()
         nowhere.faults.append(str(error))
         yield nowhere
         return
     async with AsyncExitStack() as opened:
-        kept = Kept(await opened.enter_async_context(store_of(name, ground.environ)))
+        kept = ConfiguredStore(await opened.enter_async_context(store_of(name, ground.environ)))
         await kept.bring_home(ground.options, ground.began.places.config_home, ground.cwd)
         sending = asyncio.create_task(kept.keep())
         try:

@@ -28,11 +28,11 @@ from clew.permissions.readonly import (
     is_reader,
     only_reads,
 )
-from clew.permissions.rules import Behavior, Rule
-from clew.permissions.shell import Assignment, Problem, Script, Simple, split
+from clew.permissions.rules import Behavior, PermissionRule
+from clew.permissions.shell import Assignment, Script, ShellProblem, Simple, split
 from clew.permissions.uses import TEXT_ONLY, Use, redirect_uses, spelled, uses_of
 from clew.permissions.words import Word
-from clew.permissions.wrappers import Part, basename, env_assignments, opened_wrappers
+from clew.permissions.wrappers import CommandPart, basename, env_assignments, opened_wrappers
 
 # What mode acceptEdits runs unasked inside the workspace, with the options it may have.
 EDITING: dict[str, frozenset[str]] = {
@@ -67,7 +67,7 @@ BEYOND_READING = "is not known to only read with these words, here"
 REMOVING = frozenset({"rm", "rmdir", "shred", "srm", "trash", "unlink"})
 
 
-def judge_command_line(bench: Bench, command: str, allow: Rule | None) -> list[Finding]:
+def judge_command_line(bench: Bench, command: str, allow: PermissionRule | None) -> list[Finding]:
     """A finding for each part. `allow` is a rule that allows the tool as a whole."""
     text = command.strip(BLANKS)
     findings = [f for f in (restrained_by_text(bench, text),) if f is not None]
@@ -91,7 +91,7 @@ def judge_command_line(bench: Bench, command: str, allow: Rule | None) -> list[F
     ]
 
 
-def judge_script(bench: Bench, script: Script, whole: Rule | None) -> list[Finding]:
+def judge_script(bench: Bench, script: Script, whole: PermissionRule | None) -> list[Finding]:
     """A finding for each part of a line as one of the readers has it."""
     seen = opened_wrappers(script)
     findings = [from_problem(bench, problem, whole) for problem in seen.script.problems]
@@ -115,7 +115,7 @@ def needs_second_reading(bench: Bench, findings: list[Finding]) -> bool:
     return all(f.verdict == "allow" for f in findings) and any(f.effect != "look" for f in findings)
 
 
-def unread(bench: Bench, text: str, why: str, whole: Rule | None) -> list[Finding]:
+def unread(bench: Bench, text: str, why: str, whole: PermissionRule | None) -> list[Finding]:
     """What a line asks for that the strict grammar does not vouch for.
 
     A rule for every command needs no reading unless others restrain; one for exactly this line never.
@@ -132,7 +132,7 @@ def unread(bench: Bench, text: str, why: str, whole: Rule | None) -> list[Findin
 MESSAGE = re.compile(r"git\s+commit\b[^\n]*\$\(cat\s*<<")
 
 
-def exact_rule(bench: Bench, text: str) -> Rule | None:
+def exact_rule(bench: Bench, text: str) -> PermissionRule | None:
     """The rule that allows exactly this text, wherever it stands among others."""
     entries = bench.rules.commands["allow"].candidates(text)
     return next((e.rule for e in entries if e.exact and e.matches(text)), None)
@@ -152,7 +152,7 @@ RESTRAINING: tuple[Behavior, ...] = ("deny", "ask")
 BLANKS = " \t\n"
 
 
-def by_rule(subject: str, rule: Rule) -> Finding:
+def by_rule(subject: str, rule: PermissionRule) -> Finding:
     return Finding(
         subject=subject,
         verdict=rule.behavior,
@@ -162,7 +162,7 @@ def by_rule(subject: str, rule: Rule) -> Finding:
     )
 
 
-def from_problem(bench: Bench, problem: Problem, whole: Rule | None) -> Finding:
+def from_problem(bench: Bench, problem: ShellProblem, whole: PermissionRule | None) -> Finding:
     """Text that nobody can vouch for asks; a rule for exactly this line settles what it can."""
     if whole is not None and whole.is_exact:
         return by_rule(problem.text, whole)
@@ -173,7 +173,7 @@ def from_problem(bench: Bench, problem: Problem, whole: Rule | None) -> Finding:
     return Finding(subject=problem.text, verdict="ask", reason=problem.why)
 
 
-def judge_part(bench: Bench, part: Part, whole: Rule | None) -> list[Finding]:
+def judge_part(bench: Bench, part: CommandPart, whole: PermissionRule | None) -> list[Finding]:
     command = part.command
     restrained = restrained_command(bench, command)
     if restrained is not None and restrained.verdict == "deny":
@@ -280,14 +280,18 @@ def reaches_inside(entry: CommandEntry, command: Simple) -> bool:
     return command.at is not None and len(entry.head.rstrip()) >= command.at + len(command.name)
 
 
-def covers(bench: Bench, command: Simple, entry: CommandEntry | None, whole: Rule | None) -> bool:
+def covers(
+    bench: Bench, command: Simple, entry: CommandEntry | None, whole: PermissionRule | None
+) -> bool:
     """Whether the allow rule answers for all of the command: see `exceeds_reading`."""
     if whole is not None or entry is None:
         return whole is not None
     return entry.exact or not exceeds_reading(command, bench.context.cwd)
 
 
-def judge_itself(bench: Bench, part: Part, allow: Rule | None, *, looks: bool) -> Finding:
+def judge_itself(
+    bench: Bench, part: CommandPart, allow: PermissionRule | None, *, looks: bool
+) -> Finding:
     """The command apart from its files."""
     command = part.command
     text = command.text
@@ -382,7 +386,7 @@ def removes_too_much(bench: Bench, command: Simple, uses: list[Use]) -> Finding 
 
 
 def starts_programs_of_repository(
-    bench: Bench, command: Simple, allow: Rule | None
+    bench: Bench, command: Simple, allow: PermissionRule | None
 ) -> Finding | None:
     """git in a repository that nobody trusts yet, whose own settings name programs for it to start."""
     programs = bench.context.git_programs
@@ -412,7 +416,7 @@ def changes_rules(command: Simple, *, looks: bool) -> Finding | None:
     return None
 
 
-def judge_patterns(bench: Bench, parts: tuple[Part, ...], names: list[str]) -> list[Finding]:
+def judge_patterns(bench: Bench, parts: tuple[CommandPart, ...], names: list[str]) -> list[Finding]:
     """After `shopt -s dotglob` a star stands for what no rule expects it to."""
     switched = [part.command.text for part in parts if part.command.name == "shopt"]
     switched += [f"{name}=" for name in names if name == "GLOBIGNORE"]
@@ -423,7 +427,10 @@ def judge_patterns(bench: Bench, parts: tuple[Part, ...], names: list[str]) -> l
 
 
 def judge_variables(
-    bench: Bench, parts: tuple[Part, ...], assigned: tuple[Assignment, ...], whole: Rule | None
+    bench: Bench,
+    parts: tuple[CommandPart, ...],
+    assigned: tuple[Assignment, ...],
+    whole: PermissionRule | None,
 ) -> list[Finding]:
     """Variables that decide which program runs or what it loads ask."""
     through = [a for part in parts for a in env_assignments(part.command)]
@@ -444,7 +451,7 @@ CHANGES = "changes what programs run or load"
 SETS = "sets a variable that programs may act on"
 
 
-def spelled_out(bench: Bench, parts: tuple[Part, ...]) -> set[str]:
+def spelled_out(bench: Bench, parts: tuple[CommandPart, ...]) -> set[str]:
     """The variables that allow rules spell out in front of their command."""
     names: set[str] = set()
     for part in parts:

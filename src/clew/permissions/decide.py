@@ -16,21 +16,23 @@ from clew.permissions.modes import under
 from clew.permissions.protected import in_workspace, is_below, why_protected_read
 from clew.permissions.request import (
     Context,
-    Request,
+    PermissionRequest,
     Resolve,
     ResolvedPath,
-    Tool,
+    ToolRow,
     canonical,
     domain_of,
     paths_of,
     subject_of,
     tool_of,
 )
-from clew.permissions.rules import Kind, Rule, RuleSet
+from clew.permissions.rules import Kind, PermissionRule, RuleSet
 from clew.permissions.uses import Access
 
 
-def decide(request: Request, rules: RuleSet, context: Context, resolve: Resolve) -> Decision:
+def decide(
+    request: PermissionRequest, rules: RuleSet, context: Context, resolve: Resolve
+) -> Decision:
     bench = Bench(rules=rules, context=context, resolve=resolve, untrusted=bool(request.untrusted))
     findings = [under(context.mode, f) for f in judge(bench, request)]
     decision = decided(findings)
@@ -45,7 +47,7 @@ def decide(request: Request, rules: RuleSet, context: Context, resolve: Resolve)
     return decision
 
 
-def judge(bench: Bench, request: Request) -> list[Finding]:
+def judge(bench: Bench, request: PermissionRequest) -> list[Finding]:
     """Every finding on a call, before the mode has its say."""
     name = canonical(request.tool)
     tool = tool_of(name)
@@ -64,11 +66,13 @@ def judge(bench: Bench, request: Request) -> list[Finding]:
     return [*findings, *by_family(bench, request, tool, allow)]
 
 
-def whole_tool(request: Request, rule: Rule) -> Finding:
+def whole_tool(request: PermissionRequest, rule: PermissionRule) -> Finding:
     return command_by_rule(request.tool, rule)
 
 
-def by_family(bench: Bench, request: Request, tool: Tool, allow: Rule | None) -> list[Finding]:
+def by_family(
+    bench: Bench, request: PermissionRequest, tool: ToolRow, allow: PermissionRule | None
+) -> list[Finding]:
     match tool.family:
         case "read" | "edit":
             return files(bench, request, tool, allow)
@@ -112,7 +116,7 @@ def by_family(bench: Bench, request: Request, tool: Tool, allow: Rule | None) ->
             assert_never(never)
 
 
-def unusable(request: Request) -> Finding:
+def unusable(request: PermissionRequest) -> Finding:
     """A call whose input does not say what it would do."""
     return Finding(
         subject=request.tool,
@@ -122,7 +126,9 @@ def unusable(request: Request) -> Finding:
     )
 
 
-def files(bench: Bench, request: Request, tool: Tool, allow: Rule | None) -> list[Finding]:
+def files(
+    bench: Bench, request: PermissionRequest, tool: ToolRow, allow: PermissionRule | None
+) -> list[Finding]:
     paths = paths_of(request)
     if paths is None:
         return [unusable(request)]
@@ -141,10 +147,10 @@ def files(bench: Bench, request: Request, tool: Tool, allow: Rule | None) -> lis
 
 def subject(
     bench: Bench,
-    request: Request,
+    request: PermissionRequest,
     kind: Kind,
     value: str,
-    allow: Rule | None,
+    allow: PermissionRule | None,
     *,
     looks: bool,
 ) -> Finding:
@@ -179,7 +185,7 @@ def looking(finding: Finding) -> Finding:
     )
 
 
-def plain_tool(request: Request, allow: Rule | None) -> Finding:
+def plain_tool(request: PermissionRequest, allow: PermissionRule | None) -> Finding:
     """A tool nobody here knows: an MCP server's, or one without a row."""
     looks = request.read_only or request.tool == "WebSearch"
     if allow is not None:

@@ -11,7 +11,7 @@ from typing import Literal, assert_never
 
 from msgspec import Struct
 
-from clew.permissions.rules import Rule
+from clew.permissions.rules import PermissionRule
 
 Verdict = Literal["allow", "review", "ask", "deny"]
 ORDER: dict[Verdict, int] = {"allow": 0, "review": 1, "ask": 2, "deny": 3}
@@ -31,7 +31,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     reason: str
     nature: Nature = "base"
     effect: Effect = "unknown"
-    rule: Rule | None = None
+    rule: PermissionRule | None = None
     # It asks because a denied file could be read, which the read-only wall hides.
     is_hidden: bool = False
     # A rule for exactly this command line would answer it.

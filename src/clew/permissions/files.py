@@ -23,7 +23,7 @@ from clew.permissions.protected import (
     why_protected_write,
 )
 from clew.permissions.request import Context, Resolve, ResolvedPath
-from clew.permissions.rules import Behavior, Rule, RuleSet
+from clew.permissions.rules import Behavior, PermissionRule, RuleSet
 from clew.permissions.shell import Simple
 from clew.permissions.uses import Access, Use, spelled
 from clew.permissions.words import Word
@@ -48,7 +48,9 @@ class Bench(Struct, frozen=True, kw_only=True):
 EFFECTS: dict[Access, Effect] = {"read": "look", "write": "change"}
 
 
-def restraint(bench: Bench, behavior: Behavior, path: ResolvedPath, access: Access) -> Rule | None:
+def restraint(
+    bench: Bench, behavior: Behavior, path: ResolvedPath, access: Access
+) -> PermissionRule | None:
     """A restraining rule for the path; what may not be read may not be written either."""
     for family in FAMILIES if access == "write" else FAMILIES[:1]:
         index = bench.rules.paths[behavior, family]
@@ -58,7 +60,7 @@ def restraint(bench: Bench, behavior: Behavior, path: ResolvedPath, access: Acce
     return None
 
 
-def permit(bench: Bench, path: ResolvedPath, access: Access, tool: str) -> Rule | None:
+def permit(bench: Bench, path: ResolvedPath, access: Access, tool: str) -> PermissionRule | None:
     """An allow rule for every spelling of the path; who may write a file may read it."""
     found = bench.rules.paths["allow", "edit"].find_for_all(path, tool)
     if found is None and access == "read":
@@ -66,7 +68,7 @@ def permit(bench: Bench, path: ResolvedPath, access: Access, tool: str) -> Rule 
     return found
 
 
-def by_rule(subject: str, rule: Rule, access: Access) -> Finding:
+def by_rule(subject: str, rule: PermissionRule, access: Access) -> Finding:
     return Finding(
         subject=subject,
         verdict=rule.behavior,
@@ -83,7 +85,7 @@ def guard(subject: str, why: str, access: Access) -> Finding:
     )
 
 
-def could_touch(subject: str, rule: Rule, access: Access) -> Finding:
+def could_touch(subject: str, rule: PermissionRule, access: Access) -> Finding:
     """What a denied file may be among."""
     found = guard(subject, f"could touch what {rule.text} denies", access)
     return replace(found, is_hidden=access == "read")
@@ -95,7 +97,9 @@ def why_protected(bench: Bench, path: ResolvedPath, access: Access) -> str | Non
     return why_protected_read(path)
 
 
-def judge_path(bench: Bench, text: str, access: Access, tool: str, allow: Rule | None) -> Finding:
+def judge_path(
+    bench: Bench, text: str, access: Access, tool: str, allow: PermissionRule | None
+) -> Finding:
     """One path that a file tool names. `allow` is a rule that allows the tool as a whole."""
     path = bench.resolve(text)
     denied = restraint(bench, "deny", path, access)
@@ -147,7 +151,7 @@ def asked_by_place(text: str, why: str, access: Access) -> Finding:
     return Finding(subject=text, verdict="ask", reason=why, effect=EFFECTS[access])
 
 
-def judge_use(bench: Bench, use: Use, allow: Rule | None) -> Finding | None:
+def judge_use(bench: Bench, use: Use, allow: PermissionRule | None) -> Finding | None:
     """One path a command line would touch; None where there is nothing to say.
 
     `allow` is a rule that allows the command. It answers for where the file lies, never for what
@@ -163,7 +167,7 @@ def judge_use(bench: Bench, use: Use, allow: Rule | None) -> Finding | None:
     return max(told, key=lambda f: {"allow": 0, "ask": 1}.get(f.verdict, 2))
 
 
-def behind_links(bench: Bench, use: Use, allow: Rule | None) -> list[Finding | None]:
+def behind_links(bench: Bench, use: Use, allow: PermissionRule | None) -> list[Finding | None]:
     """What a pattern reaches through links that lie there now."""
     findings: list[Finding | None] = []
     for real in {real for text in use.paths for real in bench.resolve(text).leads_to}:
@@ -174,7 +178,7 @@ def behind_links(bench: Bench, use: Use, allow: Rule | None) -> list[Finding | N
     return findings
 
 
-def unknown_path(bench: Bench, use: Use, allow: Rule | None) -> Finding | None:
+def unknown_path(bench: Bench, use: Use, allow: PermissionRule | None) -> Finding | None:
     why = "names a file that is known only when it runs"
     if use.text.lstrip("\"'").startswith(OF_THE_SYSTEM):
         return guard(use.text, why, use.access)
@@ -185,13 +189,15 @@ def unknown_path(bench: Bench, use: Use, allow: Rule | None) -> Finding | None:
     return asked_by_place(use.text, why, use.access)
 
 
-def answered_for(use: Use, allow: Rule) -> Finding | None:
+def answered_for(use: Use, allow: PermissionRule) -> Finding | None:
     """What a rule for the command says of a file: nothing of one that is read, but a write is told,
     because plan mode permits none."""
     return by_rule(use.text, allow, use.access) if use.access == "write" else None
 
 
-def judge_spelling(bench: Bench, use: Use, text: str, allow: Rule | None) -> Finding | None:
+def judge_spelling(
+    bench: Bench, use: Use, text: str, allow: PermissionRule | None
+) -> Finding | None:
     path = bench.resolve(text)
     denied = restraint(bench, "deny", path, use.access)
     if denied is not None:
@@ -223,7 +229,7 @@ def is_outside(bench: Bench, path: ResolvedPath) -> bool:
     return not in_workspace(path, bench.context)
 
 
-def reaches(bench: Bench, use: Use, path: ResolvedPath) -> Rule | None:
+def reaches(bench: Bench, use: Use, path: ResolvedPath) -> PermissionRule | None:
     """A restraining rule for something below the path, or something a glob could stand for."""
     if path.is_file or not (use.glob or use.below):
         return None

@@ -8,7 +8,7 @@ Owns the table of subcommands: what each may have, option by option. An option t
 import re
 from functools import cache
 
-from clew.permissions.programs import Arguments, Row, parse_row, read_arguments
+from clew.permissions.programs import Arguments, ProgramOptions, parse_row, read_arguments
 from clew.permissions.shell import Simple
 from clew.permissions.words import Word
 
@@ -152,7 +152,7 @@ FORMATS = ("--format", "--pretty", "--sort")
 
 
 @cache
-def row_of(name: str) -> Row | None:
+def row_of(name: str) -> ProgramOptions | None:
     text = ROWS.get(name)
     # `git log --help` opens a manual with a program that settings name.
     return None if text is None else parse_row(text, ())

@@ -17,7 +17,7 @@ from clew.permissions.index import PathEntry
 from clew.permissions.patterns import GLOB
 from clew.permissions.programs import Arguments, read_arguments
 from clew.permissions.request import HeldByGit, ResolvedPath
-from clew.permissions.rules import Behavior, Rule, RuleSet
+from clew.permissions.rules import Behavior, PermissionRule, RuleSet
 from clew.permissions.shell import Simple, joined
 from clew.permissions.words import Word
 
@@ -155,7 +155,7 @@ def why_met(rules: RuleSet, held: HeldByGit, met: list[str], command: Simple, fo
     return f'{why} ("-- . {without}" leaves it out)'
 
 
-def restrained(rules: RuleSet, path: str) -> Rule | None:
+def restrained(rules: RuleSet, path: str) -> PermissionRule | None:
     """A rule that keeps a path from being read, in whatever letters."""
     resolved = ResolvedPath(names=(path,), folds_case=True)
     for behavior in RESTRAINING:

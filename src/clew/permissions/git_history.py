@@ -19,7 +19,7 @@ from clew.permissions.request import HeldByGit
 from clew.permissions.rules import RuleSet
 from clew.system.config.git_guard import OWN_GIT, WITHOUT_FETCHING, reading_git
 from clew.system.files import is_there
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
 from clew.system.process.spawn import Launcher
 
@@ -153,7 +153,7 @@ class GitHistory:
         """The exit code of git, -1 if it told not all, what it printed, and its complaints."""
         environ = {**self._environ, **QUIET, **WITHOUT_FETCHING}
         environ = reading_git(environ, Path(folder)).environment
-        output, errors = Output(keep_bytes=KEEP_BYTES), Output(keep_bytes=4_096)
+        output, errors = ProcessOutput(keep_bytes=KEEP_BYTES), ProcessOutput(keep_bytes=4_096)
         left_s = until_s - self._monotonic_s()
         if left_s <= 0:
             return -1, b"", b""

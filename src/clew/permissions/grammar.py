@@ -117,7 +117,7 @@ def read_line(text: str) -> Script | Unread:
         return Unread(
             text=text[:60], why=UNJUDGED.format(what="a control character or an unusual blank")
         )
-    reader = Reader(text)
+    reader = LineReader(text)
     try:
         reader.read()
     except UnreadError as end:
@@ -130,7 +130,7 @@ def read_line(text: str) -> Script | Unread:
     )
 
 
-class Reader:
+class LineReader:
     """Reads from left to right and never goes back; `at` is the next character."""
 
     def __init__(self, text: str) -> None:

@@ -13,14 +13,20 @@ from msgspec import structs
 
 from clew.core.messages.errors import SettingsError
 from clew.permissions.decision import Decision
-from clew.permissions.modes import ALIASES, Refused, disabled_modes, enter_mode
+from clew.permissions.modes import ALIASES, RefusedMode, disabled_modes, enter_mode
 from clew.permissions.protected import in_workspace, is_below, is_own_result, why_protected_write
 from clew.permissions.provenance import Source
-from clew.permissions.request import HeldByGit, Mode, Request, ResolvedPath, tool_of
+from clew.permissions.request import HeldByGit, Mode, PermissionRequest, ResolvedPath, tool_of
 from clew.permissions.resolver import make_resolver
-from clew.permissions.rules import LISTS, Rejected, Rule, RuleSet, parse_rule
-from clew.permissions.rules import Source as RuleSource
-from clew.permissions.session_rules import Standing, stand
+from clew.permissions.rules import (
+    LISTS,
+    PermissionRule,
+    RejectedRule,
+    RuleSet,
+    RuleSource,
+    parse_rule,
+)
+from clew.permissions.session_rules import CurrentRules, stand
 from clew.permissions.updates import (
     SCOPES,
     ModeUpdate,
@@ -34,7 +40,7 @@ from clew.system.config.environment import freeze
 from clew.system.config.git_guard import programs_of_repository
 from clew.system.config.json_text import with_value
 from clew.system.config.layers import OF_THE_FOLDER, Scope
-from clew.system.config.load import Given, changed, read, trusts
+from clew.system.config.load import CommandLineSettings, changed, read, trusts
 from clew.system.config.settings import check
 from clew.system.files import alone, is_there, replace
 
@@ -44,7 +50,7 @@ from clew.system.files import alone, is_there, replace
 DEFAULT = "plans"
 
 
-def plan_file(standing: Standing, session_id: str) -> str:
+def plan_file(standing: CurrentRules, session_id: str) -> str:
     """The real path of the plan."""
     named = standing.settings.get("plansDirectory")
     if isinstance(named, str) and named:
@@ -74,7 +80,7 @@ class SessionRules:
         cwd: Path,
         *,
         mode: Mode | None,
-        given: Given | None,
+        given: CommandLineSettings | None,
         sources: Sequence[Scope] = ("user", "project", "local"),
     ) -> None:
         self._environ = environ
@@ -94,7 +100,7 @@ class SessionRules:
         # What git keeps, in the repository around a folder, of what rules restrain.
         self.held_by_git: Callable[[str, RuleSet], HeldByGit] = lambda _folder, _rules: HeldByGit()
         settled = entered(found)
-        if isinstance(settled, Refused):
+        if isinstance(settled, RefusedMode):
             raise SettingsError(f"permission mode {settled.mode}: {settled.why}")
         self.standing = found
 
@@ -136,7 +142,7 @@ class SessionRules:
             held_by_git=lambda folder: self.held_by_git(folder, rules),
         )
         return decide(
-            Request(tool=tool, input=given, untrusted=tuple(untrusted)),
+            PermissionRequest(tool=tool, input=given, untrusted=tuple(untrusted)),
             rules,
             context,
             resolve,
@@ -147,9 +153,9 @@ class SessionRules:
         source = RuleSource(scope="session")
         more = [parse_rule(text, "deny", root=root, source=source) for text in denied]
         return RuleSet(
-            (*rules.rules, *(rule for rule in more if isinstance(rule, Rule))),
+            (*rules.rules, *(rule for rule in more if isinstance(rule, PermissionRule))),
             anchors=rules.anchors,
-            unreadable=(*rules.unreadable, *(r.what for r in more if isinstance(r, Rejected))),
+            unreadable=(*rules.unreadable, *(r.what for r in more if isinstance(r, RejectedRule))),
         )
 
     def git_programs(self, cwd: str) -> tuple[str, ...]:
@@ -232,7 +238,7 @@ class SessionRules:
         found = self._stand(before.context.mode)
         told = [line for line in found.complaints if line not in before.complaints]
         settled = entered(found)
-        if isinstance(settled, Refused):
+        if isinstance(settled, RefusedMode):
             told.append(f"permission mode {settled.mode}: {settled.why}; going on in default")
             found = structs.replace(found, context=structs.replace(found.context, mode="default"))
         self.standing = found
@@ -240,7 +246,7 @@ class SessionRules:
         kept = tuple(f"a hook kept a change of {scope} settings from counting" for scope in refused)
         return (*news, *kept, *told)
 
-    def _stand(self, mode: Mode) -> Standing:
+    def _stand(self, mode: Mode) -> CurrentRules:
         places = self.standing.places
         held = {*self._refused, *(OF_THE_FOLDER if self.is_walled() else ())}
         return stand(
@@ -259,7 +265,7 @@ class SessionRules:
         before = self.standing
         context = structs.replace(before.context, mode=ALIASES.get(word, word))
         mode = entered(structs.replace(before, context=context))
-        if isinstance(mode, Refused):
+        if isinstance(mode, RefusedMode):
             raise SettingsError(f"permission mode {mode.mode}: {mode.why}")
         self.standing = structs.replace(before, context=structs.replace(context, mode=mode))
         return mode
@@ -275,11 +281,11 @@ class SessionRules:
             self._lent = spelled
             self.standing = self._stand(self.mode)
 
-    def _with_lent(self) -> Given | None:
+    def _with_lent(self) -> CommandLineSettings | None:
         allowed, denied = self._lent
         if not allowed and not denied:
             return self._given
-        held = self._given or Given(data={})
+        held = self._given or CommandLineSettings(data={})
         data = with_update(held.data, RulesUpdate(type="addRules", rules=allowed, behavior="allow"))
         data = with_update(data, RulesUpdate(type="addRules", rules=denied, behavior="deny"))
         return structs.replace(held, data=data)
@@ -299,14 +305,14 @@ class SessionRules:
             if isinstance(each, ModeUpdate):
                 self.set_mode(each.mode)
             else:
-                held = self._given or Given(data={})
+                held = self._given or CommandLineSettings(data={})
                 self._given = structs.replace(held, data=with_update(held.data, each))
         self.standing = self._stand(self.mode)
 
     def overlay(self, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """Settings for this session that stand above the files', over those said before; null takes one
         away. Returns what people should know; raises `SettingsError` where they cannot hold."""
-        held = self._given or Given(data={})
+        held = self._given or CommandLineSettings(data={})
         data = {k: v for k, v in (held.data | dict(settings)).items() if v is not None}
         wrong = [fault for fault in check(data) if fault.fatal and fault.path[0] in settings]
         if wrong:
@@ -322,13 +328,13 @@ class SessionRules:
                 self.standing.context, mode=ALIASES.get(update.mode, update.mode)
             )
             refused = entered(structs.replace(self.standing, context=found))
-            if isinstance(refused, Refused):
+            if isinstance(refused, RefusedMode):
                 raise SettingsError(f"permission mode {refused.mode}: {refused.why}")
         if isinstance(update, RulesUpdate) and update.type != "removeRules":
             for rule in update.rules:
                 source = RuleSource(scope="cli")
                 parsed = parse_rule(rule.text, LISTS[update.behavior], root="/", source=source)
-                if isinstance(parsed, Rejected):
+                if isinstance(parsed, RejectedRule):
                     raise SettingsError(f"{rule.text}: {parsed.what}")
 
     def _write(self, update: Update) -> None:
@@ -346,7 +352,7 @@ class SessionRules:
             replace(path, with_value(text, ("permissions", name), value))
 
 
-def entered(found: Standing) -> Mode | Refused:
+def entered(found: CurrentRules) -> Mode | RefusedMode:
     """The mode of a standing, if this process may be in it."""
     return enter_mode(
         found.context.mode,

@@ -20,7 +20,7 @@ from clew.permissions.patterns import (
 from clew.permissions.request import ResolvedPath
 
 if TYPE_CHECKING:
-    from clew.permissions.rules import Rule
+    from clew.permissions.rules import PermissionRule
 
 
 # `*.pem`: found by what stands after the last dot.
@@ -34,7 +34,7 @@ class CommandEntry:
 
     __slots__ = ("_regex", "exact", "head", "pattern", "rule")
 
-    def __init__(self, rule: "Rule", pattern: str) -> None:
+    def __init__(self, rule: "PermissionRule", pattern: str) -> None:
         self.rule = rule
         self.pattern = pattern
         self.exact = "*" not in pattern
@@ -55,7 +55,7 @@ class CommandIndex:
         self._by_word: dict[str, list[CommandEntry]] = {}
         self._open: list[CommandEntry] = []
 
-    def add(self, rule: "Rule", pattern: str) -> None:
+    def add(self, rule: "PermissionRule", pattern: str) -> None:
         entry = CommandEntry(rule, pattern.strip())
         self.size += 1
         words = entry.head.split()
@@ -88,7 +88,7 @@ class PathEntry:
 
     def __init__(
         self,
-        rule: "Rule",
+        rule: "PermissionRule",
         base: str,
         segments: tuple[str, ...],
         *,
@@ -143,7 +143,7 @@ class PathIndex:
 
     def add(
         self,
-        rule: "Rule",
+        rule: "PermissionRule",
         pattern: str,
         *,
         root: str,
@@ -202,7 +202,7 @@ class PathIndex:
             found += self._ending.get(part.rpartition(".")[2], ())
         return found
 
-    def find(self, path: ResolvedPath, tool: str, *, untrusted: bool) -> "Rule | None":
+    def find(self, path: ResolvedPath, tool: str, *, untrusted: bool) -> "PermissionRule | None":
         """The first rule that names one spelling of the path."""
         for name in path.names:
             for entry in self.candidates(name):
@@ -212,9 +212,9 @@ class PathIndex:
                     return entry.rule
         return None
 
-    def find_for_all(self, path: ResolvedPath, tool: str) -> "Rule | None":
+    def find_for_all(self, path: ResolvedPath, tool: str) -> "PermissionRule | None":
         """A rule that names the path as written, where every other spelling is named too."""
-        found: Rule | None = None
+        found: PermissionRule | None = None
         for name in path.names:
             rule = next(
                 (
@@ -230,7 +230,7 @@ class PathIndex:
             found = found or rule
         return found
 
-    def may_touch(self, pattern: str, *, untrusted: bool) -> "Rule | None":
+    def may_touch(self, pattern: str, *, untrusted: bool) -> "PermissionRule | None":
         """The first rule that could name a file which an absolute pattern of the shell names."""
         segments = split(normal(pattern).casefold())
         for entry in self.entries:
@@ -241,7 +241,7 @@ class PathIndex:
         return None
 
 
-def applies(rule: "Rule", tool: str, *, untrusted: bool) -> bool:
+def applies(rule: "PermissionRule", tool: str, *, untrusted: bool) -> bool:
     """Whether a path rule speaks of this tool.
 
     Rules of `Read` and `Edit` speak of their families. So does every restraining rule; an allow

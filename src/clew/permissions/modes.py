@@ -75,7 +75,7 @@ MODES: tuple[Mode, ...] = (
 ALIASES: dict[str, Mode] = {"manual": "default"}
 
 
-class Refused(Struct, frozen=True, kw_only=True):
+class RefusedMode(Struct, frozen=True, kw_only=True):
     """A mode that may not be entered, and why."""
 
     mode: str
@@ -88,15 +88,15 @@ def enter_mode(
     is_root: bool,
     is_sandboxed: bool,
     disabled: frozenset[Mode] = frozenset(),
-) -> Mode | Refused:
+) -> Mode | RefusedMode:
     """The mode a word names, if this process may run in it."""
     mode = next((m for m in MODES if m == word), ALIASES.get(word))
     if mode is None:
-        return Refused(mode=word, why=f"no such mode; there are {', '.join(MODES)}")
+        return RefusedMode(mode=word, why=f"no such mode; there are {', '.join(MODES)}")
     if mode in disabled:
-        return Refused(mode=mode, why="settings have taken this mode away")
+        return RefusedMode(mode=mode, why="settings have taken this mode away")
     if mode == "bypassPermissions" and is_root and not is_sandboxed:
-        return Refused(
+        return RefusedMode(
             mode=mode, why="not as root, unless the whole program runs in a sandbox (IS_SANDBOX=1)"
         )
     return mode

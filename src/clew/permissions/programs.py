@@ -280,7 +280,7 @@ HARMFUL: dict[str, frozenset[str]] = {
 GIVES_PATTERN = frozenset(["-e", "--regexp", "--expression", "--files", "--type-list"])
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class ProgramOptions(Struct, frozen=True, kw_only=True):
     """The options of one program, by what they take."""
 
     operands: Operands
@@ -312,7 +312,7 @@ class Arguments(Struct, frozen=True, kw_only=True):
         return [value for name, value in self.options if name in names and value is not None]
 
 
-def parse_row(text: str, common: tuple[str, ...] = ("--help", "--version")) -> Row:
+def parse_row(text: str, common: tuple[str, ...] = ("--help", "--version")) -> ProgramOptions:
     kind, *options = text.split()
     flags = set(common)
     valued, optional, pairs = set[str](), set[str](), set[str]()
@@ -325,7 +325,7 @@ def parse_row(text: str, common: tuple[str, ...] = ("--help", "--version")) -> R
             optional.add(option[:-1])
         else:
             flags.add(option)
-    return Row(
+    return ProgramOptions(
         operands=KINDS[kind],
         flags=frozenset(flags),
         valued=frozenset(valued),
@@ -335,7 +335,7 @@ def parse_row(text: str, common: tuple[str, ...] = ("--help", "--version")) -> R
 
 
 @cache
-def row_of(name: str) -> Row | None:
+def row_of(name: str) -> ProgramOptions | None:
     """The row of a program by its bare name; read from its text when it is first asked for."""
     text = ROWS.get(name)
     return None if text is None else parse_row(text)
@@ -349,14 +349,14 @@ def may_be_option(word: Word) -> bool:
 SUFFIX = re.compile(r"[*?]\.[A-Za-z0-9_]+\Z")
 
 
-def is_open(row: Row, word: Word) -> bool:
+def is_open(row: ProgramOptions, word: Word) -> bool:
     """Return whether a word could turn into an option of a program that does harm."""
     if row.is_loose or not may_be_option(word):
         return False
     return "suffixed" not in row.flags or word.dynamic or SUFFIX.search(word.text) is None
 
 
-def read_arguments(row: Row, words: tuple[Word, ...]) -> Arguments | None:
+def read_arguments(row: ProgramOptions, words: tuple[Word, ...]) -> Arguments | None:
     """Return the arguments as a row reads them; None where it has no such option.
 
     Options may follow operands. A variable is read only where every word is text.
@@ -389,7 +389,7 @@ def read_arguments(row: Row, words: tuple[Word, ...]) -> Arguments | None:
 
 
 def read_option(
-    row: Row, word: Word, pending: list[Word], options: list[tuple[str, Word | None]]
+    row: ProgramOptions, word: Word, pending: list[Word], options: list[tuple[str, Word | None]]
 ) -> bool:
     """Read one option and its values; return whether the row has it."""
     text = word.text
@@ -417,7 +417,7 @@ def read_option(
 
 
 def read_long(
-    row: Row,
+    row: ProgramOptions,
     word: Word,
     name: str,
     value: str | None,
@@ -443,7 +443,7 @@ GLOB_SIGN = re.compile(r"[*?\[]")
 
 
 def take_value(
-    row: Row, name: str, pending: list[Word], options: list[tuple[str, Word | None]]
+    row: ProgramOptions, name: str, pending: list[Word], options: list[tuple[str, Word | None]]
 ) -> bool:
     """The next word is the value of an option, whatever it looks like, if it is one word."""
     if not pending:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, TypeAlias
 
 from clew.core.json_object import Json
-from clew.permissions.request import MCP_PREFIX, Request, paths_of, subject_of, tool_of
+from clew.permissions.request import MCP_PREFIX, PermissionRequest, paths_of, subject_of, tool_of
 
 # `session` is what clew itself says, `file` lies outside the workspace, `summary` stands for much.
 Source = Literal[
@@ -90,7 +90,7 @@ class Provenance:
     def of_call(self, block: Json) -> Source:
         """Where the text comes from that a call brings."""
         name, given = str(block.get("name")), block.get("input")
-        request = Request(tool=name, input=given if isinstance(given, dict) else {})
+        request = PermissionRequest(tool=name, input=given if isinstance(given, dict) else {})
         match tool_of(name).family:
             case "fetch":
                 return "web"

@@ -1,6 +1,6 @@
 """What is asked: a tool's call as values, and the table that says how each tool is judged.
 
-Owns `Request`, `ResolvedPath`, `Context` and the table `TOOLS`. A tool is judged by what its row
+Owns `PermissionRequest`, `ResolvedPath`, `Context` and the table `TOOLS`. A tool is judged by what its row
 says it touches, never by code of its own; a tool without a row asks. Nothing here looks at a disk:
 whoever calls brings `resolve`.
 """
@@ -58,7 +58,7 @@ def not_searched(_: str) -> HeldByGit:
     return HeldByGit()
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class PermissionRequest(Struct, frozen=True, kw_only=True):
     """One call of a tool.
 
     `untrusted` names where text that nobody vouches for came from (web, mcp, tool, project) if any
@@ -107,7 +107,7 @@ class Context(Struct, frozen=True, kw_only=True):
         return (self.cwd, *self.directories)
 
 
-class Tool(Struct, frozen=True, kw_only=True):
+class ToolRow(Struct, frozen=True, kw_only=True):
     """A row: the family, and the fields of the input that name a path or the main thing judged."""
 
     family: Family
@@ -116,33 +116,33 @@ class Tool(Struct, frozen=True, kw_only=True):
     default_path: str | None = None
 
 
-TOOLS: dict[str, Tool] = {
-    "Read": Tool(family="read", paths=("file_path",)),
-    "NotebookRead": Tool(family="read", paths=("notebook_path",)),
-    "Glob": Tool(family="read", paths=("path",), default_path="."),
-    "Grep": Tool(family="read", paths=("path",), default_path="."),
-    "LS": Tool(family="read", paths=("path",), default_path="."),
-    "LSP": Tool(family="read", paths=("filePath", "file_path"), default_path="."),
-    "Edit": Tool(family="edit", paths=("file_path",)),
-    "MultiEdit": Tool(family="edit", paths=("file_path",)),
-    "Write": Tool(family="edit", paths=("file_path",)),
-    "NotebookEdit": Tool(family="edit", paths=("notebook_path",)),
-    "Bash": Tool(family="shell", subject="command"),
-    "Monitor": Tool(family="shell", subject="command"),
-    "WebFetch": Tool(family="fetch", subject="url"),
-    "WebSearch": Tool(family="other"),
+TOOLS: dict[str, ToolRow] = {
+    "Read": ToolRow(family="read", paths=("file_path",)),
+    "NotebookRead": ToolRow(family="read", paths=("notebook_path",)),
+    "Glob": ToolRow(family="read", paths=("path",), default_path="."),
+    "Grep": ToolRow(family="read", paths=("path",), default_path="."),
+    "LS": ToolRow(family="read", paths=("path",), default_path="."),
+    "LSP": ToolRow(family="read", paths=("filePath", "file_path"), default_path="."),
+    "Edit": ToolRow(family="edit", paths=("file_path",)),
+    "MultiEdit": ToolRow(family="edit", paths=("file_path",)),
+    "Write": ToolRow(family="edit", paths=("file_path",)),
+    "NotebookEdit": ToolRow(family="edit", paths=("notebook_path",)),
+    "Bash": ToolRow(family="shell", subject="command"),
+    "Monitor": ToolRow(family="shell", subject="command"),
+    "WebFetch": ToolRow(family="fetch", subject="url"),
+    "WebSearch": ToolRow(family="other"),
     # Nobody here reads its language, so no call of it is known to be harmless.
-    "PowerShell": Tool(family="other"),
-    "Config": Tool(family="other"),
-    "ReadMcpResourceTool": Tool(family="other"),
-    "Agent": Tool(family="agent", subject="subagent_type"),
-    "Task": Tool(family="agent", subject="subagent_type"),
-    "Skill": Tool(family="skill", subject="skill"),
-    "SlashCommand": Tool(family="skill", subject="command"),
-    "AskUserQuestion": Tool(family="person"),
-    "ExitPlanMode": Tool(family="person"),
+    "PowerShell": ToolRow(family="other"),
+    "Config": ToolRow(family="other"),
+    "ReadMcpResourceTool": ToolRow(family="other"),
+    "Agent": ToolRow(family="agent", subject="subagent_type"),
+    "Task": ToolRow(family="agent", subject="subagent_type"),
+    "Skill": ToolRow(family="skill", subject="skill"),
+    "SlashCommand": ToolRow(family="skill", subject="command"),
+    "AskUserQuestion": ToolRow(family="person"),
+    "ExitPlanMode": ToolRow(family="person"),
     **{
-        name: Tool(family="free")
+        name: ToolRow(family="free")
         for name in (
             "BashOutput",
             "Brief",
@@ -170,17 +170,17 @@ TOOLS: dict[str, Tool] = {
 # Two names of one tool: a rule for either holds for both.
 SAME_TOOL = {"Task": "Agent", "SlashCommand": "Skill", "Monitor": "Bash"}
 
-# The input that each family's rules read by rules of their own; `Tool(param:value)` may not.
+# The input that each family's rules read by rules of their own; `ToolRow(param:value)` may not.
 JUDGED_FIELDS = frozenset(
     {"command", "file_path", "filePath", "notebook_path", "path", "url", "subagent_type", "skill"}
 )
 
 MCP_PREFIX = "mcp__"
-UNKNOWN_TOOL = Tool(family="other")
-MCP_TOOL = Tool(family="mcp")
+UNKNOWN_TOOL = ToolRow(family="other")
+MCP_TOOL = ToolRow(family="mcp")
 
 
-def tool_of(name: str) -> Tool:
+def tool_of(name: str) -> ToolRow:
     """The row of a tool; the names of MCP tools say themselves what they are."""
     row = TOOLS.get(name)
     if row is not None:
@@ -192,7 +192,7 @@ def canonical(name: str) -> str:
     return SAME_TOOL.get(name, name)
 
 
-def paths_of(request: Request) -> tuple[str, ...] | None:
+def paths_of(request: PermissionRequest) -> tuple[str, ...] | None:
     """The paths a call of a file tool names; None where it names none and the tool needs one."""
     tool = tool_of(request.tool)
     named = [request.input[field] for field in tool.paths if field in request.input]
@@ -203,7 +203,7 @@ def paths_of(request: Request) -> tuple[str, ...] | None:
     return tuple(named)
 
 
-def subject_of(request: Request) -> str | None:
+def subject_of(request: PermissionRequest) -> str | None:
     """The command, address, agent or skill a call names; None where it names none."""
     value = request.input.get(tool_of(request.tool).subject)
     return value if isinstance(value, str) and value else None

@@ -37,7 +37,7 @@ RULE = re.compile(r"\s*([A-Za-z_*][\w*:.-]*)\s*(?:\((.*)\))?\s*", re.S)
 PARAMETER = re.compile(r"([A-Za-z_]\w*)\s*:\s*(.+)", re.S)
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class RuleSource(Struct, frozen=True, kw_only=True):
     """Where a rule stands: the scope, the file, and its place in it."""
 
     scope: Scope
@@ -45,7 +45,7 @@ class Source(Struct, frozen=True, kw_only=True):
     path: Path = ()
 
 
-class Rule(Struct, frozen=True, kw_only=True):
+class PermissionRule(Struct, frozen=True, kw_only=True):
     """One rule. `root` is what a path `/x` of it stands on; `after_untrusted` limits it to calls
     that untrusted text stands before."""
 
@@ -54,7 +54,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     content: str | None
     text: str
     root: str
-    source: Source
+    source: RuleSource
     kind: Kind
     after_untrusted: bool = False
 
@@ -77,7 +77,7 @@ class Rule(Struct, frozen=True, kw_only=True):
         return f"{told}, after text nobody vouches for" if self.after_untrusted else told
 
 
-class Rejected(Struct, frozen=True, kw_only=True):
+class RejectedRule(Struct, frozen=True, kw_only=True):
     """A rule that cannot be read, and what is wrong with it."""
 
     text: str
@@ -96,20 +96,20 @@ def parse_rule(
     behavior: Behavior,
     *,
     root: str,
-    source: Source,
+    source: RuleSource,
     after_untrusted: bool = False,
-) -> Rule | Rejected:
+) -> PermissionRule | RejectedRule:
     match = RULE.fullmatch(text)
     if match is None:
-        return Rejected(text=text, what="expected Tool or Tool(content)")
+        return RejectedRule(text=text, what="expected Tool or Tool(content)")
     tool, content = canonical(match[1]), match[2]
     if content is not None and content.strip() in ("", "*"):
         content = None
     kind = kind_of(tool, content, behavior)
     wrong = fault_in(tool, content, behavior, kind)
     if wrong is not None:
-        return Rejected(text=text, what=wrong)
-    return Rule(
+        return RejectedRule(text=text, what=wrong)
+    return PermissionRule(
         behavior=behavior,
         tool=tool,
         content=content,
@@ -186,7 +186,7 @@ class RuleSet:
 
     def __init__(
         self,
-        rules: Sequence[Rule],
+        rules: Sequence[PermissionRule],
         *,
         anchors: Anchors,
         unreadable: Sequence[str] = (),
@@ -197,8 +197,8 @@ class RuleSet:
         self.anchors = anchors
         self.unreadable = tuple(unreadable)
         self.warnings = tuple(warnings)
-        self.tools: dict[Behavior, list[Rule]] = {b: [] for b in BEHAVIORS}
-        self.others: dict[Behavior, dict[str, list[Rule]]] = {b: {} for b in BEHAVIORS}
+        self.tools: dict[Behavior, list[PermissionRule]] = {b: [] for b in BEHAVIORS}
+        self.others: dict[Behavior, dict[str, list[PermissionRule]]] = {b: {} for b in BEHAVIORS}
         self.commands = {b: CommandIndex() for b in BEHAVIORS}
         self.paths = {(b, f): PathIndex() for b in BEHAVIORS for f in ("read", "edit")}
         self._resolve = resolve
@@ -213,7 +213,7 @@ class RuleSet:
             self.commands[b].size for b in ("deny", "ask")
         )
 
-    def _file(self, rule: Rule) -> None:
+    def _file(self, rule: PermissionRule) -> None:
         match rule.kind:
             case "tool" if tool_of(rule.tool).family in ("read", "edit") and rule.tool in (
                 "Read",
@@ -232,7 +232,7 @@ class RuleSet:
             case _ as never:
                 assert_never(never)
 
-    def _file_path(self, rule: Rule, pattern: str) -> None:
+    def _file_path(self, rule: PermissionRule, pattern: str) -> None:
         family = tool_of(rule.tool).family
         self.paths[rule.behavior, family].add(
             rule,
@@ -257,7 +257,7 @@ class RuleSet:
         """Whether it matters to any rule what stands before a call."""
         return any(rule.after_untrusted for rule in self.rules)
 
-    def for_tool(self, behavior: Behavior, tool: str, *, untrusted: bool) -> Rule | None:
+    def for_tool(self, behavior: Behavior, tool: str, *, untrusted: bool) -> PermissionRule | None:
         """The first rule that names the tool as a whole."""
         for rule in self.tools[behavior]:
             if (untrusted or not rule.after_untrusted) and names_tool(rule.tool, tool):
@@ -266,7 +266,7 @@ class RuleSet:
 
     def for_value(
         self, behavior: Behavior, tool: str, kind: Kind, value: str, *, untrusted: bool
-    ) -> Rule | None:
+    ) -> PermissionRule | None:
         """The first rule whose content names a domain, an agent or a skill."""
         for rule in self.others[behavior].get(tool, ()):
             if rule.kind == kind and (untrusted or not rule.after_untrusted):
@@ -280,7 +280,7 @@ class RuleSet:
 
     def for_input(
         self, behavior: Behavior, tool: str, given: dict[str, Any], *, untrusted: bool
-    ) -> Rule | None:
+    ) -> PermissionRule | None:
         """The first rule `Tool(field:value)` that names what the call gives for a field."""
         for rule in self.others[behavior].get(tool, ()):
             if rule.kind != "parameter" or (rule.after_untrusted and not untrusted):
@@ -310,9 +310,9 @@ def subject_matches(content: str, value: str) -> bool:
     return word_regex(content).fullmatch(value) is not None
 
 
-def read_rules(layers: Iterable[Layer]) -> tuple[list[Rule], list[str], list[str]]:
+def read_rules(layers: Iterable[Layer]) -> tuple[list[PermissionRule], list[str], list[str]]:
     """The rules of every layer, what could not be read and may restrain, and other complaints."""
-    rules: list[Rule] = []
+    rules: list[PermissionRule] = []
     unreadable: list[str] = []
     warnings: list[str] = []
     layers = ordered(layers)
@@ -330,7 +330,7 @@ def read_rules(layers: Iterable[Layer]) -> tuple[list[Rule], list[str], list[str
         for rule in rules_of(layer):
             if locks and layer.scope != "managed" and may_allow(rule):
                 continue
-            if isinstance(rule, Rule):
+            if isinstance(rule, PermissionRule):
                 rules.append(rule)
                 continue
             complaint = complain(layer, rule)
@@ -338,11 +338,11 @@ def read_rules(layers: Iterable[Layer]) -> tuple[list[Rule], list[str], list[str
     return rules, unreadable, warnings
 
 
-def may_allow(rule: Rule | tuple[Path, Rejected]) -> bool:
-    return isinstance(rule, Rule) and rule.behavior == "allow"
+def may_allow(rule: PermissionRule | tuple[Path, RejectedRule]) -> bool:
+    return isinstance(rule, PermissionRule) and rule.behavior == "allow"
 
 
-def rules_of(layer: Layer) -> Iterable[Rule | tuple[Path, Rejected]]:
+def rules_of(layer: Layer) -> Iterable[PermissionRule | tuple[Path, RejectedRule]]:
     permissions = usable(layer).get("permissions")
     lists = permissions if isinstance(permissions, dict) else {}
     for name, behavior in LISTS.items():
@@ -352,13 +352,13 @@ def rules_of(layer: Layer) -> Iterable[Rule | tuple[Path, Rejected]]:
                 text,
                 behavior,
                 root=layer.root,
-                source=Source(scope=layer.scope, file=layer.file, path=path),
+                source=RuleSource(scope=layer.scope, file=layer.file, path=path),
                 after_untrusted=name == "askAfterUntrusted",
             )
-            yield (path, rule) if isinstance(rule, Rejected) else rule
+            yield (path, rule) if isinstance(rule, RejectedRule) else rule
 
 
-def complain(layer: Layer, rejected: tuple[Path, Rejected]) -> str:
+def complain(layer: Layer, rejected: tuple[Path, RejectedRule]) -> str:
     path, rule = rejected
     line = layer.line(path)
     where = f"{layer.file}:{line}" if line else f"({layer.scope})"

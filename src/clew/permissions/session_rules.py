@@ -15,11 +15,11 @@ from clew.core.messages.errors import SettingsError, in_words
 from clew.permissions.modes import ALIASES, MODES, unknown_tool
 from clew.permissions.request import Context, Mode, Resolve
 from clew.permissions.resolver import make_resolver
-from clew.permissions.rules import Anchors, Rule, RuleSet, read_rules
+from clew.permissions.rules import Anchors, PermissionRule, RuleSet, read_rules
 from clew.system.config.git_guard import is_bare, programs_of_repository, without_bare
 from clew.system.config.json_text import dotted
 from clew.system.config.layers import Inert, Layer, Scope, in_force, merge
-from clew.system.config.load import Given, Loaded, complaints, load, trusts
+from clew.system.config.load import CommandLineSettings, LoadedSettings, complaints, load, trusts
 from clew.system.config.paths import Places, find_places
 
 # Variables that name a file which programs run or heed before anything else.
@@ -42,11 +42,11 @@ MOST_COMPLAINTS = 50
 FIXED = frozenset({"HOME", "USERPROFILE", "CLEW_CONFIG_DIR", "CLAUDE_CONFIG_DIR"})
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class CurrentRules(Struct, frozen=True, kw_only=True):
     """Everything a decision in one folder needs, and what is to be told about its settings."""
 
     places: Places
-    loaded: Loaded
+    loaded: LoadedSettings
     layers: tuple[Layer, ...]
     settings: dict[str, Any]
     # The process's environment under the settings' `env`.
@@ -58,7 +58,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     complaints: tuple[str, ...]
     is_trusted: bool
 
-    def where(self, rule: Rule) -> str:
+    def where(self, rule: PermissionRule) -> str:
         """`file:line` of a rule, or the scope it came with."""
         for layer in self.layers:
             if layer.file is not None and layer.file == rule.source.file:
@@ -71,12 +71,12 @@ def stand(
     cwd: Path,
     *,
     mode: Mode | None = None,
-    given: Given | None = None,
+    given: CommandLineSettings | None = None,
     places: Places | None = None,
     sources: Sequence[Scope] = ("user", "project", "local"),
     held: Container[Scope] = (),
     before: Sequence[Layer] = (),
-) -> Standing:
+) -> CurrentRules:
     """Of the layers of `held` count those that were `before`, instead of what their files say now."""
     places = places or find_places(environ, cwd)
     here, home = str(cwd.resolve()), str(places.home.resolve())
@@ -97,7 +97,7 @@ def stand(
         *(f"{i.layer.file}: {dotted(i.path)}: does not count, {i.why}" for i in inert),
         *([] if is_trusted or not is_bare(Path(here)) else [f"{here}: {REFUSED_BARE}"]),
     ]
-    return Standing(
+    return CurrentRules(
         places=places,
         loaded=loaded,
         layers=tuple(counting),
@@ -135,7 +135,7 @@ class InVain(Struct, frozen=True, kw_only=True):
     told: str
 
 
-def in_vain(standing: Standing, offered: Collection[str] = ()) -> Iterator[InVain]:
+def in_vain(standing: CurrentRules, offered: Collection[str] = ()) -> Iterator[InVain]:
     """The rules in force that name a tool which nobody has; `offered` are those of a session."""
     for rule in standing.rules.rules:
         why = unknown_tool(rule.text, offered)
@@ -190,7 +190,7 @@ def given(
     deny: Sequence[str] = (),
     directories: Sequence[str] = (),
     managed: str | None = None,
-) -> Given | None:
+) -> CommandLineSettings | None:
     """What a command line says: settings as JSON or the name of a file, rules of its own, and what the
     program that gives it forbids."""
     data, file, body = ({}, None, "") if text is None else read_given(text)
@@ -199,7 +199,7 @@ def given(
     added = {name: [*joinable(data, name), *values] for name, values in own if values}
     if added:
         data = data | {"permissions": held(data) | added}
-    made = Given(data=data, file=file, text=body, managed=forbidden)
+    made = CommandLineSettings(data=data, file=file, text=body, managed=forbidden)
     return made if data or forbidden else None
 
 

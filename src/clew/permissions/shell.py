@@ -2,7 +2,7 @@
 
 Owns the walk over the syntax tree, which goes everywhere: lists, pipes, subshells, substitutions,
 here-documents, bodies of functions and loops. A text that the parser cannot read whole is a
-`Problem`, never a guess. The parser is loaded when the first command line comes.
+`ShellProblem`, never a guess. The parser is loaded when the first command line comes.
 
 Decision: docs/decisions/061-two-readings-of-a-command-line.md
 """
@@ -70,7 +70,7 @@ GLUED = frozenset(
 READING = frozenset({"<", "<&", "<>"})
 
 
-class Problem(Struct, frozen=True, kw_only=True):
+class ShellProblem(Struct, frozen=True, kw_only=True):
     """A part nobody can vouch for. `syntax`: it cannot even be read."""
 
     text: str
@@ -121,7 +121,7 @@ class Script(Struct, frozen=True, kw_only=True):
     commands: tuple[Simple, ...]
     redirects: tuple[Redirect, ...] = ()
     assignments: tuple[Assignment, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ShellProblem, ...] = ()
 
 
 @cache
@@ -158,7 +158,7 @@ def split(command: str, folders: tuple[str, ...] = (".",)) -> Script:
 
 
 def unreadable(text: str, why: str) -> Script:
-    return Script(commands=(), problems=(Problem(text=text, why=why, syntax=True),))
+    return Script(commands=(), problems=(ShellProblem(text=text, why=why, syntax=True),))
 
 
 class Walk:
@@ -170,7 +170,7 @@ class Walk:
         self.commands: list[Simple] = []
         self.redirects: list[Redirect] = []
         self.assignments: list[Assignment] = []
-        self.problems: list[Problem] = []
+        self.problems: list[ShellProblem] = []
         self.end = 0
         # Whether any sign of the text can hold a substitution.
         self.may_hide = SUBSTITUTION.search(data) is not None
@@ -232,7 +232,7 @@ class Walk:
             self.end = until
 
     def problem(self, text: str, why: str, *, syntax: bool = False) -> None:
-        self.problems.append(Problem(text=text[:60], why=why, syntax=syntax))
+        self.problems.append(ShellProblem(text=text[:60], why=why, syntax=syntax))
 
 
 def on_command(walk: Walk, node: "Node") -> None:

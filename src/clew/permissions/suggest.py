@@ -15,7 +15,7 @@ from clew.permissions.readonly import changes_meaning, exceeds_reading, is_harml
 from clew.permissions.request import (
     MCP_PREFIX,
     Mode,
-    Request,
+    PermissionRequest,
     canonical,
     domain_of,
     subject_of,
@@ -137,7 +137,7 @@ SUBCOMMAND = re.compile(r"[a-z][a-z0-9-]*(?::[a-z0-9-]+)*")
 MAX_EXACT = 80
 
 
-def suggestions(request: Request, decision: Decision) -> list[str]:
+def suggestions(request: PermissionRequest, decision: Decision) -> list[str]:
     """Rules that would have allowed the parts that were asked about; at most five."""
     left = strict(decision)
     if left and all(f.is_of_line for f in left):
@@ -246,7 +246,7 @@ def folder_of(path: str) -> str:
 # What a person may answer beyond yes and no: the same for longer, as updates of the rules. Pure.
 
 
-class Offer(Struct, frozen=True, kw_only=True):
+class LastingAnswer(Struct, frozen=True, kw_only=True):
     """An answer that holds for more than this call. `is_kept`: written to a settings file."""
 
     words: str
@@ -255,8 +255,8 @@ class Offer(Struct, frozen=True, kw_only=True):
 
 
 def offers(
-    request: Request, decision: Decision, mode: Mode, *, is_trusted: bool
-) -> tuple[Offer, ...]:
+    request: PermissionRequest, decision: Decision, mode: Mode, *, is_trusted: bool
+) -> tuple[LastingAnswer, ...]:
     """None where every call of the kind wants a person: what is protected, what a rule asks about.
     `is_trusted`: what the folder's own settings permit counts."""
     rules = suggestions(request, decision)
@@ -264,8 +264,8 @@ def offers(
         listed = ", ".join(rules)
         when = "" if is_trusted else " once you trust it"
         return (
-            Offer(words=f"for this session: {listed}", update=allowing(rules, "session")),
-            Offer(
+            LastingAnswer(words=f"for this session: {listed}", update=allowing(rules, "session")),
+            LastingAnswer(
                 words=f"always in this project{when}: {listed}",
                 update=allowing(rules, "localSettings"),
                 is_kept=True,
@@ -275,7 +275,7 @@ def offers(
     inside = all(f.nature == "base" and f.reason != OUTSIDE for f in strict(decision))
     if edits and inside:
         update = ModeUpdate(type="setMode", mode="acceptEdits", destination="session")
-        return (Offer(words="edits in the workspace, for this session", update=update),)
+        return (LastingAnswer(words="edits in the workspace, for this session", update=update),)
     return ()
 
 

@@ -69,25 +69,25 @@ KINDS: dict[str, type[Update]] = {
 }
 
 
-class Unreadable(Struct, frozen=True, kw_only=True):
+class UnreadableUpdates(Struct, frozen=True, kw_only=True):
     """A list of updates of which one is none; then none of them counts."""
 
     why: str
 
 
-def read_updates(given: Any) -> tuple[Update, ...] | Unreadable:
+def read_updates(given: Any) -> tuple[Update, ...] | UnreadableUpdates:
     """The updates of a host's answer: all of them, or why none."""
     if not isinstance(given, list):
-        return Unreadable(why="updatedPermissions: expected an array")
+        return UnreadableUpdates(why="updatedPermissions: expected an array")
     updates: list[Update] = []
     for place, each in enumerate(given):
         kind = KINDS.get(str(each.get("type"))) if isinstance(each, dict) else None
         if kind is None:
-            return Unreadable(why=f"updatedPermissions[{place}]: no such kind of update")
+            return UnreadableUpdates(why=f"updatedPermissions[{place}]: no such kind of update")
         try:
             updates.append(msgspec.convert(each, kind))
         except msgspec.ValidationError as error:
-            return Unreadable(why=f"updatedPermissions[{place}]: {error}")
+            return UnreadableUpdates(why=f"updatedPermissions[{place}]: {error}")
     return tuple(updates)
 
 
@@ -166,13 +166,13 @@ class No(Struct, frozen=True, kw_only=True):
     stops: bool = False
 
 
-class Unusable(Struct, frozen=True, kw_only=True):
+class UnusableVerdict(Struct, frozen=True, kw_only=True):
     """An answer that is neither yes nor no, and what was expected."""
 
     why: str
 
 
-def read_verdict(answer: Json) -> Yes | No | Unusable:
+def read_verdict(answer: Json) -> Yes | No | UnusableVerdict:
     match answer.get("behavior"):
         case "allow":
             return read_yes(answer)
@@ -182,17 +182,17 @@ def read_verdict(answer: Json) -> Yes | No | Unusable:
                 words = "The host denied this call."
             return No(words=words, stops=answer.get("interrupt") is True)
         case _:
-            return Unusable(why=EXPECTED)
+            return UnusableVerdict(why=EXPECTED)
 
 
-def read_yes(answer: Json) -> Yes | Unusable:
+def read_yes(answer: Json) -> Yes | UnusableVerdict:
     given = answer.get("updatedInput")
     if given is not None and not isinstance(given, dict):
-        return Unusable(why=EXPECTED)
+        return UnusableVerdict(why=EXPECTED)
     if answer.get("updatedPermissions") is None:
         return Yes(input=given)
     updates = read_updates(answer["updatedPermissions"])
-    if isinstance(updates, Unreadable):
+    if isinstance(updates, UnreadableUpdates):
         return Yes(input=given, why_none=updates.why)
     return Yes(input=given, updates=updates)
 

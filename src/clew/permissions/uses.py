@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.permissions.patterns import GLOB, without_brackets
-from clew.permissions.programs import GIVES_PATTERN, ROWS, Row, read_arguments, row_of
+from clew.permissions.programs import GIVES_PATTERN, ROWS, ProgramOptions, read_arguments, row_of
 from clew.permissions.shell import Redirect, Simple, joined
 from clew.permissions.words import KNOWN_FOLDERS, Word
 from clew.permissions.wrappers import WRAPPERS, basename, find_starts
@@ -173,7 +173,7 @@ def uses_of(command: Simple) -> list[Use]:
 READS_BELOW_NAMES = frozenset({"-r", "-R", "--recursive", "--dereference-recursive"})
 
 
-def reader_uses(command: Simple, name: str, row: Row) -> list[Use]:
+def reader_uses(command: Simple, name: str, row: ProgramOptions) -> list[Use]:
     """What a program of the table reads, by its row."""
     _, operands = parted(command.words[1:])
     arguments = read_arguments(row, command.words[1:])

@@ -1,14 +1,14 @@
 """Commands that start other commands, and how to find what they start.
 
 Owns the table. `unwrapped` gives the inner commands of a simple command, and says whether the outer
-one adds nothing of its own (`timeout 30 make` is `make`). What cannot be followed is a `Problem`.
+one adds nothing of its own (`timeout 30 make` is `make`). What cannot be followed is a `ShellProblem`.
 """
 
 import re
 
 from msgspec import Struct, structs
 
-from clew.permissions.shell import Assignment, Problem, Script, Simple, split
+from clew.permissions.shell import Assignment, Script, ShellProblem, Simple, split
 from clew.permissions.words import Word
 
 MAX_DEPTH = 6
@@ -130,7 +130,7 @@ class Unwrapped(Struct, frozen=True, kw_only=True):
 
     inner: tuple[Simple, ...] = ()
     scripts: tuple[Script, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ShellProblem, ...] = ()
     plain: bool = False
 
 
@@ -170,7 +170,7 @@ def unwrapped(command: Simple) -> Unwrapped:
 
 
 def troubled(command: Simple, why: str, *, syntax: bool = False) -> Unwrapped:
-    return Unwrapped(problems=(Problem(text=command.raw[:60], why=why, syntax=syntax),))
+    return Unwrapped(problems=(ShellProblem(text=command.raw[:60], why=why, syntax=syntax),))
 
 
 def wrapped(command: Simple, wrapper: Wrapper) -> Unwrapped:
@@ -357,18 +357,18 @@ def after_flag(command: Simple, flags: frozenset[str]) -> Unwrapped:
     return NOTHING
 
 
-class Part(Struct, frozen=True, kw_only=True):
+class CommandPart(Struct, frozen=True, kw_only=True):
     """A simple command to be judged; a plain wrapper is judged by restraining rules alone."""
 
     command: Simple
     plain_wrapper: bool = False
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ShellProblem, ...] = ()
 
 
 class Everything(Struct, frozen=True, kw_only=True):
     """All that a command line would do, wrappers opened."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[CommandPart, ...]
     script: Script
 
 
@@ -378,17 +378,21 @@ def everything(text: str) -> Everything:
 
 def opened_wrappers(line: Script) -> Everything:
     """A line with all that its commands start."""
-    parts: list[Part] = []
+    parts: list[CommandPart] = []
     scripts = [line]
-    problems: list[Problem] = []
+    problems: list[ShellProblem] = []
     pending = [(command, 0) for command in reversed(scripts[0].commands)]
     while pending:
         command, depth = pending.pop()
         if depth > MAX_DEPTH:
-            problems.append(Problem(text=command.raw[:60], why="nested too deeply", syntax=True))
+            problems.append(
+                ShellProblem(text=command.raw[:60], why="nested too deeply", syntax=True)
+            )
             continue
         opened = unwrapped(command)
-        parts.append(Part(command=command, plain_wrapper=opened.plain, problems=opened.problems))
+        parts.append(
+            CommandPart(command=command, plain_wrapper=opened.plain, problems=opened.problems)
+        )
         inner = [*opened.inner, *(c for s in opened.scripts for c in s.commands)]
         scripts += opened.scripts
         pending += [(c, depth + 1) for c in reversed(inner)]

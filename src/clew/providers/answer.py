@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from clew.core.catalog.lookup import CATALOG, Catalog
+from clew.core.catalog.lookup import CATALOG, ModelCatalog
 from clew.core.json_object import Json
 from clew.core.stream.accumulate import Accumulator
 from clew.core.stream.events import AnswerEvent, MessageFinished, MessageStarted, StreamFault
@@ -35,16 +35,16 @@ from clew.providers.answer_events import (
     Streamed,
     Withdrawn,
 )
-from clew.providers.base import Attempt, Failure, Provider, Request
+from clew.providers.base import Attempt, Failure, ModelRequest, Provider
 from clew.providers.failure_kinds import Overflow, fitted, is_busy, with_output
 from clew.providers.refusal import failure_of_fault
 from clew.providers.retry import (
     Again,
-    Compact,
+    CompactFirst,
     Decision,
     FallBack,
     GiveUp,
-    Policy,
+    RetryPolicy,
     Shrink,
     Spent,
     counted,
@@ -52,7 +52,7 @@ from clew.providers.retry import (
     is_uncounted,
     is_waited_out,
 )
-from clew.providers.watchdog import Clock, Limits, MonotonicClock, Watchdog
+from clew.providers.watchdog import Clock, MonotonicClock, SilenceLimits, Watchdog
 
 Emit: TypeAlias = Callable[[DriverEvent], Awaitable[None]]
 
@@ -87,10 +87,10 @@ class Answering:
         *,
         new_tool_id: Callable[[], str],
         taken_tool_ids: Container[str] = frozenset(),
-        policy: Policy | None = None,
-        limits: Limits | None = None,
+        policy: RetryPolicy | None = None,
+        limits: SilenceLimits | None = None,
         fallbacks: tuple[str, ...] = (),
-        catalog: Catalog = CATALOG,
+        catalog: ModelCatalog = CATALOG,
         gate: Gate | None = None,
         clock: Clock | None = None,
         random: Callable[[], float] = chance,
@@ -101,8 +101,8 @@ class Answering:
         self._catalog = catalog
         self._new_tool_id = new_tool_id
         self._taken_tool_ids = taken_tool_ids
-        self._policy = policy or Policy()
-        self._limits = limits or Limits()
+        self._policy = policy or RetryPolicy()
+        self._limits = limits or SilenceLimits()
         self._gate = gate or Gate()
         self._clock = clock or MonotonicClock()
         self._random = random
@@ -117,7 +117,7 @@ class Answering:
         self._finished: list[MessageFinished] = []
         self._request_id: str | None = None
 
-    async def run(self, request: Request, emit: Emit) -> Ended:
+    async def run(self, request: ModelRequest, emit: Emit) -> Ended:
         """Asks until there is an answer or no sense in asking; everything seen goes to `emit`."""
         whole = False
         try:
@@ -135,7 +135,7 @@ class Answering:
                 decision = decide(
                     failure, request, self._spent, self._policy, random=self._random()
                 )
-                if isinstance(decision, GiveUp | Compact):
+                if isinstance(decision, GiveUp | CompactFirst):
                     return await self._over(request, failure, decision, emit)
                 await self._withdraw(emit)
                 whole = isinstance(decision, Again) and decision.whole
@@ -149,7 +149,7 @@ class Answering:
     def _new_accumulator(self) -> Accumulator:
         return Accumulator(new_tool_id=self._new_tool_id, taken_tool_ids=self._taken_tool_ids)
 
-    async def _attempt(self, request: Request, emit: Emit) -> Failure | None:
+    async def _attempt(self, request: ModelRequest, emit: Emit) -> Failure | None:
         """One attempt, its events to `emit`; None if it ended in a whole message."""
         self._accumulator = self._new_accumulator()
         self._shown, self._closing, self._finished, self._request_id = False, [], [], None
@@ -173,7 +173,7 @@ class Answering:
             self._request_id = attempt.request_id
             await attempt.aclose()
 
-    def _limits_now(self) -> Limits:
+    def _limits_now(self) -> SilenceLimits:
         """Of an attempt that is not the first: no more silence than the budget has left."""
         if self._attempts == 1:
             return self._limits
@@ -222,8 +222,8 @@ class Answering:
         self._spent = replace(spent, elapsed_s=now_s - self._began_s)
 
     async def _next(
-        self, request: Request, failure: Failure, decision: Decision, emit: Emit
-    ) -> Request:
+        self, request: ModelRequest, failure: Failure, decision: Decision, emit: Emit
+    ) -> ModelRequest:
         """Does what was decided and returns the request to send then."""
         match decision:
             case Again():
@@ -274,7 +274,7 @@ class Answering:
         if self._shown and message is not None:
             await emit(Withdrawn(message=message))
 
-    def _answered(self, request: Request) -> Answered:
+    def _answered(self, request: ModelRequest) -> Answered:
         return Answered(
             message=self._accumulator.message or {},
             model=request.model,
@@ -282,7 +282,7 @@ class Answering:
             attempts=self._attempts,
         )
 
-    async def _kept(self, request: Request, failure: Failure, emit: Emit) -> Incomplete:
+    async def _kept(self, request: ModelRequest, failure: Failure, emit: Emit) -> Incomplete:
         """Ends with what is there: the rest of the events, and the message marked incomplete."""
         message: Json = self._accumulator.message or {}
         for out in self._closing:
@@ -298,9 +298,9 @@ class Answering:
         )
 
     async def _over(
-        self, request: Request, failure: Failure, decision: GiveUp | Compact, emit: Emit
+        self, request: ModelRequest, failure: Failure, decision: GiveUp | CompactFirst, emit: Emit
     ) -> Ended:
-        if isinstance(decision, Compact):
+        if isinstance(decision, CompactFirst):
             await self._withdraw(emit)
             return CompactionDue(failure=failure, overflow=decision.overflow, model=request.model)
         if any(isinstance(e, MessageFinished) and e.message["content"] for e in self._closing):
@@ -317,7 +317,7 @@ class Answering:
         )
 
 
-def in_one_piece(request: Request) -> Request:
+def in_one_piece(request: ModelRequest) -> ModelRequest:
     """The request for its whole answer at once, no longer than such an answer may take."""
     room = min(request.max_tokens or WHOLE_MAX_TOKENS, WHOLE_MAX_TOKENS)
     return replace(with_output(request, room), stream=False)

@@ -14,13 +14,13 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from clew.core.catalog.lookup import CATALOG, Catalog
+from clew.core.catalog.lookup import CATALOG, ModelCatalog
 from clew.core.catalog.models import other_version
 from clew.core.json_object import Json
 from clew.core.stream.decode import EventDecoder, events_of_body
 from clew.core.stream.events import StreamFault
 from clew.core.stream.json_pieces import parse_object
-from clew.providers.base import Description, Failure, Request
+from clew.providers.base import Description, Failure, ModelRequest
 from clew.providers.endpoint import (
     VERSION_HEADER,
     Endpoint,
@@ -63,7 +63,7 @@ class AnthropicProvider:
         endpoint: Endpoint,
         transport: Transport,
         *,
-        catalog: Catalog = CATALOG,
+        catalog: ModelCatalog = CATALOG,
         wall_s: Callable[[], float] = time.time,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -87,7 +87,7 @@ class AnthropicProvider:
         """Begins what the first request needs (TLS) while the caller still prepares it."""
         self.transport.warm(self.endpoint.base_url)
 
-    def stream(self, request: Request) -> "MessagesAttempt":
+    def stream(self, request: ModelRequest) -> "MessagesAttempt":
         endpoint = self.endpoint
         threaded = None
         if self.threads is not None and request.in_thread and endpoint.betas_allowed:
@@ -105,7 +105,7 @@ class AnthropicProvider:
             self, self.wire(built, request), threaded=threaded, without_diagnostics=without
         )
 
-    def _built(self, request: Request) -> Built:
+    def _built(self, request: ModelRequest) -> Built:
         """The body of a request, the whole conversation in it."""
         endpoint = self.endpoint
         return build(
@@ -116,7 +116,7 @@ class AnthropicProvider:
             diagnoses=endpoint.diagnoses,
         )
 
-    def _plain(self, request: Request, threaded: ThreadedRequest | None) -> HttpRequest:
+    def _plain(self, request: ModelRequest, threaded: ThreadedRequest | None) -> HttpRequest:
         """The request to a service that compares none."""
         plain = replace(request, compares_with=None)
         if threaded is None:
@@ -124,16 +124,16 @@ class AnthropicProvider:
         threaded.compare_nothing()
         return self.wire(threaded.built, plain)
 
-    def wire(self, built: Built, request: Request) -> HttpRequest:
+    def wire(self, built: Built, request: ModelRequest) -> HttpRequest:
         """Return a body as the HTTP request for an answer."""
         return self._http(MESSAGES, built, request, stream=request.stream)
 
-    def adjustments(self, request: Request) -> tuple[str, ...]:
+    def adjustments(self, request: ModelRequest) -> tuple[str, ...]:
         """What of a request cannot be sent to its model as it was asked for, in words."""
         model = self.catalog.entry(request.model)
         return build(request, model, api_version=self.endpoint.api_version).adjusted
 
-    async def count_tokens(self, request: Request) -> int | Failure:
+    async def count_tokens(self, request: ModelRequest) -> int | Failure:
         missing = self.missing_credentials()
         if missing is not None:
             return missing
@@ -205,7 +205,7 @@ class AnthropicProvider:
     async def aclose(self) -> None:
         await self.transport.aclose()
 
-    def decoder(self) -> "Decoder":
+    def decoder(self) -> "StreamDecoder":
         """What reads a streamed answer."""
         return EventDecoder(max_event_bytes=self.max_answer_bytes)
 
@@ -233,7 +233,7 @@ class AnthropicProvider:
         texts = {name: getattr(failure, name) for name in HIDDEN}
         return replace(failure, **self.endpoint.hide_all(texts | {"details": failure.details}))
 
-    def _http(self, path: str, built: Built, request: Request, *, stream: bool) -> HttpRequest:
+    def _http(self, path: str, built: Built, request: ModelRequest, *, stream: bool) -> HttpRequest:
         return HttpRequest(
             method="POST",
             url=self.endpoint.url(path),
@@ -250,7 +250,7 @@ class AnthropicProvider:
 
 
 def provider_from_environment(
-    environ: Mapping[str, str], *, catalog: Catalog = CATALOG, proxy: str | None = None
+    environ: Mapping[str, str], *, catalog: ModelCatalog = CATALOG, proxy: str | None = None
 ) -> AnthropicProvider:
     """The provider the variables describe; nothing is opened yet."""
     environment = freeze(environ)
@@ -260,7 +260,7 @@ def provider_from_environment(
     return provider
 
 
-class Decoder(Protocol):
+class StreamDecoder(Protocol):
     """Bytes of a stream to the events of the Messages API, whatever the wire's own are."""
 
     def feed(self, chunk: bytes) -> list[Json | StreamFault]: ...
@@ -293,7 +293,7 @@ class MessagesAttempt:
         self._streamed = ("accept", "text/event-stream") in request.headers
         self._head: Head | None = None
         self._refusal: Failure | None = None
-        self._decoder: Decoder | None = None
+        self._decoder: StreamDecoder | None = None
         self._stream_bytes = 0
         self._ready: deque[Json | Failure] = deque()
         self._ended = False

@@ -1,6 +1,6 @@
 """What a provider is: one request in, one attempt out, and a failure as a value.
 
-Owns the words every provider and everything above them share: `Request`, `Attempt`, `Provider`,
+Owns the words every provider and everything above them share: `ModelRequest`, `Attempt`, `Provider`,
 `Failure`. Must never decide whether to try again (that is `retry`) and never know a wire format
 (that is each provider's own module).
 """
@@ -24,7 +24,7 @@ class Adaptive(Struct, frozen=True, kw_only=True, tag="adaptive"):
     display: Display | None = None
 
 
-class Budget(Struct, frozen=True, kw_only=True, tag="enabled"):
+class ThinkingBudget(Struct, frozen=True, kw_only=True, tag="enabled"):
     """Thinking with a ceiling, at least 1024 and below the request's `max_tokens`."""
 
     tokens: int
@@ -35,10 +35,10 @@ class Off(Struct, frozen=True, kw_only=True, tag="disabled"):
     """No thinking."""
 
 
-Thinking: TypeAlias = Adaptive | Budget | Off
+Thinking: TypeAlias = Adaptive | ThinkingBudget | Off
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class ModelRequest(Struct, frozen=True, kw_only=True):
     """One question to a model, whole; `None` leaves a choice to the model's entry in the catalog.
 
     `messages` are in the form the API takes; nothing here is ever mutated.
@@ -163,9 +163,9 @@ class Description(Struct, frozen=True, kw_only=True):
 class Provider(Protocol):
     """Someone who answers requests. Small on purpose: whatever can be said once stands above it."""
 
-    def stream(self, request: Request) -> Attempt: ...
+    def stream(self, request: ModelRequest) -> Attempt: ...
 
-    async def count_tokens(self, request: Request) -> int | Failure: ...
+    async def count_tokens(self, request: ModelRequest) -> int | Failure: ...
 
     def describe(self) -> Description: ...
 

@@ -8,7 +8,7 @@ from clew.core.json_object import Json
 from clew.core.stream.chat import ChatDecoder, events_of_completion
 from clew.core.stream.events import StreamFault
 from clew.providers.anthropic import AnthropicProvider, MessagesAttempt
-from clew.providers.base import Description, Failure, Request
+from clew.providers.base import Description, Failure, ModelRequest
 from clew.providers.chat_body import build_chat
 from clew.providers.writing import written
 
@@ -18,14 +18,14 @@ COMPLETIONS = "/v1/chat/completions"
 class ChatProvider(AnthropicProvider):
     """One endpoint that speaks chat completions."""
 
-    def stream(self, request: Request) -> MessagesAttempt:
+    def stream(self, request: ModelRequest) -> MessagesAttempt:
         built = build_chat(request, self.catalog.entry(request.model))
         return MessagesAttempt(self, self._http(COMPLETIONS, built, request, stream=request.stream))
 
-    def adjustments(self, request: Request) -> tuple[str, ...]:
+    def adjustments(self, request: ModelRequest) -> tuple[str, ...]:
         return build_chat(request, self.catalog.entry(request.model)).adjusted
 
-    async def count_tokens(self, request: Request) -> int | Failure:
+    async def count_tokens(self, request: ModelRequest) -> int | Failure:
         del request
         return Failure(kind="configuration", message="chat completions count no tokens")
 

@@ -1,16 +1,16 @@
-"""From a `Request` to the body that chat completions take, as OpenAI's service and many others offer them."""
+"""From a `ModelRequest` to the body that chat completions take, as OpenAI's service and many others offer them."""
 
 from clew.core.catalog.models import Model
 from clew.core.json_object import Json
 from clew.core.normalize.dialects import to_openai
-from clew.providers.base import Request
+from clew.providers.base import ModelRequest
 from clew.providers.request_body import Built
 
 EFFORTS = {"max": "xhigh"}
 CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 
-def build_chat(request: Request, model: Model) -> Built:
+def build_chat(request: ModelRequest, model: Model) -> Built:
     """Thinking has no place there but as effort, and there are no marks for a cache."""
     adjusted: list[str] = []
     body: Json = {"model": model.id}

@@ -17,10 +17,10 @@ from clew.core.catalog.models import USUAL, is_version
 from clew.core.json_object import Json
 from clew.providers.endpoint import Endpoint, endpoint_from, version_hindrance
 from clew.system.config.environment import freeze
-from clew.system.config.keys import Key, find_key, find_keyring
+from clew.system.config.keys import ApiKey, find_key, find_keyring
 from clew.system.config.paths import Places
 from clew.system.files import alone, replace
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
 from clew.system.process.spawn import Launcher
 
@@ -117,7 +117,7 @@ async def endpoint_with_key(
         return await printed_by(launcher, command, places.root, environ)
 
     found = await find_key(environment, settings, places, run_helper=helped, keyring=find_keyring())
-    if not isinstance(found, Key):
+    if not isinstance(found, ApiKey):
         return endpoint
     if not endpoint.wants_credentials and found.source != "apiKeyHelper":
         return endpoint
@@ -158,7 +158,7 @@ async def printed_by(
     launcher: Launcher, command: str, cwd: str | Path, environ: Mapping[str, str]
 ) -> str | None:
     """What a helper prints; None where it fails or takes too long."""
-    out, thrown_away = Output(keep_bytes=KEY_MAX_BYTES), Output(keep_bytes=0)
+    out, thrown_away = ProcessOutput(keep_bytes=KEY_MAX_BYTES), ProcessOutput(keep_bytes=0)
     try:
         finished = await run(
             launcher,

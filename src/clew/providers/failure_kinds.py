@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.core.catalog.models import Model
-from clew.providers.base import Budget, Failure, Request
+from clew.providers.base import Failure, ModelRequest, ThinkingBudget
 from clew.providers.request_body import output_limit
 
 # Statuses after which the next attempt may be answered. Those above 504 are of proxies in front of
@@ -340,7 +340,7 @@ def room_for_output(input_tokens: int, limit_tokens: int) -> int | None:
     return room if room >= min(MIN_OUTPUT_TOKENS, limit_tokens // 8) else None
 
 
-def fitted(request: Request, model: Model) -> Request | Overflow:
+def fitted(request: ModelRequest, model: Model) -> ModelRequest | Overflow:
     """The request as far as its counted input leaves room for an answer, or why it leaves none."""
     counted, window = request.input_tokens, model.context_window
     if counted is None or window is None:
@@ -351,7 +351,7 @@ def fitted(request: Request, model: Model) -> Request | Overflow:
     return request if output_limit(request, model) <= room else with_output(request, room)
 
 
-def shrunk(request: Request, overflow: Overflow) -> Request | None:
+def shrunk(request: ModelRequest, overflow: Overflow) -> ModelRequest | None:
     """The request with room for what fits, its thinking below that; None if compaction is due."""
     if overflow.input_tokens is None or overflow.limit_tokens is None:
         return None
@@ -359,10 +359,10 @@ def shrunk(request: Request, overflow: Overflow) -> Request | None:
     return None if room is None else with_output(request, room)
 
 
-def with_output(request: Request, max_tokens: int) -> Request:
+def with_output(request: ModelRequest, max_tokens: int) -> ModelRequest:
     """The request with another `max_tokens`, and a thinking budget that stays below it."""
     thinking = request.thinking
-    if isinstance(thinking, Budget) and thinking.tokens >= max_tokens:
+    if isinstance(thinking, ThinkingBudget) and thinking.tokens >= max_tokens:
         thinking = replace(thinking, tokens=max_tokens - 1)
     return replace(request, max_tokens=max_tokens, thinking=thinking)
 

@@ -20,7 +20,7 @@ from clew.core.messages.views import Usage
 from clew.core.normalize.tokens import message_tokens
 from clew.core.stream.accumulate import Accumulator
 from clew.core.stream.events import MessageFinished, StreamFault, ToolUseUnusable
-from clew.providers.base import Failure, Request
+from clew.providers.base import Failure, ModelRequest
 from clew.providers.failure_kinds import effective_status, overflow_of
 from clew.providers.refusal import failure_of_fault
 from clew.providers.request_body import Built
@@ -138,9 +138,9 @@ class ThreadedRequest:
     def __init__(
         self,
         threads: Threads,
-        request: Request,
+        request: ModelRequest,
         model: Model,
-        build: Callable[[Request], Built],
+        build: Callable[[ModelRequest], Built],
         *,
         api_version: str,
         now_s: Callable[[], float],

@@ -10,8 +10,8 @@ from typing import Any, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.providers.base import Budget, CacheTtl, Effort, Off, Request, Thinking
-from clew.providers.retry import Policy
+from clew.providers.base import CacheTtl, Effort, ModelRequest, Off, Thinking, ThinkingBudget
+from clew.providers.retry import RetryPolicy
 from clew.system.config.environment import Environment
 
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
@@ -24,7 +24,7 @@ class Preferences(Struct, frozen=True, kw_only=True):
     thinking: Thinking | None = None
     effort: Effort | None = None
     cache: CacheTtl | None = "5m"
-    policy: Policy = Policy()
+    policy: RetryPolicy = RetryPolicy()
     problems: tuple[str, ...] = ()
 
 
@@ -60,7 +60,7 @@ def _thinking(environment: Environment, settings: Mapping[str, Any]) -> Thinking
         tokens = 0
     if tokens is None:
         return None
-    return Budget(tokens=tokens) if tokens else Off()
+    return ThinkingBudget(tokens=tokens) if tokens else Off()
 
 
 def _cache(environment: Environment) -> CacheTtl | None:
@@ -69,8 +69,8 @@ def _cache(environment: Environment) -> CacheTtl | None:
     return "1h" if environment.switch("cache_1h") else "5m"
 
 
-def _policy(environment: Environment) -> Policy:
-    usual = Policy()
+def _policy(environment: Environment) -> RetryPolicy:
+    usual = RetryPolicy()
     retries, budget_ms = environment.number("max_retries"), environment.number("retry_budget_ms")
     return replace(
         usual,
@@ -82,7 +82,7 @@ def _policy(environment: Environment) -> Policy:
     )
 
 
-def preferred(request: Request, preferences: Preferences) -> Request:
+def preferred(request: ModelRequest, preferences: Preferences) -> ModelRequest:
     """The request with what was asked for wherever it says nothing itself."""
     return replace(
         request,

@@ -1,4 +1,4 @@
-"""From a `Request` and what the catalog knows of its model to the body the Messages API takes.
+"""From a `ModelRequest` and what the catalog knows of its model to the body the Messages API takes.
 
 Owns which members go out, how thinking and effort are fitted to a model, and where the cache marks
 stand. Must never mutate what it was given: the same history is sent again, longer, next time.
@@ -11,7 +11,7 @@ from msgspec import Struct
 from clew.core.catalog.models import SAMPLING, USUAL, EffortLevel, Model, is_later
 from clew.core.json_object import Json
 from clew.core.normalize.prefix import CONTROLS_BETA
-from clew.providers.base import Adaptive, Budget, CacheTtl, Off, Request
+from clew.providers.base import Adaptive, CacheTtl, ModelRequest, Off, ThinkingBudget
 
 UNKNOWN_MODEL_OUTPUT = 8_192
 MIN_BUDGET = 1_024
@@ -31,7 +31,7 @@ class Built(Struct, frozen=True, kw_only=True):
 
 
 def build(
-    request: Request,
+    request: ModelRequest,
     model: Model,
     *,
     betas_allowed: bool = True,
@@ -82,7 +82,7 @@ def build(
     return Built(body=body, betas=betas, adjusted=tuple(adjusted))
 
 
-def warming_hindrance(request: Request, model: Model) -> str:
+def warming_hindrance(request: ModelRequest, model: Model) -> str:
     """Say why the service takes no warming request with this beginning; empty if it does."""
     if request.cache is None:
         return "the prompt cache is off"
@@ -105,7 +105,7 @@ def _extra(extra: Json, api_version: str, adjusted: list[str]) -> Json:
 
 
 def build_count(
-    request: Request, model: Model, *, betas_allowed: bool = True, api_version: str = USUAL
+    request: ModelRequest, model: Model, *, betas_allowed: bool = True, api_version: str = USUAL
 ) -> Built:
     """The body of a request that only counts its tokens."""
     built = build(request, model, betas_allowed=betas_allowed, api_version=api_version)
@@ -114,13 +114,13 @@ def build_count(
     return Built(body=body, betas=built.betas, adjusted=built.adjusted)
 
 
-def output_limit(request: Request, model: Model) -> int:
+def output_limit(request: ModelRequest, model: Model) -> int:
     """The `max_tokens` a request goes out with."""
     wanted = request.max_tokens or model.default_output or UNKNOWN_MODEL_OUTPUT
     return wanted if model.max_output is None else min(wanted, model.max_output)
 
 
-def _thinking(request: Request, model: Model, max_tokens: int, adjusted: list[str]) -> Json:
+def _thinking(request: ModelRequest, model: Model, max_tokens: int, adjusted: list[str]) -> Json:
     modes = model.thinking
     asked = request.thinking
     if asked is None:
@@ -130,22 +130,22 @@ def _thinking(request: Request, model: Model, max_tokens: int, adjusted: list[st
         return {}
     if isinstance(asked, Off):
         return _no_thinking(model, adjusted)
-    if isinstance(asked, Budget) and (modes is None or "enabled" in modes):
+    if isinstance(asked, ThinkingBudget) and (modes is None or "enabled" in modes):
         return _budget(asked, max_tokens, adjusted)
     if modes is not None and "adaptive" not in modes:
         if "enabled" in modes:
-            return _budget(Budget(tokens=max_tokens, display=asked.display), max_tokens, [])
+            return _budget(ThinkingBudget(tokens=max_tokens, display=asked.display), max_tokens, [])
         adjusted.append(f"{model.name} does not think; thinking was left out")
         return {}
-    if isinstance(asked, Budget):
+    if isinstance(asked, ThinkingBudget):
         adjusted.append(f"{model.name} decides itself how long it thinks; the budget was left out")
     return {"thinking": _shown({"type": "adaptive"}, asked)}
 
 
-def _default_thinking(modes: tuple[str, ...]) -> Adaptive | Budget | None:
+def _default_thinking(modes: tuple[str, ...]) -> Adaptive | ThinkingBudget | None:
     if "adaptive" in modes:
         return Adaptive()
-    return Budget(tokens=2**31) if "enabled" in modes else None
+    return ThinkingBudget(tokens=2**31) if "enabled" in modes else None
 
 
 def _no_thinking(model: Model, adjusted: list[str]) -> Json:
@@ -160,7 +160,7 @@ def _no_thinking(model: Model, adjusted: list[str]) -> Json:
     return {}
 
 
-def _budget(asked: Budget, max_tokens: int, adjusted: list[str]) -> Json:
+def _budget(asked: ThinkingBudget, max_tokens: int, adjusted: list[str]) -> Json:
     """The budget must stay below `max_tokens`; where no budget fits, there is no thinking."""
     tokens = max(MIN_BUDGET, min(asked.tokens, max_tokens - 1))
     if tokens >= max_tokens:
@@ -175,11 +175,11 @@ def _binding(thinking: Json, model: Model) -> Json:
     return {"block_binding": DROP_BLOCK} if thinks and model.binds_thinking is not False else {}
 
 
-def _shown(thinking: Json, asked: Adaptive | Budget) -> Json:
+def _shown(thinking: Json, asked: Adaptive | ThinkingBudget) -> Json:
     return thinking if asked.display is None else thinking | {"display": asked.display}
 
 
-def _output_config(request: Request, model: Model, adjusted: list[str]) -> Json:
+def _output_config(request: ModelRequest, model: Model, adjusted: list[str]) -> Json:
     config: Json = {}
     if request.effort is not None:
         effort = fitting_effort(request.effort, model)
@@ -202,7 +202,7 @@ def fitting_effort(asked: EffortLevel, model: Model) -> EffortLevel | None:
     return next((level for level in reversed(below) if level in model.effort), None)
 
 
-def _conversation(request: Request) -> Json:
+def _conversation(request: ModelRequest) -> Json:
     """Tools, system and messages, in the order in which the service caches them."""
     out: Json = {}
     mark = _mark(request.cache)

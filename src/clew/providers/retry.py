@@ -14,7 +14,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from clew.core.messages.text import count_of
-from clew.providers.base import Failure, Request
+from clew.providers.base import Failure, ModelRequest
 from clew.providers.failure_kinds import (
     RETRIED_STATUSES,
     Overflow,
@@ -180,7 +180,7 @@ BROKEN_STREAM = frozenset({"reset", "stalled", "truncated", "event"})
 LEAST_AFFORDED = 1_000
 
 
-class Policy(Struct, frozen=True, kw_only=True):
+class RetryPolicy(Struct, frozen=True, kw_only=True):
     """How patient clew is. `unattended` waits out 429 and 529 for as long as they last."""
 
     max_attempts: int = 10
@@ -235,7 +235,7 @@ class Again(Struct, frozen=True, kw_only=True):
 class Shrink(Struct, frozen=True, kw_only=True):
     """The same request at once, with less room for the answer."""
 
-    request: Request
+    request: ModelRequest
 
 
 class FallBack(Struct, frozen=True, kw_only=True):
@@ -244,7 +244,7 @@ class FallBack(Struct, frozen=True, kw_only=True):
     model: str
 
 
-class Compact(Struct, frozen=True, kw_only=True):
+class CompactFirst(Struct, frozen=True, kw_only=True):
     """The conversation does not fit; nothing but compaction helps."""
 
     overflow: Overflow
@@ -257,10 +257,10 @@ class GiveUp(Struct, frozen=True, kw_only=True):
     retry_in_s: float | None = None
 
 
-Decision: TypeAlias = Again | Shrink | FallBack | Compact | GiveUp
+Decision: TypeAlias = Again | Shrink | FallBack | CompactFirst | GiveUp
 
 
-def counted(spent: Spent, failure: Failure, policy: Policy) -> Spent:
+def counted(spent: Spent, failure: Failure, policy: RetryPolicy) -> Spent:
     """`spent` after an attempt that failed so."""
     return Spent(
         attempts=spent.attempts + 1,
@@ -276,13 +276,13 @@ def counted(spent: Spent, failure: Failure, policy: Policy) -> Spent:
 
 
 def decide(
-    failure: Failure, request: Request, spent: Spent, policy: Policy, *, random: float
+    failure: Failure, request: ModelRequest, spent: Spent, policy: RetryPolicy, *, random: float
 ) -> Decision:
     """What follows a failed attempt; `spent` counts it already, `random` is from 0 to below 1."""
     overflow = overflow_of(failure)
     if overflow is not None:
         smaller = None if spent.shrunk else shrunk(request, overflow)
-        return Compact(overflow=overflow) if smaller is None else Shrink(request=smaller)
+        return CompactFirst(overflow=overflow) if smaller is None else Shrink(request=smaller)
     fewer = None if spent.shrunk else affordable_output(failure)
     if fewer is not None and fewer >= LEAST_AFFORDED:
         return Shrink(request=with_output(request, fewer))
@@ -316,11 +316,11 @@ def final(failure: Failure) -> str | None:
     return None if may else "trying again would end the same way"
 
 
-def is_waited_out(failure: Failure, policy: Policy) -> bool:
+def is_waited_out(failure: Failure, policy: RetryPolicy) -> bool:
     return policy.unattended and is_busy(failure)
 
 
-def is_uncounted(failure: Failure, policy: Policy) -> bool:
+def is_uncounted(failure: Failure, policy: RetryPolicy) -> bool:
     """Whether no number of attempts bounds how often this is tried again."""
     if is_overload(failure):
         return policy.unattended or not policy.counts_overloads
@@ -337,7 +337,7 @@ def is_broken_stream(failure: Failure) -> bool:
 
 
 def _delay(
-    failure: Failure, attempts: int, policy: Policy, random: float, *, unlimited: bool
+    failure: Failure, attempts: int, policy: RetryPolicy, random: float, *, unlimited: bool
 ) -> float:
     """Full jitter over a growing span; never before the time the service names."""
     cap_s = policy.unattended_cap_s if unlimited else policy.cap_s
@@ -352,7 +352,7 @@ def _delay(
     return said_s + random * min(span_s, max(1.0, 0.1 * said_s))
 
 
-def _end(failure: Failure, spent: Spent, policy: Policy, delay_s: float) -> GiveUp | None:
+def _end(failure: Failure, spent: Spent, policy: RetryPolicy, delay_s: float) -> GiveUp | None:
     """Return why no attempt follows, though one might help: the patience is used up."""
     tries = spent.attempts - spent.uncounted
     if tries >= policy.max_attempts:
@@ -380,7 +380,7 @@ def span_in_words(seconds: float) -> str:
     return f"{whole} s"
 
 
-def _ask_whole(failure: Failure, request: Request, spent: Spent, policy: Policy) -> bool:
+def _ask_whole(failure: Failure, request: ModelRequest, spent: Spent, policy: RetryPolicy) -> bool:
     return (
         request.stream
         and not spent.asked_whole

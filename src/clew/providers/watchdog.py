@@ -40,7 +40,7 @@ class MonotonicClock:
         await asyncio.sleep(seconds)
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class SilenceLimits(Struct, frozen=True, kw_only=True):
     """Seconds of silence: until a hint, until the attempt is given up.
 
     The service pings while it thinks, so silence of bytes is a dead line long before silence of
@@ -55,10 +55,10 @@ class Limits(Struct, frozen=True, kw_only=True):
     # A tick that took so much longer than it should was the machine asleep.
     asleep_s: float = 10.0
 
-    def within(self, left_s: float) -> "Limits":
+    def within(self, left_s: float) -> "SilenceLimits":
         """The same limits where so much time is left; silence is seen up to two ticks late."""
         left_s = max(self.tick_s, left_s - 2 * self.tick_s)
-        return Limits(
+        return SilenceLimits(
             hint_s=self.hint_s,
             bytes_s=min(self.bytes_s, left_s),
             events_s=min(self.events_s, left_s),
@@ -68,15 +68,15 @@ class Limits(Struct, frozen=True, kw_only=True):
         )
 
 
-def limits_from(environment: Environment) -> Limits:
+def limits_from(environment: Environment) -> SilenceLimits:
     """The limits with what the variables say in their place; none of them can be switched off."""
 
     def seconds(field: str, usual_s: float) -> float:
         said_ms = environment.number(field)
         return said_ms / 1000 if said_ms else usual_s
 
-    usual = Limits()
-    return Limits(
+    usual = SilenceLimits()
+    return SilenceLimits(
         hint_s=seconds("wait_hint_ms", usual.hint_s),
         bytes_s=seconds("bytes_timeout_ms", usual.bytes_s),
         events_s=seconds("events_timeout_ms", usual.events_s),
@@ -91,7 +91,7 @@ class Watchdog:
         self,
         attempt: Attempt,
         *,
-        limits: Limits,
+        limits: SilenceLimits,
         clock: Clock,
         hint: Callable[[Waiting], Awaitable[None]],
         whole: bool = False,

@@ -22,9 +22,9 @@ import msgspec
 
 from clew.core.messages.errors import UserError
 from clew.system.files import is_folder, make_private, only_files
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 from clew.system.process.run import Hold
-from clew.system.process.tree import Exit, began, exit_of, lives, parent
+from clew.system.process.tree import ProcessExit, began, exit_of, lives, parent
 from clew.system.process.watcher import descendants, signal_to
 
 # Records of what ended are of use until the session hears of it; who never asks loses nothing else.
@@ -66,11 +66,11 @@ class End(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     called_off: bool = False
 
     @property
-    def exit(self) -> Exit:
+    def exit(self) -> ProcessExit:
         return exit_of(self.wait_status)
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class KeptRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record as it stands: without an end and not running, nobody saw how it ended; running and
     not watched, nobody will."""
 
@@ -85,7 +85,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.about.session_id[:8]}/{self.about.task_id}"
 
 
-class Shelf:
+class RecordFolder:
     """Where the records of one session's tasks are put."""
 
     def __init__(self, folder: Path, session_id: str) -> None:
@@ -97,7 +97,7 @@ class Shelf:
         """Whether anything was ever kept: most people keep nothing."""
         return is_folder(self._folder)
 
-    def here(self) -> list[Kept]:
+    def here(self) -> list[KeptRecord]:
         """Those of this session."""
         return list(found(self._folder, f"{self._session_id}-"))
 
@@ -106,12 +106,12 @@ class Shelf:
         kept = read(self._path(task_id))
         return kept is not None and kept.end is not None and kept.end.called_off
 
-    def of_call(self, tool_use_id: str) -> Kept | None:
+    def of_call(self, tool_use_id: str) -> KeptRecord | None:
         """What a call began, in whatever session."""
         return next((k for k in found(self._folder) if k.about.tool_use_id == tool_use_id), None)
 
     async def put(
-        self, task_id: str, hold: Hold, output: Output, *, kind: str, title: str, command: str,
+        self, task_id: str, hold: Hold, output: ProcessOutput, *, kind: str, title: str, command: str,
         cwd: str, tool_use_id: str,
     ) -> None:  # fmt: skip
         """Has a command go on without clew. Raises UserError where it cannot."""
@@ -168,7 +168,7 @@ class Shelf:
         return record
 
 
-def found(folder: Path, beginning: str = "") -> Iterator[Kept]:
+def found(folder: Path, beginning: str = "") -> Iterator[KeptRecord]:
     """The records there are, those that nobody needs any more taken away on the way."""
     for path in sorted(folder.glob(f"{beginning}*{SUFFIX}")):
         kept = read(path)
@@ -188,7 +188,7 @@ def _age_s(path: Path) -> float:
         return 0.0
 
 
-def read(path: Path) -> Kept | None:
+def read(path: Path) -> KeptRecord | None:
     """A record as it stands; None for what is none, or is gone."""
     try:
         with open(path, "rb", opener=only_files) as file:
@@ -200,7 +200,7 @@ def read(path: Path) -> Kept | None:
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     is_running = (is_watched and end is None) or goes_on(about)
-    return Kept(path=path, about=about, end=end, is_running=is_running, is_watched=is_watched)
+    return KeptRecord(path=path, about=about, end=end, is_running=is_running, is_watched=is_watched)
 
 
 def is_locked(descriptor: int) -> bool:
@@ -211,12 +211,12 @@ def is_locked(descriptor: int) -> bool:
     return False
 
 
-def forget(kept: Kept) -> None:
+def forget(kept: KeptRecord) -> None:
     with contextlib.suppress(OSError):
         kept.path.unlink(missing_ok=True)
 
 
-def call_off(kept: Kept) -> None:
+def call_off(kept: KeptRecord) -> None:
     """Asks it to end, with all that it started; its watcher makes it, if it does not. What nobody
     watches is made to at once."""
     about, now = kept.about, read(kept.path)
@@ -233,7 +233,7 @@ def call_off(kept: Kept) -> None:
             signal_to(pid, signal.SIGKILL)
 
 
-def _was_called_off(kept: Kept) -> None:
+def _was_called_off(kept: KeptRecord) -> None:
     """Writes down how what nobody watched will have ended."""
     end = End(wait_status=signal.SIGKILL, ended_at=int(time.time()), called_off=True)
     with contextlib.suppress(OSError), kept.path.open("ab") as file:

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from clew.agent.context.notebook import Notebook
+from clew.agent.context.notebook import MemoryNotebook
 from clew.core.json_object import Json
-from clew.core.ledger.state import Todo
-from clew.core.messages.messages import Assistant, User
+from clew.core.ledger.state import TodoItem
+from clew.core.messages.messages import AssistantMessage, UserMessage
 from clew.core.messages.text import count_of
-from clew.record.transcript.load import Loaded
+from clew.record.transcript.load import LoadedSession
 
 AWAY_S = 30 * 60.0
 SHOWN_CHARACTERS = 160
@@ -22,7 +22,9 @@ SHOWN_NAMES = 5
 LOOKED_AT = 200
 
 
-def summary(loaded: Loaded, todos: Sequence[Todo], notebook: Notebook, at: str) -> tuple[str, ...]:
+def summary(
+    loaded: LoadedSession, todos: Sequence[TodoItem], notebook: MemoryNotebook, at: str
+) -> tuple[str, ...]:
     """The lines for a session that is gone on with; none for one that was left just now."""
     away_s = _seconds_between(_last_at(loaded.messages), at)
     if away_s is None or away_s < AWAY_S:
@@ -30,7 +32,9 @@ def summary(loaded: Loaded, todos: Sequence[Todo], notebook: Notebook, at: str) 
     return (f"you were away for {in_words(away_s)}", *_stood(loaded, todos, notebook))
 
 
-def _stood(loaded: Loaded, todos: Sequence[Todo], notebook: Notebook) -> Iterator[str]:
+def _stood(
+    loaded: LoadedSession, todos: Sequence[TodoItem], notebook: MemoryNotebook
+) -> Iterator[str]:
     asked = _last(loaded.messages, "user")
     if asked:
         yield f"you asked last: {asked}"
@@ -72,9 +76,9 @@ def _last(messages: Sequence[Json], kind: str) -> str:
         if message.get("type") != kind:
             continue
         if kind == "user":
-            text = said.text if (said := User(message)).face == "typed" else ""
+            text = said.text if (said := UserMessage(message)).face == "typed" else ""
         else:
-            text = Assistant(message).text
+            text = AssistantMessage(message).text
         if text.strip():
             return _cut(text if kind == "user" else text.strip().split("\n")[-1])
     return ""

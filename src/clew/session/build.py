@@ -42,20 +42,27 @@ from clew.core.json_object import Json
 from clew.core.normalize.repairs import from_record
 from clew.parts import hooks as app_hooks
 from clew.parts.agents.places import kinds_of
-from clew.parts.background_tasks import COPIED, Before, news, of_original, running, written_down
-from clew.parts.context import NOTHING, Brought, Ground, stand
-from clew.parts.hooks import Ending
+from clew.parts.background_tasks import (
+    COPIED,
+    PastCommands,
+    news,
+    of_original,
+    running,
+    written_down,
+)
+from clew.parts.context import NOTHING, Ground, HostParts, stand
+from clew.parts.hooks import SessionEnding
 from clew.parts.plugins.part import managed_hooks_only
 from clew.parts.skills.lent import Lent
-from clew.parts.store_copy import Elsewhere, elsewhere
+from clew.parts.store_copy import StoreCopy, elsewhere
 from clew.providers.preferences import preferred
-from clew.record.kept_commands import Shelf
+from clew.record.kept_commands import RecordFolder
 from clew.record.transcript.record import Mirror
 from clew.session.agents.agent_parts import Crew
 from clew.session.agents.all_agents import AllAgents
 from clew.session.agents.leaving import Leaving
 from clew.session.agents.past import left_elsewhere
-from clew.session.compaction import Keeping
+from clew.session.compaction import SessionCompaction
 from clew.session.hands import Hands, equipped, lasts, named_in_vain
 from clew.session.observers import debugging, displaying, place_of
 from clew.session.reloading import Reloading
@@ -77,7 +84,7 @@ async def session(
     ask: Ask,
     *,
     entrypoint: str,
-    brought: Brought = NOTHING,
+    brought: HostParts = NOTHING,
     mirror: Mirror | None = None,
 ) -> AsyncIterator[Session]:
     """Opens a session, new or gone on with; everything it holds is given back at the end."""
@@ -133,7 +140,7 @@ async def session(
         begin_servers(ground, thread, hands, judge, ask, brought)
         measure = Measure(ground.service.provider.count_tokens, ground.service.catalog)
         cache = CacheWatch(thread.story.history, catalog=ground.service.catalog)
-        keeping = Keeping(ground, thread, hands, requests, opening, judge, measure)
+        keeping = SessionCompaction(ground, thread, hands, requests, opening, judge, measure)
         cache.warmer = warmer_of(
             ground,
             thread,
@@ -173,7 +180,7 @@ async def session(
         hands.hooks.begin(
             app_hooks.beginning(options, thread.loaded, thread.model.id), hands.skills.reload
         )
-        ending = Ending()
+        ending = SessionEnding()
         opened.push_async_callback(app_hooks.end, hands.hooks, ending)
         opened.callback(leave_totals, thread.recorder, thread.spending, thread.past, begin_s)
         speaking = Speaking(
@@ -260,7 +267,7 @@ def recall_commands(ground: Ground, thread: Thread, hands: Hands) -> None:
     """Takes up what the session's earlier runs had begun in the background."""
     assert thread.loaded is not None
     tasks, shelf = hands.tool_session.tasks, hands.tool_session.shelf
-    before = Before(thread.loaded.messages)
+    before = PastCommands(thread.loaded.messages)
     original, copied = of_original(thread.loaded)
     kept: Container[str] = ()
 
@@ -280,7 +287,7 @@ def recall_commands(ground: Ground, thread: Thread, hands: Hands) -> None:
         tasks.remember(task)
 
 
-def tidy(tasks: Tasks, shelf: Shelf | None) -> None:
+def tidy(tasks: Tasks, shelf: RecordFolder | None) -> None:
     if shelf is not None and shelf.is_used:
         from clew.parts.kept_commands import tidied
 
@@ -364,10 +371,10 @@ def returned(ground: Ground, thread: Thread) -> tuple[str, ...]:
     """What somebody finds who comes back to a session at a terminal."""
     if thread.loaded is None or ground.options.is_print:
         return ()
-    from clew.agent.context.notebook import Notebook
+    from clew.agent.context.notebook import MemoryNotebook
     from clew.session.away import summary
 
-    notebook = Notebook(memory_folder(ground.began.places))
+    notebook = MemoryNotebook(memory_folder(ground.began.places))
     return summary(thread.loaded, thread.spending.state.todos, notebook, now())
 
 
@@ -402,7 +409,7 @@ def requests_of(ground: Ground, thread: Thread, hands: Hands, beginning: Beginni
 
 
 def begin_servers(
-    ground: Ground, thread: Thread, hands: Hands, judge: Judging, ask: Ask, brought: Brought
+    ground: Ground, thread: Thread, hands: Hands, judge: Judging, ask: Ask, brought: HostParts
 ) -> None:
     hands.mcp.begin(
         ask,
@@ -429,8 +436,8 @@ def deps_of(
     ask: Ask,
     inbox: Inbox,
     measure: Measure,
-    keeping: Keeping,
-    copies: Elsewhere,
+    keeping: SessionCompaction,
+    copies: StoreCopy,
 ) -> Deps:
     """Everything that a turn of the session may touch."""
     options, service = ground.options, ground.service

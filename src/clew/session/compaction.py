@@ -11,10 +11,10 @@ from pathlib import Path
 from clew.agent.compaction.budget import Room, at_of, room
 from clew.agent.context.facts import Fact, find_listed_tools, planning, tool_listing_fact
 from clew.agent.context.opening import Opening
-from clew.agent.deps import Compaction, Deps, Emit
+from clew.agent.deps import ConversationCompactor, Deps, Emit
 from clew.agent.events import TurnEnded
 from clew.agent.requests import Measure, Requests
-from clew.core.input.outcome import Compact, Pick, Row
+from clew.core.input.outcome import CompactSession, Pick, PickRow
 from clew.core.json_object import Json
 from clew.core.messages.history import History
 from clew.parts.background_tasks import unended
@@ -22,7 +22,7 @@ from clew.parts.context import Ground
 from clew.parts.hooks import loaded
 from clew.permissions.decision import Allow, Decision
 from clew.providers.answer_events import CompactionDue
-from clew.providers.base import Request
+from clew.providers.base import ModelRequest
 from clew.session.hands import Hands
 from clew.session.thread import Thread
 from clew.system.clock import now
@@ -36,8 +36,8 @@ INSTRUCTIONS = "instructions"
 FILE_MAX_BYTES = 256 * 1024
 
 
-class Keeping:
-    """The session's `Compaction`: decides cheaply that there is nothing to do."""
+class SessionCompaction:
+    """The session's `ConversationCompactor`: decides cheaply that there is nothing to do."""
 
     def __init__(
         self,
@@ -59,13 +59,13 @@ class Keeping:
         # Which agents there are, as a conversation is told that has what is kept.
         self.reads_memory = True
         self.agents: Callable[[History], Fact | None] = lambda _: None
-        self._compactor: Compaction | None = None
+        self._compactor: ConversationCompactor | None = None
         self._spoke_s: float | None = None
         self._idle_s = 0.0
 
     # -- what the loop asks
 
-    async def make_room(self, deps: Deps, request: Request, emit: Emit) -> bool:
+    async def make_room(self, deps: Deps, request: ModelRequest, emit: Emit) -> bool:
         self._idle_s, self._spoke_s = self.idle_s(), time.monotonic()
         size = self._measure.estimate(request, deps.story.history)
         if not self.is_on() or size < self.room(request.model, None).cold:
@@ -73,14 +73,14 @@ class Keeping:
         return await self._loaded().make_room(deps, request, emit)
 
     async def after_overflow(
-        self, deps: Deps, request: Request, due: CompactionDue | None, tries: int, emit: Emit
+        self, deps: Deps, request: ModelRequest, due: CompactionDue | None, tries: int, emit: Emit
     ) -> bool:
         return await self._loaded().after_overflow(deps, request, due, tries, emit)
 
-    async def run(self, deps: Deps, order: Compact, emit: Emit) -> TurnEnded:
+    async def run(self, deps: Deps, order: CompactSession, emit: Emit) -> TurnEnded:
         return await self._loaded().run(deps, order, emit)
 
-    def _loaded(self) -> Compaction:
+    def _loaded(self) -> ConversationCompactor:
         if self._compactor is None:
             from clew.agent.compaction.compactor import Around, Compactor
             from clew.agent.compaction.summary import Summaries
@@ -105,7 +105,7 @@ class Keeping:
         """The service was asked for something that keeps its cache."""
         self._spoke_s = time.monotonic()
 
-    def is_due(self, request: Request, history: History) -> bool:
+    def is_due(self, request: ModelRequest, history: History) -> bool:
         """Whether the next request is expected to be made shorter before it leaves."""
         most = self.auto_at(request.model)
         return most is not None and self._measure.estimate(request, history) >= most
@@ -144,7 +144,10 @@ class Keeping:
             f"This session holds about {size:,} tokens, and nothing of it is cached any more: the next "
             "request pays for all of it. A summary costs one such request and makes the others small."
         )
-        rows = (Row(line="", label="as it is"), Row(line="/compact", label="from a summary of it"))
+        rows = (
+            PickRow(line="", label="as it is"),
+            PickRow(line="/compact", label="from a summary of it"),
+        )
         return Pick(title="Go on", rows=rows, text=text)
 
     def _at(self, model: str) -> float | None:

@@ -13,7 +13,7 @@ from clew.core.json_object import Json
 from clew.core.ledger.breakdown import breakdown
 from clew.core.ledger.spending import usd
 from clew.core.messages.errors import UserError
-from clew.core.messages.messages import User
+from clew.core.messages.messages import UserMessage
 from clew.core.normalize.for_api import Projected
 from clew.core.normalize.select import (
     Edits,
@@ -160,7 +160,7 @@ def _end_of_turn(entries: Sequence[Json], begin: int) -> int:
 
 
 def is_prompt(entry: Json) -> bool:
-    return entry.get("type") == "user" and User(entry).face == "typed"
+    return entry.get("type") == "user" and UserMessage(entry).face == "typed"
 
 
 def _thoughts(messages: Sequence[Json]) -> int:

@@ -14,7 +14,7 @@ from clew.agent.options import LEAST_THINKING, LEAST_WINDOW, SOURCES, Options
 from clew.agent.tools.json_schema import fault
 from clew.core.messages.errors import CommandLineError, in_words
 from clew.permissions.request import Mode
-from clew.providers.base import Adaptive, Budget, Off, Thinking
+from clew.providers.base import Adaptive, Off, Thinking, ThinkingBudget
 from clew.record.transcript.light import is_uuid
 from clew.system.config.layers import Scope
 
@@ -153,7 +153,7 @@ def thinking_of(given: argparse.Namespace) -> Thinking | None:
     if given.thinking == "disabled" or (tokens == 0 and given.thinking is None):
         return Off()
     if tokens and given.thinking != "adaptive":
-        return Budget(tokens=max(tokens, LEAST_THINKING), display=display)
+        return ThinkingBudget(tokens=max(tokens, LEAST_THINKING), display=display)
     if given.thinking is not None or display is not None:
         return Adaptive(display=display)
     return None

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.agent.hooks.run import Hooks
+from clew.agent.hooks.run import SessionHooks
 from clew.agent.options import Options
 from clew.agent.subagents.offer import has
 from clew.agent.tasks.registry import Tasks
@@ -19,7 +19,7 @@ from clew.agent.tools.web import WebFetch, WebSearch
 from clew.agent.toolset import FileRecord, SessionTools, listed
 from clew.core.messages.errors import CommandLineError
 from clew.parts import hooks as app_hooks
-from clew.parts.context import Brought, Ground
+from clew.parts.context import Ground, HostParts
 from clew.parts.goals import Goal
 from clew.parts.lsp.part import Code, language_servers
 from clew.parts.mcp.part import Connected, servers_of
@@ -30,11 +30,11 @@ from clew.parts.skills.tool import Keeper, SkillTool
 from clew.permissions.in_session import SessionRules
 from clew.permissions.modes import unknown_tool
 from clew.permissions.request import Mode
-from clew.permissions.session_rules import Standing, few, in_vain
-from clew.record.kept_commands import Shelf
-from clew.record.rewind.changes import Change
+from clew.permissions.session_rules import CurrentRules, few, in_vain
+from clew.record.kept_commands import RecordFolder
+from clew.record.rewind.changes import PathChange
 from clew.record.rewind.disk import Blobs, blobs_dir
-from clew.record.rewind.watch import Watch
+from clew.record.rewind.watch import CallWatch
 from clew.record.transcript.paths import task_list_dir
 from clew.record.transcript.record import Recorder
 from clew.session.thread import Thread
@@ -49,7 +49,7 @@ from clew.system.web.fetch import Web
 
 
 def named_in_vain(
-    options: Options, standing: Standing, offered: Collection[str], *, is_new: bool
+    options: Options, standing: CurrentRules, offered: Collection[str], *, is_new: bool
 ) -> tuple[str, ...]:
     """`is_new`: no session is gone on with."""
     nothing_before = ("--continue: this folder has no session yet; this is its first",)
@@ -61,7 +61,7 @@ def named_in_vain(
 
 
 def tools_in_vain(
-    options: Options, standing: Standing, offered: Collection[str]
+    options: Options, standing: CurrentRules, offered: Collection[str]
 ) -> tuple[str, ...]:
     flags = (("--allowedTools", options.allow), ("--disallowedTools", options.deny))
     told = [
@@ -182,11 +182,11 @@ def private_hosts(rules: SessionRules) -> tuple[str, ...]:
 
 
 def file_record(home: Path, recorder: Recorder) -> FileRecord:
-    def note(message_uuid: str, tool_use_id: str, changes: Sequence[Change], more: int) -> None:
+    def note(message_uuid: str, tool_use_id: str, changes: Sequence[PathChange], more: int) -> None:
         listed = [change.as_json() for change in changes]
         recorder.file_change(message_uuid, tool_use_id, listed, more)
 
-    return FileRecord(Watch(Blobs(blobs_dir(home))), note)
+    return FileRecord(CallWatch(Blobs(blobs_dir(home))), note)
 
 
 class Hands(Struct, frozen=True, kw_only=True):
@@ -202,8 +202,8 @@ class Hands(Struct, frozen=True, kw_only=True):
     sandbox: SessionSandbox
     sandbox_faults: tuple[str, ...]
     plugin_faults: tuple[str, ...]
-    hooks: Hooks
-    hook_settings: app_hooks.Settings
+    hooks: SessionHooks
+    hook_settings: app_hooks.HookSettings
     own: OwnSession
     skills: SessionSkills
     board: Board
@@ -216,7 +216,7 @@ def lasts(options: Options) -> bool:
 
 
 async def equipped(
-    ground: Ground, thread: Thread, brought: Brought, opened: AsyncExitStack
+    ground: Ground, thread: Thread, brought: HostParts, opened: AsyncExitStack
 ) -> Hands:
     rules, began = ground.rules, ground.began
     own = OwnSession(rules, thread.recorder)
@@ -229,7 +229,7 @@ async def equipped(
     rules.has_walls = lambda: sandbox.has_walls
     tool_session.buffers = brought.buffers
     tool_session.terminal = lambda: None if sandbox.is_wanted else brought.terminal
-    hook_settings = app_hooks.Settings(rules)
+    hook_settings = app_hooks.HookSettings(rules)
     hooks = app_hooks.session_hooks(
         hook_settings,
         rules,
@@ -344,7 +344,7 @@ def tools_session(
         tasks=tasks,
     )
     made.in_conversation = thread.story.holds
-    made.shelf = Shelf(ground.began.places.own / "kept", thread.session_id)
+    made.shelf = RecordFolder(ground.began.places.own / "kept", thread.session_id)
     made.env_file = app_hooks.env_file(results)
     made.todos = listed(thread.spending.state.todos)
     return made

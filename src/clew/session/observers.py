@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from clew.agent.conversation import unwatched
 from clew.agent.deps import Emit
 from clew.agent.events import EngineEvent
-from clew.agent.hooks.run import Hooks
+from clew.agent.hooks.run import SessionHooks
 from clew.core.messages.encoding import encode
 from clew.core.messages.errors import SettingsError, in_words
 from clew.core.stream.events import BlockFinished, MessageStarted, TextDelta
@@ -33,7 +33,9 @@ from clew.version import VERSION
 Watch: TypeAlias = Callable[[Emit], Emit]
 
 
-def displaying(hooks: Hooks, watch: Watch, new_id: Callable[[], str], *, is_screen: bool) -> Watch:
+def displaying(
+    hooks: SessionHooks, watch: Watch, new_id: Callable[[], str], *, is_screen: bool
+) -> Watch:
     def watched(emit: Emit) -> Emit:
         return Display(hooks, watch(emit), new_id(), is_screen=is_screen).emit
 
@@ -43,7 +45,7 @@ def displaying(hooks: Hooks, watch: Watch, new_id: Callable[[], str], *, is_scre
 class Display:
     """One turn's. `is_screen`: whether a person sees the words that come out here."""
 
-    def __init__(self, hooks: Hooks, emit: Emit, turn_id: str, *, is_screen: bool) -> None:
+    def __init__(self, hooks: SessionHooks, emit: Emit, turn_id: str, *, is_screen: bool) -> None:
         self._hooks = hooks
         self._emit = emit
         self._turn_id = turn_id

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from clew.core.json_object import Json
 from clew.parts.agents.places import faults_of, in_files
-from clew.parts.context import Brought, Ground
+from clew.parts.context import Ground, HostParts
 from clew.parts.lsp.part import language_servers
 from clew.parts.mcp.part import find_servers
 from clew.parts.plugins.part import plugins_of
@@ -35,7 +35,7 @@ class Reloaded(Struct, frozen=True, kw_only=True):
 class Reloading:
     """One for each session; what it looks into is what the session began with."""
 
-    def __init__(self, ground: Ground, hands: Hands, agents: AllAgents, brought: Brought) -> None:
+    def __init__(self, ground: Ground, hands: Hands, agents: AllAgents, brought: HostParts) -> None:
         self._ground = ground
         self._hands = hands
         self._agents = agents

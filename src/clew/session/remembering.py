@@ -13,11 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from clew.agent.context.notebook import Memo, Notebook, fitting
+from clew.agent.context.notebook import Memo, MemoryNotebook, fitting
 from clew.agent.intake import memory_folder
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
-from clew.core.messages.messages import User
+from clew.core.messages.messages import UserMessage
 from clew.providers.base import Failure
 from clew.session.context_editing import EXCERPT_CHARS, excerpt, is_prompt
 from clew.session.session import Session
@@ -38,9 +38,9 @@ SYSTEM = (
 )
 
 
-def notebook_of(places: Places) -> Notebook:
+def notebook_of(places: Places) -> MemoryNotebook:
     """The memory folder of the project."""
-    return Notebook(memory_folder(places))
+    return MemoryNotebook(memory_folder(places))
 
 
 def kept(session: Session, words: str) -> Path:
@@ -103,7 +103,7 @@ def _memos(said: str, entries: Sequence[Json], session_id: str) -> Iterator[Memo
 def _speaker(entry: Json) -> str:
     if entry.get("type") == "assistant":
         return "the model"
-    return "the person" if User(entry).face == "typed" else "a tool"
+    return "the person" if UserMessage(entry).face == "typed" else "a tool"
 
 
 async def left_behind(session: Session, said_before: int) -> None:

@@ -14,12 +14,20 @@ from clew.agent.tools.patch import patch_of_texts
 from clew.core.json_object import Json
 from clew.core.ledger.state import TodosSet, last_todos
 from clew.core.messages.errors import SessionError, UserError
-from clew.core.messages.messages import User
+from clew.core.messages.messages import UserMessage
 from clew.core.messages.text import count_of
 from clew.record.library.branches import prompt_above
-from clew.record.rewind.changes import Change, State
+from clew.record.rewind.changes import FileState, PathChange
 from clew.record.rewind.disk import Blobs, blobs_dir
-from clew.record.rewind.restore import START, Plan, carry_out_within, named, plan, plan_redo, read
+from clew.record.rewind.restore import (
+    START,
+    RestorePlan,
+    carry_out_within,
+    named,
+    plan,
+    plan_redo,
+    read,
+)
 from clew.record.transcript.load import load
 from clew.session.session import Session
 from clew.system.files import is_there
@@ -33,7 +41,7 @@ SHOWN_LINES_WHOLE = 200
 DIFFED_MAX_BYTES = 1 << 20
 
 
-class FileChange(Struct, frozen=True, kw_only=True):
+class PlannedFile(Struct, frozen=True, kw_only=True):
     """One file of a plan: what is done with it, and its lines, marked with + and -."""
 
     path: str
@@ -43,16 +51,16 @@ class FileChange(Struct, frozen=True, kw_only=True):
     deletions: int = 0
 
 
-def file_changes(planned: Plan, blobs: Blobs) -> list[FileChange]:
+def file_changes(planned: RestorePlan, blobs: Blobs) -> list[PlannedFile]:
     return [_file_change(change, blobs) for change in planned.changes]
 
 
-def _file_change(change: Change, blobs: Blobs) -> FileChange:
+def _file_change(change: PathChange, blobs: Blobs) -> PlannedFile:
     before, after = _text(change.before, blobs), _text(change.after, blobs)
     if before is None or after is None or before == after:
-        return FileChange(path=change.path, verb=change.verb)
+        return PlannedFile(path=change.path, verb=change.verb)
     lines = [line for hunk in patch_of_texts(before, after) for line in _hunk(hunk)]
-    return FileChange(
+    return PlannedFile(
         path=change.path,
         verb=change.verb,
         lines=tuple(lines),
@@ -66,7 +74,7 @@ def _hunk(hunk: dict[str, Any]) -> list[str]:
     return [head, *hunk["lines"]]
 
 
-def _text(state: State, blobs: Blobs) -> str | None:
+def _text(state: FileState, blobs: Blobs) -> str | None:
     """What a state says to a reader of text; None if it is none or too long to compare."""
     if state.kind != "file":
         return ""
@@ -79,14 +87,14 @@ def _text(state: State, blobs: Blobs) -> str | None:
         return None
 
 
-def standing_against(planned: Plan) -> list[str]:
+def standing_against(planned: RestorePlan) -> list[str]:
     return [
         *(f"stands against it: {path}: {why}" for path, why in planned.foreign),
         *(f"cannot be brought back: {path}: {why}" for path, why in planned.lost),
     ]
 
 
-def shown(planned: Plan, blobs: Blobs, where: str) -> str:
+def shown(planned: RestorePlan, blobs: Blobs, where: str) -> str:
     """The whole preview; `where` says in words where the conversation would stand."""
     changes = file_changes(planned, blobs)
     lines = [*_files(changes), *standing_against(planned)]
@@ -97,7 +105,7 @@ def shown(planned: Plan, blobs: Blobs, where: str) -> str:
     return "\n".join(lines)
 
 
-def _files(changes: list[FileChange]) -> Iterator[str]:
+def _files(changes: list[PlannedFile]) -> Iterator[str]:
     left = SHOWN_LINES_WHOLE
     for change in changes:
         yield f"would be {change.verb}: {change.path} (+{change.insertions} -{change.deletions})"
@@ -113,7 +121,7 @@ SHOWN_CHARACTERS = 60
 WHATS: tuple[What, ...] = get_args(What)
 
 
-class Prompt(Struct, frozen=True, kw_only=True):
+class RewindTarget(Struct, frozen=True, kw_only=True):
     """Something a person said in this conversation, and how many files calls changed since it."""
 
     uuid: str
@@ -136,7 +144,7 @@ class Rewinding:
         """Whether what calls do to files is recorded at all."""
         return self._recorder.is_kept
 
-    async def prompts(self) -> list[Prompt]:
+    async def prompts(self) -> list[RewindTarget]:
         """What was said in this conversation, the latest first."""
         steps, places = [], {}
         if is_there(self._recorder.transcript):
@@ -145,15 +153,17 @@ class Rewinding:
             steps, places = told.steps, told.places
         found = []
         for message in self._story.history:
-            if message.get("type") == "user" and (said := User(message)).face == "typed":
+            if message.get("type") == "user" and (said := UserMessage(message)).face == "typed":
                 if said.text.startswith("<bash-stdout>"):
                     continue  # what a line for the shell printed
                 place = places.get(message["uuid"], -1)
                 since = {c.path for s in steps if s.since > place for c in s.changes}
-                found.append(Prompt(uuid=message["uuid"], text=said.text, files_since=len(since)))
+                found.append(
+                    RewindTarget(uuid=message["uuid"], text=said.text, files_since=len(since))
+                )
         return found[::-1]
 
-    async def planned(self, message: str, what: What) -> Plan:
+    async def planned(self, message: str, what: What) -> RestorePlan:
         """To a message by its uuid or the beginning of it; raises `SessionError` if there is none."""
         await self._settled()
         path = self._recorder.transcript
@@ -167,7 +177,7 @@ class Rewinding:
             conversation=what != "files",
         )
 
-    async def where(self, planned: Plan) -> str:
+    async def where(self, planned: RestorePlan) -> str:
         """Where the conversation stands when it was done, in the words that were said there."""
         if planned.leaf is None or not planned.conversation:
             return "at its beginning"
@@ -177,7 +187,7 @@ class Rewinding:
         at = await asyncio.to_thread(prompt_above, planned.path, planned.leaf)
         return f"at {planned.leaf}" if at is None else f"behind the answer to {quoted(at.text)}"
 
-    async def planned_redo(self) -> Plan:
+    async def planned_redo(self) -> RestorePlan:
         await self._settled()
         return await asyncio.to_thread(plan_redo, self._recorder.transcript, self.blobs)
 
@@ -194,7 +204,7 @@ class Rewinding:
             why = "; ".join(map(str, saved.troubles)) or "nothing was said yet"
             raise SessionError(f"there is no way back: {why}")
 
-    async def carry_out(self, planned: Plan, *, force: bool = False) -> None:
+    async def carry_out(self, planned: RestorePlan, *, force: bool = False) -> None:
         """Does all of it or nothing; from then on the conversation is the one of the plan."""
         await carry_out_within(planned, self.blobs, self._append, force=force)
         if planned.conversation:
@@ -215,7 +225,7 @@ class Rewinding:
         """What a person said with the message, if they did and it is part of this conversation."""
         for message in self._story.history:
             if message.get("uuid") == uuid and message.get("type") == "user":
-                said = User(message)
+                said = UserMessage(message)
                 return said.text if said.face == "typed" else ""
         return ""
 

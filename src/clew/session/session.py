@@ -13,40 +13,40 @@ from clew.agent.context.opening import Opening
 from clew.agent.context.output_styles import Speech
 from clew.agent.conversation import Conversation
 from clew.agent.deps import Emit
-from clew.agent.hooks.run import Hooks
+from clew.agent.hooks.run import SessionHooks
 from clew.agent.intake import Intake, Raw, Taken, Turn
 from clew.agent.models import Speaking, Switching
 from clew.agent.requests import Requests
 from clew.agent.story import Story
-from clew.agent.subagents.specs import Spec
+from clew.agent.subagents.specs import AgentSpec
 from clew.agent.tasks.registry import Tasks
 from clew.agent.tools.base import AskModel
 from clew.agent.tools.registry import Toolbox
 from clew.agent.tools.searching import FileNames
 from clew.agent.toolset import FileRecord, SessionTools
 from clew.core.catalog.models import Model
-from clew.core.input.outcome import Command, Outcome
-from clew.core.input.parse import Command as Typed
+from clew.core.input.outcome import Outcome, SlashCommand
+from clew.core.input.parse import TypedCommand as Typed
 from clew.core.json_object import Json
 from clew.core.ledger.ledger import Sums
-from clew.core.ledger.state import Session as Spending
+from clew.core.ledger.state import SessionTracker as Spending
 from clew.core.ledger.totals import Past
 from clew.parts.goals import Goal
-from clew.parts.hooks import Ending, loaded
+from clew.parts.hooks import SessionEnding, loaded
 from clew.parts.mcp.part import Connected
 from clew.parts.plugins.part import SessionPlugins
 from clew.parts.sandbox import SessionSandbox
 from clew.parts.schedules.board import Board
 from clew.parts.skills.lent import Lent
 from clew.parts.skills.part import SessionSkills
-from clew.parts.store_copy import Elsewhere
+from clew.parts.store_copy import StoreCopy
 from clew.permissions.in_session import SessionRules
 from clew.permissions.request import Mode
-from clew.record.transcript.load import Loaded
+from clew.record.transcript.load import LoadedSession
 from clew.session.agents.all_agents import AllAgents
 from clew.session.agents.leading import begins_with, first_words
 from clew.session.agents.leaving import Leaving
-from clew.session.compaction import Keeping
+from clew.session.compaction import SessionCompaction
 from clew.session.hands import OwnSession
 from clew.session.reloading import Reloading
 from clew.system.clock import now
@@ -61,7 +61,7 @@ class Session(Struct, frozen=True, kw_only=True):
     opening: Opening
     session_id: str
     # The kind of agent that the session is itself, if it is one.
-    lead: Spec | None
+    lead: AgentSpec | None
     speaking: Speaking
     switching: Switching
     rules: SessionRules
@@ -69,13 +69,13 @@ class Session(Struct, frozen=True, kw_only=True):
     mcp: Connected
     # What people should know at the start: settings with faults, rules that do not count, repairs.
     notices: tuple[str, ...]
-    resumed: Loaded | None = None
+    resumed: LoadedSession | None = None
     # Cost and time: of this run as they come, and of the runs before.
     spending: Spending
     past: Past
     # What lines of input go through, and the slash commands that were found for this session.
     intake: Intake
-    commands: list[Command["Session"]]
+    commands: list[SlashCommand["Session"]]
     own: OwnSession
     agents: AllAgents
     # The walls around commands.
@@ -93,11 +93,11 @@ class Session(Struct, frozen=True, kw_only=True):
     # What skills changed until the next prompt.
     lent: Lent
     # How the conversation is kept within its window.
-    keeping: Keeping
+    keeping: SessionCompaction
     # Why the service's prompt cache missed.
     cache: CacheWatch
     # Its copy in a store, if there is one.
-    copies: Elsewhere
+    copies: StoreCopy
     requests: Requests
     # A question to a model beside the conversation.
     ask_model: AskModel
@@ -106,8 +106,8 @@ class Session(Struct, frozen=True, kw_only=True):
     tools: SessionTools
     # What calls do to files, where that is recorded.
     files: FileRecord | None
-    hooks: Hooks
-    ending: Ending
+    hooks: SessionHooks
+    ending: SessionEnding
     # The folder's files by a part of their name.
     names: FileNames
     # Reads the settings again, as far as hooks let a change count; what people should know of it.

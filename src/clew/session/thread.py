@@ -9,24 +9,24 @@ from functools import partial
 from msgspec import Struct
 
 from clew.agent.context.prompts import spoke_with
-from clew.agent.deps import Budget
+from clew.agent.deps import MoneyBudget
 from clew.agent.models import chosen_model, side_questions
 from clew.agent.options import Options
 from clew.agent.side_question import SideQuestions
 from clew.agent.story import Story
-from clew.agent.subagents.specs import Catalog as SpecsCatalog
-from clew.core.catalog.lookup import Catalog
+from clew.agent.subagents.specs import AgentCatalog as SpecsCatalog
+from clew.core.catalog.lookup import ModelCatalog
 from clew.core.catalog.models import Model
 from clew.core.ledger.ledger import Ledger, Sums
-from clew.core.ledger.state import Session as Spending
-from clew.core.ledger.state import State, last_todos
+from clew.core.ledger.state import SessionState, last_todos
+from clew.core.ledger.state import SessionTracker as Spending
 from clew.core.ledger.totals import Past, cost_state, restore
 from clew.core.messages.history import History
 from clew.core.normalize.select import NO_EDITS, from_record
 from clew.parts.context import Ground
 from clew.parts.recording import open_record
 from clew.record.transcript.copies import origins
-from clew.record.transcript.load import Loaded
+from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.record import Mirror, Recorder
 from clew.session.agents.leading import Led, led, recorded
 from clew.system.clock import now
@@ -39,12 +39,12 @@ def spent_so_far(
     cwd: str,
     environ: Mapping[str, str],
     model: Model,
-    loaded: Loaded | None,
-    catalog: Catalog,
+    loaded: LoadedSession | None,
+    catalog: ModelCatalog,
 ) -> tuple[Spending, Past]:
     """Cost and time of a session: nothing yet, or what its log says."""
     ledger, past = (Ledger(), Past()) if loaded is None else taken_up(loaded, catalog)
-    state = State(
+    state = SessionState(
         session_id=session_id,
         original_cwd=cwd,
         cwd=cwd,
@@ -56,7 +56,7 @@ def spent_so_far(
     return Spending(state, Sums(ledger)), past
 
 
-def taken_up(loaded: Loaded, catalog: Catalog) -> tuple[Ledger, Past]:
+def taken_up(loaded: LoadedSession, catalog: ModelCatalog) -> tuple[Ledger, Past]:
     """The totals that the last run left, and what the log holds behind them."""
     line = loaded.side.current.get("cost-state", {})
     at = loaded.side.current_at.get("cost-state", -1)
@@ -74,9 +74,9 @@ def leave_totals(recorder: Recorder, spending: Spending, past: Past, begin_s: fl
         recorder.cost_state(**cost_state(spending, past, duration_ms=duration_ms))
 
 
-def budget(options: Options, past: Past) -> Budget | None:
+def budget(options: Options, past: Past) -> MoneyBudget | None:
     usd = options.max_budget_usd
-    return None if usd is None else Budget(usd=usd, before=past.spend.usd)
+    return None if usd is None else MoneyBudget(usd=usd, before=past.spend.usd)
 
 
 def unbounded(options: Options, model: Model) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ class Thread(Struct, frozen=True, kw_only=True):
 
     recorder: Recorder
     # What the session held when it was gone on with; None for a new one.
-    loaded: Loaded | None
+    loaded: LoadedSession | None
     story: Story
     model: Model
     # Cost and time: of this run as they come, and of the runs before.

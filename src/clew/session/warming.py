@@ -6,16 +6,16 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from clew.agent.deps import Budget
+from clew.agent.deps import MoneyBudget
 from clew.agent.requests import Requests
 from clew.agent.warming import Around, Warmer
 from clew.parts.context import Ground
 from clew.providers.answer import Answering
 from clew.providers.answer_events import DriverEvent, Ended
-from clew.providers.base import Request
+from clew.providers.base import ModelRequest
 from clew.providers.request_body import warming_hindrance
 from clew.providers.watchdog import Clock, MonotonicClock
-from clew.session.compaction import Keeping
+from clew.session.compaction import SessionCompaction
 from clew.session.thread import Thread
 from clew.system.clock import new_id, now
 
@@ -24,8 +24,8 @@ def warmer_of(
     ground: Ground,
     thread: Thread,
     requests: Requests,
-    keeping: Keeping,
-    budget: Budget | None,
+    keeping: SessionCompaction,
+    budget: MoneyBudget | None,
     touched: Callable[[], None],
     clock: Clock | None = None,
 ) -> Warmer | None:
@@ -35,7 +35,7 @@ def warmer_of(
         return None
     clock = clock or MonotonicClock()
 
-    async def put(request: Request) -> Ended:
+    async def put(request: ModelRequest) -> Ended:
         policy = replace(service.preferences.policy, max_attempts=1, counts_overloads=True)
         answering = Answering(
             service.provider,
@@ -47,7 +47,7 @@ def warmer_of(
         )
         return await answering.run(request, unheard)
 
-    def hindrance(request: Request) -> str:
+    def hindrance(request: ModelRequest) -> str:
         if service.gate.left_s(clock.now_s()) > 0:
             return "the service asks to be left alone"
         if service.provider.threads is not None and request.in_thread:

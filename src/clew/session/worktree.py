@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from clew.agent.hooks.alone import hooks_alone
 from clew.agent.hooks.handlers import read_layers
-from clew.agent.hooks.run import Hooks
+from clew.agent.hooks.run import SessionHooks
 from clew.agent.options import SOURCES, Options
 from clew.agent.subagents.worktree import (
     FOLDER,
@@ -87,7 +87,7 @@ class Making:
         self._cwd = cwd
 
     @asynccontextmanager
-    async def _hooks(self) -> AsyncIterator[Hooks]:
+    async def _hooks(self) -> AsyncIterator[SessionHooks]:
         options = self._options
         sources = SOURCES if options.sources is None else options.sources
         own = given(options.settings, managed=options.managed)

@@ -17,7 +17,7 @@ from clew.core.json_object import Json
 from clew.core.messages.errors import OutsideError
 from clew.core.stream.accumulate import Accumulator
 from clew.core.stream.events import AnswerEvent, StreamFault
-from clew.providers.base import Attempt, Failure, FailureKind, Provider, Request
+from clew.providers.base import Attempt, Failure, FailureKind, ModelRequest, Provider
 from clew.providers.refusal import failure_of_fault
 from clew.testing.scenario import Defaults, Scenario, from_value
 from clew.testing.scenario_answer import message_of
@@ -45,7 +45,7 @@ class Case(Struct, frozen=True, kw_only=True):
     retry_after_s: float | None = None
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class AttemptOutcome(Struct, frozen=True, kw_only=True):
     """What came of one attempt: the message as far as it was complete, and why it is no more."""
 
     message: Json | None
@@ -95,7 +95,7 @@ CASES: tuple[Case, ...] = (
 )  # fmt: skip
 
 
-async def conform_provider(make: Make) -> dict[str, Outcome]:
+async def conform_provider(make: Make) -> dict[str, AttemptOutcome]:
     """Runs every check; the outcome of each case by its name."""
     outcomes = {case.name: await _case(make, case) for case in CASES}
     await _in_one_piece(make, outcomes["every kind of block"])
@@ -106,7 +106,7 @@ async def conform_provider(make: Make) -> dict[str, Outcome]:
     return outcomes
 
 
-async def _case(make: Make, case: Case) -> Outcome:
+async def _case(make: Make, case: Case) -> AttemptOutcome:
     async with make(_scenario(case.answer)) as provider:
         outcome = await _outcome(provider, case.name)
     failure = outcome.failure
@@ -126,7 +126,7 @@ async def _case(make: Make, case: Case) -> Outcome:
     return outcome
 
 
-async def _outcome(provider: Provider, name: str, **more: Any) -> Outcome:
+async def _outcome(provider: Provider, name: str, **more: Any) -> AttemptOutcome:
     """One attempt to its end, with every promise about attempts checked on the way."""
     request = question(**more)
     before = copy.deepcopy(request)
@@ -156,7 +156,7 @@ async def _outcome(provider: Provider, name: str, **more: Any) -> Outcome:
     fault = next((e for e in said if isinstance(e, StreamFault) and e.fatal), None)
     if failure is None and fault is not None:
         failure = failure_of_fault(fault, headers=attempt.headers)
-    return Outcome(message=accumulator.message, failure=failure)
+    return AttemptOutcome(message=accumulator.message, failure=failure)
 
 
 async def _after_the_end(attempt: Attempt, name: str) -> None:
@@ -167,7 +167,7 @@ async def _after_the_end(attempt: Attempt, name: str) -> None:
     raise ConformanceError(f"{name}: after the end came {event}")
 
 
-async def _in_one_piece(make: Make, streamed: Outcome) -> None:
+async def _in_one_piece(make: Make, streamed: AttemptOutcome) -> None:
     async with make(_scenario(CASES[1].answer)) as provider:
         whole = await _outcome(provider, "in one piece", stream=False)
     same = whole.message == streamed.message
@@ -235,8 +235,8 @@ async def _read_all(attempt: Attempt) -> None:
         pass
 
 
-def question(text: str = "What is a clew?", *, stream: bool = True) -> Request:
-    return Request(
+def question(text: str = "What is a clew?", *, stream: bool = True) -> ModelRequest:
+    return ModelRequest(
         model="scripted-model",
         messages=[{"role": "user", "content": [{"type": "text", "text": text}]}],
         system="You are scripted.",

@@ -7,7 +7,7 @@ the cases. `make()` gives a store that is empty.
 from collections.abc import Awaitable, Callable
 
 from clew.core.messages.errors import OutsideError
-from clew.record.stores.base import Key, SessionStore, StoreError
+from clew.record.stores.base import SessionStore, StoreError, TranscriptKey
 
 SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
 OTHER = "1c6d3b2f-8e5a-4f1b-8d68-2a3f4e5d6c7b"
@@ -28,18 +28,18 @@ def _must(case: str, holds: bool, promise: str) -> None:
         raise StoreConformanceError(f"{case}: {promise}")
 
 
-async def _all(store: SessionStore, key: Key) -> bytes:
+async def _all(store: SessionStore, key: TranscriptKey) -> bytes:
     return b"".join([piece async for piece in store.read(key)])
 
 
 async def _empty(store: SessionStore) -> None:
     _must("empty", list(await store.list()) == [], "an empty store lists nothing")
-    found = await _all(store, Key(session_id=SESSION))
+    found = await _all(store, TranscriptKey(session_id=SESSION))
     _must("empty", found == b"", "a transcript that is not there reads as nothing")
 
 
 async def _bytes(store: SessionStore) -> None:
-    key = Key(session_id=SESSION)
+    key = TranscriptKey(session_id=SESSION)
     _must(
         "bytes", await store.append(key, LINES[:2], at=0) == 2, "an append answers how many lines"
     )
@@ -50,7 +50,7 @@ async def _bytes(store: SessionStore) -> None:
 
 
 async def _again(store: SessionStore) -> None:
-    key = Key(session_id=SESSION)
+    key = TranscriptKey(session_id=SESSION)
     await store.append(key, LINES[:3], at=0)
     _must(
         "again", await store.append(key, LINES[:3], at=0) == 3, "what is there is not taken twice"
@@ -61,7 +61,7 @@ async def _again(store: SessionStore) -> None:
 
 
 async def _refused(store: SessionStore) -> None:
-    key = Key(session_id=SESSION)
+    key = TranscriptKey(session_id=SESSION)
     await store.append(key, LINES[:2], at=0)
     for at, lines, promise in (
         (1, [LINES[0]], "another line in the place of one is refused"),
@@ -77,7 +77,9 @@ async def _refused(store: SessionStore) -> None:
 
 
 async def _apart(store: SessionStore) -> None:
-    keys = [Key(session_id=s, agent_id=a) for s in (SESSION, OTHER) for a in ("", "a1", "a-2")]
+    keys = [
+        TranscriptKey(session_id=s, agent_id=a) for s in (SESSION, OTHER) for a in ("", "a1", "a-2")
+    ]
     for n, key in enumerate(keys):
         await store.append(key, LINES[: n % 3 + 1], at=0)
     for n, key in enumerate(keys):

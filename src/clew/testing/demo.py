@@ -40,7 +40,7 @@ from clew.providers.answer_events import (
     Withdrawn,
 )
 from clew.providers.anthropic import AnthropicProvider
-from clew.providers.base import Request
+from clew.providers.base import ModelRequest
 from clew.providers.endpoint import Endpoint
 from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import Network
@@ -58,7 +58,7 @@ OPENING = (
 )
 
 
-class Screen:
+class DemoScreen:
     """Lines of text, and colours where they are wanted; knows whether a line is open."""
 
     def __init__(self, paper: Paper, *, ansi: bool) -> None:
@@ -189,10 +189,10 @@ class DemoClock:
         await asyncio.sleep(0 if self._speed is None else seconds / self._speed)
 
 
-class Conversation:
+class DemoConversation:
     """The messages so far, and the way each prompt takes to its last answer."""
 
-    def __init__(self, provider: AnthropicProvider, screen: Screen, clock: DemoClock) -> None:
+    def __init__(self, provider: AnthropicProvider, screen: DemoScreen, clock: DemoClock) -> None:
         self._provider = provider
         self._screen = screen
         self._clock = clock
@@ -225,7 +225,7 @@ class Conversation:
         return False
 
     async def _answer(self) -> Ended:
-        request = Request(
+        request = ModelRequest(
             model="scripted-model", messages=[*self._messages], tools=[BASH], max_tokens=4096
         )
         answering = Answering(
@@ -243,12 +243,12 @@ class Conversation:
 
 async def play(scenario: Scenario, speed: Speed, paper: Paper, *, ansi: bool) -> bool:
     """The whole demo; whether every prompt was answered."""
-    screen = Screen(paper, ansi=ansi)
+    screen = DemoScreen(paper, ansi=ansi)
     screen.opening()
     async with LoopbackServer(paced(scenario, speed), strict=True) as server:
         transport = HttpTransport(Network())
         provider = AnthropicProvider(Endpoint(base_url=server.url, api_key="demo"), transport)
-        talk = Conversation(provider, screen, DemoClock(speed))
+        talk = DemoConversation(provider, screen, DemoClock(speed))
         try:
             answered = [await talk.ask(prompt) for prompt in scenario.prompts]
         finally:

@@ -24,7 +24,7 @@ HEAD_BYTES = 131072
 LAST_CHUNK = b"0\r\n\r\n"
 
 
-class HttpRequest(Struct, frozen=True, kw_only=True):
+class ServedRequest(Struct, frozen=True, kw_only=True):
     """One request as it came, secrets and all; it does not leave the server as it is."""
 
     method: str
@@ -47,7 +47,7 @@ class BadRequest(Struct, frozen=True):
     what: str
 
 
-class Peer:
+class HttpPeer:
     """One connection: requests come out of it, bytes go in."""
 
     __slots__ = ("_reader", "_rest", "_writer")
@@ -57,7 +57,7 @@ class Peer:
         self._writer = writer
         self._rest = b""
 
-    async def next_request(self) -> HttpRequest | BadRequest | None:
+    async def next_request(self) -> ServedRequest | BadRequest | None:
         """The next request, or None when there is none to come."""
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
         if self._rest:
@@ -124,10 +124,10 @@ class Peer:
         self._writer.close()
 
 
-def _request(head: h11.Request, body: bytes) -> HttpRequest:
+def _request(head: h11.Request, body: bytes) -> ServedRequest:
     headers = [(k.decode("ascii"), v.decode("utf-8", "replace")) for k, v in head.headers]
     closing = any(k == "connection" and "close" in v.lower() for k, v in headers)
-    return HttpRequest(
+    return ServedRequest(
         method=head.method.decode("ascii"),
         target=head.target.decode("latin-1"),
         headers=headers,
@@ -170,7 +170,7 @@ class Listener:
     """One listening socket; `exchange` serves one request and says whether another may follow."""
 
     def __init__(
-        self, exchange: Callable[[Peer], Coroutine[Any, Any, bool]], port: int = 0
+        self, exchange: Callable[[HttpPeer], Coroutine[Any, Any, bool]], port: int = 0
     ) -> None:
         # How many connections were ever accepted.
         self.accepted = 0
@@ -230,7 +230,7 @@ class Listener:
             self._idle.set()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        peer = Peer(reader, writer)
+        peer = HttpPeer(reader, writer)
         try:
             while await self._exchange(peer):
                 pass

@@ -4,9 +4,9 @@ import asyncio
 
 from msgspec.structs import replace
 
-from clew.testing.http import LAST_CHUNK, Peer, chunk, response_head
-from clew.testing.scenario import Answer, Scenario, Send
-from clew.testing.scenario_answer import Reply
+from clew.testing.http import LAST_CHUNK, HttpPeer, chunk, response_head
+from clew.testing.scenario import Scenario, ScriptedAnswer, Send
+from clew.testing.scenario_answer import ScriptedResponse
 from clew.testing.scenario_steps import Cut, Wait, before_headers, steps
 
 # A scenario faster or slower than it was written.
@@ -25,7 +25,7 @@ def paced(scenario: Scenario, speed: float | None) -> Scenario:
             bytes_per_s=None if size is None or speed is None else size * speed,
         )
 
-    def answer(said: Answer) -> Answer:
+    def answer(said: ScriptedAnswer) -> ScriptedAnswer:
         faults = [
             fault
             if not isinstance(fault.stall_s, float)
@@ -48,7 +48,7 @@ class Playing:
     then leaves has left after the answer, however soon.
     """
 
-    def __init__(self, peer: Peer, reply: Reply) -> None:
+    def __init__(self, peer: HttpPeer, reply: ScriptedResponse) -> None:
         self.sent_bytes = 0
         self.finished = False
         self._peer = peer

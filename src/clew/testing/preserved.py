@@ -137,7 +137,9 @@ class Preserving:
             self.left_out.setdefault(_signature(block), each["reason"])
         return Judgement(refusal=None, dropped=dropped if has_beta else [], last=last)
 
-    def _fault(self, made: Json, reader: str, before: "Before", last: str, *, is_torn: bool) -> str:
+    def _fault(
+        self, made: Json, reader: str, before: "PrefixHash", last: str, *, is_torn: bool
+    ) -> str:
         """Why the model is not shown a thought; empty if it is. `is_torn`: the one right before it in
         its answer was left out."""
         if made["model"] != reader and made["model"] not in self._reads.get(reader, ()):
@@ -168,12 +170,12 @@ class Preserving:
             signed.append(block)
         return signed
 
-    def _beginning(self, body: Json) -> "Before":
+    def _beginning(self, body: Json) -> "PrefixHash":
         """System prompt and tools; those that wait for a reference are no part of it."""
         system = body.get("system") or []
         if isinstance(system, str):
             system = [{"type": "text", "text": system}]
-        before = Before()
+        before = PrefixHash()
         before.follow("system", [_plain(block) for block in system])
         tools = [tool for tool in body.get("tools") or [] if not tool.get("defer_loading")]
         before.follow("tools", tools)
@@ -182,7 +184,7 @@ class Preserving:
         return before
 
 
-class Before:
+class PrefixHash:
     """What stands before a place, as one hash."""
 
     def __init__(self) -> None:

@@ -22,15 +22,15 @@ from clew.system.transport.seam import Head, TransportError
 from clew.testing.http import (
     LAST_CHUNK,
     BadRequest,
-    HttpRequest,
+    HttpPeer,
     Listener,
-    Peer,
+    ServedRequest,
     chunk,
     response_head,
     secrets,
 )
 from clew.testing.options import base_url, port, told
-from clew.testing.recording import Heard, Recording
+from clew.testing.recording import RecordedAnswer, Recording
 from clew.testing.scenario_steps import ENDPOINTS
 
 # Of the connection to the proxy, not of the request; the transport writes its own.
@@ -72,7 +72,7 @@ class RecordingProxy:
         await self._transport.aclose()
         self._write()
 
-    async def _serve(self, peer: Peer) -> bool:
+    async def _serve(self, peer: HttpPeer) -> bool:
         """One request through and back; False where the connection cannot be used again."""
         request = await peer.next_request()
         if request is None or isinstance(request, BadRequest):
@@ -90,7 +90,9 @@ class RecordingProxy:
             self._write()
         return bool(whole) and request.keep_alive
 
-    async def _pass(self, request: HttpRequest, peer: Peer, heard: Heard | None) -> bool:
+    async def _pass(
+        self, request: ServedRequest, peer: HttpPeer, heard: RecordedAnswer | None
+    ) -> bool:
         exchange = self._transport.exchange(self._forwarded(request))
         try:
             head = await exchange.open()
@@ -113,7 +115,7 @@ class RecordingProxy:
             await exchange.close()
         return True
 
-    def _forwarded(self, request: HttpRequest) -> seam.HttpRequest:
+    def _forwarded(self, request: ServedRequest) -> seam.HttpRequest:
         headers = tuple((k, v) for k, v in request.headers if k not in NOT_FORWARDED)
         url = self._upstream + request.target
         return seam.HttpRequest(method=request.method, url=url, headers=headers, body=request.body)

@@ -38,7 +38,7 @@ DROPPED = frozenset(
 OWN = ("content-type", "request-id")
 
 
-class Heard:
+class RecordedAnswer:
     """One answer as it comes in; `closed` says whether and how it broke off."""
 
     def __init__(
@@ -93,10 +93,12 @@ class Recording:
     def __init__(self, *, match: Match = "order", chunks: bool = False) -> None:
         self._match: Match = match
         self._chunks = chunks
-        self.heard: list[Heard] = []
+        self.heard: list[RecordedAnswer] = []
 
-    def begin(self, endpoint: Endpoint, body: Json, *, secrets: tuple[str, ...] = ()) -> Heard:
-        heard = Heard(endpoint, body, self._match, secrets)
+    def begin(
+        self, endpoint: Endpoint, body: Json, *, secrets: tuple[str, ...] = ()
+    ) -> RecordedAnswer:
+        heard = RecordedAnswer(endpoint, body, self._match, secrets)
         self.heard.append(heard)
         return heard
 

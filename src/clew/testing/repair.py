@@ -13,7 +13,7 @@ from clew.agent.conversation import Speaker
 from clew.agent.deps import Question, Refused, Verdict
 from clew.agent.options import Options
 from clew.core.messages.text import count_of
-from clew.fronts.line.telling import Paper, Telling
+from clew.fronts.line.telling import LineWriter, Paper
 from clew.fronts.render.rows import at_words
 from clew.session.build import session as open_session
 from clew.testing.options import read_scenario
@@ -42,7 +42,7 @@ async def nobody(_: Question) -> Verdict:
 async def repair(paper: Paper, speed: float | None) -> bool:
     """Plays the repair; whether the project's test passes in the end."""
     scenario = paced(read_scenario(SCENARIO), speed)
-    telling = Telling(paper, see_with="")
+    telling = LineWriter(paper, see_with="")
 
     def say(text: str) -> None:
         paper.write(f"{at_words(text, paper.columns)}\n")

@@ -147,7 +147,7 @@ class Shape(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The root of the format's types: a key nobody knows is an error, never ignored."""
 
 
-class Text(Shape, frozen=True, rename={"is_": "is"}):
+class TextCondition(Shape, frozen=True, rename={"is_": "is"}):
     """A condition on a text; all that is said must hold. A bare string means `contains`."""
 
     is_: str | None = None
@@ -155,28 +155,28 @@ class Text(Shape, frozen=True, rename={"is_": "is"}):
     regex: str | None = None
 
 
-class Result(Shape, frozen=True):
+class ToolResultCondition(Shape, frozen=True):
     """A condition on one tool result of the last user message."""
 
     tool: str | None = None
-    content: str | Text | None = None
+    content: str | TextCondition | None = None
     is_error: bool | None = None
 
 
 class When(Shape, frozen=True):
     """What a request must hold for an answer to be its answer; all that is said must hold."""
 
-    user: str | Text | None = None
-    system: str | Text | None = None
-    model: str | Text | None = None
-    tool_result: str | Result | None = None
+    user: str | TextCondition | None = None
+    system: str | TextCondition | None = None
+    model: str | TextCondition | None = None
+    tool_result: str | ToolResultCondition | None = None
     has_tool: str | None = None
     request: Positive | None = None
     stream: bool | None = None
     body_sha256: str | None = None
 
 
-class Block(Shape, frozen=True):
+class ScriptedBlock(Shape, frozen=True):
     """One block of content: exactly one of the six kinds. A list of strings fixes the deltas."""
 
     text: str | list[str] | None = None
@@ -195,7 +195,7 @@ class Block(Shape, frozen=True):
     input_json: str | list[str] | None = None
 
 
-class Fault(Shape, frozen=True):
+class ScriptedFault(Shape, frozen=True):
     """One thing that goes wrong at one place of the answer; positions count the body uncompressed."""
 
     at: Literal["headers"] | None = None
@@ -217,7 +217,7 @@ class Send(Shape, frozen=True):
     gzip: bool = False
 
 
-class Answer(Shape, frozen=True):
+class ScriptedAnswer(Shape, frozen=True):
     """One answer: a message, an error, or a body as it stands; and to which requests it is given."""
 
     when: When | None = None
@@ -225,7 +225,7 @@ class Answer(Shape, frozen=True):
     note: str | None = None
     # a message
     text: str | list[str] | None = None
-    content: list[str | Block] | None = None
+    content: list[str | ScriptedBlock] | None = None
     stop_reason: str | None = None
     stop_sequence: str | None = None
     usage: Json | None = None
@@ -247,7 +247,7 @@ class Answer(Shape, frozen=True):
     error: Json | None = None
     headers: dict[str, HeaderValue] | None = None
     send: Send | None = None
-    faults: list[Fault] = []
+    faults: list[ScriptedFault] = []
 
 
 class Defaults(Shape, frozen=True):
@@ -267,8 +267,8 @@ class Scenario(Shape, frozen=True):
     # What a person asks, for who plays both sides of the conversation.
     prompts: list[str] = []
     defaults: Defaults = Defaults()
-    answers: list[Answer] = []
-    count_tokens: list[Answer] | None = None
+    answers: list[ScriptedAnswer] = []
+    count_tokens: list[ScriptedAnswer] | None = None
 
 
 BLOCK_KINDS = ("text", "thinking", "redacted_thinking", "tool", "server_tool", "block")
@@ -318,7 +318,7 @@ def from_value(value: Any) -> Scenario:
     return scenario
 
 
-def answers_of(scenario: Scenario) -> list[tuple[str, Answer]]:
+def answers_of(scenario: Scenario) -> list[tuple[str, ScriptedAnswer]]:
     """Every answer with the path it has in the file."""
     groups = (("answers", scenario.answers), ("count_tokens", scenario.count_tokens or []))
     return [(f"{key}[{i}]", a) for key, answers in groups for i, a in enumerate(answers)]
@@ -330,7 +330,7 @@ def given(shape: Shape, names: tuple[str, ...]) -> list[str]:
     return [n for n, u in zip(names, unsaid, strict=True) if getattr(shape, n) is not u]
 
 
-def _check_answer(answer: Answer, place: str) -> None:
+def _check_answer(answer: ScriptedAnswer, place: str) -> None:
     bodies = given(answer, BODIES)
     if len(bodies) > 1:
         raise ScenarioError(f"{place}: says {' and '.join(bodies)}; an answer has one body")
@@ -349,7 +349,7 @@ def _check_answer(answer: Answer, place: str) -> None:
     if place.startswith("count_tokens") and is_message:
         raise ScenarioError(f"{place}: a message stands under answers; say input_tokens")
     for i, block in enumerate(answer.content or []):
-        if isinstance(block, Block):
+        if isinstance(block, ScriptedBlock):
             _check_block(block, f"{place}.content[{i}]")
     for i, fault in enumerate(answer.faults):
         _check_fault(fault, f"{place}.faults[{i}]")
@@ -359,7 +359,7 @@ def _check_answer(answer: Answer, place: str) -> None:
         _check_patterns(answer.when, f"{place}.when")
 
 
-def _check_block(block: Block, place: str) -> None:
+def _check_block(block: ScriptedBlock, place: str) -> None:
     kinds = given(block, BLOCK_KINDS)
     if len(kinds) != 1:
         found = " and ".join(kinds) or "none"
@@ -371,7 +371,7 @@ def _check_block(block: Block, place: str) -> None:
         raise ScenarioError(f"{place}: says input and input_json; choose one")
 
 
-def _check_fault(fault: Fault, place: str) -> None:
+def _check_fault(fault: ScriptedFault, place: str) -> None:
     for names, what in ((ACTIONS, "one thing that happens"), (PLACES, "one place")):
         if len(given(fault, names)) != 1:
             raise ScenarioError(f"{place}: a fault has {what}: one of {', '.join(names)}")
@@ -395,7 +395,7 @@ def unbase64(text: str) -> bytes:
 
 
 def _check_patterns(when: When, place: str) -> None:
-    result = when.tool_result.content if isinstance(when.tool_result, Result) else None
+    result = when.tool_result.content if isinstance(when.tool_result, ToolResultCondition) else None
     texts = {
         "user": when.user,
         "system": when.system,
@@ -403,7 +403,7 @@ def _check_patterns(when: When, place: str) -> None:
         "tool_result.content": result,
     }
     for key, text in texts.items():
-        if isinstance(text, Text) and text.regex is not None:
+        if isinstance(text, TextCondition) and text.regex is not None:
             try:
                 re.compile(text.regex)
             except re.error as error:
@@ -427,12 +427,12 @@ def _all_keys() -> list[str]:
     shapes: tuple[type[Shape], ...] = (
         Scenario,
         Defaults,
-        Answer,
-        Block,
-        Fault,
+        ScriptedAnswer,
+        ScriptedBlock,
+        ScriptedFault,
         Send,
         When,
-        Result,
-        Text,
+        ToolResultCondition,
+        TextCondition,
     )
     return sorted({key for shape in shapes for key in shape.__struct_encode_fields__})

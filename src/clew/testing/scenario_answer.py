@@ -12,7 +12,14 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from clew.core.json_object import Json
-from clew.testing.scenario import Answer, Block, Defaults, Fault, Send, unbase64
+from clew.testing.scenario import (
+    Defaults,
+    ScriptedAnswer,
+    ScriptedBlock,
+    ScriptedFault,
+    Send,
+    unbase64,
+)
 from clew.testing.scenario_rules import ESTIMATE, Chosen, Facts, NoAnswer
 
 DEFAULT_DELTA_CHARS = 12
@@ -39,14 +46,14 @@ EVENT_STREAM = "text/event-stream; charset=utf-8"
 JSON = "application/json"
 
 
-class Reply(Struct, frozen=True, kw_only=True):
+class ScriptedResponse(Struct, frozen=True, kw_only=True):
     """A whole response before anything goes wrong with it: `parts` are its events, or one body."""
 
     status: int
     headers: list[tuple[str, str]]
     parts: list[bytes]
     send: Send
-    faults: list[Fault]
+    faults: list[ScriptedFault]
     # Verbatim bytes in the place of status line, headers and body.
     http: bytes | None = None
 
@@ -60,7 +67,7 @@ class Renderer:
         self._defaults = defaults
         self._deltas: dict[str, list[bytes]] = {}
 
-    def reply(self, choice: Chosen | NoAnswer) -> Reply:
+    def reply(self, choice: Chosen | NoAnswer) -> ScriptedResponse:
         """The response to a request for a message."""
         if isinstance(choice, NoAnswer):
             return refusal(choice)
@@ -74,7 +81,7 @@ class Renderer:
             parts, kind = [msgspec.json.encode(message)], JSON
         return _reply(answer, facts, self._defaults, parts, kind)
 
-    def count(self, choice: Chosen | NoAnswer) -> Reply:
+    def count(self, choice: Chosen | NoAnswer) -> ScriptedResponse:
         """The response to a request for a number of tokens."""
         if isinstance(choice, NoAnswer):
             return refusal(choice)
@@ -85,7 +92,7 @@ class Renderer:
         body = msgspec.json.encode({"input_tokens": tokens})
         return _reply(answer, facts, self._defaults, [body], JSON)
 
-    def _event_parts(self, answer: Answer, message: Json, place: str) -> list[bytes]:
+    def _event_parts(self, answer: ScriptedAnswer, message: Json, place: str) -> list[bytes]:
         size = answer.delta_chars or self._defaults.delta_chars or DEFAULT_DELTA_CHARS
         usage = message["usage"]
         opening = dict(message, content=[], stop_reason=None, stop_sequence=None)
@@ -113,7 +120,7 @@ class Renderer:
         return parts
 
 
-def message_of(answer: Answer, facts: Facts, defaults: Defaults) -> Json:
+def message_of(answer: ScriptedAnswer, facts: Facts, defaults: Defaults) -> Json:
     """The finished message as the API's value; its events add up to exactly this."""
     content = [_block_value(b, facts, i) for i, b in enumerate(_blocks(answer))]
     calls = any(block.get("type") == "tool_use" for block in content)
@@ -144,13 +151,13 @@ def estimate(facts: Facts) -> int:
     return max(1, len(json.dumps(said)) // CHARS_PER_TOKEN)
 
 
-def _blocks(answer: Answer) -> list[Block]:
+def _blocks(answer: ScriptedAnswer) -> list[ScriptedBlock]:
     if answer.content is None:
-        return [Block(text=answer.text)]
-    return [Block(text=b) if isinstance(b, str) else b for b in answer.content]
+        return [ScriptedBlock(text=answer.text)]
+    return [ScriptedBlock(text=b) if isinstance(b, str) else b for b in answer.content]
 
 
-def _block_value(block: Block, facts: Facts, index: int) -> Json:
+def _block_value(block: ScriptedBlock, facts: Facts, index: int) -> Json:
     if block.block is not None:
         return block.block
     if block.text is not None:
@@ -172,7 +179,7 @@ def _block_value(block: Block, facts: Facts, index: int) -> Json:
     }
 
 
-def _input_value(block: Block) -> Any:
+def _input_value(block: ScriptedBlock) -> Any:
     """The input as a value. Text that is not JSON can only be streamed; at once it is a string."""
     if block.input_json is None:
         return {} if block.input is UNSET else block.input
@@ -196,7 +203,7 @@ def _opened(block: Json) -> Json:
             return block
 
 
-def deltas_of(said: Block, block: Json, size: int) -> list[Json]:
+def deltas_of(said: ScriptedBlock, block: Json, size: int) -> list[Json]:
     """The deltas that fill a block; a list in the scenario fixes where they part."""
     if said.text is not None:
         texts = [{"type": "text_delta", "text": t} for t in _pieces(said.text, size)]
@@ -233,7 +240,7 @@ def encode_event(event: Json | str) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (kind, msgspec.json.encode(event))
 
 
-def as_it_stands(answer: Answer, facts: Facts, defaults: Defaults) -> Reply:
+def as_it_stands(answer: ScriptedAnswer, facts: Facts, defaults: Defaults) -> ScriptedResponse:
     """An answer that is not a message: an error, or a body the scenario spells out."""
     if answer.http is not None:
         reply = _reply(answer, facts, defaults, [], JSON)
@@ -266,16 +273,16 @@ def request_id(number: int) -> str:
     return f"req_{number:04}"
 
 
-def refusal(choice: NoAnswer) -> Reply:
+def refusal(choice: NoAnswer) -> ScriptedResponse:
     """Status 400: nobody retries it, and its message is shown."""
     error = {"type": "invalid_request_error", "message": choice.message}
     body = error_body(400, choice.facts.number, error)
-    return _reply(Answer(status=400), choice.facts, Defaults(), [body], JSON)
+    return _reply(ScriptedAnswer(status=400), choice.facts, Defaults(), [body], JSON)
 
 
 def _reply(
-    answer: Answer, facts: Facts, defaults: Defaults, parts: list[bytes], kind: str
-) -> Reply:
+    answer: ScriptedAnswer, facts: Facts, defaults: Defaults, parts: list[bytes], kind: str
+) -> ScriptedResponse:
     send = answer.send or defaults.send or Send()
     headers = {"content-type": kind, "request-id": request_id(facts.number)}
     if send.gzip:
@@ -284,7 +291,7 @@ def _reply(
         headers.pop(name.lower(), None)
         if value is not None:
             headers[name.lower()] = str(value)
-    return Reply(
+    return ScriptedResponse(
         status=answer.status or 200,
         headers=list(headers.items()),
         parts=parts,

@@ -13,15 +13,22 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from clew.core.json_object import Json
-from clew.testing.scenario import Answer, Result, Scenario, Text, When, answers_of
+from clew.testing.scenario import (
+    Scenario,
+    ScriptedAnswer,
+    TextCondition,
+    ToolResultCondition,
+    When,
+    answers_of,
+)
 
 Endpoint: TypeAlias = Literal["answers", "count_tokens"]
 TAIL_CHARS = 200
 # What counts tokens in a scenario that does not say how: an estimate, from the request's size.
-ESTIMATE = Answer(times="always")
+ESTIMATE = ScriptedAnswer(times="always")
 
 
-class ToolResult(Struct, frozen=True, kw_only=True):
+class ScriptedToolResult(Struct, frozen=True, kw_only=True):
     """One result in the last user message, with the name of the tool that was called."""
 
     tool: str
@@ -36,7 +43,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     user: str
     system: str
     model: str
-    tool_results: list[ToolResult]
+    tool_results: list[ScriptedToolResult]
     tools: list[str]
     stream: bool
     messages: int
@@ -46,7 +53,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 class Chosen(Struct, frozen=True, kw_only=True):
     """The answer of one request, and the path it has in the scenario."""
 
-    answer: Answer
+    answer: ScriptedAnswer
     place: str
     facts: Facts
 
@@ -87,14 +94,14 @@ class Player:
         places = [place for place, _ in answers_of(self._scenario)]
         return [place for place in places if place not in self._used]
 
-    def _answers(self, endpoint: Endpoint) -> list[Answer]:
+    def _answers(self, endpoint: Endpoint) -> list[ScriptedAnswer]:
         if endpoint == "answers":
             return self._scenario.answers
         if self._scenario.count_tokens is None:
             return [ESTIMATE]
         return self._scenario.count_tokens
 
-    def _used_up(self, answer: Answer, place: str) -> str | None:
+    def _used_up(self, answer: ScriptedAnswer, place: str) -> str | None:
         limit = answer.times or (1 if answer.when is None else "always")
         used = self._used.get(place, 0)
         return f"used up ({used} of {limit})" if limit != "always" and used >= limit else None
@@ -167,7 +174,7 @@ def _mismatches(when: When, facts: Facts) -> Iterator[str]:
         yield "another body_sha256"
 
 
-def holds(wanted: str | Text, actual: str) -> bool:
+def holds(wanted: str | TextCondition, actual: str) -> bool:
     if isinstance(wanted, str):
         return wanted in actual
     return (
@@ -177,8 +184,8 @@ def holds(wanted: str | Text, actual: str) -> bool:
     )
 
 
-def _has_result(wanted: str | Result, facts: Facts) -> bool:
-    rule = Result(tool=wanted) if isinstance(wanted, str) else wanted
+def _has_result(wanted: str | ToolResultCondition, facts: Facts) -> bool:
+    rule = ToolResultCondition(tool=wanted) if isinstance(wanted, str) else wanted
     return any(
         rule.tool in (None, result.tool)
         and rule.is_error in (None, result.is_error)
@@ -195,7 +202,7 @@ def text_of(content: Any) -> str:
     return "\n".join(str(b.get("text", "")) for b in blocks)
 
 
-def _tool_results(messages: list[Json], last: Json) -> Iterator[ToolResult]:
+def _tool_results(messages: list[Json], last: Json) -> Iterator[ScriptedToolResult]:
     results = [b for b in _blocks(last) if b.get("type") == "tool_result"]
     if not results:
         return
@@ -206,7 +213,7 @@ def _tool_results(messages: list[Json], last: Json) -> Iterator[ToolResult]:
         if b.get("type") == "tool_use"
     }
     for result in results:
-        yield ToolResult(
+        yield ScriptedToolResult(
             tool=names.get(str(result.get("tool_use_id")), "unknown"),
             content=text_of(result.get("content")),
             is_error=bool(result.get("is_error")),
@@ -225,7 +232,7 @@ def _end_of(text: str) -> str:
     return repr(text if len(text) <= TAIL_CHARS else "…" + text[-TAIL_CHARS:])
 
 
-def _said(wanted: str | Text) -> str:
+def _said(wanted: str | TextCondition) -> str:
     if isinstance(wanted, str):
         return f"contains {wanted!r}"
     parts = (("is", wanted.is_), ("contains", wanted.contains), ("regex", wanted.regex))

@@ -13,8 +13,8 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from clew.core.json_object import Json
-from clew.testing.scenario import Fault, Scenario, Send, from_value, unbase64
-from clew.testing.scenario_answer import Renderer, Reply, encode_event
+from clew.testing.scenario import Scenario, ScriptedFault, Send, from_value, unbase64
+from clew.testing.scenario_answer import Renderer, ScriptedResponse, encode_event
 from clew.testing.scenario_rules import ESTIMATE, Chosen, Endpoint, NoAnswer, Player, facts_of
 
 
@@ -33,14 +33,14 @@ class Cut(Struct, frozen=True):
 Step: TypeAlias = bytes | Wait | Cut
 
 
-def before_headers(reply: Reply) -> Iterator[Wait | Cut]:
+def before_headers(reply: ScriptedResponse) -> Iterator[Wait | Cut]:
     """What happens before the first byte of the response."""
     for fault in reply.faults:
         if fault.at == "headers":
             yield _pause(fault)
 
 
-def steps(reply: Reply) -> Iterator[Step]:
+def steps(reply: ScriptedResponse) -> Iterator[Step]:
     """What happens from the first byte of the body on."""
     body = _broken(reply.parts, [f for f in reply.faults if f.at is None])
     if reply.send.events_per_s is not None:
@@ -52,7 +52,7 @@ def steps(reply: Reply) -> Iterator[Step]:
     return body
 
 
-def _broken(parts: list[bytes], faults: list[Fault]) -> Iterator[Step]:
+def _broken(parts: list[bytes], faults: list[ScriptedFault]) -> Iterator[Step]:
     """The parts with every fault at its place; after a cut or an error event nothing follows."""
     ends = [0, *accumulate(len(part) for part in parts)]
     todo = sorted(((_offset(fault, ends), fault) for fault in faults), key=lambda pair: pair[0])
@@ -72,13 +72,13 @@ def _broken(parts: list[bytes], faults: list[Fault]) -> Iterator[Step]:
         sent += len(part)
 
 
-def _offset(fault: Fault, ends: list[int]) -> int:
+def _offset(fault: ScriptedFault, ends: list[int]) -> int:
     if fault.after_events is not None:
         return ends[min(fault.after_events, len(ends) - 1)]
     return min(fault.after_bytes or 0, ends[-1])
 
 
-def _happening(fault: Fault) -> Iterator[Step]:
+def _happening(fault: ScriptedFault) -> Iterator[Step]:
     if fault.insert is not None:
         yield fault.insert.encode("utf-8")
     elif fault.insert_base64 is not None:
@@ -93,7 +93,7 @@ def _error_event(error: Json) -> Json:
     return {"type": "error", "error": {"type": "api_error", "message": "scripted error", **error}}
 
 
-def _pause(fault: Fault) -> Wait | Cut:
+def _pause(fault: ScriptedFault) -> Wait | Cut:
     if fault.cut is not None:
         return Cut(fault.cut)
     return Wait(None if isinstance(fault.stall_s, str) else fault.stall_s)
@@ -171,7 +171,7 @@ class ScenarioHost:
         self._player = Player(scenario)
         self._renderer = Renderer(scenario.defaults)
 
-    def respond(self, endpoint: Endpoint, body: Json) -> tuple[str | None, Reply]:
+    def respond(self, endpoint: Endpoint, body: Json) -> tuple[str | None, ScriptedResponse]:
         """The path of the answer in the scenario, None where none fitted, and the response."""
         choice = self._player.choose(body, endpoint)
         render = self._renderer.reply if endpoint == "answers" else self._renderer.count
@@ -192,7 +192,7 @@ class RuleHost:
         self._renderer = Renderer(from_value({"scenario": 1, "answers": []}).defaults)
         self._requests = 0
 
-    def respond(self, endpoint: Endpoint, body: Json) -> tuple[str | None, Reply]:
+    def respond(self, endpoint: Endpoint, body: Json) -> tuple[str | None, ScriptedResponse]:
         self._requests += 1
         facts = facts_of(body, self._requests)
         place = f"request {self._requests}"

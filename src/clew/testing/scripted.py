@@ -15,15 +15,15 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from clew.core.catalog.lookup import CATALOG, Catalog
+from clew.core.catalog.lookup import CATALOG, ModelCatalog
 from clew.core.json_object import Json
 from clew.providers.anthropic import AnthropicProvider, MessagesAttempt
-from clew.providers.base import Description, Failure, Request
+from clew.providers.base import Description, Failure, ModelRequest
 from clew.providers.endpoint import Endpoint
 from clew.system.transport.body import decoder_for
 from clew.system.transport.seam import Head, HttpRequest, TransportError
 from clew.testing.scenario import Scenario
-from clew.testing.scenario_answer import Reply
+from clew.testing.scenario_answer import ScriptedResponse
 from clew.testing.scenario_steps import (
     ENDPOINTS,
     Cut,
@@ -37,7 +37,7 @@ from clew.testing.scenario_steps import (
 Sleep = Callable[[float], Awaitable[None]]
 
 
-class Heard(Struct, frozen=True, kw_only=True):
+class AnsweredRequest(Struct, frozen=True, kw_only=True):
     """One request that was answered, by which answer (None where none fitted), and with what."""
 
     body: Json
@@ -53,7 +53,7 @@ class ScriptedProvider:
         scenario: Scenario,
         *,
         sleep: Sleep = asyncio.sleep,
-        catalog: Catalog = CATALOG,
+        catalog: ModelCatalog = CATALOG,
         wall_s: Callable[[], float] = time.time,
     ) -> None:
         self.transport = ScriptedTransport(scenario, sleep=sleep)
@@ -61,10 +61,10 @@ class ScriptedProvider:
         endpoint = Endpoint(base_url="http://scenario")
         self._provider = AnthropicProvider(endpoint, self.transport, catalog=catalog, wall_s=wall_s)
 
-    def stream(self, request: Request) -> MessagesAttempt:
+    def stream(self, request: ModelRequest) -> MessagesAttempt:
         return self._provider.stream(request)
 
-    async def count_tokens(self, request: Request) -> int | Failure:
+    async def count_tokens(self, request: ModelRequest) -> int | Failure:
         return await self._provider.count_tokens(request)
 
     def describe(self) -> Description:
@@ -80,7 +80,7 @@ class ScriptedTransport:
     """Answers from a scenario; `heard` holds the requests in order."""
 
     def __init__(self, scenario: Scenario, *, sleep: Sleep = asyncio.sleep) -> None:
-        self.heard: list[Heard] = []
+        self.heard: list[AnsweredRequest] = []
         self.sleep = sleep
         self._host = ScenarioHost(scenario)
 
@@ -97,14 +97,14 @@ class ScriptedTransport:
         """The answers that nobody asked for."""
         return self._host.unused()
 
-    def answer(self, request: HttpRequest) -> Reply:
+    def answer(self, request: HttpRequest) -> ScriptedResponse:
         endpoint = ENDPOINTS.get(urlsplit(request.url).path)
         body = json.loads(request.body)
         if endpoint is None:
             path = urlsplit(request.url).path
             raise TransportError("configuration", f"a scenario has no answers for {path}")
         place, reply = self._host.respond(endpoint, body)
-        self.heard.append(Heard(body=body, place=place, status=reply.status))
+        self.heard.append(AnsweredRequest(body=body, place=place, status=reply.status))
         return reply
 
 

@@ -22,12 +22,12 @@ from msgspec import Struct
 from clew.core.catalog.lookup import CATALOG
 from clew.core.stream.accumulate import Accumulator
 from clew.core.stream.decode import EventDecoder
-from clew.testing.http import BadRequest, HttpRequest, Listener, Peer, masked
+from clew.testing.http import BadRequest, HttpPeer, Listener, ServedRequest, masked
 from clew.testing.options import port, read_scenario, told
 from clew.testing.playing import Playing
 from clew.testing.preserved import Preserving
 from clew.testing.scenario import Scenario, ScenarioError, Send, from_value
-from clew.testing.scenario_answer import Reply, error_body
+from clew.testing.scenario_answer import ScriptedResponse, error_body
 from clew.testing.scenario_rules import Endpoint
 from clew.testing.scenario_steps import ENDPOINTS, RuleHost, ScenarioHost
 from clew.testing.strict import API_VERSIONS, complaint
@@ -36,7 +36,7 @@ from clew.testing.threads import Holding, Refusal, Taken, prompt_tokens
 LOGGED = ("method", "target", "headers", "body", "place", "status")
 
 
-class Recorded(Struct, kw_only=True):
+class RecordedRequest(Struct, kw_only=True):
     """One request as tests may see it, and what became of it."""
 
     method: str
@@ -81,9 +81,9 @@ class LoopbackServer:
         api_key: str | None = None,
         api_versions: tuple[str, ...] = API_VERSIONS,
         port: int = 0,
-        on_request: Callable[[Recorded], None] | None = None,
+        on_request: Callable[[RecordedRequest], None] | None = None,
     ) -> None:
-        self.requests: list[Recorded] = []
+        self.requests: list[RecordedRequest] = []
         self._strict = strict
         self._api_key = api_key
         self._api_versions = api_versions
@@ -133,7 +133,7 @@ class LoopbackServer:
     ) -> None:
         await self._listener.close()
 
-    async def _one_exchange(self, peer: Peer) -> bool:
+    async def _one_exchange(self, peer: HttpPeer) -> bool:
         """One request and its answer; False where no other may follow."""
         request = await peer.next_request()
         if request is None:
@@ -153,9 +153,11 @@ class LoopbackServer:
                 self._holding.settle(taken)
         return bool(whole) and request.keep_alive
 
-    async def _answer(self, request: HttpRequest) -> tuple[Recorded, Reply, Taken | None]:
+    async def _answer(
+        self, request: ServedRequest
+    ) -> tuple[RecordedRequest, ScriptedResponse, Taken | None]:
         body = _json(request.body)
-        record = Recorded(
+        record = RecordedRequest(
             method=request.method,
             target=request.target,
             headers=masked(request.headers),
@@ -179,7 +181,7 @@ class LoopbackServer:
             self._on_request(record)
         return record, reply, taken
 
-    def _taken(self, request: HttpRequest, body: Any) -> Taken | Refusal | None:
+    def _taken(self, request: ServedRequest, body: Any) -> Taken | Refusal | None:
         """The whole request that one of a thread stands for; None where no threads are held."""
         if self._holding is None or not isinstance(body, dict):
             return None
@@ -187,11 +189,13 @@ class LoopbackServer:
             return None
         return self._holding.take(body, request.header("anthropic-beta") or "")
 
-    def _scripted(self, request: HttpRequest, body: dict[str, Any], record: Recorded) -> Reply:
+    def _scripted(
+        self, request: ServedRequest, body: dict[str, Any], record: RecordedRequest
+    ) -> ScriptedResponse:
         record.place, reply = self._host.respond(ENDPOINTS[request.path], body)
         return reply
 
-    def _refused(self, request: HttpRequest, body: Any) -> Reply | None:
+    def _refused(self, request: ServedRequest, body: Any) -> ScriptedResponse | None:
         """What the real service refuses before any model sees it."""
         endpoint = ENDPOINTS.get(request.path)
         if self._api_key is not None and not _carries(request, self._api_key):
@@ -220,7 +224,7 @@ def serving(
     strict: bool = False,
     api_key: str | None = None,
     api_versions: tuple[str, ...] = API_VERSIONS,
-    on_request: Callable[[Recorded], None] | None = None,
+    on_request: Callable[[RecordedRequest], None] | None = None,
 ) -> Iterator[LoopbackServer]:
     """A server in a thread of its own, for tests that have no loop or that start processes.
 
@@ -274,7 +278,7 @@ def _counted(rule: Rule) -> Rule:
     return counted
 
 
-def _message_of(reply: Reply) -> dict[str, Any]:
+def _message_of(reply: ScriptedResponse) -> dict[str, Any]:
     """The message that a reply tells, whether or not it arrives."""
     body = b"".join(reply.parts)
     if not body.startswith(b"event:"):
@@ -293,11 +297,11 @@ def _json(body: bytes) -> Any:
         return None
 
 
-def _carries(request: HttpRequest, key: str) -> bool:
+def _carries(request: ServedRequest, key: str) -> bool:
     return key == request.header("x-api-key") or f"Bearer {key}" == request.header("authorization")
 
 
-def _strict_complaint(request: HttpRequest, body: Any, endpoint: Endpoint) -> str | None:
+def _strict_complaint(request: ServedRequest, body: Any, endpoint: Endpoint) -> str | None:
     version = request.header("anthropic-version")
     if version is None:
         return "anthropic-version: header is required"
@@ -306,13 +310,13 @@ def _strict_complaint(request: HttpRequest, body: Any, endpoint: Endpoint) -> st
     return complaint(body, counting=endpoint == "count_tokens", api_version=version)
 
 
-def _error(status: int, message: str) -> Reply:
+def _error(status: int, message: str) -> ScriptedResponse:
     return _whole(status, error_body(status, 0, {"message": message}))
 
 
-def _whole(status: int, body: bytes) -> Reply:
+def _whole(status: int, body: bytes) -> ScriptedResponse:
     headers = [("content-type", "application/json")]
-    return Reply(status=status, headers=headers, parts=[body], send=Send(), faults=[])
+    return ScriptedResponse(status=status, headers=headers, parts=[body], send=Send(), faults=[])
 
 
 def _models() -> dict[str, Any]:
@@ -323,12 +327,12 @@ def _models() -> dict[str, Any]:
     return {"data": data, "has_more": False}
 
 
-def _line(record: Recorded) -> str:
+def _line(record: RecordedRequest) -> str:
     return json.dumps({name: getattr(record, name) for name in LOGGED}) + "\n"
 
 
 async def _serve_file(options: argparse.Namespace, log: TextIO | None) -> None:
-    def note(record: Recorded) -> None:
+    def note(record: RecordedRequest) -> None:
         server.requests.clear()  # nobody here reads them, and a server may run for days
         if log is not None:
             log.write(_line(record))

@@ -61,7 +61,7 @@ TOOL_USES = ("tool_use", "server_tool_use", "mcp_tool_use")
 ASSISTANT_ONLY = (*TOOL_USES, "thinking", "redacted_thinking", "compaction")
 
 
-class RefusedError(Exception):
+class RequestRefusedError(Exception):
     """A rule of the API that a request breaks, in the API's words."""
 
 
@@ -73,28 +73,28 @@ def complaint(
         _check(body, counting=counting)
         if api_version != API_VERSIONS[0]:
             _check_later(body)
-    except RefusedError as refused:
+    except RequestRefusedError as refused:
         return str(refused)
     return None
 
 
 def _check(body: Any, *, counting: bool) -> None:
     if not isinstance(body, dict):
-        raise RefusedError("the body is not an object")
+        raise RequestRefusedError("the body is not an object")
     for key in body:
         if key not in BODY_KEYS:
-            raise RefusedError(f"{key}: Extra inputs are not permitted")
+            raise RequestRefusedError(f"{key}: Extra inputs are not permitted")
     needed = ("model", "messages") if counting else ("model", "messages", "max_tokens")
     for key in needed:
         if key not in body:
-            raise RefusedError(f"{key}: Field required")
+            raise RequestRefusedError(f"{key}: Field required")
     _limits(body)
     _diagnostics(body.get("diagnostics"))
     _tools(body.get("tools"))
     _system(body.get("system"))
     _messages(body.get("messages"))
     if _cache_marks(body) > MAX_CACHE_MARKS:
-        raise RefusedError(
+        raise RequestRefusedError(
             f"A maximum of {MAX_CACHE_MARKS} blocks with cache_control may be provided"
         )
 
@@ -103,13 +103,13 @@ def _check_later(body: Json) -> None:
     """What API version 2026-10-21 refuses beside the rest, of a body that is well formed."""
     for key in REMOVED_KEYS:
         if key in body:
-            raise RefusedError(f"{key}: Extra inputs are not permitted")
+            raise RequestRefusedError(f"{key}: Extra inputs are not permitted")
     for i, message in enumerate(body["messages"]):
         content = message["content"]
         for k, block in enumerate(content if isinstance(content, list) else ()):
             place = f"messages.{i}.content.{k}"
             if message["role"] == "assistant" and block["type"] == "document":
-                raise RefusedError(f"{place}: document blocks are not permitted here")
+                raise RequestRefusedError(f"{place}: document blocks are not permitted here")
             if message["role"] == "user":
                 _uncited(block, place)
 
@@ -120,25 +120,25 @@ def _uncited(block: Json, place: str) -> None:
         if block["type"] == "search_result" or inner.get("type") == "search_result":
             _uncited(inner, f"{place}.content.{k}")
     if block["type"] == "text" and block.get("citations"):
-        raise RefusedError(f"{place}.text.citations: Extra inputs are not permitted")
+        raise RequestRefusedError(f"{place}.text.citations: Extra inputs are not permitted")
 
 
 def _limits(body: Json) -> None:
     most = body.get("max_tokens")
     if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 0):
-        raise RefusedError("max_tokens: must be an integer of at least 0")
+        raise RequestRefusedError("max_tokens: must be an integer of at least 0")
     if most == 0:
         _only_fills_the_cache(body)
     if not isinstance(body.get("model", ""), str):
-        raise RefusedError("model: must be a string")
+        raise RequestRefusedError("model: must be a string")
     thinking = body.get("thinking")
     if not isinstance(thinking, dict) or thinking.get("type") != "enabled":
         return
     budget = thinking.get("budget_tokens")
     if not isinstance(budget, int) or budget < 1024:
-        raise RefusedError("thinking.budget_tokens: must be an integer of at least 1024")
+        raise RequestRefusedError("thinking.budget_tokens: must be an integer of at least 1024")
     if isinstance(most, int) and budget >= most:
-        raise RefusedError("thinking.budget_tokens: must be less than max_tokens")
+        raise RequestRefusedError("thinking.budget_tokens: must be less than max_tokens")
 
 
 def _only_fills_the_cache(body: Json) -> None:
@@ -154,57 +154,59 @@ def _only_fills_the_cache(body: Json) -> None:
     }
     for member, is_there in wanted.items():
         if is_there:
-            raise RefusedError(f"max_tokens: 0 is not supported with {member}")
+            raise RequestRefusedError(f"max_tokens: 0 is not supported with {member}")
 
 
 def _diagnostics(asked: Any) -> None:
     if asked is None:
         return
     if not isinstance(asked, dict) or asked.keys() - {"previous_message_id"}:
-        raise RefusedError("diagnostics: Extra inputs are not permitted")
+        raise RequestRefusedError("diagnostics: Extra inputs are not permitted")
     if not isinstance(asked.get("previous_message_id"), str | None):
-        raise RefusedError("diagnostics.previous_message_id: Input should be a valid string")
+        raise RequestRefusedError("diagnostics.previous_message_id: Input should be a valid string")
 
 
 def _tools(tools: Any) -> None:
     if tools is None:
         return
     if not isinstance(tools, list):
-        raise RefusedError("tools: must be a list")
+        raise RequestRefusedError("tools: must be a list")
     names = [tool.get("name") if isinstance(tool, dict) else None for tool in tools]
     for i, (tool, name) in enumerate(zip(tools, names, strict=True)):
         if not isinstance(tool, dict) or not isinstance(name, str) or not name:
-            raise RefusedError(f"tools.{i}.name: Field required")
+            raise RequestRefusedError(f"tools.{i}.name: Field required")
         if name in names[:i]:
-            raise RefusedError("tools: Tool names must be unique.")
+            raise RequestRefusedError("tools: Tool names must be unique.")
         if "type" not in tool and not isinstance(tool.get("input_schema"), dict):
-            raise RefusedError(f"tools.{i}.input_schema: Field required")
+            raise RequestRefusedError(f"tools.{i}.input_schema: Field required")
 
 
 def _system(system: Any) -> None:
     if isinstance(system, list):
         for i, block in enumerate(system):
             if not isinstance(block, dict) or block.get("type") != "text":
-                raise RefusedError(f"system.{i}: must be a text block")
+                raise RequestRefusedError(f"system.{i}: must be a text block")
             _block(block, f"system.{i}", "system")
     elif system is not None and not isinstance(system, str):
-        raise RefusedError("system: must be a string or a list of text blocks")
+        raise RequestRefusedError("system: must be a string or a list of text blocks")
 
 
 def _messages(messages: Any) -> None:
     if not isinstance(messages, list) or not messages:
-        raise RefusedError("messages: at least one message is required")
+        raise RequestRefusedError("messages: at least one message is required")
     for i, message in enumerate(messages):
         _shape(message, f"messages.{i}")
     spoken = [(i, m) for i, m in enumerate(messages) if m.get("role") != "system"]
     if not spoken or spoken[0][1]["role"] != "user":
-        raise RefusedError("messages: first message must use the user role")
+        raise RequestRefusedError("messages: first message must use the user role")
     for (_, before), (i, message) in pairwise(spoken):
         if before["role"] == message["role"]:
-            raise RefusedError(f'messages.{i}: roles must alternate between "user" and "assistant"')
+            raise RequestRefusedError(
+                f'messages.{i}: roles must alternate between "user" and "assistant"'
+            )
     _pairs(spoken)
     if spoken[-1][1]["role"] == "assistant" and not _paused(spoken[-1][1]["content"]):
-        raise RefusedError("messages: the conversation must end with a user message")
+        raise RequestRefusedError("messages: the conversation must end with a user message")
 
 
 def _paused(content: Any) -> bool:
@@ -215,15 +217,15 @@ def _paused(content: Any) -> bool:
 
 def _shape(message: Any, place: str) -> None:
     if not isinstance(message, dict) or message.get("role") not in ROLES:
-        raise RefusedError(f"{place}.role: must be one of {', '.join(ROLES)}")
+        raise RequestRefusedError(f"{place}.role: must be one of {', '.join(ROLES)}")
     for key in message:
         if key not in ("role", "content"):
-            raise RefusedError(f"{place}.{key}: Extra inputs are not permitted")
+            raise RequestRefusedError(f"{place}.{key}: Extra inputs are not permitted")
     content = message.get("content")
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     if not isinstance(content, list) or not content:
-        raise RefusedError(f"{place}: must have non-empty content")
+        raise RequestRefusedError(f"{place}: must have non-empty content")
     for k, block in enumerate(content):
         _block(block, f"{place}.content.{k}", message["role"])
 
@@ -231,20 +233,22 @@ def _shape(message: Any, place: str) -> None:
 def _block(block: Any, place: str, role: str) -> None:
     kind = block.get("type") if isinstance(block, dict) else None
     if not isinstance(kind, str):
-        raise RefusedError(f"{place}.type: Field required")
+        raise RequestRefusedError(f"{place}.type: Field required")
     if kind.endswith("_tool_result"):
         return
     if kind not in BLOCK_KEYS:
-        raise RefusedError(f"{place}: Input tag {kind!r} does not match any of the expected tags")
+        raise RequestRefusedError(
+            f"{place}: Input tag {kind!r} does not match any of the expected tags"
+        )
     needed, allowed = BLOCK_KEYS[kind]
     for key in sorted(needed - block.keys()):
-        raise RefusedError(f"{place}.{kind}.{key}: Field required")
+        raise RequestRefusedError(f"{place}.{kind}.{key}: Field required")
     for key in sorted(block.keys() - needed - allowed - {"type", "cache_control"}):
-        raise RefusedError(f"{place}.{kind}.{key}: Extra inputs are not permitted")
+        raise RequestRefusedError(f"{place}.{kind}.{key}: Extra inputs are not permitted")
     if kind in ASSISTANT_ONLY and role != "assistant":
-        raise RefusedError(f"{place}: {kind} blocks can only be in assistant messages")
+        raise RequestRefusedError(f"{place}: {kind} blocks can only be in assistant messages")
     if kind == "tool_result" and role != "user":
-        raise RefusedError(f"{place}: tool_result blocks can only be in user messages")
+        raise RequestRefusedError(f"{place}: tool_result blocks can only be in user messages")
     _inside(block, kind, place, role)
 
 
@@ -252,13 +256,15 @@ def _inside(block: Json, kind: str, place: str, role: str) -> None:
     if kind == "text":
         text = block.get("text")
         if not isinstance(text, str) or not text:
-            raise RefusedError(f"{place}: text content blocks must be non-empty")
+            raise RequestRefusedError(f"{place}: text content blocks must be non-empty")
         if not text.strip():
-            raise RefusedError(f"{place}: text content blocks must contain non-whitespace text")
+            raise RequestRefusedError(
+                f"{place}: text content blocks must contain non-whitespace text"
+            )
     if kind in TOOL_USES and not isinstance(block.get("input"), dict):
-        raise RefusedError(f"{place}.{kind}.input: Input should be a valid dictionary")
+        raise RequestRefusedError(f"{place}.{kind}.input: Input should be a valid dictionary")
     if "cache_control" in block and kind in ("thinking", "redacted_thinking"):
-        raise RefusedError(f"{place}.{kind}.cache_control: Extra inputs are not permitted")
+        raise RequestRefusedError(f"{place}.{kind}.cache_control: Extra inputs are not permitted")
     content = block.get("content")
     if kind == "tool_result" and isinstance(content, list):
         for k, inner in enumerate(content):
@@ -274,29 +280,33 @@ def _pairs(spoken: list[tuple[int, Json]]) -> None:
         blocks = [block for block in blocks if isinstance(block, dict)]
         results = [str(b.get("tool_use_id")) for b in blocks if b.get("type") == "tool_result"]
         if missing := [use for use in asked if use not in results]:
-            raise RefusedError(
+            raise RequestRefusedError(
                 f"messages.{i}: tool_use ids were found without tool_result blocks immediately "
                 f"after: {', '.join(missing)}"
             )
         for k, result in enumerate(results):
             if result not in asked:
-                raise RefusedError(
+                raise RequestRefusedError(
                     f"messages.{i}: unexpected tool_use_id found in tool_result blocks: {result}"
                 )
             if result in results[:k]:
-                raise RefusedError(
+                raise RequestRefusedError(
                     f"messages.{i}: each tool_use must have a single result: {result}"
                 )
         kinds = [b.get("type") for b in blocks]
         if "tool_result" in kinds[len(results) :]:
-            raise RefusedError(f"messages.{i}: tool_result blocks must come before other content")
+            raise RequestRefusedError(
+                f"messages.{i}: tool_result blocks must come before other content"
+            )
         asked = [str(b.get("id")) for b in blocks if b.get("type") == "tool_use"]
         for use in asked:
             if use in seen or asked.count(use) > 1:
-                raise RefusedError(f"messages.{i}: tool_use ids must be unique: {use}")
+                raise RequestRefusedError(f"messages.{i}: tool_use ids must be unique: {use}")
         seen.update(asked)
     if asked:
-        raise RefusedError(f"messages: tool_use ids without tool_result blocks: {', '.join(asked)}")
+        raise RequestRefusedError(
+            f"messages: tool_use ids without tool_result blocks: {', '.join(asked)}"
+        )
 
 
 def _cache_marks(value: Any) -> int:

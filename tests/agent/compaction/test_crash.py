@@ -13,7 +13,7 @@ from clew.agent.compaction import boundary
 from clew.agent.story import Story
 from clew.core.messages.history import History
 from clew.record.transcript.load import load
-from clew.testing.server import Recorded, serving
+from clew.testing.server import RecordedRequest, serving
 from tests.agent.compaction.test_in_headless import PARAGRAPH, SAID, boundaries, painter, resumed
 from tests.agent.compaction.test_laws import Life
 from tests.agent.compaction.window import ARGS, Window, answered, is_summary_request, text_of
@@ -94,7 +94,7 @@ class Killed:
     def is_running(self) -> bool:
         return bool(self._pids)
 
-    def heed(self, request: Recorded) -> None:
+    def heed(self, request: RecordedRequest) -> None:
         """What the server is asked; it may be the last thing that this clew asks."""
         asks = isinstance(request.body, dict) and is_summary_request(request.body)
         if self._step == "asked" and asks and self._pids:

@@ -6,7 +6,7 @@ import pytest
 
 from clew.agent.context import git
 from clew.agent.context.git import Changes
-from clew.agent.context.git_report import Change, Hunk, read_changes, untracked
+from clew.agent.context.git_report import GitChange, Hunk, read_changes, untracked
 from clew.system.process.spawn import Launcher
 from tests.agent.context.test_git import ENV, repository, run_git
 
@@ -23,7 +23,7 @@ async def changes(folder: Path) -> Changes:
     return found
 
 
-async def named(folder: Path) -> dict[str, Change]:
+async def named(folder: Path) -> dict[str, GitChange]:
     return {one.path: one for one in (await changes(folder)).files}
 
 
@@ -69,7 +69,7 @@ async def test_every_kind_of_change_is_read_with_its_lines(repository: Path) -> 
             "big", "void", "picture", ".gitignore",
         ]
     )  # fmt: skip
-    assert found["long"] == Change(
+    assert found["long"] == GitChange(
         path="long",
         status="modified",
         added=1,
@@ -202,7 +202,7 @@ def test_a_hunk_that_promises_more_than_there_is_ends_with_the_patch() -> None:
 
 
 def test_a_new_file_is_all_its_lines_as_far_as_it_is_text() -> None:
-    assert untracked("a", b"") == Change(path="a", status="added", is_untracked=True)
+    assert untracked("a", b"") == GitChange(path="a", status="added", is_untracked=True)
     assert untracked("a", None).hunks is None
     assert untracked("a", b"\0").is_binary
     assert [h.lines for h in untracked("a", b"x").hunks or ()] == [("+x",)]

@@ -14,7 +14,7 @@ from clew.agent.context.notebook import (
     PROPOSALS,
     TITLE_CHARS,
     Memo,
-    Notebook,
+    MemoryNotebook,
     fitting,
     index_fact,
 )
@@ -26,12 +26,12 @@ def memo(title: str, text: str = "Because.") -> Memo:
 
 
 @pytest.fixture
-def notebook(tmp_path: Path) -> Notebook:
-    return Notebook(tmp_path / "memory")
+def notebook(tmp_path: Path) -> MemoryNotebook:
+    return MemoryNotebook(tmp_path / "memory")
 
 
 def test_a_memory_is_a_file_that_says_where_it_comes_from_and_a_line_of_the_index(
-    notebook: Notebook,
+    notebook: MemoryNotebook,
 ) -> None:
     assert notebook.index() == ("", False)
     assert index_fact(notebook) is None
@@ -50,7 +50,7 @@ def test_a_memory_is_a_file_that_says_where_it_comes_from_and_a_line_of_the_inde
     assert notebook.index()[0].startswith("- [Tabs: not")
 
 
-def test_a_proposal_counts_once_it_is_accepted(notebook: Notebook) -> None:
+def test_a_proposal_counts_once_it_is_accepted(notebook: MemoryNotebook) -> None:
     notebook.propose(memo("One"))
     notebook.propose(memo("Two", "Otherwise."))
     assert (notebook.memos(), notebook.index()[0]) == ([], "")
@@ -67,7 +67,7 @@ def test_a_proposal_counts_once_it_is_accepted(notebook: Notebook) -> None:
         notebook.forget("../../etc/passwd")
 
 
-def test_files_of_a_persons_own_hand_are_memories_too(notebook: Notebook) -> None:
+def test_files_of_a_persons_own_hand_are_memories_too(notebook: MemoryNotebook) -> None:
     notebook.folder.mkdir()
     (notebook.folder / "own.md").write_text("# Mine\nwords", "utf-8")
     (notebook.folder / "empty.md").touch()
@@ -77,7 +77,7 @@ def test_files_of_a_persons_own_hand_are_memories_too(notebook: Notebook) -> Non
     assert notebook.index()[0] == "see [mine](own.md)\n- [More](more.md)"
 
 
-def test_the_index_is_told_up_to_its_limits(notebook: Notebook) -> None:
+def test_the_index_is_told_up_to_its_limits(notebook: MemoryNotebook) -> None:
     notebook.folder.mkdir()
     index = notebook.folder / INDEX
     index.write_text("\n".join(f"- line {n}" for n in range(INDEX_LINES + 5)), "utf-8")
@@ -91,7 +91,7 @@ def test_the_index_is_told_up_to_its_limits(notebook: Notebook) -> None:
     assert (len(text.encode()) <= INDEX_BYTES, is_cut) == (True, True)
 
 
-def test_proposals_are_not_heaped_up(notebook: Notebook) -> None:
+def test_proposals_are_not_heaped_up(notebook: MemoryNotebook) -> None:
     for n in range(PROPOSALS):
         notebook.propose(memo(f"number {n}", str(n)))
     with pytest.raises(UserError, match="wait to be reviewed"):
@@ -107,7 +107,7 @@ def test_any_words_fit_into_a_file_and_are_read_again(title: str, text: str) -> 
     assert len(fitted.text.encode()) <= MEMORY_BYTES
 
 
-def test_a_link_out_of_the_folder_tells_nothing(notebook: Notebook, tmp_path: Path) -> None:
+def test_a_link_out_of_the_folder_tells_nothing(notebook: MemoryNotebook, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("hidden", "utf-8")
     notebook.folder.mkdir()
     (notebook.folder / "MEMORY.md").symlink_to(tmp_path / "secret")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.agent.context.prompts import Prompts, Standing, digest, same_tools
+from clew.agent.context.prompts import PromptOpening, Prompts, digest, same_tools
 
 
 def tool(name: str, words: str = "") -> dict[str, str]:
@@ -13,10 +13,10 @@ def tool(name: str, words: str = "") -> dict[str, str]:
 
 def standing(
     words: str, *names: str, model: str = "m", asked: str = "a", version: str = "1.0.0"
-) -> Standing:
+) -> PromptOpening:
     system = [{"type": "text", "text": words}]
     tools = [tool(name, words) for name in names]
-    return Standing(model=model, system=system, tools=tools, asked=asked, version=version)
+    return PromptOpening(model=model, system=system, tools=tools, asked=asked, version=version)
 
 
 @pytest.fixture

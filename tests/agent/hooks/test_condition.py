@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from clew.agent.hooks.outcome import meets
-from clew.permissions.request import Context, Request
+from clew.permissions.request import Context, PermissionRequest
 from clew.permissions.resolver import make_resolver
 
 
 def asks(condition: str, tool: str, given: dict[str, Any], cwd: Path) -> bool:
     context = Context(cwd=str(cwd), home="/home/me")
     resolve = make_resolver(cwd=str(cwd), home="/home/me")
-    return meets(condition, Request(tool=tool, input=given), context, resolve)
+    return meets(condition, PermissionRequest(tool=tool, input=given), context, resolve)
 
 
 @pytest.mark.parametrize(

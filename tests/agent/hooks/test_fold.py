@@ -7,8 +7,8 @@ from msgspec import UNSET
 
 from clew.agent.hooks.events import BY_NAME, EVENTS
 from clew.agent.hooks.fold import Occasion, fold
-from clew.agent.hooks.handlers import Command, Hook
-from clew.agent.hooks.outcome import NOTHING, Outcome
+from clew.agent.hooks.handlers import CommandHook, Hook
+from clew.agent.hooks.outcome import NOTHING, HookOutcome
 from clew.agent.hooks.output import Ran, read
 
 Json = dict[str, Any]
@@ -20,9 +20,9 @@ def ran(value: Any = "", **more: Any) -> Ran:
     return Ran(stdout=value if isinstance(value, str) else json.dumps(value), **more)
 
 
-def of(event: str, *replies: Ran, **fields: Any) -> Outcome:
+def of(event: str, *replies: Ran, **fields: Any) -> HookOutcome:
     row = BY_NAME[event]
-    hook = Hook(event=row, handler=Command(command="check"), where="settings.json:3")
+    hook = Hook(event=row, handler=CommandHook(command="check"), where="settings.json:3")
     occasion = Occasion(event=row, fields=row.example | fields)
     return fold(occasion, [(hook, read(row, each)) for each in replies])
 
@@ -36,7 +36,7 @@ def decides(permission: str, reason: str = "", **more: Any) -> Ran:
     return ran(specific("PreToolUse", **fields))
 
 
-def kinds(outcome: Outcome) -> list[str]:
+def kinds(outcome: HookOutcome) -> list[str]:
     return [each.payload["type"] for each in outcome.attached]
 
 
@@ -169,7 +169,7 @@ def test_what_went_wrong_is_kept_and_told_with_its_place() -> None:
 
 def test_a_place_that_is_not_known_is_not_told() -> None:
     row = BY_NAME["Stop"]
-    hook = Hook(event=row, handler=Command(command="check"))
+    hook = Hook(event=row, handler=CommandHook(command="check"))
     outcome = fold(Occasion(event=row, fields={}), [(hook, read(row, ran(trouble="gone")))])
     assert outcome.notices == ("Stop hook error: gone",)
 

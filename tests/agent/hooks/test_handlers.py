@@ -7,22 +7,22 @@ import pytest
 
 from clew.agent.hooks.events import EVENTS, Kind
 from clew.agent.hooks.handlers import (
-    Agent,
-    Callback,
-    Command,
-    Found,
+    AgentHook,
+    CallbackHook,
+    CommandHook,
     Handler,
     Hook,
-    Http,
-    McpTool,
-    Prompt,
+    HookListing,
+    HttpHook,
+    McpToolHook,
+    PromptHook,
     kind_of,
     read_hooks,
     read_layers,
 )
 from clew.system.config.layers import Layer, Scope
 from clew.system.config.load import decoded
-from clew.system.config.settings import Fault
+from clew.system.config.settings import SettingFault
 
 Json = dict[str, Any]
 
@@ -33,7 +33,7 @@ def layer(hooks: Any, *, scope: Scope = "user", **more: Any) -> Layer:
     return decoded(scope, f"/{scope}.json", "/", text)
 
 
-def one(handler: Json, *, event: str = "PreToolUse", matcher: str | None = "Bash") -> Found:
+def one(handler: Json, *, event: str = "PreToolUse", matcher: str | None = "Bash") -> HookListing:
     group: Json = {"hooks": [handler]} | ({} if matcher is None else {"matcher": matcher})
     return read_layers([layer({event: [group]})])
 
@@ -148,9 +148,9 @@ def test_settings_of_another_form_are_told(hooks: Any, told: str) -> None:
 
 def test_hooks_that_are_no_object_are_the_settings_fault() -> None:
     broken = layer([])
-    assert broken.faults == () or isinstance(broken.faults[0], Fault)
-    assert read_hooks(7) == Found()
-    assert read_hooks(None) == Found()
+    assert broken.faults == () or isinstance(broken.faults[0], SettingFault)
+    assert read_hooks(7) == HookListing()
+    assert read_hooks(None) == HookListing()
 
 
 def test_a_part_without_a_file_says_what_it_says_itself() -> None:
@@ -203,14 +203,14 @@ def test_every_kind_has_its_name() -> None:
     async def call() -> None: ...
 
     every: list[tuple[Handler, Kind]] = [
-        (Command(command="x"), "command"),
-        (Http(url="x"), "http"),
-        (McpTool(server="s", tool="t"), "mcp_tool"),
-        (Prompt(prompt="x"), "prompt"),
-        (Agent(prompt="x"), "agent"),
-        (Callback(call=call), "callback"),
+        (CommandHook(command="x"), "command"),
+        (HttpHook(url="x"), "http"),
+        (McpToolHook(server="s", tool="t"), "mcp_tool"),
+        (PromptHook(prompt="x"), "prompt"),
+        (AgentHook(prompt="x"), "agent"),
+        (CallbackHook(call=call), "callback"),
     ]
     assert [kind_of(handler) for handler, _ in every] == [kind for _, kind in every]
-    callback = Callback(call=call)
+    callback = CallbackHook(call=call)
     assert callback.title == "callback"
     assert Hook(event=EVENTS[0], handler=callback).timeout_s == 60

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.agent.hooks.outcome import NOTHING, Outcome, with_hooks
+from clew.agent.hooks.outcome import NOTHING, HookOutcome, with_hooks
 from clew.permissions.decision import (
     Allow,
     Ask,
@@ -31,19 +31,19 @@ EVERY = [
 @pytest.mark.parametrize("before", EVERY)
 def test_silence_and_putting_off_change_nothing(before: Decision) -> None:
     assert with_hooks(before, NOTHING) is before
-    deferred = with_hooks(before, Outcome(permission="defer"))
-    assert deferred == with_hooks(before, Outcome(permission="ask"))
+    deferred = with_hooks(before, HookOutcome(permission="defer"))
+    assert deferred == with_hooks(before, HookOutcome(permission="ask"))
 
 
 @pytest.mark.parametrize("before", EVERY)
 def test_a_denial_counts_whatever_else_was_said(before: Decision) -> None:
-    after = with_hooks(before, Outcome(permission="deny", reason="no"))
+    after = with_hooks(before, HookOutcome(permission="deny", reason="no"))
     assert isinstance(after, Deny)
 
 
 @pytest.mark.parametrize("before", EVERY)
 def test_a_question_makes_a_question_of_all_but_a_denial(before: Decision) -> None:
-    after = with_hooks(before, Outcome(permission="ask"))
+    after = with_hooks(before, HookOutcome(permission="ask"))
     assert isinstance(after, Deny if isinstance(before, Deny) else Ask)
     if not isinstance(before, Deny | Ask):
         assert reason(after) == "hook: no reason given"
@@ -63,13 +63,13 @@ def test_a_question_makes_a_question_of_all_but_a_denial(before: Decision) -> No
     ],
 )
 def test_a_yes_lifts_no_rule_and_no_guard(before: Decision, after: type[Decision]) -> None:
-    assert isinstance(with_hooks(before, Outcome(permission="allow", reason="known")), after)
+    assert isinstance(with_hooks(before, HookOutcome(permission="allow", reason="known")), after)
 
 
 def test_a_yes_is_among_the_reasons() -> None:
-    assert reason(with_hooks(decision("ask"), Outcome(permission="allow", reason="known"))) == (
+    assert reason(with_hooks(decision("ask"), HookOutcome(permission="allow", reason="known"))) == (
         "it: a hook allows it: known"
     )
-    assert reason(with_hooks(decision("ask"), Outcome(permission="allow"))) == (
+    assert reason(with_hooks(decision("ask"), HookOutcome(permission="allow"))) == (
         "it: a hook allows it"
     )

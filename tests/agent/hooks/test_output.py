@@ -8,13 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.agent.hooks.events import BY_NAME, EVENTS
-from clew.agent.hooks.output import Output, Ran, Reply, blocking_reason, judged, read, sequence
+from clew.agent.hooks.output import (
+    HookOutput,
+    HookReply,
+    Ran,
+    blocking_reason,
+    judged,
+    read,
+    sequence,
+)
 
 Json = dict[str, Any]
 PRE = BY_NAME["PreToolUse"]
 
 
-def said(value: Any, *, exit_code: int = 0, stderr: str = "", event: str = "PreToolUse") -> Reply:
+def said(
+    value: Any, *, exit_code: int = 0, stderr: str = "", event: str = "PreToolUse"
+) -> HookReply:
     stdout = value if isinstance(value, str) else json.dumps(value)
     return read(BY_NAME[event], Ran(exit_code=exit_code, stdout=stdout, stderr=stderr))
 
@@ -30,7 +40,7 @@ def deny(event: str = "PreToolUse") -> Json:
 
 def test_silence_is_nothing() -> None:
     reply = said("")
-    assert (reply.words, reply.error, reply.block, reply.said) == ("", "", None, Output())
+    assert (reply.words, reply.error, reply.block, reply.said) == ("", "", None, HookOutput())
 
 
 def test_plain_words_are_plain_words() -> None:
@@ -78,7 +88,7 @@ def test_a_valid_object_counts_whatever_the_exit_code(exit_code: int) -> None:
 def test_a_wrong_object_is_told_and_changes_nothing(value: Any, told: str, exit_code: int) -> None:
     reply = said(value, exit_code=exit_code)
     assert told in reply.error
-    assert (reply.block, reply.said) == (None, Output())
+    assert (reply.block, reply.said) == (None, HookOutput())
 
 
 def test_two_blocks_whatever_is_printed() -> None:
@@ -111,9 +121,9 @@ def test_one_that_answers_in_json_alone_does_so() -> None:
 
 
 def test_a_reason_is_one_only_where_something_blocks() -> None:
-    assert blocking_reason(Output()) is None
-    assert blocking_reason(Output(decision="approve", reason="r")) is None
-    assert blocking_reason(Output(decision="block", reason="r")) == "r"
+    assert blocking_reason(HookOutput()) is None
+    assert blocking_reason(HookOutput(decision="approve", reason="r")) is None
+    assert blocking_reason(HookOutput(decision="block", reason="r")) == "r"
 
 
 @pytest.mark.parametrize(
@@ -132,8 +142,8 @@ def test_a_reason_is_one_only_where_something_blocks() -> None:
     ],
 )
 def test_signals_are_titles_notifications_and_the_bell(text: str, passes: bool) -> None:
-    assert sequence(Output(sequence=text)) == (text if passes else "")
-    assert sequence(Output()) == ""
+    assert sequence(HookOutput(sequence=text)) == (text if passes else "")
+    assert sequence(HookOutput()) == ""
 
 
 NO: Json = {"ok": False, "reason": "why"}
@@ -193,4 +203,4 @@ json_values = st.recursive(
 )
 def test_an_object_is_an_answer_or_an_error_never_both(value: Json) -> None:
     reply = said(value)
-    assert not reply.error or reply.said == Output()
+    assert not reply.error or reply.said == HookOutput()

@@ -8,17 +8,24 @@ import pytest
 
 from clew.agent.subagents.files import MAX_BYTES, in_folder, in_object
 from clew.agent.subagents.offer import mode_of, offered, refused
-from clew.agent.subagents.specs import BUILT_IN, Catalog, Origin, Spec, Unusable, spec_of
+from clew.agent.subagents.specs import (
+    BUILT_IN,
+    AgentCatalog,
+    AgentSpec,
+    Origin,
+    UnusableSpec,
+    spec_of,
+)
 from clew.system.config import frontmatter
 from clew.system.config.frontmatter import Frontmatter
 
 TOOLS = ["Agent", "Bash", "Edit", "Read", "Config", "ToolSearch", "mcp__gh__issues", "mcp__db__ask"]
 
 
-def spec(origin: Origin = "user", **fields: Any) -> Spec:
+def spec(origin: Origin = "user", **fields: Any) -> AgentSpec:
     values = {"description": "does it", **fields}
     found, faults = spec_of(Frontmatter(values=values, body="Do it."), name="it", origin=origin)
-    assert isinstance(found, Spec)
+    assert isinstance(found, AgentSpec)
     assert not faults
     return found
 
@@ -32,7 +39,7 @@ def test_a_file_in_the_published_layout_is_an_agent() -> None:
     )
     found, faults = spec_of(head, name="file", origin="project", where="reviewer.md")
     assert not faults
-    assert found == Spec(
+    assert found == AgentSpec(
         name="reviewer",
         description="Reviews: use it after a change",
         prompt="You review.",
@@ -57,7 +64,7 @@ def test_a_file_in_the_published_layout_is_an_agent() -> None:
 )
 def test_what_is_no_agent_is_told(fields: dict[str, Any], body: str, why: str) -> None:
     found, _ = spec_of(Frontmatter(values=fields, body=body), name="it", origin="user")
-    assert isinstance(found, Unusable)
+    assert isinstance(found, UnusableSpec)
     assert why in found.why
 
 
@@ -73,7 +80,7 @@ def test_what_a_member_cannot_be_is_left_out_and_told() -> None:
         "colour": "red",
     }
     found, faults = spec_of(Frontmatter(values=values, body=""), name="it", origin="flag")
-    assert found == Spec(
+    assert found == AgentSpec(
         name="it", description="d", prompt="p", origin="flag", named_servers=("x",)
     )
     assert sorted(fault.split(":")[0] for fault in faults) == [
@@ -89,7 +96,7 @@ def test_what_a_member_cannot_be_is_left_out_and_told() -> None:
 def test_tools_that_are_no_names_are_none_at_all_and_told() -> None:
     values = {"description": "d", "prompt": "p", "tools": {"Read": "Bash"}}
     found, faults = spec_of(Frontmatter(values=values, body=""), name="it", origin="user")
-    assert isinstance(found, Spec)
+    assert isinstance(found, AgentSpec)
     assert found.tools == ()
     assert faults == ["tools: expected names with commas between"]
 
@@ -159,7 +166,7 @@ def test_a_definition_narrows_and_only_a_persons_own_widens(
 
 def test_the_nearer_definition_of_a_name_counts_and_the_other_comes_back() -> None:
     of_user, of_host = spec(), spec(origin="host", name="Explore")
-    catalog = Catalog([of_host, of_user])
+    catalog = AgentCatalog([of_host, of_user])
     assert catalog.find("explore") is of_host
     assert catalog.find("it") is of_user
     catalog.add([spec(origin="plugin", name="it")])
@@ -219,6 +226,8 @@ def test_the_agents_of_an_object_are_read_and_odd_ones_told() -> None:
     }
     found = in_object(given, "host")
     assert found.specs == [
-        Spec(name="a", description="d", prompt="p", origin="host", tools=("Read",), max_turns=2)
+        AgentSpec(
+            name="a", description="d", prompt="p", origin="host", tools=("Read",), max_turns=2
+        )
     ]
     assert len(found.faults) == 2

@@ -9,13 +9,15 @@ import pytest
 from clew.agent.tasks import registry
 from clew.agent.tasks.lines import LINE_MAX_BYTES, LineOutput
 from clew.agent.tasks.notice import Notice, in_words
-from clew.agent.tasks.registry import Ending, Task, Tasks
+from clew.agent.tasks.registry import BackgroundTask, TaskEnding, Tasks
 from clew.core.messages.errors import UserError
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 
 
-def begin(tasks: Tasks, work: Callable[[Task], Awaitable[Ending]], kind: str = "shell") -> Task:
-    async def whole(task: Task) -> Ending:
+def begin(
+    tasks: Tasks, work: Callable[[BackgroundTask], Awaitable[TaskEnding]], kind: str = "shell"
+) -> BackgroundTask:
+    async def whole(task: BackgroundTask) -> TaskEnding:
         return await work(task)
 
     return tasks.begin(
@@ -23,21 +25,21 @@ def begin(tasks: Tasks, work: Callable[[Task], Awaitable[Ending]], kind: str = "
         task_id=tasks.new_id(kind),
         kind=kind,
         title="a title",
-        output=Output(keep_bytes=100),
+        output=ProcessOutput(keep_bytes=100),
         tool_use_id="toolu_1",
     )
 
 
-async def ends_well(_: Task) -> Ending:
-    return Ending(status="completed", exit_code=0)
+async def ends_well(_: BackgroundTask) -> TaskEnding:
+    return TaskEnding(status="completed", exit_code=0)
 
 
-async def never_ends(_: Task) -> Ending:
+async def never_ends(_: BackgroundTask) -> TaskEnding:
     await asyncio.Event().wait()
     raise AssertionError
 
 
-async def breaks(_: Task) -> Ending:
+async def breaks(_: BackgroundTask) -> TaskEnding:
     raise ZeroDivisionError("by zero")
 
 
@@ -67,7 +69,7 @@ async def test_a_fault_of_a_task_is_its_end_and_nobody_else_s() -> None:
     tasks = Tasks()
     task = begin(tasks, breaks)
     await task.wait()
-    assert task.ending == Ending(status="failed", words="by zero")
+    assert task.ending == TaskEnding(status="failed", words="by zero")
 
 
 async def test_waiting_ends_with_its_time_and_stopping_with_the_work() -> None:
@@ -188,7 +190,7 @@ async def test_a_task_that_somebody_waits_for_is_their_news_until_it_is_left() -
         task_id="a",
         kind="agent",
         title="t",
-        output=Output(keep_bytes=9),
+        output=ProcessOutput(keep_bytes=9),
         is_background=False,
     )
     assert tasks.working("agent") == []
@@ -197,7 +199,12 @@ async def test_a_task_that_somebody_waits_for_is_their_news_until_it_is_left() -
     await waited.released()
     assert tasks.working("agent") == [waited]
     owned = tasks.begin(
-        ends_well, task_id="b", kind="agent", title="t", output=Output(keep_bytes=9), owner="a"
+        ends_well,
+        task_id="b",
+        kind="agent",
+        title="t",
+        output=ProcessOutput(keep_bytes=9),
+        owner="a",
     )
     assert await owned.wait()
     assert (tasks.has_news(), tasks.has_news("agent", owner="a")) == (False, True)
@@ -210,8 +217,8 @@ async def test_a_task_that_somebody_waits_for_is_their_news_until_it_is_left() -
 
 async def test_what_an_earlier_run_left_is_told_and_begins_nothing() -> None:
     tasks = Tasks()
-    task = Task(task_id="a", kind="agent", title="t", output=Output(keep_bytes=9))
-    task.end(Ending(status="stopped", result="half"))
+    task = BackgroundTask(task_id="a", kind="agent", title="t", output=ProcessOutput(keep_bytes=9))
+    task.end(TaskEnding(status="stopped", result="half"))
     tasks.remember(task)
     assert not tasks.has_news()
     (told,) = tasks.news()

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from clew.agent.tasks.registry import Moment, Task
+from clew.agent.tasks.registry import BackgroundTask, Moment
 from clew.agent.tools import command as background
 from clew.agent.tools.background_tools import Monitor, TaskOutput, TaskStop
-from clew.agent.tools.base import Limits, ToolResult
+from clew.agent.tools.base import ToolLimits, ToolOutcome
 from clew.agent.tools.bash import Bash
 from clew.agent.tools.registry import Toolbox, builtin_tools
 from clew.agent.tools.schema import run_tool
-from clew.record.kept_commands import Shelf, call_off
-from clew.system.process.output import Output
+from clew.record.kept_commands import RecordFolder, call_off
+from clew.system.process.output import ProcessOutput
 from clew.testing.server import serving
 from tests.agent.tools.workshop import Workshop
 from tests.fronts.headless.agents_model import by_prompt, once_heard, uses
@@ -32,7 +32,7 @@ class Yard:
         self.shop = workshop
         self.session = workshop.session
 
-    async def use(self, tool: Any, **given: Any) -> ToolResult:
+    async def use(self, tool: Any, **given: Any) -> ToolOutcome:
         return await run_tool(tool, given, self.shop.context())
 
     async def begin(self, command: str, tool: Any = None, **given: Any) -> str:
@@ -63,10 +63,10 @@ def yard(workshop: Workshop) -> Yard:
 
 def test_what_is_kept_before_it_has_begun_is_kept_once_it_has(yard: Yard, tmp_path: Path) -> None:
     async def go() -> None:
-        shelf = yard.session.shelf = Shelf(tmp_path / "kept", "session")
+        shelf = yard.session.shelf = RecordFolder(tmp_path / "kept", "session")
         tasks, keeping = yard.session.tasks, []
 
-        def began(task: Task, moment: Moment) -> None:
+        def began(task: BackgroundTask, moment: Moment) -> None:
             if moment == "began":
                 # Its work is at the first thing it waits for by then: that its process begins.
                 keeping.append(asyncio.create_task(tasks.keep(task)))
@@ -212,7 +212,7 @@ def test_the_file_of_a_runaway_has_a_cap_and_both_ends_still_show(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(background, "FILE_MAX_BYTES", 200_000)
-    yard.session.limits = Limits(bash_max_output_chars=1000)
+    yard.session.limits = ToolLimits(bash_max_output_chars=1000)
 
     async def go() -> None:
         task = await yard.begin("seq 1 1000000; read x <go")
@@ -305,7 +305,7 @@ def test_what_came_is_found_in_file_and_memory(tmp_path: Path) -> None:
     data = bytes(range(256)) * 4
     for keep in (10, 100, 2000):
         for file_max in (keep, keep + 90, keep + 3000):
-            output = Output(keep_bytes=keep, spill=tmp_path / "o", file_max_bytes=file_max)
+            output = ProcessOutput(keep_bytes=keep, spill=tmp_path / "o", file_max_bytes=file_max)
             output.save()
             output.feed(data[:600])
             output.feed(data[600:])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.agent.tools.base import Limits
+from clew.agent.tools.base import ToolLimits
 from clew.agent.tools.bash import Bash, spill_path
 from clew.agent.tools.search_tools import Glob, Grep
 from clew.agent.tools.shell_script import ARGUMENT_MAX_BYTES
@@ -102,7 +102,7 @@ def test_a_command_that_takes_too_long_is_ended_with_its_tree(workshop: Workshop
 def test_the_time_asked_for_has_a_ceiling(tmp_path: Path) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
-    shop = Workshop(folder, Limits(bash_timeout_ms=100, bash_max_timeout_ms=200))
+    shop = Workshop(folder, ToolLimits(bash_timeout_ms=100, bash_max_timeout_ms=200))
     assert "after 0.1 s" in bash(shop, "sleep 600")
     assert "after 0.2 s" in bash(shop, "sleep 600", timeout=900_000)
     shop.close()
@@ -157,7 +157,7 @@ def test_long_output_shows_both_ends_and_the_whole_is_in_a_file(workshop: Worksh
 def test_output_between_the_limit_and_what_memory_keeps_is_saved_too(tmp_path: Path) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
-    shop = Workshop(folder, Limits(bash_max_output_chars=100))
+    shop = Workshop(folder, ToolLimits(bash_max_output_chars=100))
     assert bash(shop, "printf 'ä%.0s' $(seq 100)") == "ä" * 100
     said = bash(shop, "printf 'ä%.0s' $(seq 101)")
     assert said.startswith(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clew.agent.tools import media, notebook, read
-from clew.agent.tools.base import Surroundings, ToolResult
+from clew.agent.tools.base import Surroundings, ToolOutcome
 from clew.agent.tools.notebook_edit import NotebookEdit
 from clew.agent.tools.read import Read
 from clew.agent.tools.search_tools import LS
@@ -21,7 +21,7 @@ from tests.fronts.headless.clew_process import clew, transcripts
 from tests.fronts.headless.test_print import entries, scenario
 
 
-def blocks(result: ToolResult) -> list[dict[str, Any]]:
+def blocks(result: ToolOutcome) -> list[dict[str, Any]]:
     assert isinstance(result.content, list), result.content
     return result.content
 
@@ -344,7 +344,7 @@ def test_what_is_called_a_notebook_and_is_none_is_text(workshop: Workshop, text:
     assert "is no notebook; use Edit" in str(edit.content)
 
 
-def edited(workshop: Workshop, **given: Any) -> ToolResult:
+def edited(workshop: Workshop, **given: Any) -> ToolOutcome:
     return workshop.use(NotebookEdit(), notebook_path="n.ipynb", **given)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clew.agent.tools import search, searching
-from clew.agent.tools.base import ToolError, ToolResult
+from clew.agent.tools.base import ToolError, ToolOutcome
 from clew.agent.tools.search import braces
 from clew.agent.tools.search_tools import Glob, Grep, GrepInput, grep
 from clew.agent.tools.searching import ripgrep
@@ -56,15 +56,15 @@ def git_tree(tree: Workshop) -> Workshop:
     return tree
 
 
-def own(workshop: Workshop, **given: Any) -> ToolResult:
+def own(workshop: Workshop, **given: Any) -> ToolOutcome:
     return run_grep(workshop, None, given)
 
 
-def run_grep(workshop: Workshop, program: str | None, given: dict[str, Any]) -> ToolResult:
+def run_grep(workshop: Workshop, program: str | None, given: dict[str, Any]) -> ToolOutcome:
     import msgspec
 
     wanted = msgspec.convert(given, GrepInput, strict=False)
-    result: ToolResult = workshop.use_later(lambda: grep(wanted, workshop.context(), program))
+    result: ToolOutcome = workshop.use_later(lambda: grep(wanted, workshop.context(), program))
     return result
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clew.agent.tools import spill
-from clew.agent.tools.base import ToolResult, failed
+from clew.agent.tools.base import ToolOutcome, failed
 from clew.agent.tools.bash import Bash
 from clew.testing.server import serving
 from tests.agent.tools.workshop import Workshop
@@ -20,19 +20,19 @@ from tests.fronts.headless.clew_process import clew, transcripts
 LONG = "".join(f"line {number:05}\n" for number in range(10_000))
 
 
-def fitted(result: ToolResult, folder: Path, limit: int = 50_000) -> ToolResult:
+def fitted(result: ToolOutcome, folder: Path, limit: int = 50_000) -> ToolOutcome:
     return asyncio.run(spill.fitted(result, limit, folder))
 
 
 def test_a_short_result_is_left_alone(tmp_path: Path) -> None:
-    result = ToolResult(content="x" * 50_000)
+    result = ToolOutcome(content="x" * 50_000)
     assert fitted(result, tmp_path) is result
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_long_one_keeps_its_ends_and_names_the_file_of_the_whole(tmp_path: Path) -> None:
     folder = tmp_path / "tool-results"
-    result = fitted(ToolResult(content=LONG, tool_use_result={"text": LONG, "n": 1}), folder)
+    result = fitted(ToolOutcome(content=LONG, tool_use_result={"text": LONG, "n": 1}), folder)
     (file,) = folder.iterdir()
     text = str(result.content)
     assert text.startswith("line 00000\n")
@@ -51,8 +51,8 @@ def test_a_long_one_keeps_its_ends_and_names_the_file_of_the_whole(tmp_path: Pat
 
 
 def test_the_same_result_twice_is_one_file(tmp_path: Path) -> None:
-    first = fitted(ToolResult(content=LONG), tmp_path)
-    assert fitted(ToolResult(content=LONG), tmp_path).content == first.content
+    first = fitted(ToolOutcome(content=LONG), tmp_path)
+    assert fitted(ToolOutcome(content=LONG), tmp_path).content == first.content
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -69,7 +69,7 @@ def test_of_blocks_the_texts_are_shortened_and_pictures_stay(tmp_path: Path) -> 
         picture,
         {"type": "text", "text": "the last"},
     ]
-    result = fitted(ToolResult(content=content, tool_use_result=content), tmp_path)
+    result = fitted(ToolOutcome(content=content, tool_use_result=content), tmp_path)
     assert isinstance(result.content, list)
     assert [block["type"] for block in result.content] == ["text", "image"]
     assert result.content[0]["text"].endswith("the last")
@@ -79,7 +79,7 @@ def test_of_blocks_the_texts_are_shortened_and_pictures_stay(tmp_path: Path) -> 
 
 
 def test_what_is_no_character_does_not_stop_it(tmp_path: Path) -> None:
-    result = fitted(ToolResult(content="\ud83d" * 60_000), tmp_path)
+    result = fitted(ToolOutcome(content="\ud83d" * 60_000), tmp_path)
     (file,) = tmp_path.iterdir()
     assert file.read_bytes().startswith(b"\\ud83d")
     assert "the whole is in" in str(result.content)
@@ -92,7 +92,7 @@ def test_on_a_full_disk_the_ends_still_arrive(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "write", full)
-    result = fitted(ToolResult(content=LONG), tmp_path)
+    result = fitted(ToolOutcome(content=LONG), tmp_path)
     assert "could not be kept: no file could be written" in str(result.content)
     assert str(result.content).endswith("line 09999")
     assert list(tmp_path.iterdir()) == []

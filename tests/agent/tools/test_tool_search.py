@@ -4,7 +4,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.agent.tools.base import Tool, ToolContext, ToolResult
+from clew.agent.tools.base import Tool, ToolContext, ToolOutcome
 from clew.agent.tools.registry import Toolbox, builtin_tools
 from clew.agent.tools.session_tools import ToolSearch, matches
 from tests.agent.tools.workshop import Workshop
@@ -28,8 +28,8 @@ class Late(Tool[AskInput]):
     def is_read_only(self, given: AskInput) -> bool:
         return True
 
-    async def call(self, given: AskInput, ctx: ToolContext) -> ToolResult:
-        return ToolResult(content=f"{self.name}: {given.question}")
+    async def call(self, given: AskInput, ctx: ToolContext) -> ToolOutcome:
+        return ToolOutcome(content=f"{self.name}: {given.question}")
 
 
 TOOLS = (

@@ -12,12 +12,12 @@ import pytest
 from msgspec import Struct
 
 from clew.agent.tools.base import (
-    Limits,
     Progress,
     Surroundings,
     Tool,
     ToolContext,
-    ToolResult,
+    ToolLimits,
+    ToolOutcome,
     limits_from,
 )
 from clew.agent.tools.read import Read, ReadInput
@@ -46,7 +46,7 @@ class Odd(Tool[NothingInput]):
     def is_enabled(self, settings: Mapping[str, Any]) -> bool:
         return bool(settings.get("odd"))
 
-    async def call(self, given: NothingInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: NothingInput, ctx: ToolContext) -> ToolOutcome:
         match given.how:
             case "fault":
                 raise ZeroDivisionError("by zero")
@@ -58,7 +58,7 @@ class Odd(Tool[NothingInput]):
                 raise asyncio.CancelledError
             case "progress":
                 await ctx.emit(Progress(text="half", data={"done": 1}))
-        return ToolResult(content=f"{given.how} {ctx.surroundings().model}")
+        return ToolOutcome(content=f"{given.how} {ctx.surroundings().model}")
 
 
 @requirement("R126", "R127")
@@ -105,7 +105,7 @@ def test_an_input_that_does_not_fit_names_the_field_and_what_it_takes(
     workshop: Workshop, raw: Any, says: str
 ) -> None:
     result = parse_input(Read(), raw)
-    assert isinstance(result, ToolResult)
+    assert isinstance(result, ToolOutcome)
     assert result.is_error
     text = str(result.content)
     assert text.startswith("<tool_use_error>Read was not run")
@@ -124,7 +124,7 @@ def test_a_nested_field_is_named_by_its_path() -> None:
     result = parse_input(
         TodoWrite(), {"todos": [{"content": "x", "status": "begun", "activeForm": "y"}]}
     )
-    assert isinstance(result, ToolResult)
+    assert isinstance(result, ToolOutcome)
     assert "todos[0].status" in str(result.content)
 
 
@@ -161,14 +161,14 @@ def test_a_call_sees_how_the_session_stands_at_that_moment(workshop: Workshop) -
 
 @requirement("R130")
 def test_a_result_is_the_block_that_answers_its_call() -> None:
-    assert ToolResult(content="text").block("toolu_1") == {
+    assert ToolOutcome(content="text").block("toolu_1") == {
         "type": "tool_result",
         "tool_use_id": "toolu_1",
         "content": "text",
     }
     blocks = [{"type": "text", "text": "x"}]
-    assert ToolResult(content=blocks, is_error=True).block("t")["content"] == blocks
-    assert ToolResult(content=blocks, is_error=True).block("t")["is_error"] is True
+    assert ToolOutcome(content=blocks, is_error=True).block("t")["content"] == blocks
+    assert ToolOutcome(content=blocks, is_error=True).block("t")["is_error"] is True
 
 
 @requirement("R131")
@@ -216,10 +216,10 @@ def test_the_list_is_replaced_whole_and_a_finished_one_is_put_away(workshop: Wor
 def test_limits_come_from_the_frozen_environment() -> None:
     said = {"bash_timeout_ms": 5000, "bash_max_timeout_ms": 1000, "bash_max_output": 10**9}
     limits = limits_from(said.get)
-    assert limits == Limits(
+    assert limits == ToolLimits(
         bash_timeout_ms=5000, bash_max_timeout_ms=5000, bash_max_output_chars=150_000
     )
-    assert limits_from(lambda _: None) == Limits()
+    assert limits_from(lambda _: None) == ToolLimits()
 
 
 @requirement("R243", "R244")
@@ -232,10 +232,10 @@ def test_the_limits_of_commands_are_read_in_either_spelling(prefix: str) -> None
             f"{prefix}BASH_MAX_OUTPUT_LENGTH": "5000",
         }
     )
-    assert limits_from(frozen.number) == Limits(
+    assert limits_from(frozen.number) == ToolLimits(
         bash_timeout_ms=3000, bash_max_timeout_ms=4000, bash_max_output_chars=5000
     )
-    assert limits_from(freeze({}).number) == Limits()
+    assert limits_from(freeze({}).number) == ToolLimits()
 
 
 class HangingInput(Struct, frozen=True, kw_only=True):
@@ -252,7 +252,7 @@ class Hanging(Tool[HangingInput]):
     def __init__(self) -> None:
         self.go = threading.Event()
 
-    async def call(self, given: HangingInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: HangingInput, ctx: ToolContext) -> ToolOutcome:
         if given.in_thread:
             await asyncio.to_thread(self.go.wait)
         await asyncio.Event().wait()
@@ -264,7 +264,7 @@ def test_a_tool_that_hangs_is_given_up_and_says_so(in_thread: bool, tmp_path: Pa
     folder = tmp_path / "project"
     folder.mkdir()
     tool = Hanging()
-    shop = Workshop(folder, Limits(call_timeouts_s={"Hang*": 0.05}))
+    shop = Workshop(folder, ToolLimits(call_timeouts_s={"Hang*": 0.05}))
     try:
         found = shop.use(tool, in_thread=in_thread)
     finally:
@@ -275,10 +275,10 @@ def test_a_tool_that_hangs_is_given_up_and_says_so(in_thread: bool, tmp_path: Pa
 
 
 def test_a_tools_time_is_that_of_the_nearest_pattern_and_some_have_their_own() -> None:
-    usual = Limits()
+    usual = ToolLimits()
     assert usual.call_timeout_s("Read", owns_its_time=False) == 300
     assert usual.call_timeout_s("Bash", owns_its_time=True) is None
-    said = Limits(call_timeouts_s={"*": 9, "Web*": 5, "WebFetch": 2.5, "mcp__a__*": 7})
+    said = ToolLimits(call_timeouts_s={"*": 9, "Web*": 5, "WebFetch": 2.5, "mcp__a__*": 7})
     assert said.call_timeout_s("Read", owns_its_time=False) == 9
     assert said.call_timeout_s("WebSearch", owns_its_time=False) == 5
     assert said.call_timeout_s("WebFetch", owns_its_time=False) == 2.5

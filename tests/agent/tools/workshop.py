@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from clew.agent.tools.base import (
-    Limits,
     Progress,
     Surroundings,
     Tool,
     ToolContext,
-    ToolResult,
+    ToolLimits,
+    ToolOutcome,
     ToolSession,
 )
 from clew.agent.tools.schema import run_tool
@@ -24,7 +24,7 @@ from clew.system.process.spawn import Launcher
 class Workshop:
     """Runs tools as the executor does: by name and raw input, through the door."""
 
-    def __init__(self, folder: Path, limits: Limits | None = None) -> None:
+    def __init__(self, folder: Path, limits: ToolLimits | None = None) -> None:
         self.folder = folder
         self.progress: list[Progress] = []
         self.on_progress: Callable[[Progress], object] = lambda _: None
@@ -51,7 +51,7 @@ class Workshop:
             surroundings=lambda: self.surroundings,
         )
 
-    def use(self, tool: Tool[Any], **given: Any) -> ToolResult:
+    def use(self, tool: Tool[Any], **given: Any) -> ToolOutcome:
         return self._runner.run(run_tool(tool, given, self.context()))
 
     def use_later(self, work: Callable[[], Any]) -> Any:

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from clew.core.input.parse import (
     MAX_MENTIONS,
-    Command,
+    MemoryNote,
     Mention,
-    Note,
     Prompt,
     Shell,
+    TypedCommand,
     mentions,
     parse,
 )
@@ -22,9 +22,9 @@ from tests.requirements import requirement
     ("text", "meant"),
     [
         ("hello", Prompt(text="hello")),
-        ("/help", Command(name="help", arguments="", text="/help")),
-        ("/model  opus ", Command(name="model", arguments="opus", text="/model  opus")),
-        ("/a:b-c two\nlines", Command(name="a:b-c", arguments="two\nlines", text="/a:b-c two\nlines")),
+        ("/help", TypedCommand(name="help", arguments="", text="/help")),
+        ("/model  opus ", TypedCommand(name="model", arguments="opus", text="/model  opus")),
+        ("/a:b-c two\nlines", TypedCommand(name="a:b-c", arguments="two\nlines", text="/a:b-c two\nlines")),
         ("/usr/bin/env is there", Prompt(text="/usr/bin/env is there")),
         ("/ is the root", Prompt(text="/ is the root")),
         (" /help", Prompt(text=" /help")),
@@ -32,8 +32,8 @@ from tests.requirements import requirement
         ("! ls", Shell(line="ls")),
         ("!", Prompt(text="!")),
         (" !ls", Prompt(text=" !ls")),
-        ("# use tabs", Note(words="use tabs")),
-        ("#use tabs", Note(words="use tabs")),
+        ("# use tabs", MemoryNote(words="use tabs")),
+        ("#use tabs", MemoryNote(words="use tabs")),
         ("#", Prompt(text="#")),
         ("# A plan\n\nwith a heading", Prompt(text="# A plan\n\nwith a heading")),
         ("", Prompt(text="")),

@@ -1,13 +1,13 @@
 """Commands by name: found, added, nearly typed."""
 
-from clew.core.input.outcome import Command, Outcome, Registry, Show
+from clew.core.input.outcome import Outcome, Registry, Show, SlashCommand
 
 
-def named(name: str, *aliases: str) -> Command[None]:
+def named(name: str, *aliases: str) -> SlashCommand[None]:
     async def run(_: None, arguments: str) -> Outcome:
         return Show(text=f"{name} {arguments}")
 
-    return Command(name=name, description=name, run=run, aliases=aliases)
+    return SlashCommand(name=name, description=name, run=run, aliases=aliases)
 
 
 async def test_a_command_is_found_by_its_name_and_its_other_names() -> None:

@@ -1,6 +1,6 @@
 """Rows of two columns."""
 
-from clew.core.input.outcome import Pick, Row, as_list, table
+from clew.core.input.outcome import Pick, PickRow, as_list, table
 
 
 def test_the_second_column_begins_where_the_widest_first_one_ends() -> None:
@@ -12,7 +12,7 @@ def test_no_rows_are_no_lines() -> None:
 
 
 def test_a_choice_that_nobody_makes_is_a_list_of_the_lines_that_make_it() -> None:
-    pick = Pick(title="Where to", rows=(Row(line="/rewind a", label="One"),), text="Read this.")
+    pick = Pick(title="Where to", rows=(PickRow(line="/rewind a", label="One"),), text="Read this.")
     assert as_list(pick).text == "Read this.\nWhere to:\n/rewind a  One"
 
 

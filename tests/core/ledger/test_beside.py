@@ -4,12 +4,12 @@ from typing import Any
 
 from clew.core.catalog.lookup import CATALOG
 from clew.core.ledger.ledger import Charge, Ledger, charges
-from clew.core.ledger.state import Beside, Session, State, TodosSet, ToolTimed
+from clew.core.ledger.state import SessionState, SessionTracker, SideLedger, TodosSet, ToolTimed
 
 
-def session() -> Session:
-    return Session(
-        State(session_id="s", original_cwd="/", cwd="/", started_at="", initial_model="m")
+def session() -> SessionTracker:
+    return SessionTracker(
+        SessionState(session_id="s", original_cwd="/", cwd="/", started_at="", initial_model="m")
     )
 
 
@@ -27,7 +27,7 @@ def cost(message_id: str, purpose: str = "turn") -> dict[str, Any]:
 
 def test_what_it_costs_is_the_sessions_and_told_apart() -> None:
     whole = session()
-    beside = Beside(whole, "a1")
+    beside = SideLedger(whole, "a1")
     heard: list[Any] = []
     beside.listen(lambda event, _: heard.append(event))
     (mine,), (review,) = (list(charges([cost(*c)], CATALOG)) for c in (("m1",), ("m2", "review")))
@@ -46,7 +46,7 @@ def test_what_it_costs_is_the_sessions_and_told_apart() -> None:
 
 def test_the_sessions_list_of_what_is_to_do_is_not_its() -> None:
     whole = session()
-    beside = Beside(whole, "a1")
+    beside = SideLedger(whole, "a1")
     beside.change(ToolTimed(duration_ms=5))
     beside.change(TodosSet(todos=()))
     assert beside.state is whole.state

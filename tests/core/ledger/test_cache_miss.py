@@ -16,11 +16,11 @@ from clew.core.ledger.cache_miss import (
     sum_up,
     usage_tokens,
 )
-from clew.core.ledger.spending import Tokens
+from clew.core.ledger.spending import TokenCounts
 
 AT = "2026-11-01T00:00:00.000Z"
-CACHED = Tokens(cache_read=30_000, cache_write_5m=10_000)
-COLD = Tokens(input=500, cache_write_5m=45_000)
+CACHED = TokenCounts(cache_read=30_000, cache_write_5m=10_000)
+COLD = TokenCounts(input=500, cache_write_5m=45_000)
 
 
 def said(kind: str | None, **more: Any) -> dict[str, Any]:
@@ -29,9 +29,9 @@ def said(kind: str | None, **more: Any) -> dict[str, Any]:
 
 def test_what_was_read_is_no_miss_whatever_the_service_compares() -> None:
     """Diagnostics compare requests; whether the cache was read, the usage alone says."""
-    whole = Tokens(cache_read=40_000, cache_write_5m=900)
+    whole = TokenCounts(cache_read=40_000, cache_write_5m=900)
     assert find_miss(CACHED, whole, said("messages_changed")) is None
-    almost = Tokens(cache_read=39_900, cache_write_5m=900)
+    almost = TokenCounts(cache_read=39_900, cache_write_5m=900)
     assert find_miss(CACHED, almost, None, idle_s=9_999) is None
 
 
@@ -64,13 +64,13 @@ def test_the_reason_is_the_most_certain_one(
 
 
 def test_no_more_is_missed_than_was_sent() -> None:
-    assert find_miss(CACHED, Tokens(input=2_000), None) == ("unknown", 2_000)
+    assert find_miss(CACHED, TokenCounts(input=2_000), None) == ("unknown", 2_000)
 
 
 def test_it_costs_what_was_paid_less_a_read() -> None:
     model = "claude-sonnet-4-5"  # $3 a million, a read $0.30, a write $3.75 or $6
     assert extra_usd(COLD, 40_000, model, AT, CATALOG) == Decimal("0.138")
-    long = Tokens(cache_write_1h=10_000, cache_write_5m=10_000, input=20_000)
+    long = TokenCounts(cache_write_1h=10_000, cache_write_5m=10_000, input=20_000)
     assert extra_usd(long, 40_000, model, AT, CATALOG) == Decimal("0.1455")
     assert extra_usd(COLD, 40_000, "of-tomorrow", AT, CATALOG) is None
 
@@ -125,6 +125,6 @@ def test_what_is_recorded_is_read_again() -> None:
 
 
 def test_an_answer_that_was_not_counted_says_nothing_of_the_cache() -> None:
-    assert usage_tokens({"usage": {"input_tokens": 5}}) == Tokens(input=5)
+    assert usage_tokens({"usage": {"input_tokens": 5}}) == TokenCounts(input=5)
     assert usage_tokens({"usage": {"output_tokens": 5}}) is None
     assert usage_tokens({}) is None

@@ -22,7 +22,7 @@ from clew.core.ledger.ledger import (
     shares,
     spend_of,
 )
-from clew.core.ledger.spending import Tokens, tokens_of, usd
+from clew.core.ledger.spending import TokenCounts, tokens_of, usd
 from clew.core.messages import factories
 from tests.requirements import requirement
 
@@ -38,7 +38,7 @@ def charge(number: int, **more: Any) -> Charge:
             "request_id": f"r{number}",
             "model": MODEL,
             "at": WHEN,
-            "tokens": Tokens(input=10 * number, output=number),
+            "tokens": TokenCounts(input=10 * number, output=number),
             "usd": Decimal(number),
         }
         | more
@@ -123,7 +123,7 @@ def test_a_response_is_counted_once_however_many_lines_repeat_it() -> None:
     ]
     ledger = Ledger(charges(entries, CATALOG))
     assert len(ledger) == 3
-    assert ledger.total.tokens == Tokens(input=101, output=25, cache_read=7)
+    assert ledger.total.tokens == TokenCounts(input=101, output=25, cache_read=7)
     assert {k: v.requests for k, v in ledger.by_turn().items()} == {"1": 2, "2": 1}
     assert {k: v.requests for k, v in ledger.by_model().items()} == {
         MODEL: 2,
@@ -137,7 +137,7 @@ def test_a_response_is_counted_once_however_many_lines_repeat_it() -> None:
 def test_usage_that_grows_from_line_to_line_counts_as_said_last() -> None:
     first, last = answered({"output_tokens": 1}, words("a"), words("b"))
     last["message"]["usage"] = {"input_tokens": 0, "output_tokens": 44}
-    assert Ledger(charges([first, last], CATALOG)).total.tokens == Tokens(output=44)
+    assert Ledger(charges([first, last], CATALOG)).total.tokens == TokenCounts(output=44)
 
 
 def test_failures_and_lines_without_usage_cost_nothing() -> None:
@@ -193,17 +193,17 @@ def test_a_price_that_the_line_says_counts_for_a_model_nobody_knows() -> None:
 
 def test_a_known_price_is_not_forgotten_when_the_response_is_said_again() -> None:
     ledger = Ledger(
-        [charge(1, purpose="title", agent="a"), charge(1, usd=None, tokens=Tokens(output=9))]
+        [charge(1, purpose="title", agent="a"), charge(1, usd=None, tokens=TokenCounts(output=9))]
     )
     assert [(c.usd, c.purpose, c.agent) for c in ledger] == [(Decimal(1), "title", "a")]
-    assert ledger.total.tokens == Tokens(output=9)
+    assert ledger.total.tokens == TokenCounts(output=9)
     again = Ledger([charge(1, purpose="turn"), charge(1, purpose="compaction")])
     assert [c.purpose for c in again] == ["compaction"]
 
 
 COUNTS = st.integers(0, 10**9)
 SPENDS = st.builds(
-    Tokens, input=COUNTS, output=COUNTS, cache_read=COUNTS, cache_write_5m=COUNTS, web_searches=st.integers(0, 9)
+    TokenCounts, input=COUNTS, output=COUNTS, cache_read=COUNTS, cache_write_5m=COUNTS, web_searches=st.integers(0, 9)
 )  # fmt: skip
 CHARGES = st.lists(
     st.builds(
@@ -238,7 +238,7 @@ def test_every_sum_is_the_total(given_charges: list[Charge]) -> None:
 
 
 @given(SPENDS, st.decimals(0, 1000, places=12), st.integers(1, 7))
-def test_shares_add_up_to_what_is_shared(tokens: Tokens, amount: Decimal, parts: int) -> None:
+def test_shares_add_up_to_what_is_shared(tokens: TokenCounts, amount: Decimal, parts: int) -> None:
     spend = Spend(requests=1, tokens=tokens, usd=amount, duration_ms=7)
     assert sum(shares(spend, parts), Spend()) == spend
 

@@ -1,7 +1,7 @@
 """What a request costs whose beginning is no longer the cached one."""
 
 from clew.core.catalog.lookup import CATALOG
-from clew.core.ledger.spending import Tokens, last_size, recached
+from clew.core.ledger.spending import TokenCounts, last_size, recached
 
 AT = "2026-11-01T00:00:00.000Z"
 
@@ -26,7 +26,7 @@ def test_the_last_answer_that_was_counted_says_how_much_is_cached() -> None:
 
 
 def test_it_is_said_what_is_sent_anew_and_what_it_costs() -> None:
-    last = Tokens(cache_read=999_000, output=1_000)
+    last = TokenCounts(cache_read=999_000, output=1_000)
     cost = recached(
         last, model="claude-opus-5-5", before="claude-sonnet-5-5", at=AT, catalog=CATALOG
     )

@@ -7,20 +7,20 @@ import pytest
 from msgspec.structs import asdict
 
 from clew.core.ledger.ledger import Charge
-from clew.core.ledger.spending import Tokens
+from clew.core.ledger.spending import TokenCounts
 from clew.core.ledger.state import (
     Allowed,
     ApiTimed,
     Change,
-    FellBack,
+    FallbackChanged,
     Interacted,
     LinesChanged,
     ModelChosen,
     Moved,
-    Session,
+    SessionState,
+    SessionTracker,
     Shipped,
-    State,
-    Todo,
+    TodoItem,
     TodosSet,
     ToolTimed,
     apply,
@@ -28,7 +28,7 @@ from clew.core.ledger.state import (
 )
 from tests.requirements import requirement
 
-START = State(
+START = SessionState(
     session_id="s",
     original_cwd="/a",
     cwd="/a",
@@ -36,7 +36,7 @@ START = State(
     initial_model="claude-sonnet-4-20250514",
     environment={"LANG": "C"},
 )
-TODO = Todo(content="test", status="in_progress")
+TODO = TodoItem(content="test", status="in_progress")
 CHANGES: list[tuple[Change, dict[str, object]]] = [
     (Moved(cwd="/b"), {"cwd": "/b"}),
     (ModelChosen(model="x"), {"model_override": "x"}),
@@ -47,7 +47,7 @@ CHANGES: list[tuple[Change, dict[str, object]]] = [
     (TodosSet(todos=(TODO,)), {"todos": (TODO,)}),
     (Allowed(rule="Bash(ls)"), {"allowed": frozenset({"Bash(ls)"})}),
     (Interacted(at="now"), {"last_interaction_at": "now"}),
-    (FellBack(active=True), {"is_on_fallback": True}),
+    (FallbackChanged(active=True), {"is_on_fallback": True}),
 ]
 
 
@@ -70,12 +70,12 @@ def test_the_model_is_the_chosen_one_or_the_first() -> None:
 
 @requirement("R109", "R111", "R113", "R114")
 def test_every_change_and_charge_is_told_in_order_with_the_state_it_made() -> None:
-    session = Session(START)
-    heard: list[tuple[object, State]] = []
+    session = SessionTracker(START)
+    heard: list[tuple[object, SessionState]] = []
     session.listen(lambda event, state: heard.append((event, state)))
     for change, _ in CHANGES:
         session.change(change)
-    cost = Charge(message_id="m", request_id="r", model="?", at="", tokens=Tokens(), usd=None)
+    cost = Charge(message_id="m", request_id="r", model="?", at="", tokens=TokenCounts(), usd=None)
     session.charge(cost)
     assert [event for event, _ in heard] == [*(change for change, _ in CHANGES), cost]
     assert heard[-1][1] is session.state
@@ -92,7 +92,7 @@ def test_the_list_of_a_conversation_is_the_last_one_that_was_written() -> None:
         {"toolUseResult": {"newTodos": "none"}},
         {"toolUseResult": "text"},
     ]
-    assert last_todos(written) == (Todo(content="look", status="pending"),)
+    assert last_todos(written) == (TodoItem(content="look", status="pending"),)
     assert last_todos(written[2:]) == ()
     done = {"toolUseResult": {"newTodos": [todo | {"status": "completed"}]}}
     assert last_todos([*written, done]) == ()
@@ -104,7 +104,7 @@ def test_the_list_told_again_behind_a_summary_counts_until_it_is_written_anew() 
     def told(content: object) -> dict[str, Any]:
         return {"type": "attachment", "attachment": {"type": "todo", "content": content}}
 
-    kept = (Todo(content="look", status="pending", active_form="Looking"),)
+    kept = (TodoItem(content="look", status="pending", active_form="Looking"),)
     assert last_todos([told([todo])]) == kept
     assert last_todos([told([todo]), {"toolUseResult": {"newTodos": []}}]) == ()
     # What another tool keeps, and what is no list.

@@ -5,8 +5,8 @@ from typing import Any
 
 from clew.core.catalog.lookup import CATALOG
 from clew.core.ledger.ledger import Charge, Ledger
-from clew.core.ledger.spending import Tokens
-from clew.core.ledger.state import ApiTimed, LinesChanged, Session, State, ToolTimed
+from clew.core.ledger.spending import TokenCounts
+from clew.core.ledger.state import ApiTimed, LinesChanged, SessionState, SessionTracker, ToolTimed
 from clew.core.ledger.totals import Past, cost_state, lines_changed, restore
 from clew.core.messages import factories
 from tests.requirements import requirement
@@ -22,9 +22,11 @@ def answered(number: int, model: str = MODEL) -> list[dict[str, Any]]:
     return factories.assistant(message, uuids=[str(number)], at=WHEN, request_id=f"r{number}")
 
 
-def run(ledger: Ledger) -> Session:
-    state = State(session_id="s", original_cwd="/", cwd="/", started_at=WHEN, initial_model=MODEL)
-    session = Session(state, ledger)
+def run(ledger: Ledger) -> SessionTracker:
+    state = SessionState(
+        session_id="s", original_cwd="/", cwd="/", started_at=WHEN, initial_model=MODEL
+    )
+    session = SessionTracker(state, ledger)
     session.change(ApiTimed(duration_ms=30, without_retries_ms=20))
     session.change(ToolTimed(duration_ms=7))
     session.change(LinesChanged(added=3, removed=1))
@@ -53,7 +55,7 @@ def test_what_a_run_left_is_what_the_next_takes_up() -> None:
 def test_what_the_entries_no_longer_show_counts_as_one_charge_from_before() -> None:
     line = {"modelUsage": {MODEL: {"inputTokens": 400, "outputTokens": 10, "costUSD": 5}}}
     ledger, _ = restore(line, answered(1), [], CATALOG)
-    assert ledger.total.tokens == Tokens(input=400, output=10, cache_write_5m=5)
+    assert ledger.total.tokens == TokenCounts(input=400, output=10, cache_write_5m=5)
     assert ledger.total.usd == Decimal(5)
     unknown = {"modelUsage": {MODEL: {"inputTokens": 400, "costUSD": None}}}
     assert restore(unknown, answered(1), [], CATALOG)[0].total.unpriced == 1
@@ -74,7 +76,12 @@ def test_an_edit_is_counted_by_its_patch() -> None:
 
 def test_the_past_of_a_new_session_is_nothing() -> None:
     charge = Charge(
-        message_id="m", request_id="r", model=MODEL, at=WHEN, tokens=Tokens(input=1), usd=Decimal(1)
+        message_id="m",
+        request_id="r",
+        model=MODEL,
+        at=WHEN,
+        tokens=TokenCounts(input=1),
+        usd=Decimal(1),
     )
     left = cost_state(run(Ledger([charge])), Past(), duration_ms=1)
     assert (left["totalCostUSD"], left["hasUnknownModelCost"]) == (1.0, False)

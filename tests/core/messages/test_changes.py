@@ -14,7 +14,7 @@ import clew
 from clew.core.messages import factories as make
 from clew.core.messages.errors import MisuseError
 from clew.core.messages.history import History, missing_results, with_cost, with_results
-from clew.core.messages.messages import Assistant
+from clew.core.messages.messages import AssistantMessage
 from tests.requirements import requirement
 
 AT = "2026-01-31T12:00:00.000Z"
@@ -62,7 +62,7 @@ def test_a_message_with_several_results_joins_as_one() -> None:
 
 def test_cost_joins_an_answer_as_a_new_value_and_an_unknown_cost_is_not_zero() -> None:
     [message] = asked("t1")
-    costed = Assistant(with_cost(message, cost_usd=0.25, duration_ms=12.5))
+    costed = AssistantMessage(with_cost(message, cost_usd=0.25, duration_ms=12.5))
     assert (costed.cost_usd, costed.duration_ms) == (0.25, 12.5)
     unknown = with_cost(message, cost_usd=None, duration_ms=12.5)
     assert "costUSD" not in unknown
@@ -83,7 +83,7 @@ def test_no_change_touches_what_it_was_given() -> None:
 @requirement("R026")
 def test_a_recorded_message_refuses_to_be_written_to() -> None:
     history = History(asked("t1"))
-    said = Assistant(history[0])
+    said = AssistantMessage(history[0])
     for attribute in ("cost_usd", "usage", "message", "data", "blocks"):
         with pytest.raises(AttributeError):
             setattr(said, attribute, 1)

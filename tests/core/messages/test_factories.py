@@ -10,7 +10,7 @@ from clew.core.messages import text
 from clew.core.messages.factories import derive_uuid, screen_id
 from clew.core.messages.history import History, missing_results, unanswered
 from clew.core.messages.kinds import faults
-from clew.core.messages.messages import Assistant, Progress, User
+from clew.core.messages.messages import AssistantMessage, ProgressMessage, UserMessage
 from clew.core.messages.text import (
     NO_CONTENT,
     rejected_by_reviewer,
@@ -61,7 +61,7 @@ def test_an_answer_that_lacks_what_readers_need_can_still_be_recorded(nothing: A
     message = {"id": nothing, "role": "user", "model": nothing, "content": [make.text("hi")]}
     [entry] = make.assistant(message, uuids=[uuid], at=AT, request_id="")
     assert faults(entry) == []
-    answer = Assistant(entry)
+    answer = AssistantMessage(entry)
     assert (answer.role, answer.model) == ("assistant", "unknown")
     assert answer.message_id == answer.request_id == "msg_0b1f9a0e3a524a5e9a430d2b5a1c7e11"
 
@@ -82,8 +82,8 @@ def test_a_synthetic_message_wraps_words_in_one_text_block_and_says_no_model_wro
             "stop_sequence": "",
         }
         assert message["usage"] == zero_usage()
-        assert Assistant(made).is_synthetic
-        assert not Assistant(made).is_synthetic_api_error
+        assert AssistantMessage(made).is_synthetic
+        assert not AssistantMessage(made).is_synthetic_api_error
 
 
 @requirement("R084", "R089")
@@ -105,10 +105,12 @@ def test_the_fixed_texts_are_what_other_programs_match() -> None:
 @requirement("R022")
 def test_what_clew_says_to_the_model_alone_is_meta_and_a_summary_has_its_own_face() -> None:
     at = {"uuid": "u", "at": AT}
-    assert User(make.warning("the disk is nearly full", **at)).face == "meta"
-    assert "the disk is nearly full" in User(make.warning("the disk is nearly full", **at)).text
-    assert User(make.after_max_tokens(**at)).face == "meta"
-    summary = User(make.compact_summary("we wove", **at))
+    assert UserMessage(make.warning("the disk is nearly full", **at)).face == "meta"
+    assert (
+        "the disk is nearly full" in UserMessage(make.warning("the disk is nearly full", **at)).text
+    )
+    assert UserMessage(make.after_max_tokens(**at)).face == "meta"
+    summary = UserMessage(make.compact_summary("we wove", **at))
     assert (summary.face, summary.is_synthetic) == ("compact_summary", True)
     assert summary.text.endswith("we wove")
 
@@ -144,7 +146,7 @@ def test_a_user_message_takes_every_field_its_caller_gives_and_writes_no_other()
 @requirement("R087", "R021")
 def test_a_tools_answer_is_stored_for_the_model_and_as_the_tool_gave_it() -> None:
     raw = {"stdout": "out", "interrupted": False}
-    answer = User(make.tool_answer("t1", "out", uuid="u", at=AT, source_uuid="a1", raw=raw))
+    answer = UserMessage(make.tool_answer("t1", "out", uuid="u", at=AT, source_uuid="a1", raw=raw))
     assert [(r.tool_use_id, r.content, r.is_error) for r in answer.tool_results] == [
         ("t1", "out", False)
     ]
@@ -159,7 +161,7 @@ def test_a_tools_answer_is_stored_for_the_model_and_as_the_tool_gave_it() -> Non
 @requirement("R083")
 def test_progress_carries_whatever_its_tool_reports() -> None:
     for data in ({"lines": 3}, [1], "half", None):
-        made = Progress(make.progress("t", data, uuid="u", at=AT))
+        made = ProgressMessage(make.progress("t", data, uuid="u", at=AT))
         assert (made.progress, made.tool_use_id, made.parent_tool_use_id) == (data, "t", None)
 
 
@@ -179,7 +181,7 @@ def test_missing_results_are_uses_minus_results_and_asking_twice_changes_nothing
     history = History([*said(call("t1"), call("t2")), answer])
     assert [(use.id, source) for use, source in history.unanswered()] == [("t2", "a1")]
     missing = missing_results(history, "boom", new_uuid=lambda: "new", at=AT)
-    [result] = [User(m).tool_results[0] for m in missing]
+    [result] = [UserMessage(m).tool_results[0] for m in missing]
     assert (result.tool_use_id, result.is_error, result.content) == ("t2", True, "boom")
     assert not missing_results(history.with_messages(missing), "boom", new_uuid=str, at=AT)
     assert not unanswered(said({"type": "tool_use", "name": "x"}))
@@ -227,8 +229,8 @@ def test_each_factory_makes_its_kind() -> None:
         make.request_start(),
         make.tool_use_summary("read two files", ["a", "b"], **at),
     ]
-    assert User(made[0]).face == "synthetic"
-    assert Assistant(made[1]).is_synthetic_api_error
+    assert UserMessage(made[0]).face == "synthetic"
+    assert AssistantMessage(made[1]).is_synthetic_api_error
     assert [m["type"] for m in made[2:]] == [
         "system", "attachment", "attachment", "progress", "tombstone", "tombstone",
         "stream_event", "stream_request_start", "tool_use_summary",
@@ -238,4 +240,4 @@ def test_each_factory_makes_its_kind() -> None:
     used = make.synthetic_assistant(
         "x", uuid="u", at=AT, message_id="m", usage={"output_tokens": 3}
     )
-    assert Assistant(used).usage.output_tokens == 3
+    assert AssistantMessage(used).usage.output_tokens == 3

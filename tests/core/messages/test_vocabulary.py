@@ -20,7 +20,7 @@ values = st.recursive(
     ),
     max_leaves=8,
 )
-VIEWS = [k.view for k in kinds.KINDS.values()] + [messages.Unknown, blocks.Unknown, Usage]
+VIEWS = [k.view for k in kinds.KINDS.values()] + [messages.UnknownEntry, blocks.UnknownBlock, Usage]
 VIEWS += list(blocks.BLOCKS.values())
 
 
@@ -56,13 +56,13 @@ def test_a_view_cannot_be_written_to(view_class: type[View]) -> None:
 
 
 def test_a_field_of_the_wrong_type_reads_as_empty() -> None:
-    user = messages.User({"uuid": 5, "isMeta": "yes", "imagePasteIds": {}, "message": []})
+    user = messages.UserMessage({"uuid": 5, "isMeta": "yes", "imagePasteIds": {}, "message": []})
     assert (user.uuid, user.is_meta, user.image_paste_ids, user.role) == (None, False, [], None)
-    assert messages.System({"retryAttempt": True, "retryInMs": "1"}).retry_attempt is None
+    assert messages.SystemMessage({"retryAttempt": True, "retryInMs": "1"}).retry_attempt is None
 
 
 def test_a_field_can_be_looked_up_on_its_class() -> None:
-    assert isinstance(fields(messages.User)["uuid"], Field)
+    assert isinstance(fields(messages.UserMessage)["uuid"], Field)
 
 
 @requirement("R029", "W18")
@@ -73,26 +73,26 @@ def test_unknown_kinds_are_views_that_keep_everything() -> None:
     assert blocks.block({"type": "hologram"}).type == "hologram"
     assert kinds.view({"type": "hologram"}).type == "hologram"
     assert kinds.view({"type": 3}).type == blocks.block({"type": 3}).type == ""
-    assert isinstance(kinds.view({"type": "user"}), messages.User)
+    assert isinstance(kinds.view({"type": "user"}), messages.UserMessage)
     assert blocks.block(5).data == {"value": 5}
 
 
 def test_content_is_blocks_whether_it_is_a_string_a_list_or_nothing() -> None:
     def shown(content: Any) -> list[str]:
-        return [b.text for b in blocks.views(content) if isinstance(b, blocks.Text)]
+        return [b.text for b in blocks.views(content) if isinstance(b, blocks.TextBlock)]
 
     assert shown("hello") == ["hello"]
     assert shown([{"type": "text", "text": "a"}, "b"]) == ["a", "b"]
     assert shown(None) == []
-    assert messages.User({"message": {"content": "hello"}}).text == "hello"
-    result = blocks.ToolResult({"type": "tool_result", "content": "out"})
+    assert messages.UserMessage({"message": {"content": "hello"}}).text == "hello"
+    result = blocks.ToolResultBlock({"type": "tool_result", "content": "out"})
     assert [b.type for b in result.blocks()] == ["text"]
 
 
 @requirement("R229")
 def test_blocks_are_made_when_asked_for_and_once() -> None:
     for content in ([{"type": "text", "text": "a"}], [], ""):
-        message = messages.Assistant({"message": {"content": content}})
+        message = messages.AssistantMessage({"message": {"content": content}})
         assert message._blocks is None
         assert message.blocks is message.blocks
 
@@ -102,9 +102,11 @@ def test_closed_names_are_one_shared_string() -> None:
     kind = "".join(["us", "er"])
     assert kinds.view({"type": kind}).type is kinds.view({"type": "user"}).type
     reason = "".join(["end_", "turn"])
-    said = [messages.Assistant({"message": {"stop_reason": r}}) for r in (reason, "end_turn")]
+    said = [
+        messages.AssistantMessage({"message": {"stop_reason": r}}) for r in (reason, "end_turn")
+    ]
     assert said[0].stop_reason is said[1].stop_reason
-    assert messages.Assistant({"message": {"stop_reason": "bored"}}).stop_reason == "bored"
+    assert messages.AssistantMessage({"message": {"stop_reason": "bored"}}).stop_reason == "bored"
 
 
 @requirement("R020", "C14")
@@ -127,24 +129,24 @@ def test_closed_names_are_one_shared_string() -> None:
 def test_the_faces_of_a_user_message_are_told_by_fields_alone(
     fields: dict[str, Any], face: str
 ) -> None:
-    assert messages.User({"type": "user"} | fields).face == face
+    assert messages.UserMessage({"type": "user"} | fields).face == face
     assert face in messages.FACES
 
 
 @requirement("W22", "R085")
 def test_a_person_may_type_the_words_of_a_synthetic_message() -> None:
     words = {"content": "[Request interrupted by user]"}
-    assert messages.User({"message": words}).is_synthetic  # a file of before the field
-    assert not messages.User({"message": words, "promptSource": "typed"}).is_synthetic
-    assert not messages.User({"message": words, "origin": {"kind": "human"}}).is_synthetic
-    assert not messages.User({"message": words, "isSynthetic": False}).is_synthetic
-    assert messages.User({"message": {"content": "x"}, "isSynthetic": True}).is_synthetic
+    assert messages.UserMessage({"message": words}).is_synthetic  # a file of before the field
+    assert not messages.UserMessage({"message": words, "promptSource": "typed"}).is_synthetic
+    assert not messages.UserMessage({"message": words, "origin": {"kind": "human"}}).is_synthetic
+    assert not messages.UserMessage({"message": words, "isSynthetic": False}).is_synthetic
+    assert messages.UserMessage({"message": {"content": "x"}, "isSynthetic": True}).is_synthetic
 
 
 @requirement("R025")
 def test_a_synthetic_api_error_needs_the_model_marker_and_the_flag() -> None:
     def is_error(model: str, *, flag: bool) -> bool:
-        return messages.Assistant(
+        return messages.AssistantMessage(
             {"message": {"model": model}, "isApiErrorMessage": flag}
         ).is_synthetic_api_error
 
@@ -155,7 +157,7 @@ def test_a_synthetic_api_error_needs_the_model_marker_and_the_flag() -> None:
 
 def test_calls_of_the_providers_own_tools_are_not_ours_to_answer() -> None:
     content = [{"type": "tool_use", "id": "a"}, {"type": "server_tool_use", "id": "b"}]
-    said = messages.Assistant({"message": {"content": content}})
+    said = messages.AssistantMessage({"message": {"content": content}})
     assert [use.id for use in said.tool_uses] == ["a"]
 
 
@@ -215,5 +217,5 @@ def test_a_tombstone_withdraws_its_message_as_event_and_as_entry() -> None:
 
 def test_records_read_their_fields() -> None:
     assert records.LastPrompt({"leafUuid": "l", "explicit": True}).explicit
-    assert not messages.Assistant({"message": {"content": "x"}}).is_empty
-    assert messages.Assistant({}).is_empty
+    assert not messages.AssistantMessage({"message": {"content": "x"}}).is_empty
+    assert messages.AssistantMessage({}).is_empty

@@ -5,7 +5,7 @@ from typing import Any
 
 from clew.core.messages import kinds
 from clew.core.messages.factories import derive_uuid
-from clew.core.normalize.for_display import CUTS, Item, for_display, split
+from clew.core.normalize.for_display import CUTS, DisplayItem, for_display, split
 from tests.core.normalize.build import answer, attachment, call, result, system, user
 from tests.core.normalize.generator import history
 from tests.requirements import requirement
@@ -19,7 +19,7 @@ def shown(*entries: Any) -> list[str]:
     return [_short(item) for item in for_display(entries)]
 
 
-def _short(item: Item) -> str:
+def _short(item: DisplayItem) -> str:
     if item.block is None:
         return f"{item.entry['type']} {item.uuid}"
     if not isinstance(item.block, dict):

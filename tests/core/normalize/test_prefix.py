@@ -5,7 +5,14 @@ from typing import Any
 import pytest
 
 from clew.core.normalize import prefix
-from clew.core.normalize.prefix import CONTROLS_BETA, Bound, Chain, Look, Thoughts, with_bound
+from clew.core.normalize.prefix import (
+    CONTROLS_BETA,
+    Bound,
+    PrefixChain,
+    RequestVerdict,
+    Thoughts,
+    with_bound,
+)
 from clew.core.normalize.repairs import Repair, in_words
 from clew.core.normalize.select import thought_id
 
@@ -53,7 +60,7 @@ class Case:
         self.messages: list[Json] = []
         self.system, self.tools, self.reader, self.may_control = "s", "t", OPUS, False
 
-    def look(self) -> Look:
+    def look(self) -> RequestVerdict:
         return self.thoughts.look(
             self.messages,
             system=self.system,
@@ -62,7 +69,7 @@ class Case:
             may_control=self.may_control,
         )
 
-    def turn(self, prompt: str, name: str, *, is_recorded: bool = True) -> Look:
+    def turn(self, prompt: str, name: str, *, is_recorded: bool = True) -> RequestVerdict:
         self.messages = [*self.messages, user(prompt)]
         look = self.look()
         bound = self.thoughts.bound if is_recorded else None
@@ -70,11 +77,11 @@ class Case:
         self.messages = [*self.messages, said(thought(name), text(f"said {name}"))]
         return look
 
-    def ask(self, prompt: str = "go on") -> Look:
+    def ask(self, prompt: str = "go on") -> RequestVerdict:
         self.messages = [*self.messages, user(prompt)]
         return self.look()
 
-    def reasons(self, look: Look) -> dict[str | None, str]:
+    def reasons(self, look: RequestVerdict) -> dict[str | None, str]:
         return {repair.uuid: repair.detail for repair in look.repairs}
 
 
@@ -91,7 +98,7 @@ def two_turns(**options: Any) -> Case:
 
 def test_a_conversation_that_grows_keeps_its_thoughts() -> None:
     look = two_turns().ask()
-    assert look == Look()
+    assert look == RequestVerdict()
 
 
 @pytest.mark.parametrize("part", ["system", "tools"])
@@ -198,7 +205,7 @@ def test_a_thought_of_which_nothing_is_recorded_is_bound_to_what_stands_before_i
     case = Case()
     case.turn("one", "a", is_recorded=False)
     case.turn("two", "b", is_recorded=False)
-    assert case.ask() == Look()
+    assert case.ask() == RequestVerdict()
     case.may_control = True
     assert case.look().behavior == "drop_block"
     case.may_control = False
@@ -210,7 +217,7 @@ def test_a_log_that_began_as_the_session_does_is_trusted_without_a_record() -> N
     case = Case(is_as_recorded=True)
     case.may_control = True
     case.turn("one", "a", is_recorded=False)
-    assert case.ask() == Look()
+    assert case.ask() == RequestVerdict()
 
 
 def test_a_model_that_binds_nothing_is_judged_by_nothing() -> None:
@@ -218,26 +225,26 @@ def test_a_model_that_binds_nothing_is_judged_by_nothing() -> None:
     case.reader = OLD
     case.turn("one", "a")
     case.system = "other"
-    assert case.ask() == Look()
+    assert case.ask() == RequestVerdict()
     assert case.thoughts.bound is None
 
 
 def test_thoughts_of_another_model_are_left_out_or_to_the_service() -> None:
     case = two_turns()
     case.reader, case.may_control = FABLE, True
-    assert case.ask() == Look(behavior="drop_block")
+    assert case.ask() == RequestVerdict(behavior="drop_block")
     case.reader = OLD
-    assert case.look() == Look(behavior="report")
+    assert case.look() == RequestVerdict(behavior="report")
     case.reader, case.may_control = FABLE, False
     look = case.look()
     assert look.leave_out == {id_of("a"), id_of("b")}
     assert {repair.kind for repair in look.repairs} == {"thought_unread"}
     case.reader = OPUS
-    assert case.look() == Look()
+    assert case.look() == RequestVerdict()
     later = Case(look.repairs)
     later.messages, later.reader = case.messages, FABLE
     later.thoughts.learn([entry(thought("a"), "uuid-a"), entry(thought("b"), "uuid-b")])
-    assert later.look() == Look(leave_out=frozenset({id_of("a"), id_of("b")}))
+    assert later.look() == RequestVerdict(leave_out=frozenset({id_of("a"), id_of("b")}))
 
 
 def test_a_refusal_is_answered_with_the_control_then_without_the_thoughts() -> None:
@@ -367,11 +374,11 @@ def test_entries_without_thoughts_or_sense_are_passed() -> None:
     look = thoughts.look(
         [user("hi"), said(redacted)], system="", tools="", reader=OPUS, may_control=False
     )
-    assert look == Look()
+    assert look == RequestVerdict()
 
 
 def test_a_message_that_stands_is_read_once() -> None:
-    chain = Chain()
+    chain = PrefixChain()
     first, second = user("one"), said(thought("a"), text("b"))
     assert chain.follow([first, second]) == 0
     state = chain.state
@@ -381,14 +388,14 @@ def test_a_message_that_stands_is_read_once() -> None:
     assert chain.state == state
     assert chain.follow([user("one"), second]) == 0
     assert chain.state == state
-    assert Chain().state == prefix.START
+    assert PrefixChain().state == prefix.START
 
 
 def test_a_change_far_behind_is_seen() -> None:
     case = Case()
     for n in range(10):
         case.turn(f"prompt {n}", f"thought {n}")
-    assert case.ask() == Look()
+    assert case.ask() == RequestVerdict()
     case.messages = [*case.messages]
     case.messages[2] = user("another prompt")
     assert len(case.look().repairs) == 9

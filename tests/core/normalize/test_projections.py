@@ -10,7 +10,7 @@ import pytest
 from botocore.validate import ParamValidator
 
 from clew.core.normalize import dialects
-from clew.core.normalize.block_rules import Violation
+from clew.core.normalize.block_rules import RequestViolation
 from clew.core.normalize.for_api import for_api
 from clew.core.normalize.target import Target
 from tests.core.normalize.build import answer, attachment, call, result, thought, user, words
@@ -231,7 +231,7 @@ def _converse_shape() -> Any:
     return service.operation_model("Converse").input_shape
 
 
-def _project_both(seed: int, shape: Any = None) -> list[Violation]:
+def _project_both(seed: int, shape: Any = None) -> list[RequestViolation]:
     random = Random(seed)
     entries = history(random)
     before = copy.deepcopy(entries)

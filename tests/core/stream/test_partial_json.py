@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.stream.events import ToolUseReady
-from clew.core.stream.json_pieces import InputBuffer, Preview, Unreadable
+from clew.core.stream.json_pieces import InputBuffer, Preview, UnreadableInput
 from tests.core.stream.streams import Json, objects
 from tests.requirements import requirement
 
@@ -63,7 +63,7 @@ def test_no_input_is_the_empty_object(raw: str) -> None:
 )
 def test_what_is_not_whole_and_valid_is_never_an_input(raw: str) -> None:
     outcome = buffer(raw[:3], raw[3:]).finish()
-    assert isinstance(outcome, Unreadable)
+    assert isinstance(outcome, UnreadableInput)
     assert outcome.reason == "invalid_json"
     assert outcome.message
     assert outcome.raw == raw.replace("\ud83d", "\ufffd")
@@ -75,7 +75,7 @@ def test_what_is_not_whole_and_valid_is_never_an_input(raw: str) -> None:
 )
 def test_a_whole_value_that_is_no_object_is_never_an_input(raw: str, kind: str) -> None:
     outcome = buffer(raw).finish()
-    assert isinstance(outcome, Unreadable)
+    assert isinstance(outcome, UnreadableInput)
     assert outcome.reason == "not_an_object"
     assert kind in outcome.message
 
@@ -84,7 +84,7 @@ def test_a_whole_value_that_is_no_object_is_never_an_input(raw: str, kind: str) 
 def test_no_proper_prefix_of_an_object_is_an_input(value: Json, choices: st.DataObject) -> None:
     raw = json.dumps(value)
     length = choices.draw(st.integers(1, len(raw) - 1))
-    assert isinstance(buffer(raw[:length]).finish(), Unreadable)
+    assert isinstance(buffer(raw[:length]).finish(), UnreadableInput)
 
 
 def test_a_character_in_two_pieces_is_whole_again() -> None:
@@ -141,5 +141,5 @@ def test_whoever_shows_no_preview_does_not_load_its_parser() -> None:
 @pytest.mark.parametrize("levels", [200, 900, 5_000, 100_000])
 def test_what_is_nested_too_deep_is_called_so_by_each_python(levels: int) -> None:
     said = buffer('{"a":' + "[" * levels + "]" * levels + "}").finish()
-    assert isinstance(said, Unreadable)
+    assert isinstance(said, UnreadableInput)
     assert said.message == "nested deeper than 200 levels"

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.wire.incoming import Answered, Asked, Ignored, Malformed, Said, Withdrawn, read_line
+from clew.core.wire.incoming import (
+    ControlRequest,
+    HostAnswer,
+    IgnoredLine,
+    MalformedLine,
+    Said,
+    WithdrawnRequest,
+    read_line,
+)
 
 
 def line(**fields: Any) -> bytes:
@@ -69,7 +77,7 @@ def test_a_prompt_is_text_or_blocks_with_what_the_host_says_of_it() -> None:
 )
 def test_what_cannot_be_understood_says_why(given_line: bytes, why: str) -> None:
     found = read_line(given_line)
-    assert isinstance(found, Malformed)
+    assert isinstance(found, MalformedLine)
     assert why in found.why
     assert len(found.why) < 1000
 
@@ -77,20 +85,20 @@ def test_what_cannot_be_understood_says_why(given_line: bytes, why: str) -> None
 def test_requests_answers_and_withdrawals_carry_their_ids() -> None:
     assert read_line(
         line(type="control_request", request_id="r", request={"subtype": "interrupt"})
-    ) == Asked(request_id="r", subtype="interrupt", fields={"subtype": "interrupt"})
+    ) == ControlRequest(request_id="r", subtype="interrupt", fields={"subtype": "interrupt"})
     success = {"subtype": "success", "request_id": "r", "response": {"a": 1}}
     answer = read_line(line(type="control_response", response=success))
-    assert answer == Answered(request_id="r", response={"a": 1})
+    assert answer == HostAnswer(request_id="r", response={"a": 1})
     bare = read_line(line(type="control_response", response=success | {"response": None}))
-    assert bare == Answered(request_id="r", response={})
+    assert bare == HostAnswer(request_id="r", response={})
     failed = {"subtype": "error", "request_id": "r", "error": "no"}
     answer = read_line(line(type="control_response", response=failed))
-    assert answer == Answered(request_id="r", response={}, error="no")
+    assert answer == HostAnswer(request_id="r", response={}, error="no")
     answer = read_line(line(type="control_response", response=failed | {"error": 3}))
-    assert isinstance(answer, Answered)
+    assert isinstance(answer, HostAnswer)
     assert answer.error
     withdrawn = read_line(line(type="control_cancel_request", request_id="r"))
-    assert withdrawn == Withdrawn(request_id="r")
+    assert withdrawn == WithdrawnRequest(request_id="r")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +115,7 @@ def test_requests_answers_and_withdrawals_carry_their_ids() -> None:
     ],
 )
 def test_what_asks_for_nothing_is_ignored(given_line: bytes) -> None:
-    assert read_line(given_line) == Ignored()
+    assert read_line(given_line) == IgnoredLine()
 
 
 @given(st.binary(max_size=200))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from clew.permissions.updates import No, Unusable, Yes, adding, question, read_verdict
+from clew.permissions.updates import No, UnusableVerdict, Yes, adding, question, read_verdict
 
 
 def test_yes_with_another_input_and_with_updates() -> None:
@@ -39,7 +39,7 @@ def test_no_with_words_and_with_a_stop() -> None:
     "bad", [{}, {"behavior": "maybe"}, {"behavior": "allow", "updatedInput": 1}]
 )
 def test_anything_else_is_of_no_use(bad: dict[str, Any]) -> None:
-    assert isinstance(read_verdict(bad), Unusable)
+    assert isinstance(read_verdict(bad), UnusableVerdict)
 
 
 def test_the_question_names_the_call_and_why_it_asks() -> None:

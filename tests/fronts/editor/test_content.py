@@ -2,11 +2,11 @@
 
 import base64
 
-from clew.core.ledger.state import Todo
+from clew.core.ledger.state import TodoItem
 from clew.fronts.editor import protocol
 from clew.fronts.editor.protocol import (
     MAX_IMAGE_CHARS,
-    Offer,
+    ClientAbilities,
     answers_of,
     auth_methods,
     form_of,
@@ -128,7 +128,7 @@ def test_a_change_that_was_made_is_a_whole_file_where_it_is_known() -> None:
 
 
 def test_a_list_of_what_is_to_do_is_a_plan() -> None:
-    told = protocol.plan([Todo(content="look", status="in_progress")])
+    told = protocol.plan([TodoItem(content="look", status="in_progress")])
     assert told["entries"] == [{"content": "look", "priority": "medium", "status": "in_progress"}]
 
 
@@ -156,8 +156,10 @@ def test_questions_become_a_form_and_its_fields_become_answers() -> None:
 
 
 def test_a_login_in_a_terminal_is_offered_to_who_has_one() -> None:
-    without = initialized(Offer())
+    without = initialized(ClientAbilities())
     assert [m["id"] for m in without["authMethods"]] == ["api-key"]
-    able = Offer({"auth": {"terminal": True}, "fs": {"readTextFile": True}, "terminal": True})
+    able = ClientAbilities(
+        {"auth": {"terminal": True}, "fs": {"readTextFile": True}, "terminal": True}
+    )
     assert (able.reads, able.writes, able.runs, able.asks) == (True, False, True, False)
     assert auth_methods(able)[1]["args"] == ["login"]

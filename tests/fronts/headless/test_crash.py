@@ -18,7 +18,7 @@ from uuid import uuid4
 import pytest
 from msgspec import Struct
 
-from clew.testing.server import Recorded, serving
+from clew.testing.server import RecordedRequest, serving
 from tests.fronts.headless.clew_process import clew, command, environment
 from tests.requirements import requirement
 
@@ -99,7 +99,7 @@ class Sightings:
         self.times: list[float] = []
         self._new: SimpleQueue[float] = SimpleQueue()
 
-    def note(self, _: Recorded) -> None:
+    def note(self, _: RecordedRequest) -> None:
         self.times.append(time.monotonic())
         self._new.put(self.times[-1])
 
@@ -212,7 +212,7 @@ class Session:
             not any(trace.name in call for call in calls) for trace in traces
         )
 
-    def _heard(self, requests: list[Recorded]) -> None:
+    def _heard(self, requests: list[RecordedRequest]) -> None:
         for request in requests:
             self.figures.requests_refused += request.status != 200
             self.known.hear(request.body)

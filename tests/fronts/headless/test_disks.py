@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from clew.record.transcript.examine import examine
-from clew.testing.server import Recorded, serving
+from clew.testing.server import RecordedRequest, serving
 from tests.agent.compaction.test_in_headless import ARGS, PARAGRAPH, coats
 from tests.agent.compaction.window import Window
 from tests.fronts.headless.agents_model import agent, by_prompt, uses
@@ -33,7 +33,7 @@ class Power:
         self.requests = 0
         self.would_be_lost: list[str] = []
 
-    def heed(self, request: Recorded) -> None:
+    def heed(self, request: RecordedRequest) -> None:
         self.requests += 1
         kept = b"".join(path.read_bytes() for path in self.left.glob("*.jsonl")).decode()
         for message in request.body["messages"]:

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from clew.testing.server import Recorded, serving
+from clew.testing.server import RecordedRequest, serving
 from tests.fronts.headless.clew_process import clew, command, environment, transcripts
 from tests.requirements import requirement
 
@@ -263,9 +263,9 @@ def test_where_no_folder_takes_a_byte_a_conversation_is_kept_in_memory(tmp_path:
 def test_what_is_taken_away_while_a_turn_runs_is_made_again_with_all_of_it(
     tmp_path: Path, gone: str
 ) -> None:
-    requests: list[Recorded] = []
+    requests: list[RecordedRequest] = []
 
-    def take_away(request: Recorded) -> None:
+    def take_away(request: RecordedRequest) -> None:
         requests.append(request)
         if len(requests) == 2:
             shutil.rmtree(tmp_path / "config" / gone)

@@ -170,9 +170,9 @@ async def test_a_service_that_says_nothing_is_not_waited_for_without_end(tmp_pat
 
 
 async def kept(store: Remote) -> bytes:
-    from clew.record.stores.base import Key
+    from clew.record.stores.base import TranscriptKey
 
-    return b"".join([piece async for piece in store.store.read(Key(session_id=SESSION))])
+    return b"".join([piece async for piece in store.store.read(TranscriptKey(session_id=SESSION))])
 
 
 async def test_a_session_that_is_nowhere_says_what_the_store_said(tmp_path: Path) -> None:

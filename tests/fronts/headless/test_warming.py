@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clew.testing.server import Recorded, serving
+from clew.testing.server import RecordedRequest, serving
 from tests.fronts.headless.clew_process import clew, transcripts
 from tests.fronts.headless.host_process import Hosted
 from tests.fronts.terminal.screen import OnScreen
@@ -48,10 +48,10 @@ def piped(home: Path) -> Path:
     return pipe
 
 
-def when_warmed(act: Callable[[], object]) -> Callable[[Recorded], None]:
+def when_warmed(act: Callable[[], object]) -> Callable[[RecordedRequest], None]:
     """Acts beside the server once a warming request has come."""
 
-    def look(request: Recorded) -> None:
+    def look(request: RecordedRequest) -> None:
         if request.body["max_tokens"] == 0:
             threading.Thread(target=act).start()
 

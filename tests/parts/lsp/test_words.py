@@ -5,12 +5,19 @@ from typing import Any
 import pytest
 
 from clew.parts.lsp import protocol
-from clew.parts.lsp.config import KNOWN, Spec, Specs, read_entries, read_entry, with_known
+from clew.parts.lsp.config import (
+    KNOWN,
+    LanguageServerSpec,
+    Specs,
+    read_entries,
+    read_entry,
+    with_known,
+)
 from clew.parts.lsp.protocol import (
     MAX_WORDS,
     MOST,
     MOST_OF_FILE,
-    Problem,
+    LspProblem,
     new_ones,
     problems_of,
     told,
@@ -35,11 +42,11 @@ def test_an_entry_is_read_with_all_its_fields() -> None:
         },
         "here",
     )
-    assert isinstance(spec, Spec)
+    assert isinstance(spec, LanguageServerSpec)
     assert dict(spec.languages) == {".paint": "paint", ".art": "paint"}
     assert (spec.startup_s, spec.folder, spec.options) == (0.5, "/w", {"x": 1})
     plain = read_entry("painter", GOOD | {"workspaceFolder": 3})
-    assert isinstance(plain, Spec)
+    assert isinstance(plain, LanguageServerSpec)
     assert plain.folder == ""
 
 
@@ -73,7 +80,7 @@ def test_a_file_of_entries_is_read_entry_by_entry() -> None:
 
 def test_the_first_server_that_knows_an_ending_is_the_one() -> None:
     own = read_entry("own", {"command": "x", "extensionToLanguage": {".py": "python"}})
-    assert isinstance(own, Spec)
+    assert isinstance(own, LanguageServerSpec)
     specs = Specs(servers=with_known([own], KNOWN))
     assert specs.for_file("/w/a.PY") is own
     assert getattr(specs.for_file("/w/a.go"), "name", "") == "gopls"
@@ -125,8 +132,8 @@ def test_symbols_stand_below_what_they_are_in() -> None:
 # -- problems
 
 
-def problem(message: str, *, severity: int = 1, line: int = 0) -> Problem:
-    return Problem(severity=severity, message=message, line=line, column=0)
+def problem(message: str, *, severity: int = 1, line: int = 0) -> LspProblem:
+    return LspProblem(severity=severity, message=message, line=line, column=0)
 
 
 def test_what_was_wrong_before_is_not_told_again_wherever_it_moved() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from clew.agent.deps import Granted, Question, Refused, Verdict
-from clew.agent.hooks.outcome import NOTHING, Outcome
+from clew.agent.hooks.outcome import NOTHING, HookOutcome
 from clew.agent.models import one_at_a_time
 from clew.parts.mcp import elicit
-from clew.parts.mcp.asking import Answering, conversation
+from clew.parts.mcp.asking import ServerQuestions, conversation
 from clew.permissions.decision import Decision
 from clew.providers.base import Failure
 from clew.testing.server import serving
@@ -133,14 +133,16 @@ class Person:
         return Granted(input=question.block["input"] | {"answers": said})
 
 
-def answering(person: Person, judge: Decision | None = None, answer: Any = "word") -> Answering:
+def answering(
+    person: Person, judge: Decision | None = None, answer: Any = "word"
+) -> ServerQuestions:
     async def ask_model(prompt: str, *, system: str = "", **_: Any) -> Any:
         return answer if not isinstance(answer, str) else f"{answer}: {system}{prompt}"
 
-    async def nobody_hears(event: str, fields: dict[str, Any]) -> Outcome:
+    async def nobody_hears(event: str, fields: dict[str, Any]) -> HookOutcome:
         return NOTHING
 
-    return Answering(
+    return ServerQuestions(
         person.ask,
         lambda _: judge or asked(),
         ask_model,

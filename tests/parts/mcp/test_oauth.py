@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from clew.parts.mcp import oauth, oauth_words
-from clew.parts.mcp.config import Http, OAuthSettings
+from clew.parts.mcp.config import HttpServer, OAuthSettings
 from clew.parts.mcp.credentials import TokenStore
 from clew.parts.mcp.oauth import Loopback
-from clew.parts.mcp.oauth_words import Tokens
+from clew.parts.mcp.oauth_words import OAuthTokens
 from clew.system.config.paths import find_places
 from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import Network
@@ -26,12 +26,12 @@ from tests.parts.mcp.test_sessions import calls, results
 from tests.parts.mcp.yard import yard
 
 
-async def log_in(url: str, **oauth_settings: Any) -> Tokens:
+async def log_in(url: str, **oauth_settings: Any) -> OAuthTokens:
     transport = HttpTransport(Network())
     going: list[asyncio.Task[None]] = []
     try:
         return await oauth.login(
-            Http(url=url, oauth=OAuthSettings(**oauth_settings)),
+            HttpServer(url=url, oauth=OAuthSettings(**oauth_settings)),
             transport,
             lambda address: going.append(asyncio.create_task(visiting(address))),
             person_s=20,
@@ -134,7 +134,7 @@ async def test_an_answer_with_another_state_is_none_and_nobody_is_waited_for_for
         transport = HttpTransport(Network())
         with pytest.raises(oauth.LoginError, match="nobody came back"):
             await oauth.login(
-                Http(url=f"{there.url}/mcp"), transport, lambda _: None, person_s=0.05
+                HttpServer(url=f"{there.url}/mcp"), transport, lambda _: None, person_s=0.05
             )
         await transport.aclose()
 
@@ -142,13 +142,13 @@ async def test_an_answer_with_another_state_is_none_and_nobody_is_waited_for_for
 async def test_a_server_elsewhere_needs_https() -> None:
     transport = HttpTransport(Network())
     with pytest.raises(oauth.LoginError, match="https"):
-        await oauth.login(Http(url="http://10.0.0.1/mcp"), transport, lambda _: None)
+        await oauth.login(HttpServer(url="http://10.0.0.1/mcp"), transport, lambda _: None)
     await transport.aclose()
 
 
 # -- where tokens lie
 
-KEPT = Tokens(access="a" * 20, token_url="https://x/token", client_id="c", refresh="r")
+KEPT = OAuthTokens(access="a" * 20, token_url="https://x/token", client_id="c", refresh="r")
 
 
 def test_tokens_lie_in_a_file_of_their_owner_or_in_the_keyring(tmp_path: Path) -> None:

@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 from clew.parts.mcp import config, protocol
 from clew.parts.mcp import protocol as states
 from clew.parts.mcp.config import (
-    Http,
-    InProcess,
+    HttpServer,
+    InProcessServer,
     OAuthSettings,
     ServerConfig,
-    Stdio,
+    StdioServer,
     forbidden,
     read_server,
     variables_in,
 )
 from clew.parts.mcp.protocol import EVENTS, STATES, Agreement, Event, State
-from clew.system.jsonrpc.peer import Failure
+from clew.system.jsonrpc.peer import PeerFailure
 from tests.requirements import requirement
 
 ENVIRON = {"TOKEN": "t0p", "EMPTY": ""}
@@ -151,8 +151,8 @@ def test_the_stateless_era_is_settled_by_a_list_of_versions() -> None:
 
 
 def test_a_refused_handshake_may_ask_for_the_later_era() -> None:
-    def refusal(code: int, data: Any) -> Failure:
-        return Failure(kind="refused", message="", code=code, data=data)
+    def refusal(code: int, data: Any) -> PeerFailure:
+        return PeerFailure(kind="refused", message="", code=code, data=data)
 
     named = {"supported": ["2026-07-28"]}
     assert protocol.wants_stateless(refusal(-32022, named)) == "2026-07-28"
@@ -187,7 +187,7 @@ def test_an_entry_is_a_program_a_url_or_a_place_in_the_host() -> None:
             "alwaysLoad": True,
         }
     )
-    assert program.reach == Stdio(command="t0p", args=("-x", "dflt"), env={"A": "b", "E": ""})
+    assert program.reach == StdioServer(command="t0p", args=("-x", "dflt"), env={"A": "b", "E": ""})
     assert (program.kind, program.timeout_s, program.always_load) == ("stdio", 1.5, True)
     url = good(
         {
@@ -198,7 +198,7 @@ def test_an_entry_is_a_program_a_url_or_a_place_in_the_host() -> None:
             "protocol": "2026-07-28",
         }
     )
-    assert url.reach == Http(
+    assert url.reach == HttpServer(
         url="https://x/mcp",
         headers={"Authorization": "Bearer t0p"},
         headers_helper="echo ${NOT_SET}",
@@ -208,7 +208,7 @@ def test_an_entry_is_a_program_a_url_or_a_place_in_the_host() -> None:
     assert url.kind == "http"
     assert good({"type": "sse", "url": "http://x"}).kind == "sse"
     host = good({"type": "sdk"})
-    assert (host.reach, host.kind) == (InProcess(name="one"), "sdk")
+    assert (host.reach, host.kind) == (InProcessServer(name="one"), "sdk")
 
 
 @pytest.mark.parametrize(
@@ -286,6 +286,6 @@ def test_without_an_environment_an_entry_is_taken_as_it_is_written() -> None:
     value = {"command": "program", "args": ["${NOT_SET_ANYWHERE}"]}
     found = read_server("x", value, scope="cli", environ=None)
     assert isinstance(found, ServerConfig)
-    assert isinstance(found.reach, Stdio)
+    assert isinstance(found.reach, StdioServer)
     assert found.reach.args == ("${NOT_SET_ANYWHERE}",)
     assert "NOT_SET_ANYWHERE" in str(read_server("x", value, scope="cli", environ={}))

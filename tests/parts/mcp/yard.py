@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from clew.agent.tools.base import Progress, Tool, ToolContext, ToolResult, ToolSession
+from clew.agent.tools.base import Progress, Tool, ToolContext, ToolOutcome, ToolSession
 from clew.agent.tools.schema import run_tool
 from clew.parts.mcp.client import Helpers
 from clew.parts.mcp.config import ServerConfig, read_server
 from clew.parts.mcp.connect import line_maker
-from clew.parts.mcp.server import Server
+from clew.parts.mcp.server import McpServer
 from clew.parts.mcp.servers import Servers
 from clew.system.config.environment import freeze
 from clew.system.config.paths import find_places
@@ -51,7 +51,7 @@ class Yard:
             cwd=folder, launcher=launcher, spill_folder=folder / "spill", environment={}
         )
 
-    def server(self, name: str = "one") -> Server:
+    def server(self, name: str = "one") -> McpServer:
         found = self.servers.get(name)
         assert found is not None
         return found
@@ -59,7 +59,7 @@ class Yard:
     def tool(self, name: str) -> Tool[Any]:
         return next(tool for tool in self.servers.tools() if tool.name == name)
 
-    async def use(self, name: str, **given: Any) -> ToolResult:
+    async def use(self, name: str, **given: Any) -> ToolOutcome:
         async def emit(progress: Progress) -> None:
             self.progress.append(progress)
 
@@ -73,7 +73,7 @@ class Yard:
                 self.news.clear()
                 await self.news.wait()
 
-    async def until(self, state: str, name: str = "one") -> Server:
+    async def until(self, state: str, name: str = "one") -> McpServer:
         """Waits for a server to be in a state, bounded."""
         server = self.server(name)
         async with asyncio.timeout(20):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from clew.parts.plugins.manifest import (
-    Source,
+    PluginSource,
     last_of,
     manifest,
     market,
@@ -34,19 +34,19 @@ def test_a_plugin_without_a_proper_name_is_none(data: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "found"),
     [
-        ("./x", Source(path="./x")),
-        ({"source": "github", "repo": "a/b", "ref": "v1"}, Source(url="https://github.com/a/b.git", ref="v1")),
-        ({"source": "url", "url": "https://h/x.git", "sha": COMMIT}, Source(url="https://h/x.git", commit=COMMIT)),
-        ({"source": "git-subdir", "url": "git@h:x.git", "path": "p"}, Source(url="git@h:x.git", path="p")),
-        ({"source": "directory", "path": "/x"}, Source(path="/x")),
+        ("./x", PluginSource(path="./x")),
+        ({"source": "github", "repo": "a/b", "ref": "v1"}, PluginSource(url="https://github.com/a/b.git", ref="v1")),
+        ({"source": "url", "url": "https://h/x.git", "sha": COMMIT}, PluginSource(url="https://h/x.git", commit=COMMIT)),
+        ({"source": "git-subdir", "url": "git@h:x.git", "path": "p"}, PluginSource(url="git@h:x.git", path="p")),
+        ({"source": "directory", "path": "/x"}, PluginSource(path="/x")),
         ("", "source: empty"),
         (3, "source: expected a path or an object"),
         ({"source": "github", "repo": "a/b/c"}, "source.repo: expected owner/name"),
         ({"source": "url", "url": "ext::sh -c id"}, "source.url: expected an address of a git repository"),
         ({"source": "url", "url": "https://h", "sha": "abc"}, "source.sha: expected a whole commit id"),
         ({"source": "directory"}, "source.path: missing"),
-        ({"source": "npm", "package": "@a/far", "version": "1.2.0"}, Source(url="npm:@a/far", ref="1.2.0")),
-        ({"source": "npm", "package": "far", "registry": "https://h"}, Source(url="npm:far", registry="https://h")),
+        ({"source": "npm", "package": "@a/far", "version": "1.2.0"}, PluginSource(url="npm:@a/far", ref="1.2.0")),
+        ({"source": "npm", "package": "far", "registry": "https://h"}, PluginSource(url="npm:far", registry="https://h")),
         ({"source": "npm"}, "source.package: expected the name of a package"),
         ({"source": "npm", "package": "--x"}, "source.package: expected the name of a package"),
         ({"source": "npm", "package": "git+ssh://h/x"}, "source.package: expected the name of a package"),
@@ -56,14 +56,14 @@ def test_a_plugin_without_a_proper_name_is_none(data: Any) -> None:
         ({}, "source: it is not supported; there are folders, github, url, git-subdir and npm"),
     ],
 )  # fmt: skip
-def test_a_source_is_a_folder_or_a_repository(value: Any, found: Source | str) -> None:
+def test_a_source_is_a_folder_or_a_repository(value: Any, found: PluginSource | str) -> None:
     assert source(value) == found
 
 
 def test_what_a_person_types_is_a_source() -> None:
-    assert typed_source("a/b#v1") == Source(url="https://github.com/a/b.git", ref="v1")
+    assert typed_source("a/b#v1") == PluginSource(url="https://github.com/a/b.git", ref="v1")
     assert typed_source(f"https://h/x.git#{COMMIT}").commit == COMMIT
-    assert typed_source("./a/b") == Source(path="./a/b")
+    assert typed_source("./a/b") == PluginSource(path="./a/b")
     assert [str(typed_source(words)) for words in ("./x", "https://h/x", "a/b#v")] == [
         "./x",
         "https://h/x",
@@ -72,8 +72,8 @@ def test_what_a_person_types_is_a_source() -> None:
 
 
 def test_a_package_is_named_as_npm_names_it() -> None:
-    assert typed_source("npm:far") == Source(url="npm:far")
-    assert typed_source("npm:@a/far@1.2.0") == Source(url="npm:@a/far", ref="1.2.0")
+    assert typed_source("npm:far") == PluginSource(url="npm:far")
+    assert typed_source("npm:@a/far@1.2.0") == PluginSource(url="npm:@a/far", ref="1.2.0")
     assert str(typed_source("npm:@a/far@1.2.0")) == "npm:@a/far@1.2.0"
     assert str(typed_source("npm:@a/far")) == "npm:@a/far"
     assert not typed_source("https://h/x.git").is_package
@@ -124,4 +124,4 @@ def test_a_source_has_a_name(words: str, name: str) -> None:
 
 
 def test_a_folder_of_a_repository_is_called_like_the_folder() -> None:
-    assert last_of(Source(url="https://h/x.git", path="plugins/tool/")) == "tool"
+    assert last_of(PluginSource(url="https://h/x.git", path="plugins/tool/")) == "tool"

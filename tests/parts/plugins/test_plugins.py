@@ -458,17 +458,17 @@ def test_what_is_wrong_with_a_plugin_is_said(tmp_path: Path, manifest: str, what
 
 def test_an_organisation_may_name_the_only_sources(tmp_path: Path) -> None:
     from clew.parts.plugins.install import named_by
-    from clew.parts.plugins.manifest import Source
+    from clew.parts.plugins.manifest import PluginSource
 
     listed = [
         {"source": "github", "repo": "a/b"},
         {"source": "directory", "path": str(tmp_path)},
         3,
     ]
-    assert named_by(listed, Source(url="https://github.com/a/b.git"))
-    assert named_by(listed, Source(path=str(tmp_path)))
-    assert not named_by(listed, Source(url="https://github.com/a/c.git"))
-    assert not named_by([], Source(path="/x"))
+    assert named_by(listed, PluginSource(url="https://github.com/a/b.git"))
+    assert named_by(listed, PluginSource(path=str(tmp_path)))
+    assert not named_by(listed, PluginSource(url="https://github.com/a/c.git"))
+    assert not named_by([], PluginSource(path="/x"))
 
 
 def test_no_marketplace_is_called_as_plugins_without_one_are(home: Path) -> None:

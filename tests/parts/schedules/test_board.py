@@ -8,7 +8,7 @@ import pytest
 
 from clew.agent.tasks.registry import Tasks
 from clew.core.messages.errors import UserError
-from clew.parts.schedules.board import MOST, Board, Wish, line
+from clew.parts.schedules.board import MOST, Board, ScheduleRequest, line
 from clew.parts.schedules.cron import read
 
 BEGAN = datetime(2026, 11, 20, 12, 0)
@@ -61,7 +61,7 @@ def heard(tasks: Tasks) -> list[str]:
 async def test_a_loop_comes_at_once_and_again_and_has_an_end() -> None:
     tasks, clock = Tasks(), Clock()
     board = board_of(tasks, clock)
-    one = board.add(Wish(prompt="look", every_s=300, at_once=True, times=3))
+    one = board.add(ScheduleRequest(prompt="look", every_s=300, at_once=True, times=3))
     came = []
     for _ in range(5):
         await clock.go(5)
@@ -76,7 +76,7 @@ async def test_a_loop_comes_at_once_and_again_and_has_an_end() -> None:
 async def test_what_nobody_heard_is_not_said_again() -> None:
     tasks, clock = Tasks(), Clock()
     board = board_of(tasks, clock)
-    one = board.add(Wish(prompt="look", every_s=60, at_once=True))
+    one = board.add(ScheduleRequest(prompt="look", every_s=60, at_once=True))
     await clock.go(10)
     assert len(heard(tasks)) == 1
     assert one.came == 1
@@ -88,8 +88,8 @@ async def test_what_nobody_heard_is_not_said_again() -> None:
 async def test_a_single_one_comes_once_and_a_cron_expression_when_it_fits() -> None:
     tasks, clock = Tasks(), Clock()
     board = board_of(tasks, clock)
-    board.add(Wish(prompt="once", at=BEGAN + timedelta(minutes=2), times=1))
-    board.add(Wish(prompt="cron", cron=read("*/30 * * * *"), expression="*/30 * * * *"))
+    board.add(ScheduleRequest(prompt="once", at=BEGAN + timedelta(minutes=2), times=1))
+    board.add(ScheduleRequest(prompt="cron", cron=read("*/30 * * * *"), expression="*/30 * * * *"))
     await clock.go(1)
     assert heard(tasks) == []
     await clock.go(2)
@@ -103,8 +103,10 @@ async def test_a_single_one_comes_once_and_a_cron_expression_when_it_fits() -> N
 async def test_money_and_time_end_a_schedule() -> None:
     tasks, clock, cost = Tasks(), Clock(), [1.0]
     board = board_of(tasks, clock, lambda: cost[0])
-    dear = board.add(Wish(prompt="dear", every_s=60, at_once=True, budget_usd=0.5))
-    short = board.add(Wish(prompt="short", every_s=600, until=BEGAN + timedelta(minutes=15)))
+    dear = board.add(ScheduleRequest(prompt="dear", every_s=60, at_once=True, budget_usd=0.5))
+    short = board.add(
+        ScheduleRequest(prompt="short", every_s=600, until=BEGAN + timedelta(minutes=15))
+    )
     await clock.go(0.5)
     assert len(heard(tasks)) == 1
     cost[0] = 1.6
@@ -119,7 +121,7 @@ async def test_money_and_time_end_a_schedule() -> None:
 async def test_a_schedule_can_be_stopped_and_is_then_no_news() -> None:
     tasks, clock = Tasks(), Clock()
     board = board_of(tasks, clock)
-    one = board.add(Wish(prompt="look", every_s=60))
+    one = board.add(ScheduleRequest(prompt="look", every_s=60))
     await clock.go(0.5)
     await board.stop(one)
     assert board.running() == []
@@ -130,14 +132,14 @@ async def test_a_schedule_can_be_stopped_and_is_then_no_news() -> None:
 @pytest.mark.parametrize(
     "wish",
     [
-        Wish(prompt="x", every_s=10),
-        Wish(prompt="x", every_s=0, at_once=True),
-        Wish(prompt="x", at=BEGAN - timedelta(minutes=1)),
-        Wish(prompt="x", cron=read("0 0 31 2 *"), expression="0 0 31 2 *"),
-        Wish(prompt="x", cron=read("0 0 1 1 *"), expression="0 0 1 1 *"),
+        ScheduleRequest(prompt="x", every_s=10),
+        ScheduleRequest(prompt="x", every_s=0, at_once=True),
+        ScheduleRequest(prompt="x", at=BEGAN - timedelta(minutes=1)),
+        ScheduleRequest(prompt="x", cron=read("0 0 31 2 *"), expression="0 0 31 2 *"),
+        ScheduleRequest(prompt="x", cron=read("0 0 1 1 *"), expression="0 0 1 1 *"),
     ],
 )
-async def test_what_never_comes_or_too_often_is_refused(wish: Wish) -> None:
+async def test_what_never_comes_or_too_often_is_refused(wish: ScheduleRequest) -> None:
     with pytest.raises(UserError):
         board_of(Tasks(), Clock()).add(wish)
 
@@ -148,7 +150,7 @@ async def test_one_that_ended_so_long_ago_that_it_is_forgotten_is_no_trouble(
     monkeypatch.setattr("clew.agent.tasks.registry.MOST_ENDED", 1)
     tasks = Tasks()
     board = board_of(tasks, Clock())
-    one, other = (board.add(Wish(prompt="look", every_s=60)) for _ in range(2))
+    one, other = (board.add(ScheduleRequest(prompt="look", every_s=60)) for _ in range(2))
     await board.stop(one)
     await board.stop(other)
     assert tasks.get(one.id) is None
@@ -161,24 +163,24 @@ async def test_there_are_only_so_many() -> None:
     tasks = Tasks()
     board = board_of(tasks, Clock())
     for _ in range(MOST):
-        board.add(Wish(prompt="x", every_s=600))
+        board.add(ScheduleRequest(prompt="x", every_s=600))
     with pytest.raises(UserError, match="stop one"):
-        board.add(Wish(prompt="x", every_s=600))
+        board.add(ScheduleRequest(prompt="x", every_s=600))
     await tasks.aclose()
 
 
 @pytest.mark.parametrize(
     ("wish", "came"),
     [
-        (Wish(prompt="look", every_s=300), 2),
-        (Wish(prompt="look", cron=read("*/5 * * * *"), expression="*/5 * * * *"), 2),
+        (ScheduleRequest(prompt="look", every_s=300), 2),
+        (ScheduleRequest(prompt="look", cron=read("*/5 * * * *"), expression="*/5 * * * *"), 2),
         # What has its hour comes at that hour of the clock, and not twice.
-        (Wish(prompt="look", cron=read("5 12 * * *"), expression="5 12 * * *"), 1),
-        (Wish(prompt="look", at=BEGAN + timedelta(minutes=5)), 1),
+        (ScheduleRequest(prompt="look", cron=read("5 12 * * *"), expression="5 12 * * *"), 1),
+        (ScheduleRequest(prompt="look", at=BEGAN + timedelta(minutes=5)), 1),
     ],
 )
 async def test_a_clock_that_is_set_back_stops_nothing_that_comes_all_day(
-    wish: Wish, came: int
+    wish: ScheduleRequest, came: int
 ) -> None:
     tasks, clock = Tasks(), Clock()
     board_of(tasks, clock).add(wish)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.parts.skills.expand import Command, Piece, expand
+from clew.parts.skills.expand import ExpansionCommand, Piece, expand
 
 
 def whole(pieces: Sequence[Piece]) -> str:
@@ -45,10 +45,10 @@ def test_arguments_may_have_names() -> None:
 @pytest.mark.parametrize(
     ("body", "given_", "pieces"),
     [
-        ("Now: !`git log -1 $1`.", "x", ["Now: ", Command(line="git log -1 x"), "."]),
-        ("!`date`", "", [Command(line="date")]),
+        ("Now: !`git log -1 $1`.", "x", ["Now: ", ExpansionCommand(line="git log -1 x"), "."]),
+        ("!`date`", "", [ExpansionCommand(line="date")]),
         ("wow!`no`", "", ["wow!`no`"]),
-        ("A\n```!\nls\npwd\n```\nB", "", ["A\n", Command(line="ls\npwd"), "\nB"]),
+        ("A\n```!\nls\npwd\n```\nB", "", ["A\n", ExpansionCommand(line="ls\npwd"), "\nB"]),
         ("Say $1", "!`id`", ["Say !`id`"]),
     ],
 )
@@ -59,4 +59,4 @@ def test_commands_are_those_of_the_file(body: str, given_: str, pieces: list[Pie
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_an_argument_never_brings_a_command(before: str, argument: str) -> None:
     plain = before.replace("`", "")
-    assert not any(isinstance(piece, Command) for piece in expand(f"{plain} $1", argument))
+    assert not any(isinstance(piece, ExpansionCommand) for piece in expand(f"{plain} $1", argument))

@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.record.exchange.account import Account, Piece, Redaction, Talk, pieces_of, shown_input
+from clew.record.exchange.account import (
+    Account,
+    ConversationAccount,
+    Piece,
+    Redaction,
+    pieces_of,
+    shown_input,
+)
 from clew.record.exchange.pages import block, changed, escaped, fenced, html, markdown, prose
 from clew.record.transcript.load import load
 from tests.commands.sessions.place import Place
@@ -259,8 +266,8 @@ def pieces() -> Iterator[Piece]:
 
 
 def account(*found: Piece, agent: str = "") -> Account:
-    talk_ = Talk(title="t", pieces=found)
-    side = Talk(title="s", pieces=found, agent="a1")
+    talk_ = ConversationAccount(title="t", pieces=found)
+    side = ConversationAccount(title="s", pieces=found, agent="a1")
     return Account(
         session_id="id",
         title="<t>",

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from clew.record.rewind.changes import (
     ABSENT,
-    Change,
+    ChangeStep,
+    FileState,
+    PathChange,
     Rewind,
-    State,
-    Step,
     expected_now,
     in_order,
     path_of_text,
@@ -21,12 +21,12 @@ from clew.record.rewind.changes import (
     wanted_at,
 )
 
-A = State(kind="file", sha256="a" * 64, size=1, mode=0o644)
-B = State(kind="file", sha256="b" * 64, size=1, mode=0o644)
-LINK = State(kind="link", target="x")
+A = FileState(kind="file", sha256="a" * 64, size=1, mode=0o644)
+B = FileState(kind="file", sha256="b" * 64, size=1, mode=0o644)
+LINK = FileState(kind="link", target="x")
 
 
-def line(*changes: Change, **more: Any) -> dict[str, Any]:
+def line(*changes: PathChange, **more: Any) -> dict[str, Any]:
     return {
         "type": "file-change",
         "messageId": "m",
@@ -38,10 +38,12 @@ def line(*changes: Change, **more: Any) -> dict[str, Any]:
 
 def test_a_line_says_what_was_recorded() -> None:
     changes = (
-        Change(path="/a", before=State(kind="absent", under="/"), after=A),
-        Change(path="/l\udcff", before=LINK, after=State(kind="unkept", size=5, why="large")),
-        Change(
-            path="/o", before=ABSENT, after=State(kind="other", mode=0o755, why="it is no file")
+        PathChange(path="/a", before=FileState(kind="absent", under="/"), after=A),
+        PathChange(
+            path="/l\udcff", before=LINK, after=FileState(kind="unkept", size=5, why="large")
+        ),
+        PathChange(
+            path="/o", before=ABSENT, after=FileState(kind="other", mode=0o755, why="it is no file")
         ),
     )
     step = step_of(line(*changes, more=3), 10, {("m", "t"): 20, ("other", "t"): 30})
@@ -86,8 +88,8 @@ def test_a_path_that_only_looks_spelled_is_itself() -> None:
     assert path_of_text("base64:?") == "base64:?"
 
 
-def step(at: int, *changes: Change, rewind: Rewind | None = None) -> Step:
-    return Step(
+def step(at: int, *changes: PathChange, rewind: Rewind | None = None) -> ChangeStep:
+    return ChangeStep(
         at=at,
         since=at,
         tool_use_id="",
@@ -100,16 +102,20 @@ def step(at: int, *changes: Change, rewind: Rewind | None = None) -> Step:
 
 def test_what_a_file_was_is_what_the_next_change_found() -> None:
     steps = [
-        step(1, Change(path="/a", before=ABSENT, after=A)),
-        step(2, Change(path="/a", before=A, after=B), Change(path="/b", before=A, after=ABSENT)),
+        step(1, PathChange(path="/a", before=ABSENT, after=A)),
+        step(
+            2,
+            PathChange(path="/a", before=A, after=B),
+            PathChange(path="/b", before=A, after=ABSENT),
+        ),
     ]
     assert wanted_at(steps, 0) == {"/a": ABSENT, "/b": A}
     assert wanted_at(steps, 1) == {"/a": A, "/b": A}
     assert wanted_at(steps, 2) == {}
     assert expected_now(steps) == {"/a": (B,), "/b": (ABSENT,)}
-    back = step(3, Change(path="/a", before=B, after=A), rewind=REWIND)
+    back = step(3, PathChange(path="/a", before=B, after=A), rewind=REWIND)
     assert expected_now([*steps, back])["/a"] == (A, B)
-    other = step(4, Change(path="/a", before=A, after=LINK), rewind=REWIND)
+    other = step(4, PathChange(path="/a", before=A, after=LINK), rewind=REWIND)
     assert expected_now([*steps, back, other])["/a"] == (LINK, A, ABSENT)
 
 
@@ -117,14 +123,14 @@ REWIND = Rewind(to="u", leaf="l", conversation=True)
 
 
 def test_files_go_before_their_folders_and_come_after_them() -> None:
-    folder = State(kind="folder", mode=0o755)
+    folder = FileState(kind="folder", mode=0o755)
     away, made = in_order(
         [
-            Change(path="/z", before=A, after=folder),
-            Change(path="/z/b", before=ABSENT, after=A),
-            Change(path="/d", before=folder, after=ABSENT),
-            Change(path="/d/e", before=A, after=ABSENT),
-            Change(path="/same", before=A, after=B),
+            PathChange(path="/z", before=A, after=folder),
+            PathChange(path="/z/b", before=ABSENT, after=A),
+            PathChange(path="/d", before=folder, after=ABSENT),
+            PathChange(path="/d/e", before=A, after=ABSENT),
+            PathChange(path="/same", before=A, after=B),
         ]
     )
     assert [c.path for c in away] == ["/d/e", "/d", "/z"]
@@ -141,18 +147,18 @@ def test_ways_back_are_taken_back_one_by_one() -> None:
 
 
 def test_two_states_are_one_when_nobody_can_tell_them_apart() -> None:
-    assert ABSENT.same(State(kind="absent", under="/x"))
+    assert ABSENT.same(FileState(kind="absent", under="/x"))
     assert not A.same(B)
-    assert not A.same(State(kind="file", sha256=A.sha256, size=1, mode=0o755))
+    assert not A.same(FileState(kind="file", sha256=A.sha256, size=1, mode=0o755))
 
 
 def test_a_folder_is_written_with_its_mode_alone() -> None:
-    assert State(kind="folder", mode=0o755).as_json() == {"kind": "folder", "mode": 0o755}
+    assert FileState(kind="folder", mode=0o755).as_json() == {"kind": "folder", "mode": 0o755}
 
 
 def test_a_change_is_told_by_what_is_done_with_the_path() -> None:
-    link, unkept = State(kind="link", target="x"), State(kind="unkept")
-    assert Change(path="/a", before=ABSENT, after=A).verb == "made again"
-    assert Change(path="/a", before=A, after=ABSENT).verb == "removed"
-    assert Change(path="/a", before=A, after=link).verb == "linked again"
-    assert Change(path="/a", before=A, after=unkept).verb == "lost"
+    link, unkept = FileState(kind="link", target="x"), FileState(kind="unkept")
+    assert PathChange(path="/a", before=ABSENT, after=A).verb == "made again"
+    assert PathChange(path="/a", before=A, after=ABSENT).verb == "removed"
+    assert PathChange(path="/a", before=A, after=link).verb == "linked again"
+    assert PathChange(path="/a", before=A, after=unkept).verb == "lost"

@@ -15,7 +15,7 @@ import pytest
 
 from clew.record.rewind.disk import Blobs, blobs_dir
 from clew.record.rewind.restore import START, carry_out, plan, plan_redo
-from clew.record.rewind.watch import Named, Watch
+from clew.record.rewind.watch import CallWatch, Named
 from clew.record.transcript.examine import examine
 from clew.record.transcript.load import load
 from tests.record.transcript.session import Session, call, text
@@ -34,7 +34,7 @@ class Sitting:
             (self.work / name).write_text(f"{name} of before", "utf-8")
         self.blobs = Blobs(blobs_dir(home / "config"))
         self._random = random
-        self._watch = Watch(self.blobs)
+        self._watch = CallWatch(self.blobs)
         self._session = Session(home / "config", cwd=str(self.work))
         self.path = self._session.recorder.transcript
         self.prompts: list[str] = []

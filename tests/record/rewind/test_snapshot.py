@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.record.rewind.changes import ABSENT, Change
+from clew.record.rewind.changes import ABSENT, PathChange
 from clew.record.rewind.disk import Blobs, blobs_dir
 from clew.record.rewind.git_index import same_look, tracked
 from clew.record.rewind.repository import Objects
-from clew.record.rewind.watch import AT_ONCE, Named, Watch
+from clew.record.rewind.watch import AT_ONCE, CallWatch, Named
 from tests.record.rewind.trips import Trip, bash
 
 
@@ -163,7 +163,7 @@ def files(trip: Trip) -> dict[str, str]:
     return {k: v for k, v in trip.files().items() if v != "folder"}
 
 
-def watched(watch: Watch, work: Path, line: str) -> list[Change]:
+def watched(watch: CallWatch, work: Path, line: str) -> list[PathChange]:
     before = watch.before(Named(), str(work), whole=True)
     subprocess.run(["sh", "-c", line], cwd=work, check=True, timeout=60)
     return watch.after(before)[0]
@@ -174,7 +174,7 @@ def test_only_what_git_does_not_have_is_copied_and_each_once(
 ) -> None:
     git(repository, "commit", "-qm", "loose")
     blobs = Blobs(tmp_path / "home" / "clew" / "files")
-    watch = Watch(blobs)
+    watch = CallWatch(blobs)
     assert watched(watch, repository, ":") == []
     assert len(list(blobs.each())) <= 1  # what was written in the moment of the index
     (repository / "mine").write_text("untracked", "utf-8")
@@ -191,7 +191,7 @@ def test_what_was_there_before_and_unseen_is_not_taken_for_new(tmp_path: Path) -
     (work / ".gitignore").write_text("hidden\n", "utf-8")
     (work / "hidden").write_text("old", "utf-8")
     os.utime(work / "hidden", (1, 1))
-    watch = Watch(Blobs(tmp_path / "home" / "clew" / "files"))
+    watch = CallWatch(Blobs(tmp_path / "home" / "clew" / "files"))
     before = watch.before(Named(), str(work), whole=True)
     before.begin_ns += 10**15
     (work / ".gitignore").write_text("", "utf-8")
@@ -203,7 +203,7 @@ def test_what_was_there_before_and_unseen_is_not_taken_for_new(tmp_path: Path) -
 def test_a_home_is_not_copied(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("secret", "utf-8")
     blobs = Blobs(tmp_path / "config" / "clew" / "files")
-    watch = Watch(blobs)
+    watch = CallWatch(blobs)
     assert watched(watch, tmp_path, ":") == []
     assert list(blobs.each()) == []
 
@@ -214,7 +214,7 @@ def test_what_a_first_command_does_not_wait_for_is_copied_behind_it(tmp_path: Pa
     for n in range(AT_ONCE + 50):
         (work / f"{n}").write_text(f"number {n}", "utf-8")
     blobs = Blobs(tmp_path / "home" / "clew" / "files")
-    watch = Watch(blobs)
+    watch = CallWatch(blobs)
     before = watch.before(Named(), str(work), whole=True)
     assert len(list(blobs.each())) == AT_ONCE
     assert watch.after(before) == ([], 0)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from clew.record.stores.base import FolderStore, Key, StoreError
+from clew.record.stores.base import FolderStore, StoreError, TranscriptKey
 from tests.system.transport.servers import Server, serving
 
 FAULTS = (
@@ -94,7 +94,7 @@ class Remote:
                 if wanted in ("", o.key.session_id)
             ]
             return 200, json.dumps(rows).encode()
-        key = Key(session_id=parts[0], agent_id=parts[2] if len(parts) > 2 else "")
+        key = TranscriptKey(session_id=parts[0], agent_id=parts[2] if len(parts) > 2 else "")
         if method == "POST":
             lines = [line + b"\n" for line in body.split(b"\n")[:-1]]
             try:

@@ -9,12 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.record.stores.base import FolderStore, HttpStore, Key, Listed, SessionStore, StoreError
+from clew.record.stores.base import (
+    FolderStore,
+    HttpStore,
+    Listed,
+    SessionStore,
+    StoreError,
+    TranscriptKey,
+)
 from clew.record.stores.hydrate import Diagnostic, hydrate, hydrate_session, send
 from clew.record.stores.merge import identity, merge, uuids_of, whole_lines, with_last
 from clew.record.transcript.load import load
 from clew.record.transcript.log import Log
-from clew.record.transcript.paths import Place, SessionPaths
+from clew.record.transcript.paths import SessionPaths, SessionPlace
 from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import Network
 from clew.testing.conform_store import CASES, StoreConformanceError, conform_store
@@ -22,7 +29,7 @@ from tests.record.stores.server import FAULTS, remote
 from tests.record.transcript.build import SESSION, encoded, names, talk, user
 from tests.requirements import requirement
 
-KEY = Key(session_id=SESSION)
+KEY = TranscriptKey(session_id=SESSION)
 
 
 def lines(entries: list[dict[str, object]]) -> list[bytes]:
@@ -30,17 +37,17 @@ def lines(entries: list[dict[str, object]]) -> list[bytes]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> SessionPlace:
     folder = tmp_path / "home" / "projects" / "p"
     folder.mkdir(parents=True)
-    return Place(session_id=SESSION, project_dir=folder)
+    return SessionPlace(session_id=SESSION, project_dir=folder)
 
 
-def home_of(place: Place) -> Path:
+def home_of(place: SessionPlace) -> Path:
     return place.project_dir.parent.parent
 
 
-async def brought(place: Place, store: SessionStore) -> tuple[bool, list[Diagnostic]]:
+async def brought(place: SessionPlace, store: SessionStore) -> tuple[bool, list[Diagnostic]]:
     notes: list[Diagnostic] = []
     return await hydrate(place, home_of(place), store, notes.append), notes
 
@@ -67,7 +74,7 @@ async def test_a_service_behind_http_is_a_store(tmp_path: Path) -> None:
 
 
 class Forgetful(FolderStore):
-    async def append(self, key: Key, lines: Sequence[bytes], *, at: int) -> int:
+    async def append(self, key: TranscriptKey, lines: Sequence[bytes], *, at: int) -> int:
         return await super().append(key, [line.strip() + b" \n" for line in lines], at=at)
 
 
@@ -84,7 +91,10 @@ async def test_half_a_line_of_an_append_that_was_cut_short_is_written_over(tmp_p
         out.write(b'{"half')
     await store.append(KEY, lines(talk(2)), at=0)
     assert file.read_bytes() == encoded(talk(2))
-    for odd in (Key(session_id="../x"), Key(session_id=SESSION, agent_id="../x")):
+    for odd in (
+        TranscriptKey(session_id="../x"),
+        TranscriptKey(session_id=SESSION, agent_id="../x"),
+    ):
         with pytest.raises(StoreError):
             await store.append(odd, [b"x\n"], at=0)
     (tmp_path / SESSION).chmod(0o700)
@@ -97,11 +107,11 @@ async def test_half_a_line_of_an_append_that_was_cut_short_is_written_over(tmp_p
 
 @requirement("R208", "W31")
 async def test_a_session_comes_home_and_what_is_only_here_stays(
-    place: Place, tmp_path: Path
+    place: SessionPlace, tmp_path: Path
 ) -> None:
     store = FolderStore(tmp_path / "store")
     await store.append(KEY, lines(talk(2)), at=0)
-    await store.append(Key(session_id=SESSION, agent_id="a1"), lines(talk(1)), at=0)
+    await store.append(TranscriptKey(session_id=SESSION, agent_id="a1"), lines(talk(1)), at=0)
     done, notes = await brought(place, store)
     assert done
     assert place.transcript.read_bytes() == encoded(talk(2))
@@ -130,7 +140,7 @@ async def test_a_session_comes_home_and_what_is_only_here_stays(
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("local", ["more", "less", "none"])
 async def test_no_failure_of_a_store_makes_a_file_shorter(
-    place: Place, tmp_path: Path, fault: str, local: str
+    place: SessionPlace, tmp_path: Path, fault: str, local: str
 ) -> None:
     transport = HttpTransport(Network())
     async with remote(tmp_path / "store") as server:
@@ -153,7 +163,7 @@ async def test_no_failure_of_a_store_makes_a_file_shorter(
 
 
 async def test_a_service_that_sends_more_than_a_session_is_refused_and_said(
-    place: Place, tmp_path: Path
+    place: SessionPlace, tmp_path: Path
 ) -> None:
     transport = HttpTransport(Network())
     async with remote(tmp_path / "store") as server:
@@ -166,7 +176,7 @@ async def test_a_service_that_sends_more_than_a_session_is_refused_and_said(
     assert place.transcript.read_bytes() == before
 
 
-async def test_a_service_that_is_not_there_is_false_and_said(place: Place) -> None:
+async def test_a_service_that_is_not_there_is_false_and_said(place: SessionPlace) -> None:
     transport = HttpTransport(Network())
     done, notes = await brought(place, HttpStore("http://127.0.0.1:9", transport))
     assert not done
@@ -176,7 +186,7 @@ async def test_a_service_that_is_not_there_is_false_and_said(place: Place) -> No
     await transport.aclose()
 
 
-async def test_a_session_that_is_open_elsewhere_stays(place: Place, tmp_path: Path) -> None:
+async def test_a_session_that_is_open_elsewhere_stays(place: SessionPlace, tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "store")
     await store.append(KEY, lines(talk(2)), at=0)
     place.transcript.write_bytes(encoded(talk(1)))
@@ -216,10 +226,10 @@ class Failing:
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
-    async def append(self, key: Key, lines: Sequence[bytes], *, at: int) -> int:
+    async def append(self, key: TranscriptKey, lines: Sequence[bytes], *, at: int) -> int:
         raise self.error
 
-    async def read(self, key: Key) -> AsyncIterator[bytes]:
+    async def read(self, key: TranscriptKey) -> AsyncIterator[bytes]:
         yield b'{"uuid":"x"}\n'
         raise self.error
 
@@ -228,7 +238,9 @@ class Failing:
 
 
 @pytest.mark.parametrize("error", [StoreError("broken"), OSError(28, "x"), TimeoutError()])
-async def test_a_read_that_breaks_off_changes_nothing(place: Place, error: Exception) -> None:
+async def test_a_read_that_breaks_off_changes_nothing(
+    place: SessionPlace, error: Exception
+) -> None:
     place.transcript.write_bytes(encoded(talk(1)))
     done, notes = await brought(place, Failing(error))
     assert not done
@@ -236,14 +248,14 @@ async def test_a_read_that_breaks_off_changes_nothing(place: Place, error: Excep
     assert place.transcript.read_bytes() == encoded(talk(1))
 
 
-async def test_a_cancel_is_a_cancel_and_leaves_nothing(place: Place) -> None:
+async def test_a_cancel_is_a_cancel_and_leaves_nothing(place: SessionPlace) -> None:
     place.transcript.write_bytes(encoded(talk(1)))
     with pytest.raises(asyncio.CancelledError):
         await brought(place, Failing(asyncio.CancelledError()))
     assert [p for p in home_of(place).rglob("*") if p.is_file()] == [place.transcript]
 
 
-async def test_a_store_that_is_ahead_is_not_sent_to(place: Place, tmp_path: Path) -> None:
+async def test_a_store_that_is_ahead_is_not_sent_to(place: SessionPlace, tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "store")
     await store.append(KEY, lines(talk(3)), at=0)
     place.transcript.write_bytes(encoded(talk(1)))

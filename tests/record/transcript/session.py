@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.core.messages import factories
-from clew.record.transcript.load import Loaded, load
+from clew.record.transcript.load import LoadedSession, load
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import SessionPaths
 from clew.record.transcript.policy import Writer
@@ -97,7 +97,7 @@ class Session:
     def summary(self) -> dict[str, Any]:
         return self.user("summary", is_compact_summary=True)
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedSession:
         if self.log is not None:
             assert not self.log.flush().troubles
         return load(self.paths.place.transcript)

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from claude_agent_sdk import get_session_messages
 
-from clew.record.transcript.load import Loaded, load
+from clew.record.transcript.load import LoadedSession, load
 from clew.record.transcript.log import Log
-from clew.record.transcript.paths import Place, project_dir
+from clew.record.transcript.paths import SessionPlace, project_dir
 from clew.record.transcript.resume import resume
 from tests.record.transcript.disk import Faulty, Powered
 from tests.record.transcript.session import SESSION, Session, call, text, uuids
@@ -25,7 +25,7 @@ from tests.requirements import requirement
 
 
 def transcript_in(home: Path) -> Path:
-    return Place(session_id=SESSION, project_dir=project_dir(home, "/w")).transcript
+    return SessionPlace(session_id=SESSION, project_dir=project_dir(home, "/w")).transcript
 
 
 class Story:
@@ -146,7 +146,7 @@ def test_every_beginning_of_a_file_is_still_a_file_to_the_published_reader(
         assert {m.uuid for m in get_session_messages(SESSION)} >= on_chain
 
 
-def withdrawn(loaded: Loaded) -> set[str]:
+def withdrawn(loaded: LoadedSession) -> set[str]:
     return set(loaded.side.withdrawn)
 
 

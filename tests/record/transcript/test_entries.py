@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.messages.messages import User
-from clew.record.transcript.entries import Entry, Keys, Rejected, encode, parse, scan
+from clew.core.messages.messages import UserMessage
+from clew.record.transcript.entries import Keys, RejectedLine, TranscriptLine, encode, parse, scan
 
 scalars = (
     st.none()
@@ -27,9 +27,9 @@ values = st.recursive(
 objects = st.dictionaries(st.text(max_size=8), values, max_size=5)
 
 
-def entry(line: bytes) -> Entry:
+def entry(line: bytes) -> TranscriptLine:
     found = parse(line, 1)
-    assert isinstance(found, Entry), found
+    assert isinstance(found, TranscriptLine), found
     return found
 
 
@@ -65,7 +65,7 @@ def test_a_new_member_goes_behind_the_last() -> None:
 )
 def test_a_line_that_is_no_entry_is_a_value_with_its_number_and_reason(line: bytes) -> None:
     for found in (parse(line, 7), scan(line, 7)):
-        assert isinstance(found, Rejected)
+        assert isinstance(found, RejectedLine)
         assert (found.number, found.raw) == (7, line)
         assert found.reason
 
@@ -78,14 +78,14 @@ def test_the_keys_are_read_without_the_rest() -> None:
 
 def test_the_view_of_an_entry_is_made_once_and_names_its_fields() -> None:
     user = entry(b'{"type":"user","uuid":"u","message":{"role":"user","content":"hello"}}')
-    assert isinstance(user.view, User)
+    assert isinstance(user.view, UserMessage)
     assert user.view is user.view
     assert user.view.text == "hello"
 
 
 def test_the_entry_shows_itself_in_one_short_line() -> None:
     assert repr(entry(b'{"a":1}')) == "<Entry 1, 7 bytes>"
-    assert Entry(b'{"a":1}').data == {"a": 1}
+    assert TranscriptLine(b'{"a":1}').data == {"a": 1}
 
 
 @pytest.mark.parametrize("strange", [b"5", b"[]", b'"x\\ud800"', b"{}", b"1e999"])

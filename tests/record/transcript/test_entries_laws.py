@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from clew.core.messages.kinds import view
 from clew.core.messages.views import fields
-from clew.record.transcript.entries import Entry, Keys, Rejected, encode, parse, scan, scan_block
+from clew.record.transcript.entries import (
+    Keys,
+    RejectedLine,
+    TranscriptLine,
+    encode,
+    parse,
+    scan,
+    scan_block,
+)
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.jsonl"))
 LINES = [line for path in GOLDEN for line in path.read_bytes().split(b"\n") if line]
@@ -38,11 +46,11 @@ def damaged(draw: st.DrawFn) -> bytes:
 def hold(line: bytes) -> None:
     """What is true of every line."""
     entry, keys = parse(line, 3), scan(line, 3)
-    if isinstance(entry, Rejected):
+    if isinstance(entry, RejectedLine):
         # A scan passes over what it does not need; it may find keys where a full reading fails.
         assert (entry.number, entry.raw) == (3, line)
         assert entry.reason
-        assert isinstance(keys, Keys | Rejected)
+        assert isinstance(keys, Keys | RejectedLine)
         return
     assert isinstance(keys, Keys)
     assert entry.raw == line
@@ -102,7 +110,7 @@ def test_a_line_of_fifty_megabytes_is_read_scanned_and_changed(broken: bytes) ->
     body = b"0123456789abcde\\n" * (50_000_000 // 17) + broken
     line = b'{"type":"user","uuid":"u","message":{"role":"user","content":"' + body + b'"},"z":1}'
     entry = parse(line)
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, TranscriptLine)
     assert len(entry.data["message"]["content"]) > 45_000_000
     changed = entry.replaced("z", 2)
     assert len(changed.raw) == len(line)
@@ -129,8 +137,8 @@ def test_a_change_to_one_member_is_the_change_of_one_member(
     key = draw.draw(st.sampled_from(["k", "uuid", "new"]))
     for line in (json.dumps(data), json.dumps(data, ensure_ascii=False, indent=2)):
         entry = parse(line.encode())
-        assert isinstance(entry, Entry)
+        assert isinstance(entry, TranscriptLine)
         changed = parse(entry.replaced(key, value).raw)
-        assert isinstance(changed, Entry)
+        assert isinstance(changed, TranscriptLine)
         assert changed.data == data | {key: value}
         assert list(changed.data) == list(data | {key: value})

@@ -6,9 +6,9 @@ import pytest
 
 from clew.core.messages.blocks import BLOCKS
 from clew.core.messages.kinds import BESIDE, CHAIN, KINDS, LIVE
-from clew.core.messages.messages import SUBTYPES, Message, Unknown
+from clew.core.messages.messages import SUBTYPES, Message, UnknownEntry
 from clew.core.messages.views import Field, View, fields
-from clew.record.transcript.entries import Entry, Keys, encode, parse, scan
+from clew.record.transcript.entries import Keys, TranscriptLine, encode, parse, scan
 from clew.record.transcript.load import load
 from clew.record.transcript.policy import (
     is_chain_participant,
@@ -25,10 +25,10 @@ def lines(path: Path) -> list[bytes]:
     return path.read_bytes().removesuffix(b"\n").split(b"\n")
 
 
-def entries(path: Path) -> list[Entry]:
+def entries(path: Path) -> list[TranscriptLine]:
     found = [parse(line, number) for number, line in enumerate(lines(path), 1)]
-    assert all(isinstance(e, Entry) for e in found), path
-    return [e for e in found if isinstance(e, Entry)]
+    assert all(isinstance(e, TranscriptLine) for e in found), path
+    return [e for e in found if isinstance(e, TranscriptLine)]
 
 
 EVERY = [entry for path in FILES for entry in entries(path)]
@@ -43,7 +43,7 @@ def test_every_kind_has_its_golden_lines() -> None:
 def test_golden_lines_read_as_their_kind_and_write_back(path: Path) -> None:
     kind = KINDS.get(path.stem)
     for line, entry in zip(lines(path), entries(path), strict=True):
-        assert type(entry.view) is (Unknown if kind is None else kind.view)
+        assert type(entry.view) is (UnknownEntry if kind is None else kind.view)
         assert entry.view.type == path.stem
         assert entry.raw == line
         plain = encode(entry.data)
@@ -126,7 +126,7 @@ def test_the_table_holds_every_view_of_an_entry_or_event() -> None:
     from clew.core.messages import messages, records
     from clew.core.messages import records as events
 
-    bases = {messages.Message, messages.Entry, messages.Unknown}
+    bases = {messages.Message, messages.Entry, messages.UnknownEntry}
     named = {
         value
         for module in (events, messages, records)

@@ -65,7 +65,7 @@ def test_a_long_folder_written_under_another_hash_is_found(tmp_path: Path) -> No
 )
 def test_what_is_not_a_uuid_never_becomes_a_path(bad: str) -> None:
     with pytest.raises(ValueError, match="session id"):
-        paths.Place(session_id=bad, project_dir=Path("/p"))
+        paths.SessionPlace(session_id=bad, project_dir=Path("/p"))
     assert paths.find_session(Path("/p"), bad) == []
 
 

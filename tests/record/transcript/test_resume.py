@@ -10,7 +10,7 @@ from clew.record.transcript.leaf import Side
 from clew.record.transcript.load import load
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import rescue_dirs
-from clew.record.transcript.resume import Held, forked, resume
+from clew.record.transcript.resume import LockedSession, forked, resume
 from tests.record.transcript.build import (
     boundary,
     kept,
@@ -38,7 +38,7 @@ def test_a_session_goes_on_where_it_stood(tmp_path: Path) -> None:
     second = Session(tmp_path)
     assert second.log
     loaded = resume(second.recorder, second.log, home=tmp_path)
-    assert not isinstance(loaded, Held)
+    assert not isinstance(loaded, LockedSession)
     assert loaded.messages == before.messages
     following = second.user("two")
     second.recorder.record([*loaded.messages, following])
@@ -52,7 +52,7 @@ def test_a_session_that_another_has_is_held_and_says_what_can_be_done(tmp_path: 
     first.load()
     assert second.log
     found = resume(second.recorder, second.log, home=tmp_path)
-    assert isinstance(found, Held)
+    assert isinstance(found, LockedSession)
     assert found.choices == ("read", "fork")
     assert found.holder is None
     assert "another process" in str(found)

@@ -5,7 +5,7 @@ import tempfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.record.transcript.source import BLOCK_SIZE_BYTES, Source
+from clew.record.transcript.source import BLOCK_SIZE_BYTES, TranscriptSource
 
 SIZES = [
     0,
@@ -24,7 +24,7 @@ def test_blocks_are_the_file_cut_behind_lines(sizes: list[int], is_ended: bool) 
     data += b"\n" if is_ended else b""
     with tempfile.TemporaryFile(buffering=0) as file:
         file.write(data)
-        source = Source(file.fileno())
+        source = TranscriptSource(file.fileno())
         blocks = list(source.blocks(0))
         lines = list(source.lines(0))
     assert b"".join(block for _, block in blocks) == data
@@ -38,7 +38,7 @@ def test_blocks_are_the_file_cut_behind_lines(sizes: list[int], is_ended: bool) 
 def test_a_file_that_was_cut_while_it_is_read_ends_where_it_ends() -> None:
     with tempfile.TemporaryFile(buffering=0) as file:
         file.write(b"one\ntwo\n")
-        source = Source(file.fileno())
+        source = TranscriptSource(file.fileno())
         file.truncate(6)
         assert list(source.lines(0)) == [(1, 0, b"one"), (2, 4, b"tw")]
         file.truncate(0)

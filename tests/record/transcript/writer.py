@@ -10,7 +10,7 @@ import sys
 import uuid
 from pathlib import Path
 
-from clew.record.transcript.resume import Held, resume
+from clew.record.transcript.resume import LockedSession, resume
 from clew.record.transcript.running import Registration, Running
 from tests.record.transcript.session import SESSION, Session, call, text, uuids
 
@@ -51,7 +51,7 @@ def main() -> int:
     registration = Registration(home, running)
     if session.recorder.transcript.exists():
         found = resume(session.recorder, session.log, home=home)
-        if isinstance(found, Held):
+        if isinstance(found, LockedSession):
             os.write(1, f"{found}\n".encode())
             return 3
     for number in range(turns):

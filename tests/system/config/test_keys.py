@@ -9,7 +9,7 @@ import pytest
 
 from clew.system.config.environment import freeze
 from clew.system.config.keys import (
-    Key,
+    ApiKey,
     NoKey,
     find_key,
     find_keyring,
@@ -62,12 +62,12 @@ def test_the_order_is_environment_helper_keyring_file(places: Places) -> None:
     write_login(places.credentials, "from-login")
     helper = {"apiKeyHelper": "print-key"}
     ring = Keyring("from-ring")
-    assert find(places, {"ANTHROPIC_API_KEY": "e"}, helper, "h", ring) == Key(
+    assert find(places, {"ANTHROPIC_API_KEY": "e"}, helper, "h", ring) == ApiKey(
         source="environment", secret="e"
     )
-    assert find(places, {}, helper, " h\n", ring) == Key(source="apiKeyHelper", secret="h")
-    assert find(places, {}, helper, None, ring) == Key(source="keyring", secret="from-ring")
-    assert find(places, {}, {}, None, Keyring(None)) == Key(source="login", secret="from-login")
+    assert find(places, {}, helper, " h\n", ring) == ApiKey(source="apiKeyHelper", secret="h")
+    assert find(places, {}, helper, None, ring) == ApiKey(source="keyring", secret="from-ring")
+    assert find(places, {}, {}, None, Keyring(None)) == ApiKey(source="login", secret="from-login")
 
 
 class LockedKeyring(Keyring):
@@ -77,7 +77,7 @@ class LockedKeyring(Keyring):
 
 def test_a_locked_keyring_is_one_without_the_key(places: Places) -> None:
     write_login(places.credentials, "from-login")
-    assert find(places, {}, {}, None, LockedKeyring("x")) == Key(
+    assert find(places, {}, {}, None, LockedKeyring("x")) == ApiKey(
         source="login", secret="from-login"
     )
 
@@ -91,8 +91,8 @@ def test_no_key_says_where_it_was_looked_for(places: Places) -> None:
 
 
 def test_a_key_is_not_in_its_representation() -> None:
-    assert SECRET not in repr(Key(source="login", secret=SECRET))
-    assert SECRET not in f"{[Key(source='login', secret=SECRET)]}"
+    assert SECRET not in repr(ApiKey(source="login", secret=SECRET))
+    assert SECRET not in f"{[ApiKey(source='login', secret=SECRET)]}"
     assert shown(SECRET) == "...6789"
     assert shown("short") == "(a short key)"
 

@@ -21,7 +21,7 @@ from clew.system.config.layers import (
     without,
 )
 from clew.system.config.load import (
-    Given,
+    CommandLineSettings,
     changed,
     complaints,
     decoded,
@@ -190,7 +190,7 @@ def test_every_layer_is_read_and_a_change_of_any_file_is_seen(places: Places) ->
     write(places.user_settings, '{"outputStyle": "u"}')
     write(places.project_settings, '{"outputStyle": "p"}')
     write(places.local_settings, '{"outputStyle": "l"}')
-    loaded = load(places, given=Given(data={"outputStyle": "c"}))
+    loaded = load(places, given=CommandLineSettings(data={"outputStyle": "c"}))
     assert merge(loaded.layers) == {"model": "twenty", "language": "de", "outputStyle": "c"}
     assert changed(loaded) == []
     write(places.local_settings, '{"outputStyle": "other"}')
@@ -230,7 +230,7 @@ def test_a_file_that_cannot_be_read_is_told_not_skipped(places: Places) -> None:
 
 
 def test_command_line_settings_tell_their_faults_too(places: Places) -> None:
-    told = complaints(load(places, given=Given(data={"model": 3})).layers)
+    told = complaints(load(places, given=CommandLineSettings(data={"model": 3})).layers)
     assert told == ["(cli): model: expected a string, found a number"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clew.system.config.layers import merge, restricting, walls
-from clew.system.config.load import Given, complaints, load
+from clew.system.config.load import CommandLineSettings, complaints, load
 from clew.system.config.paths import Places
 from clew.system.config.settings import KEYS
 from tests.system.config.test_settings import places, write
@@ -108,7 +108,7 @@ def test_what_is_of_the_wrong_kind_is_named_and_restricts_nothing() -> None:
 def test_handed_settings_stand_above_a_persons_and_are_told(places: Places) -> None:
     write(places.user_settings, '{"disableAutoMode": "disable", "deniedMcpServers": ["u"]}')
     said = {"deniedMcpServers": [{"serverName": "x"}], "model": "opus"}
-    loaded = load(places, given=Given(data={"model": "c"}, managed=said))
+    loaded = load(places, given=CommandLineSettings(data={"model": "c"}, managed=said))
     assert merge(loaded.layers) == {
         "model": "c",
         "disableAutoMode": "disable",
@@ -126,13 +126,13 @@ def test_beside_an_administrators_settings_they_count_where_those_let_them(place
     }
     own = {"allowedMcpServers": [{"serverName": "own"}]}
     path = write(places.managed_folders[0] / "managed-settings.json", json.dumps(own))
-    loaded = load(places, given=Given(data={}, managed=said))
+    loaded = load(places, given=CommandLineSettings(data={}, managed=said))
     assert merge(loaded.layers) == own
     (told,) = complaints(loaded.layers)
     assert told.startswith("--managed-settings:1: counts for nothing beside")
     own["parentSettingsBehavior"] = "merge"  # type: ignore[assignment]
     write(path, json.dumps(own))
-    loaded = load(places, given=Given(data={}, managed=said))
+    loaded = load(places, given=CommandLineSettings(data={}, managed=said))
     assert merge(loaded.layers) == own | {
         "deniedMcpServers": [{"serverName": "x"}],
         "strictKnownMarketplaces": [],

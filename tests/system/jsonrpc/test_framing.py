@@ -12,7 +12,7 @@ from clew.system.jsonrpc.framing import (
     MAX_HEADER_BYTES,
     Framing,
     Headed,
-    Lines,
+    LineFraming,
     Unframed,
     as_line,
     with_header,
@@ -22,7 +22,7 @@ Make = Callable[[], Framing]
 
 
 def lines() -> Framing:
-    return Lines(max_bytes=40)
+    return LineFraming(max_bytes=40)
 
 
 def headed() -> Framing:
@@ -73,14 +73,14 @@ def test_the_pieces_do_not_matter(make: Make, data: bytes, cuts: list[int]) -> N
 
 
 def test_a_line_is_ended_by_lf_alone_and_empty_ones_are_none() -> None:
-    framing = Lines(max_bytes=100)
+    framing = LineFraming(max_bytes=100)
     assert framing.feed("a\u2028b\r\n\n\r\nc".encode()) == ["a\u2028b".encode()]
     assert framing.close() == [b"c"]
     assert framing.close() == []
 
 
 def test_a_line_that_is_too_large_is_passed_over_with_its_beginning() -> None:
-    framing = Lines(max_bytes=1000)
+    framing = LineFraming(max_bytes=1000)
     for _ in range(50):
         assert framing.feed(b"x" * 900) == []
     (over, after) = framing.feed(b"\nnext\n")
@@ -130,4 +130,4 @@ def test_an_end_in_the_middle_is_said() -> None:
 
 
 def test_a_message_is_written_as_it_is_read() -> None:
-    assert Lines(max_bytes=10).feed(as_line(b"{}")) == [b"{}"]
+    assert LineFraming(max_bytes=10).feed(as_line(b"{}")) == [b"{}"]

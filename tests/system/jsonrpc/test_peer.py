@@ -7,18 +7,18 @@ from msgspec import structs
 
 from clew.system.jsonrpc import wire
 from clew.system.jsonrpc.peer import (
-    Answer,
-    Asked,
     Dialect,
     Ended,
     Event,
-    Failure,
     Odd,
-    Owed,
+    OwedMessage,
     Peer,
+    PeerAnswer,
+    PeerFailure,
+    PeerRequest,
+    PeerWithdrawn,
     Progressed,
     Told,
-    Withdrawn,
 )
 from tests.requirements import requirement
 
@@ -42,7 +42,7 @@ def feed(peer: Peer, now_s: float = 10, **message: Any) -> list[Event]:
 def test_a_request_ends_with_the_answer_of_its_id_and_only_once() -> None:
     peer, identity = asking()
     assert peer.waiting == 1
-    assert feed(peer, id=identity, result=5) == [Ended(id=identity, outcome=Answer(result=5))]
+    assert feed(peer, id=identity, result=5) == [Ended(id=identity, outcome=PeerAnswer(result=5))]
     (again,) = feed(peer, id=identity, result=6)
     assert isinstance(again, Odd)
     assert peer.waiting == 0
@@ -52,7 +52,7 @@ def test_an_error_is_the_peers_refusal_with_its_code() -> None:
     peer, identity = asking()
     (ended,) = feed(peer, id=str(identity), error={"code": -5, "message": "no", "data": {"x": 1}})
     assert ended == Ended(
-        id=identity, outcome=Failure(kind="refused", message="no", code=-5, data={"x": 1})
+        id=identity, outcome=PeerFailure(kind="refused", message="no", code=-5, data={"x": 1})
     )
 
 
@@ -68,7 +68,7 @@ def test_an_id_that_is_a_text_is_kept_as_one() -> None:
     peer = Peer(DIALECT)
     peer.ask("mine", "do", None, now_s=0)
     (ended,) = feed(peer, id="mine", result=1)
-    assert ended == Ended(id="mine", outcome=Answer(result=1))
+    assert ended == Ended(id="mine", outcome=PeerAnswer(result=1))
 
 
 @requirement("W26")
@@ -78,9 +78,9 @@ def test_a_request_that_is_not_answered_in_time_fails_and_the_peer_is_told() -> 
     assert peer.expire(now_s=14.9) == []
     ended, owed = peer.expire(now_s=15)
     assert isinstance(ended, Ended)
-    assert isinstance(ended.outcome, Failure)
+    assert isinstance(ended.outcome, PeerFailure)
     assert ended.outcome.kind == "timeout"
-    assert isinstance(owed, Owed)
+    assert isinstance(owed, OwedMessage)
     assert owed.message == wire.notification("cancel", {"id": identity, "reason": "timeout"})
     assert peer.due_at() is None
 
@@ -116,16 +116,16 @@ def test_a_lost_line_ends_everything_that_runs() -> None:
     peer, identity = asking()
     feed(peer, id="q", method="ask")
     ended, withdrawn = peer.lost("cut")
-    assert ended == Ended(id=identity, outcome=Failure(kind="lost", message="cut"))
-    assert withdrawn == Withdrawn(id="q")
+    assert ended == Ended(id=identity, outcome=PeerFailure(kind="lost", message="cut"))
+    assert withdrawn == PeerWithdrawn(id="q")
     assert peer.lost("again") == []
 
 
 def test_a_question_is_answered_once() -> None:
     peer, _ = asking()
-    assert feed(peer, id=3, method="ask", params={}) == [Asked(id=3, method="ask", params={})]
+    assert feed(peer, id=3, method="ask", params={}) == [PeerRequest(id=3, method="ask", params={})]
     owed, odd = feed(peer, id=3, method="ask")
-    assert isinstance(owed, Owed)
+    assert isinstance(owed, OwedMessage)
     assert isinstance(odd, Odd)
     assert peer.answered(3)
     assert not peer.answered(3)
@@ -136,7 +136,7 @@ def test_a_question_can_be_taken_back() -> None:
     feed(peer, id=3, method="ask")
     assert feed(peer, method="cancel", params={"id": 4}) == []
     assert feed(peer, method="cancel", params={"id": [3]}) == []
-    assert feed(peer, method="cancel", params={"id": 3}) == [Withdrawn(id=3)]
+    assert feed(peer, method="cancel", params={"id": 3}) == [PeerWithdrawn(id=3)]
     assert not peer.answered(3)
 
 
@@ -144,8 +144,8 @@ def test_where_the_protocol_wants_it_what_was_taken_back_is_answered_too() -> No
     peer = Peer(structs.replace(DIALECT, cancelled_code=-32800))
     feed(peer, id=3, method="ask")
     withdrawn, owed = feed(peer, method="cancel", params={"id": 3})
-    assert withdrawn == Withdrawn(id=3)
-    assert isinstance(owed, Owed)
+    assert withdrawn == PeerWithdrawn(id=3)
+    assert isinstance(owed, OwedMessage)
     assert (owed.message["id"], owed.message["error"]["code"]) == (3, -32800)
     assert not peer.answered(3)
 
@@ -158,14 +158,14 @@ def test_what_is_told_is_handed_on() -> None:
 def test_a_broken_question_is_refused_and_a_broken_answer_ends_its_request() -> None:
     peer, identity = asking()
     owed, odd = feed(peer, id=8, method=5)
-    assert isinstance(owed, Owed)
+    assert isinstance(owed, OwedMessage)
     assert owed.message["error"]["code"] == wire.INVALID_REQUEST
     assert isinstance(odd, Odd)
     ended, _ = feed(peer, id=identity, result=1, error={})
     assert isinstance(ended, Ended)
-    assert isinstance(ended.outcome, Failure)
+    assert isinstance(ended.outcome, PeerFailure)
     assert ended.outcome.kind == "invalid"
     assert len(feed(peer, id=99, result=1, error={})) == 1
     assert len(peer.feed(wire.read(b"nonsense"), now_s=0)) == 1
     assert len(feed(peer, id=4)) == 1
-    assert peer.fail(identity, Failure(kind="invalid", message="")) == []
+    assert peer.fail(identity, PeerFailure(kind="invalid", message="")) == []

@@ -5,7 +5,14 @@ from typing import Any
 import pytest
 
 from clew.system.jsonrpc import wire
-from clew.system.jsonrpc.wire import Fault, Malformed, Notification, Refusal, Request, Success
+from clew.system.jsonrpc.wire import (
+    MalformedMessage,
+    Notification,
+    Refusal,
+    RpcFault,
+    RpcRequest,
+    Success,
+)
 from tests.requirements import requirement
 
 
@@ -13,7 +20,7 @@ from tests.requirements import requirement
 @pytest.mark.parametrize("identity", [7, "seven", 0, ""])
 def test_a_request_has_an_id_of_either_kind(identity: int | str) -> None:
     message = {"jsonrpc": "2.0", "id": identity, "method": "do", "params": {"a": 1}}
-    assert wire.read_value(message) == [Request(id=identity, method="do", params={"a": 1})]
+    assert wire.read_value(message) == [RpcRequest(id=identity, method="do", params={"a": 1})]
     assert wire.request(identity, "do", {"a": 1}) == message
 
 
@@ -40,20 +47,20 @@ def test_what_is_nested_deeper_than_anybody_reads_is_no_message(holder: type) ->
     )
     for levels in (wire.MOST_DEEP, 100_000):
         (found,) = wire.read_value(wire.success(1, nested(levels)))
-        assert isinstance(found, Malformed)
+        assert isinstance(found, MalformedMessage)
         assert (found.kind, found.answer_to) == ("response", 1)
         assert found.why == "it is nested deeper than 200 levels"
         (found,) = wire.read_value(wire.request(2, "do", {"a": nested(levels)}))
-        assert isinstance(found, Malformed)
+        assert isinstance(found, MalformedMessage)
         assert (found.kind, found.answer_to) == ("request", 2)
 
 
 @requirement("R148")
 def test_an_answer_is_a_result_or_an_error_with_code_message_and_data() -> None:
     assert wire.read_value(wire.success(1, None)) == [Success(id=1, result=None)]
-    fault = Fault(code=-3, message="no", data=[1])
+    fault = RpcFault(code=-3, message="no", data=[1])
     assert wire.read_value(wire.refusal("a", fault)) == [Refusal(id="a", fault=fault)]
-    assert wire.refusal(None, Fault(code=1, message="x")) == {
+    assert wire.refusal(None, RpcFault(code=1, message="x")) == {
         "jsonrpc": "2.0",
         "id": None,
         "error": {"code": 1, "message": "x"},
@@ -86,7 +93,7 @@ def test_what_breaks_the_rules_says_how(
     message: Any, why: str, kind: str, answer_to: int | None
 ) -> None:
     (found,) = wire.read_value(message)
-    assert isinstance(found, Malformed)
+    assert isinstance(found, MalformedMessage)
     assert why in found.why
     assert (found.kind, found.answer_to) == (kind, answer_to)
     assert len(found.excerpt) <= wire.EXCERPT + 1
@@ -98,7 +105,7 @@ def test_an_error_that_is_none_is_read_as_far_as_it_goes() -> None:
         ({"code": "x", "message": 3}, wire.INTERNAL_ERROR, "an error without a message"),
     ):
         (found,) = wire.read_value({"jsonrpc": "2.0", "id": 1, "error": error})
-        assert found == Refusal(id=1, fault=Fault(code=code, message=message))
+        assert found == Refusal(id=1, fault=RpcFault(code=code, message=message))
 
 
 def test_batches_are_read_where_the_version_has_them() -> None:
@@ -108,13 +115,13 @@ def test_batches_are_read_where_the_version_has_them() -> None:
         "b",
     ]
     (refused,) = wire.read(two)
-    assert isinstance(refused, Malformed)
+    assert isinstance(refused, MalformedMessage)
     (empty,) = wire.read(b"[]", batches=True)
-    assert isinstance(empty, Malformed)
+    assert isinstance(empty, MalformedMessage)
 
 
 def test_what_is_no_json_is_a_parse_error() -> None:
     (found,) = wire.read(b"\xff{nonsense")
-    assert isinstance(found, Malformed)
+    assert isinstance(found, MalformedMessage)
     assert found.code == wire.PARSE_ERROR
-    assert isinstance(wire.read_value({}, batches=True)[0], Malformed)
+    assert isinstance(wire.read_value({}, batches=True)[0], MalformedMessage)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 
 PIECES = st.lists(st.binary(max_size=40), max_size=30)
 
@@ -16,7 +16,7 @@ PIECES = st.lists(st.binary(max_size=40), max_size=30)
 def test_head_and_tail_are_the_ends_of_what_came_and_never_overlap(
     pieces: list[bytes], keep: int
 ) -> None:
-    output = Output(keep_bytes=keep)
+    output = ProcessOutput(keep_bytes=keep)
     for piece in pieces:
         output.feed(piece)
     whole = b"".join(pieces)
@@ -31,7 +31,7 @@ def test_the_file_holds_the_whole_once_memory_does_not(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes], keep: int, save: bool
 ) -> None:
     path = tmp_path_factory.mktemp("spill") / "folder" / "whole.txt"
-    output = Output(keep_bytes=keep, spill=path)
+    output = ProcessOutput(keep_bytes=keep, spill=path)
     for piece in pieces:
         output.feed(memoryview(piece))
     whole = b"".join(pieces)
@@ -49,14 +49,14 @@ def test_the_file_holds_the_whole_once_memory_does_not(
 
 
 def test_memory_does_not_grow_with_the_output() -> None:
-    output = Output(keep_bytes=100)
+    output = ProcessOutput(keep_bytes=100)
     for _ in range(10_000):
         output.feed(b"x" * 99)
     assert sum(map(len, output._tail)) < 300
 
 
 def test_a_full_disk_leaves_head_and_tail_and_gives_its_space_back() -> None:
-    output = Output(keep_bytes=10, spill=Path("/dev/full"))
+    output = ProcessOutput(keep_bytes=10, spill=Path("/dev/full"))
     output.feed(b"0123456789" * 5)
     output.feed(b"abcde")
     assert output.head == b"0123456789"
@@ -69,7 +69,7 @@ def test_a_disk_that_fills_half_way_keeps_the_tail_of_both_halves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "whole.txt"
-    output = Output(keep_bytes=4, spill=path)
+    output = ProcessOutput(keep_bytes=4, spill=path)
     output.feed(b"0123456789ab")
     assert path.read_bytes() == b"0123456789ab"
     fail_next_write(monkeypatch)
@@ -91,7 +91,7 @@ def fail_next_write(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_runaway_output_stops_growing_the_file(tmp_path: Path) -> None:
-    output = Output(keep_bytes=4, spill=tmp_path / "whole.txt", file_max_bytes=20)
+    output = ProcessOutput(keep_bytes=4, spill=tmp_path / "whole.txt", file_max_bytes=20)
     for _ in range(10):
         output.feed(b"01234")
     output.close()
@@ -103,7 +103,7 @@ def test_a_runaway_output_stops_growing_the_file(tmp_path: Path) -> None:
 def test_a_pipe_is_moved_into_the_file_unseen_and_the_tail_is_still_known(tmp_path: Path) -> None:
     there, ours = os.pipe()
     os.set_blocking(there, False)
-    output = Output(keep_bytes=4, spill=tmp_path / "whole.txt")
+    output = ProcessOutput(keep_bytes=4, spill=tmp_path / "whole.txt")
     os.write(ours, b"abcdef")
     assert output.take_from(there, 100) is None
     output.feed(b"0123456789")
@@ -122,7 +122,7 @@ def test_a_move_that_fails_takes_nothing_from_the_pipe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there, ours = os.pipe()
-    output = Output(keep_bytes=4, spill=tmp_path / "whole.txt")
+    output = ProcessOutput(keep_bytes=4, spill=tmp_path / "whole.txt")
     output.feed(b"0123456789")
     os.write(ours, b"ab")
 

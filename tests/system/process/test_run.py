@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from clew.core.messages.errors import OutsideError
-from clew.system.process.output import Output
-from clew.system.process.run import Finished, run
+from clew.system.process.output import ProcessOutput
+from clew.system.process.run import FinishedCommand, run
 from clew.system.process.spawn import IDLE_MOST, Launcher
-from clew.system.process.tree import Exit, parent
+from clew.system.process.tree import ProcessExit, parent
 from tests.system.process.processes import lives, read_pids, wait_ended
 
 ENVIRONMENT = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
@@ -31,9 +31,9 @@ async def launching(*, adopts: bool = True) -> AsyncIterator[Launcher]:
 
 def in_shell(
     command: str, *, timeout_s: float | None = 20, adopts: bool = True, cwd: str = "/"
-) -> tuple[Finished, Output]:
-    async def go() -> tuple[Finished, Output]:
-        output = Output(keep_bytes=100_000)
+) -> tuple[FinishedCommand, ProcessOutput]:
+    async def go() -> tuple[FinishedCommand, ProcessOutput]:
+        output = ProcessOutput(keep_bytes=100_000)
         async with launching(adopts=adopts) as launcher:
             finished = await shell(launcher, command, output, timeout_s=timeout_s, cwd=cwd)
         return finished, output
@@ -44,18 +44,18 @@ def in_shell(
 async def shell(
     launcher: Launcher,
     command: str,
-    output: Output | None = None,
+    output: ProcessOutput | None = None,
     *,
     timeout_s: float | None = 20,
     cwd: str = "/",
     tick: Callable[[], Awaitable[None]] | None = None,
-) -> Finished:
+) -> FinishedCommand:
     return await run(
         launcher,
         ["bash", "-c", command],
         cwd=cwd,
         env=ENVIRONMENT,
-        stdout=output or Output(keep_bytes=100_000),
+        stdout=output or ProcessOutput(keep_bytes=100_000),
         timeout_s=timeout_s,
         tick=tick,
     )
@@ -67,13 +67,13 @@ def test_output_of_both_streams_comes_in_order_with_the_folder_and_the_environme
     finished, output = in_shell(
         "pwd; echo two >&2; echo $LANG; cat; env | grep -c .", cwd=str(tmp_path)
     )
-    assert finished == Finished(exit=Exit(code=0))
+    assert finished == FinishedCommand(exit=ProcessExit(code=0))
     assert bytes(output.head).decode().split() == [str(tmp_path), "two", "C.UTF-8", "5"]
 
 
 def test_both_streams_can_be_kept_apart() -> None:
     async def go() -> tuple[bytes, bytes]:
-        out, err = Output(keep_bytes=99), Output(keep_bytes=99)
+        out, err = ProcessOutput(keep_bytes=99), ProcessOutput(keep_bytes=99)
         async with launching() as launcher:
             await run(
                 launcher, ["sh", "-c", "echo o; echo e >&2"],
@@ -87,16 +87,18 @@ def test_both_streams_can_be_kept_apart() -> None:
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("exit 0", Exit(code=0)),
-        ("exit 3", Exit(code=3)),
-        ("exit 200", Exit(code=200)),
-        ("kill -TERM $$", Exit(code=143, signal="SIGTERM")),
-        ("kill -KILL $$", Exit(code=137, signal="SIGKILL")),
-        ("sh -c 'kill -SEGV $$'; exit $?", Exit(code=139)),
-        ("kill -34 $$", Exit(code=162, signal="SIGRTMIN")),
+        ("exit 0", ProcessExit(code=0)),
+        ("exit 3", ProcessExit(code=3)),
+        ("exit 200", ProcessExit(code=200)),
+        ("kill -TERM $$", ProcessExit(code=143, signal="SIGTERM")),
+        ("kill -KILL $$", ProcessExit(code=137, signal="SIGKILL")),
+        ("sh -c 'kill -SEGV $$'; exit $?", ProcessExit(code=139)),
+        ("kill -34 $$", ProcessExit(code=162, signal="SIGRTMIN")),
     ],
 )
-def test_exit_codes_are_honest_and_signals_have_their_names(command: str, expected: Exit) -> None:
+def test_exit_codes_are_honest_and_signals_have_their_names(
+    command: str, expected: ProcessExit
+) -> None:
     finished, _ = in_shell(command)
     assert finished.exit == expected
 
@@ -115,7 +117,9 @@ def test_a_program_that_cannot_start_is_an_oserror(argv: list[str], cwd: str, sa
     async def go() -> None:
         async with launching() as launcher:
             with pytest.raises(OSError, match=says):
-                await run(launcher, argv, cwd=cwd, env=ENVIRONMENT, stdout=Output(keep_bytes=9))
+                await run(
+                    launcher, argv, cwd=cwd, env=ENVIRONMENT, stdout=ProcessOutput(keep_bytes=9)
+                )
             assert launcher.living == 0
             assert (await shell(launcher, "exit 4")).exit.code == 4
 
@@ -124,10 +128,10 @@ def test_a_program_that_cannot_start_is_an_oserror(argv: list[str], cwd: str, sa
 
 def test_a_child_that_holds_the_pipe_after_the_shell_ended_does_not_block() -> None:
     async def go() -> None:
-        output = Output(keep_bytes=100)
+        output = ProcessOutput(keep_bytes=100)
         async with launching() as launcher:
             finished = await shell(launcher, "sleep 600 & echo $!; disown", output)
-            assert finished == Finished(exit=Exit(code=0), left=1)
+            assert finished == FinishedCommand(exit=ProcessExit(code=0), left=1)
             assert launcher.living == 1
             assert lives(int(output.head))
         assert launcher.living == 0
@@ -139,7 +143,7 @@ def test_a_child_that_holds_the_pipe_after_the_shell_ended_does_not_block() -> N
 def test_a_process_left_in_the_background_never_blocks_on_its_pipe() -> None:
     async def go() -> None:
         there, ours = os.pipe()
-        output = Output(keep_bytes=100)
+        output = ProcessOutput(keep_bytes=100)
         async with launching() as launcher:
             # It writes far more than a pipe holds, and says when all of it went.
             command = "(head -c 9000000 /dev/zero; echo 1 >&9) & exit 0"
@@ -161,7 +165,7 @@ def test_a_command_that_ignores_sigterm_is_killed_when_its_time_is_over(adopts: 
     finished, output = in_shell(
         "trap '' TERM; echo $$; while :; do sleep 600; done", timeout_s=2, adopts=adopts
     )
-    assert finished == Finished(exit=Exit(code=137, signal="SIGKILL"), timed_out=True)
+    assert finished == FinishedCommand(exit=ProcessExit(code=137, signal="SIGKILL"), timed_out=True)
     assert not lives(int(output.head))
 
 
@@ -169,7 +173,7 @@ def test_a_command_whose_time_is_over_may_put_its_things_in_order() -> None:
     finished, output = in_shell(
         "trap 'echo tidy; exit 5' TERM; echo ready; while :; do sleep 0.01; done", timeout_s=2
     )
-    assert finished == Finished(exit=Exit(code=5), timed_out=True)
+    assert finished == FinishedCommand(exit=ProcessExit(code=5), timed_out=True)
     assert output.head.endswith(b"tidy\n")
 
 
@@ -192,7 +196,7 @@ def test_cancelling_ends_the_whole_tree(command: str) -> None:
             task = asyncio.create_task(
                 run(
                     launcher, ["bash", "-c", command],
-                    cwd="/", env=ENVIRONMENT, stdout=Output(keep_bytes=9), descriptors={9: ours},
+                    cwd="/", env=ENVIRONMENT, stdout=ProcessOutput(keep_bytes=9), descriptors={9: ours},
                 )
             )  # fmt: skip
             (pid,) = await asyncio.to_thread(read_pids, there, 1)
@@ -224,7 +228,7 @@ def test_a_command_that_kills_its_watcher_is_ended_with_all_it_began() -> None:
             with contextlib.suppress(OutsideError):
                 finished = await run(
                     launcher, ["bash", "-c", command],
-                    cwd="/", env=ENVIRONMENT, stdout=Output(keep_bytes=9), descriptors={9: ours},
+                    cwd="/", env=ENVIRONMENT, stdout=ProcessOutput(keep_bytes=9), descriptors={9: ours},
                 )  # fmt: skip
                 assert finished.exit.signal == "SIGKILL"
             (pid,) = read_pids(there, 1)
@@ -273,12 +277,12 @@ def test_a_keeper_that_was_killed_is_replaced() -> None:
     asyncio.run(go())
 
 
-def parent_of(output: Output) -> int:
+def parent_of(output: ProcessOutput) -> int:
     return int(bytes(output.head).split()[0])
 
 
 async def watcher_of(launcher: Launcher, command: str = ":") -> int:
-    output = Output(keep_bytes=100)
+    output = ProcessOutput(keep_bytes=100)
     finished = await shell(launcher, f"echo $PPID; {command}", output)
     assert finished.exit.code == 0
     return parent_of(output)
@@ -318,7 +322,7 @@ def test_what_a_killed_watcher_held_ends_though_the_keeper_was_killed_too() -> N
             os.kill(watcher, signal.SIGKILL)
             await child.wait_gone()
             wait_ended(child.pid)
-            assert await child.wait() == Exit(code=137, signal="SIGKILL")
+            assert await child.wait() == ProcessExit(code=137, signal="SIGKILL")
 
     asyncio.run(go())
 
@@ -350,7 +354,7 @@ def test_an_order_to_end_what_has_just_ended_does_not_meet_the_next(grace_s: flo
 
 def test_an_environment_larger_than_the_socket_arrives_whole() -> None:
     async def go() -> None:
-        output = Output(keep_bytes=100)
+        output = ProcessOutput(keep_bytes=100)
         many = {f"V{i}": "x" * 10_000 for i in range(100)}
         async with launching() as launcher:
             for _ in range(2):
@@ -395,7 +399,7 @@ def test_a_long_command_is_told_of_while_it_runs(monkeypatch: pytest.MonkeyPatch
         async with launching() as launcher:
             await run(
                 launcher, ["bash", "-c", "read line <&9"],
-                cwd="/", env=ENVIRONMENT, stdout=Output(keep_bytes=9), tick=tick,
+                cwd="/", env=ENVIRONMENT, stdout=ProcessOutput(keep_bytes=9), tick=tick,
                 descriptors={9: there},
             )  # fmt: skip
         assert ticks >= 3

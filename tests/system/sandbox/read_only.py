@@ -16,12 +16,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
 from clew.system.process.spawn import Launcher
 from clew.system.process.walls import Walls, put_up
 from clew.system.sandbox.box import Box, Kind
-from clew.system.sandbox.policy import Policy
+from clew.system.sandbox.policy import SandboxPolicy
 
 OTHER_USER = 65534
 ESCAPED = "escaped-from-the-wall"
@@ -105,9 +105,9 @@ class World:
             "heard": [heard(sock) for sock in self.listeners] + [read(self.reader)],
         }  # fmt: skip
 
-    def policy(self) -> Policy:
+    def policy(self) -> SandboxPolicy:
         shut = (str(self.base / ".ssh"), str(self.work / ".env"))
-        return Policy(write=(), no_read=shut, is_read_only=True)
+        return SandboxPolicy(write=(), no_read=shut, is_read_only=True)
 
 
 def flags(path: Path) -> bytes:
@@ -193,7 +193,7 @@ async def one(box: Box, launcher: Launcher, here: World, line: str) -> str:
             return await asyncio.to_thread(
                 as_another, walled.argv, walled.environment, walled.descriptors, walled.walls, here
             )
-        output = Output(keep_bytes=100_000)
+        output = ProcessOutput(keep_bytes=100_000)
         await run(
             launcher, walled.argv, cwd=str(here.work), env=walled.environment, stdout=output,
             descriptors=walled.descriptors, walls=walled.walls, timeout_s=WAIT_S,

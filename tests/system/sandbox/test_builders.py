@@ -7,12 +7,12 @@ from typing import Any
 from clew.system.process.walls import OF_FILES, READ_DIR, READING, all_rights
 from clew.system.sandbox import backends
 from clew.system.sandbox.filters import INET, NETLINK, UNIX, read_only_filter, socket_filter
-from clew.system.sandbox.policy import Policy
+from clew.system.sandbox.policy import SandboxPolicy
 from clew.system.sandbox.protected_paths import Listing
 from tests.requirements import requirement
 
 
-def policy(home: Path, **more: Any) -> Policy:
+def policy(home: Path, **more: Any) -> SandboxPolicy:
     for name in ("work/kept", "secret/open", "work/secret"):
         (home / name).mkdir(parents=True, exist_ok=True)
     (home / "file").write_text("x", "utf-8")
@@ -22,7 +22,7 @@ def policy(home: Path, **more: Any) -> Policy:
         "no_read": (f"{home}/secret", f"{home}/file", f"{home}/missing"),
         "read": (f"{home}/secret/open",),
     } | more
-    return Policy(**fields)
+    return SandboxPolicy(**fields)
 
 
 @requirement("R220")
@@ -129,6 +129,6 @@ def test_seatbelts_profile_says_the_same(tmp_path: Path) -> None:
         '(allow network-outbound (remote ip "localhost:3128"))',
         "(allow network* (remote unix-socket))",
     ]
-    shut = backends.profile(Policy(write=('/a"b\\c',)), port=None)
+    shut = backends.profile(SandboxPolicy(write=('/a"b\\c',)), port=None)
     assert '(subpath "/a\\"b\\\\c")' in shut
     assert shut.endswith("(deny network*)")

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from clew.system.config.layers import Layer, Scope
 from clew.system.sandbox.policy import (
-    Files,
-    Network,
-    Policy,
-    Settings,
+    FilesystemSettings,
+    NetworkSettings,
+    SandboxPolicy,
+    SandboxSettings,
     is_domain,
     is_written,
     read_settings,
@@ -24,13 +24,13 @@ def layer(sandbox: Any, scope: Scope = "user", file: str | None = "/s.json") -> 
     return Layer(scope=scope, data={"sandbox": sandbox}, root="/home/me/.claude", file=file)
 
 
-def read(*layers: Layer) -> tuple[Settings, tuple[str, ...]]:
+def read(*layers: Layer) -> tuple[SandboxSettings, tuple[str, ...]]:
     return read_settings(layers, home="/home/me")
 
 
 def test_nothing_said_is_nothing() -> None:
-    assert read() == (Settings(), ())
-    assert read(Layer(scope="user", data={}, root="/")) == (Settings(), ())
+    assert read() == (SandboxSettings(), ())
+    assert read(Layer(scope="user", data={}, root="/")) == (SandboxSettings(), ())
 
 
 def test_the_published_object_is_read() -> None:
@@ -57,12 +57,12 @@ def test_the_published_object_is_read() -> None:
         )
     )
     assert faults == ()
-    assert settings == Settings(
+    assert settings == SandboxSettings(
         enabled=True,
         must_work=False,
         spares_questions=False,
         excluded=("docker",),
-        files=Files(
+        files=FilesystemSettings(
             write=(
                 "/home/me/build", "/opt/x", "/opt/y", "/home/me/.claude/out",
                 "/home/me/.claude/b", "/home/me",
@@ -71,7 +71,7 @@ def test_the_published_object_is_read() -> None:
             no_read=("/home/me/private",),
             read=("/home/me/private/open",),
         ),
-        network=Network(
+        network=NetworkSettings(
             domains=("example.com",), no_domains=("bad.example.com",), unix_sockets=True
         ),
     )  # fmt: skip
@@ -105,11 +105,11 @@ def test_a_folders_own_files_take_away_and_give_nothing(scope: Scope) -> None:
             scope,
         ),
     )
-    assert settings == Settings(
+    assert settings == SandboxSettings(
         enabled=True,
         must_work=True,
-        files=Files(no_read=("/a",), no_write=("/b",)),
-        network=Network(no_domains=("c",)),
+        files=FilesystemSettings(no_read=("/a",), no_write=("/b",)),
+        network=NetworkSettings(no_domains=("c",)),
     )
     assert [fault.split(": ")[1] for fault in faults] == [
         "sandbox.enabled", "sandbox.excludedCommands", "sandbox.filesystem.allowWrite",
@@ -126,16 +126,16 @@ def test_a_folders_files_may_switch_it_on() -> None:
 )
 def test_what_cannot_be_read_leaves_it_on_and_opens_nothing(odd: Json) -> None:
     settings, faults = read(layer({"enabled": False}), layer(odd, "cli", file=None))
-    assert settings == Settings(enabled=True)
+    assert settings == SandboxSettings(enabled=True)
     assert len(faults) == 1
     assert faults[0].startswith("(cli): sandbox: Expected")
 
 
 def test_a_sandbox_that_is_no_object_says_nothing_here() -> None:
-    assert read(layer("yes"))[0] == Settings()
+    assert read(layer("yes"))[0] == SandboxSettings()
 
 
-POLICY = Policy(
+POLICY = SandboxPolicy(
     write=("/work",),
     no_write=("/work/.git/hooks",),
     no_read=("/home/me/.ssh",),
@@ -195,7 +195,7 @@ def test_which_hosts_may_be_reached(host: str, may: bool) -> None:
 def test_a_star_is_every_host_and_no_host_is_no_network() -> None:
     assert is_domain("*", "anything")
     assert POLICY.has_network
-    assert not Policy(write=()).has_network
+    assert not SandboxPolicy(write=()).has_network
 
 
 json_values = st.recursive(

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from clew.system.sandbox import proxy as module
-from clew.system.sandbox.policy import Policy
-from clew.system.sandbox.proxy import Proxy
+from clew.system.sandbox.policy import SandboxPolicy
+from clew.system.sandbox.proxy import SandboxProxy
 
 
 @asynccontextmanager
@@ -27,10 +27,10 @@ async def echo() -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
 
 
-async def ask(policy: Policy, sent: bytes, *, then: bytes = b"") -> tuple[bytes, list[str]]:
+async def ask(policy: SandboxPolicy, sent: bytes, *, then: bytes = b"") -> tuple[bytes, list[str]]:
     """What a client gets that sends some bytes and, once it is answered, some more."""
     refused: list[str] = []
-    server = await Proxy(policy, refused.append).listen()
+    server = await SandboxProxy(policy, refused.append).listen()
     async with server, asyncio.timeout(20):
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
         writer.write(sent)
@@ -44,7 +44,7 @@ async def ask(policy: Policy, sent: bytes, *, then: bytes = b"") -> tuple[bytes,
     return got, refused
 
 
-NEAR = Policy(write=(), domains=("127.0.0.1", "localhost"))
+NEAR = SandboxPolicy(write=(), domains=("127.0.0.1", "localhost"))
 
 
 async def test_a_tunnel_passes_bytes_both_ways() -> None:
@@ -110,7 +110,7 @@ async def test_a_name_that_leads_into_this_machine_is_refused(
         return [(2, 1, 6, "", (home, port))]
 
     monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", leads_home)
-    policy = Policy(write=(), domains=("*.example.com",))
+    policy = SandboxPolicy(write=(), domains=("*.example.com",))
     got, refused = await ask(policy, b"CONNECT a.example.com:80 HTTP/1.1\r\n\r\n")
     assert got.startswith(b"HTTP/1.1 403 The host's name leads into this machine")
     assert refused == ["a.example.com"]

@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from clew.system.sandbox.policy import Policy
-from clew.system.sandbox.violations import SETTINGS, Violation, found, listed, words
+from clew.system.sandbox.policy import SandboxPolicy
+from clew.system.sandbox.violations import SETTINGS, SandboxViolation, found, listed, words
 
-POLICY = Policy(write=("/work",), no_write=("/work/.git/hooks",), no_read=("/home/me/.ssh",))
+POLICY = SandboxPolicy(write=("/work",), no_write=("/work/.git/hooks",), no_read=("/home/me/.ssh",))
 
 
 def told(output: str, **more: object) -> list[str]:
@@ -85,7 +85,7 @@ def test_the_note_says_who_can_allow_it() -> None:
     assert "Only the user can allow it" in note
 
 
-READ_ONLY = Policy(write=("/tmp/own",), no_read=("/home/me/.ssh",), is_read_only=True)
+READ_ONLY = SandboxPolicy(write=("/tmp/own",), no_read=("/home/me/.ssh",), is_read_only=True)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_behind_the_read_only_wall_what_the_user_may_not_do_either_is_not_named(
 
 
 def test_the_note_of_the_read_only_wall_names_no_setting() -> None:
-    note = words([Violation(kind="writing", target="/x")], is_read_only=True)
+    note = words([SandboxViolation(kind="writing", target="/x")], is_read_only=True)
     assert "read-only wall, which blocked writing /x." in note
     assert "sandbox." not in note
 
@@ -126,6 +126,6 @@ def test_the_note_of_the_read_only_wall_names_no_setting() -> None:
     "line", ["cat: missing: No such file or directory", "ls: cannot access 'x'"]
 )
 def test_what_is_missing_is_not_blamed_on_the_read_only_wall(line: str) -> None:
-    wall = Policy(write=(), is_read_only=True)
+    wall = SandboxPolicy(write=(), is_read_only=True)
     violations = found(line, wall, cwd="/tmp", home="/home/me", can_do=lambda _, __: True)
     assert violations == []

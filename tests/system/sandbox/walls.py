@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
 from clew.system.process.spawn import Launcher
 from clew.system.sandbox.box import Box, Kind
-from clew.system.sandbox.policy import Policy
+from clew.system.sandbox.policy import SandboxPolicy
 
 KINDS: tuple[Kind, ...] = ("bubblewrap", "landlock")
 CREATE_RULESET = 444
@@ -52,14 +52,14 @@ def folders(home: Path) -> Path:
     return work
 
 
-def policy(home: Path, **more: Any) -> Policy:
+def policy(home: Path, **more: Any) -> SandboxPolicy:
     work = str((home / "work").resolve())
     fields: dict[str, Any] = {
         "write": (work,),
         "no_write": (f"{work}/.git/hooks", f"{work}/.claude"),
         "no_read": (str((home / "secret").resolve()),),
     }
-    return Policy(**(fields | more))
+    return SandboxPolicy(**(fields | more))
 
 
 def tried(kind: Kind, home: Path, script: str, **more: Any) -> Tried:
@@ -71,7 +71,7 @@ async def _tried(kind: Kind, home: Path, script: str, more: dict[str, Any]) -> T
     launcher = Launcher()
     environment = dict(os.environ) | more.pop("environment", {})
     box = Box(policy(home, **more), launcher, hidden=("hidden-value",), only=kind)
-    output = Output(keep_bytes=100_000)
+    output = ProcessOutput(keep_bytes=100_000)
     work = str((home / "work").resolve())
     try:
         async with (

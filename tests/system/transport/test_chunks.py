@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clew.system.transport.chunks import MAX_LINES_BYTES, Body, Chunked, Open, Sized, body_of
+from clew.system.transport.chunks import MAX_LINES_BYTES, Body, Chunked, Sized, UntilClosed, body_of
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 
@@ -191,7 +191,7 @@ def test_a_length_ends_where_it_says() -> None:
 
 
 def test_a_body_without_a_length_ends_with_the_connection() -> None:
-    body = Open()
+    body = UntilClosed()
     assert (body.feed(b"abc"), body.ended) == (b"abc", False)
     body.close()
     assert (body.ended, body.fault) == (True, "")
@@ -207,7 +207,7 @@ def test_a_body_without_a_length_ends_with_the_connection() -> None:
         ("HEAD", 200, {"transfer-encoding": "chunked"}, Sized, True),
         ("GET", 204, {"content-length": "5"}, Sized, True),
         ("GET", 304, {}, Sized, True),
-        ("GET", 200, {}, Open, False),
+        ("GET", 200, {}, UntilClosed, False),
     ],
 )
 def test_a_head_says_how_its_body_ends(

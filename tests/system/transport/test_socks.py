@@ -8,7 +8,7 @@ import pytest
 from clew.providers.answer import Answering
 from clew.providers.answer_events import Answered
 from clew.providers.anthropic import provider_from_environment
-from clew.providers.base import Request
+from clew.providers.base import ModelRequest
 from clew.system.transport.http import HttpTransport
 from clew.testing.server import LoopbackServer
 from tests.requirements import requirement
@@ -154,7 +154,7 @@ async def test_a_whole_answer_streams_through_socks() -> None:
                     "all_proxy": f"socks5h://me:p%40ss@127.0.0.1:{proxy.port}",
                 }
             )
-            request = Request(model="opus", messages=[{"role": "user", "content": "hi"}])
+            request = ModelRequest(model="opus", messages=[{"role": "user", "content": "hi"}])
 
             async def ignore(_: object) -> None:
                 pass

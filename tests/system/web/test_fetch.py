@@ -10,7 +10,7 @@ from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import Network
 from clew.system.transport.seam import HttpRequest, TransportError
 from clew.system.web import fetch
-from clew.system.web.fetch import Elsewhere, Fetched, Web, WebError
+from clew.system.web.fetch import Fetched, OtherHost, Web, WebError
 from tests.system.web.site import Site, site
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -60,7 +60,7 @@ async def test_redirects_on_the_same_host_are_followed_and_others_are_told(here:
     found = await web.fetch(here.url("/old"))
     assert isinstance(found, Fetched)
     assert found.url == here.url("/")
-    assert await web.fetch(here.url("/far")) == Elsewhere(url="https://example.com/x", status=302)
+    assert await web.fetch(here.url("/far")) == OtherHost(url="https://example.com/x", status=302)
     with pytest.raises(WebError, match="on and on"):
         await web.fetch(here.url("/round"))
     with pytest.raises(WebError, match="ftp"):

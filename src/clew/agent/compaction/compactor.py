@@ -19,7 +19,7 @@ from clew.agent.compaction import boundary, kept, micro, retelling
 from clew.agent.compaction import boundary as receipt
 from clew.agent.compaction.boundary import Selection
 from clew.agent.compaction.budget import Room, next_step
-from clew.agent.compaction.summary import Asked, Summaries
+from clew.agent.compaction.summary import Summaries, SummaryResult
 from clew.agent.context.facts import Fact
 from clew.agent.deps import Deps, Emit, saved
 from clew.agent.events import Compacted, Compacting, NotCompacted, Noticed, Recorded, TurnEnded
@@ -27,13 +27,13 @@ from clew.agent.hooked import fire, heard, join
 from clew.agent.loop import prepare
 from clew.agent.requests import whole
 from clew.agent.story import Story
-from clew.core.input.outcome import Compact
+from clew.core.input.outcome import CompactSession
 from clew.core.json_object import Json
 from clew.core.messages import factories
 from clew.core.messages.history import History
 from clew.core.normalize.tokens import content_tokens, tool_tokens
 from clew.providers.answer_events import CompactionDue
-from clew.providers.base import Request
+from clew.providers.base import ModelRequest
 
 # How often in a row a request that does not fit is made shorter.
 MAX_TRIES = 3
@@ -66,7 +66,7 @@ class Around(Struct, frozen=True, kw_only=True):
     # A model's window shared out; the second is what a service said of one that nobody knows.
     room: Callable[[str, int | None], Room]
     is_on: Callable[[], bool]
-    estimate: Callable[[Request, History], int]
+    estimate: Callable[[ModelRequest, History], int]
     summaries: Summaries
     # What is told again behind a boundary, for what is covered and what is kept.
     facts: Callable[[Sequence[Json], Sequence[Json], Room], Awaitable[list[Fact]]]
@@ -93,7 +93,7 @@ class Compactor:
 
     # -- when
 
-    async def make_room(self, deps: Deps, request: Request, emit: Emit) -> bool:
+    async def make_room(self, deps: Deps, request: ModelRequest, emit: Emit) -> bool:
         """Takes out old results, shortens the conversation, or warns; most often nothing."""
         room = self._room(request.model)
         if room.auto is None or not self._around.is_on():
@@ -112,7 +112,7 @@ class Compactor:
                 selection = boundary.with_tail(list(deps.story.history), room.kept)
                 if not retelling.is_answered(selection.covered):
                     return False  # nothing to summarise yet; whether it fits, the service knows
-                order = Compact()
+                order = CompactSession()
                 work = Work(request=request, room=room, size=size, may_ask_whole=True)
                 done = await self._shorten(deps, "auto", order, selection, work, emit)
                 self._held = round(max(size, self._held) * GROWTH) if done else room.auto
@@ -124,7 +124,7 @@ class Compactor:
         return False
 
     async def after_overflow(
-        self, deps: Deps, request: Request, due: CompactionDue | None, tries: int, emit: Emit
+        self, deps: Deps, request: ModelRequest, due: CompactionDue | None, tries: int, emit: Emit
     ) -> bool:
         """Makes the conversation fit, a step harder with each try."""
         self._learn(due)
@@ -145,9 +145,9 @@ class Compactor:
         keep_tokens = (room.kept, room.kept // 4, 0)[tries - 1]
         selection = boundary.with_tail(entries, keep_tokens)
         work = Work(request=request, room=room, size=size, must=True, is_last=tries == MAX_TRIES)
-        return await self._shorten(deps, "auto", Compact(), selection, work, emit) is None
+        return await self._shorten(deps, "auto", CompactSession(), selection, work, emit) is None
 
-    async def _tell_of_beginning(self, request: Request, emit: Emit) -> None:
+    async def _tell_of_beginning(self, request: ModelRequest, emit: Emit) -> None:
         """Where nothing is left to be shortened: what takes the room, and what a person can do."""
         window = self._room(request.model).window
         tools = request.tools or []
@@ -162,7 +162,7 @@ class Compactor:
             )
             await emit(Noticed(messages=(words,)))
 
-    async def run(self, deps: Deps, order: Compact, emit: Emit) -> TurnEnded:
+    async def run(self, deps: Deps, order: CompactSession, emit: Emit) -> TurnEnded:
         """Does what a person ordered between two turns."""
         if order.undo:
             return await self._undone(deps)
@@ -236,7 +236,7 @@ class Compactor:
         self,
         deps: Deps,
         trigger: str,
-        order: Compact,
+        order: CompactSession,
         selection: Selection,
         work: "Work",
         emit: Emit,
@@ -268,7 +268,7 @@ class Compactor:
 
     async def _asked(
         self, deps: Deps, selection: Selection, focus: str, work: "Work"
-    ) -> Asked | Prevented:
+    ) -> SummaryResult | Prevented:
         begin_s = deps.monotonic_s()
         asked = await self._around.summaries.ask(
             selection, focus, work.request, room=work.room, size=work.size, whole=work.may_ask_whole
@@ -277,7 +277,9 @@ class Compactor:
             if not work.must:
                 return Prevented(why=f"no summary could be written: {asked}")
             words = retelling.without_model(selection.covered)
-            asked = Asked(words=words, by="record", left_out=(f"{receipt.NO_MODEL}{asked}",))
+            asked = SummaryResult(
+                words=words, by="record", left_out=(f"{receipt.NO_MODEL}{asked}",)
+            )
         return replace(asked, duration_ms=(deps.monotonic_s() - begin_s) * 1000)
 
     async def _begin_anew(
@@ -285,7 +287,7 @@ class Compactor:
         deps: Deps,
         trigger: str,
         selection: Selection,
-        asked: Asked,
+        asked: SummaryResult,
         work: "Work",
         emit: Emit,
     ) -> None:
@@ -364,7 +366,7 @@ def loose(story: Story) -> list[Json]:
 class Work(Struct, frozen=True, kw_only=True):
     """One compaction: the request that is too long, how long it is, and how much is at stake."""
 
-    request: Request
+    request: ModelRequest
     room: Room
     size: int
     # Whether the summary may be asked with the conversation itself, which is cached, as its prompt.
@@ -374,7 +376,7 @@ class Work(Struct, frozen=True, kw_only=True):
     is_last: bool = False
 
 
-def selected(entries: Sequence[Json], order: Compact) -> Selection | str:
+def selected(entries: Sequence[Json], order: CompactSession) -> Selection | str:
     """What an order covers and keeps; why it cannot be done."""
     if not retelling.is_answered(entries):
         return "there is nothing to summarise yet"

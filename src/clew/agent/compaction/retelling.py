@@ -9,7 +9,7 @@ from typing import Any
 
 from clew.core.json_object import Json
 from clew.core.messages.encoding import encode
-from clew.core.messages.messages import User
+from clew.core.messages.messages import UserMessage
 from clew.core.messages.text import CONTINUED, NO_RESPONSE_REQUESTED
 from clew.core.normalize import select
 from clew.core.normalize.for_api import CONTINUE
@@ -175,7 +175,7 @@ def prompts(entries: Sequence[Json], *, last: int | None = None) -> list[Json]:
             break
         # Most of a user's entries are results, told by a field; the others are looked at.
         is_said = entry.get("type") == "user" and "toolUseResult" not in entry
-        if is_said and User(entry).face == "typed":
+        if is_said and UserMessage(entry).face == "typed":
             found.append(entry)
     return found[::-1]
 

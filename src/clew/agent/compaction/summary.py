@@ -17,15 +17,15 @@ from clew.agent.compaction.boundary import Selection
 from clew.agent.compaction.budget import Room
 from clew.agent.side_question import said
 from clew.core.json_object import Json
-from clew.core.messages.messages import Assistant
+from clew.core.messages.messages import AssistantMessage
 from clew.core.normalize.prefix import is_bound_elsewhere
 from clew.providers.answer_events import Answered, CompactionDue, Ended, GaveUp
-from clew.providers.base import Failure, Off, Request
+from clew.providers.base import Failure, ModelRequest, Off
 
 MAX_SHORTER = 4
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class SummaryResult(Struct, frozen=True, kw_only=True):
     """A summary, who wrote it, and what its writer did not see."""
 
     words: str
@@ -35,19 +35,19 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 class Summaries:
-    def __init__(self, put: Callable[[Request], Awaitable[Ended]]) -> None:
+    def __init__(self, put: Callable[[ModelRequest], Awaitable[Ended]]) -> None:
         self._put = put
 
     async def ask(
         self,
         selection: Selection,
         focus: str,
-        request: Request,
+        request: ModelRequest,
         *,
         room: Room,
         size: int,
         whole: bool,
-    ) -> Asked | str:
+    ) -> SummaryResult | str:
         """The summary of what is selected; `whole` says that the conversation may be the prompt."""
         if not retelling.is_answered(selection.covered):
             return "there was no answer in it yet"
@@ -56,20 +56,20 @@ class Summaries:
             ended = await self._put(with_question(request, words, room.summary, size))
             summary = summary_of(ended)
             if summary is not None:
-                return Asked(words=summary, by=request.model)
+                return SummaryResult(words=summary, by=request.model)
             if not isinstance(ended, Answered | CompactionDue) and not is_of_thoughts(ended):
                 return failure_of(ended)
         return await self._from_record(selection.covered, words, request, room)
 
     async def _from_record(
-        self, covered: Sequence[Json], words: str, request: Request, room: Room
-    ) -> Asked | str:
+        self, covered: Sequence[Json], words: str, request: ModelRequest, room: Room
+    ) -> SummaryResult | str:
         limit, why = room.question, ""
         for _ in range(MAX_SHORTER):
             record, lost = retelling.record_of(covered, limit)
             prompt = retelling.FROM_RECORD.format(record=record, instruction=words)
             ended = await self._put(
-                Request(
+                ModelRequest(
                     model=request.model,
                     messages=[{"role": "user", "content": prompt}],
                     max_tokens=room.summary,
@@ -80,7 +80,7 @@ class Summaries:
             )
             summary = summary_of(ended, is_last=True)
             if summary is not None:
-                return Asked(words=summary, by=request.model, left_out=tuple(lost))
+                return SummaryResult(words=summary, by=request.model, left_out=tuple(lost))
             why = failure_of(ended)
             if isinstance(ended, CompactionDue):
                 limit //= 3
@@ -94,7 +94,7 @@ def fits(size: int, room: Room) -> bool:
     return room.window is None or size + room.window // 50 <= room.window
 
 
-def with_question(request: Request, words: str, max_tokens: int, size: int) -> Request:
+def with_question(request: ModelRequest, words: str, max_tokens: int, size: int) -> ModelRequest:
     """The request as it is, and behind it the question; what is cached of it stays so."""
     messages, unshared = retelling.with_question(request.messages, words)
     return replace(
@@ -111,7 +111,7 @@ def summary_of(ended: Ended, *, is_last: bool = False) -> str | None:
     """The summary that came, if one did; in the end any words of some length are one."""
     if not isinstance(ended, Answered):
         return None
-    text = Assistant({"type": "assistant", "message": ended.message}).text
+    text = AssistantMessage({"type": "assistant", "message": ended.message}).text
     found = retelling.summary_in(text)
     if found is None and is_last and len(text.strip()) >= retelling.LEAST_CHARS:
         return text.strip()

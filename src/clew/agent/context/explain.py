@@ -52,7 +52,7 @@ def _repository(cwd: Path, home: Path) -> Path | None:
     return None
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class ExplainedMemory(Struct, frozen=True, kw_only=True):
     """One file that speaks, as it is shown."""
 
     path: str
@@ -62,8 +62,8 @@ class Line(Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...] = ()
 
 
-def _line(file: MemoryFile) -> Line:
-    return Line(
+def _line(file: MemoryFile) -> ExplainedMemory:
+    return ExplainedMemory(
         path=file.path,
         layer=file.layer,
         tokens=text_tokens(file.text),
@@ -131,7 +131,7 @@ def _table(title: str, files: tuple[MemoryFile, ...] | list[MemoryFile]) -> list
     return [title, *lines]
 
 
-def _beside(line: Line) -> str:
+def _beside(line: ExplainedMemory) -> str:
     told = ""
     if line.imported_by is not None:
         told += f" (imported by {line.imported_by})"

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from clew.agent.context.git_report import (
     FIELD,
-    Change,
+    GitChange,
     Report,
     read_changes,
     read_log,
@@ -25,7 +25,7 @@ from clew.agent.context.git_report import (
 )
 from clew.system.config.git_guard import OWN_GIT, reading_git
 from clew.system.files import content, is_folder, is_there
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
 from clew.system.process.spawn import Launcher
 
@@ -127,7 +127,7 @@ class Changes(Struct, frozen=True, kw_only=True):
     """Files that differ, named from `root`: from the last commit, or from `base`, where `branch` was left."""
 
     root: Path
-    files: tuple[Change, ...]
+    files: tuple[GitChange, ...]
     # Git was stopped, or there is more than anybody wants to read.
     is_cut: bool = False
     base: str = ""
@@ -202,7 +202,7 @@ async def changes(
     return Changes(root=folder, files=tuple(files), is_cut=is_cut, base=base, branch=branch)
 
 
-def _read_new(folder: Path, names: Sequence[str]) -> list[Change]:
+def _read_new(folder: Path, names: Sequence[str]) -> list[GitChange]:
     """Files that git does not know, each up to a bound; what is no file, or gone by now, is left out."""
     found = []
     for name in names:
@@ -235,7 +235,7 @@ class _Git:
 
     async def raw(self, arguments: Sequence[str], most_bytes: int) -> tuple[bytes | None, bool]:
         """The same in bytes."""
-        output = Output(keep_bytes=most_bytes)
+        output = ProcessOutput(keep_bytes=most_bytes)
         left_s = self._until_s - asyncio.get_running_loop().time()
         if left_s <= 0 or self._waits:
             return None, True
@@ -246,7 +246,7 @@ class _Git:
                 cwd=self._cwd,
                 env=self._env,
                 stdout=output,
-                stderr=Output(keep_bytes=0),
+                stderr=ProcessOutput(keep_bytes=0),
                 timeout_s=left_s,
             )
         except OSError:
@@ -258,12 +258,12 @@ class _Git:
     def _more(self, subcommand: str) -> tuple[str, ...]:
         return self._of_status if subcommand in ("status", "diff") else ()
 
-    async def changes_since(self, commit: str) -> tuple[list[Change], bool]:
+    async def changes_since(self, commit: str) -> tuple[list[GitChange], bool]:
         """What the folder has otherwise than a commit, and whether there is more."""
         told, is_cut = await self.raw((*_CHANGES, commit, "--"), CHANGES_BYTES)
         return read_changes(told or b"", is_cut=is_cut), is_cut
 
-    async def new_files(self) -> tuple[list[Change], bool]:
+    async def new_files(self) -> tuple[list[GitChange], bool]:
         """The files that git neither knows nor ignores, and whether there are more."""
         told, is_cut = await self.ask(_UNTRACKED)
         names = (told or "").split("\0")[:-1]

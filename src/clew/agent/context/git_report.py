@@ -23,7 +23,7 @@ class Hunk(Struct, frozen=True, kw_only=True, rename="camel"):
     lines: tuple[str, ...]
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class GitChange(Struct, frozen=True, kw_only=True):
     """A file that is another than it was; `previous` is its name before, where that was another one."""
 
     path: str
@@ -37,7 +37,7 @@ class Change(Struct, frozen=True, kw_only=True):
     hunks: tuple[Hunk, ...] | None = ()
 
 
-def read_changes(output: bytes, *, is_cut: bool = False) -> list[Change]:
+def read_changes(output: bytes, *, is_cut: bool = False) -> list[GitChange]:
     """The changes of `git diff --raw --numstat -p -z`, in its order; of a cut output as far as they are whole."""
     records, patch = split(output)
     names, counts = read_records(records)
@@ -45,12 +45,12 @@ def read_changes(output: bytes, *, is_cut: bool = False) -> list[Change]:
         # Nobody knows what is missing of the last file.
         patch = patch[: patch.rfind(b"\ndiff --git ") + 1]
     hunks = list(sections(patch))
-    changes: list[Change] = []
+    changes: list[GitChange] = []
     for (kind, previous, path), (added, removed) in zip(names, counts, strict=False):
         # A file that became a link, or the other way round, is told as two: one gone, one new.
         own = [hunks.pop(0) for _ in range(2 if kind == "T" else 1) if hunks]
         changes.append(
-            Change(
+            GitChange(
                 path=path,
                 status=STATUS.get(kind, "modified"),
                 previous=previous,
@@ -152,10 +152,10 @@ def ranges(head: bytes) -> tuple[int, int, int, int]:
     return int(old), int(old_lines or b"1"), int(new), int(new_lines or b"1")
 
 
-def untracked(path: str, data: bytes | None) -> Change:
+def untracked(path: str, data: bytes | None) -> GitChange:
     """A file that git does not know, as all new; None: too large to be read."""
     if data is None or b"\0" in data[:8000]:
-        return Change(
+        return GitChange(
             path=path, status="added", is_untracked=True, is_binary=data is not None,
             hunks=None if data is None else (),
         )  # fmt: skip
@@ -169,7 +169,7 @@ def untracked(path: str, data: bytes | None) -> Change:
         new_lines=len(lines),
         lines=tuple(f"+{text(line)}" for line in lines),
     )
-    return Change(
+    return GitChange(
         path=path,
         status="added",
         is_untracked=True,

@@ -22,8 +22,8 @@ from clew.agent.context.directives import Directed, alternatives, directed, impo
 from clew.permissions.patterns import path_rules
 from clew.permissions.protected import why_protected_read
 from clew.permissions.request import ResolvedPath
-from clew.permissions.rules import Behavior, Rule, RuleSet
-from clew.permissions.session_rules import Standing
+from clew.permissions.rules import Behavior, PermissionRule, RuleSet
+from clew.permissions.session_rules import CurrentRules
 from clew.system.config.layers import OF_THE_FOLDER
 from clew.system.config.load import trusts
 from clew.system.files import is_file
@@ -38,7 +38,7 @@ CONFIGURATION = ".claude"
 class MemoryGate:
     """Asked for each file before it is read. What an untrusted project may not send is news, once each."""
 
-    def __init__(self, standing: Callable[[], Standing]) -> None:
+    def __init__(self, standing: Callable[[], CurrentRules]) -> None:
         self._standing = standing
         self._news: dict[str, None] = {}
         self._told: set[str] = set()
@@ -75,7 +75,7 @@ class MemoryGate:
         return (found[0] + more,)
 
 
-def _restraint(rules: RuleSet, path: ResolvedPath, *, own: bool) -> Rule | None:
+def _restraint(rules: RuleSet, path: ResolvedPath, *, own: bool) -> PermissionRule | None:
     found = _first(rules, path)
     if found is None or not own or found.source.scope not in OF_THE_FOLDER:
         return found
@@ -83,14 +83,16 @@ def _restraint(rules: RuleSet, path: ResolvedPath, *, own: bool) -> Rule | None:
     return _first(RuleSet(of_others, anchors=rules.anchors), path)
 
 
-def _first(rules: RuleSet, path: ResolvedPath) -> Rule | None:
+def _first(rules: RuleSet, path: ResolvedPath) -> PermissionRule | None:
     asked = (
         rules.paths[behavior, "read"].find(path, "", untrusted=False) for behavior in RESTRAINING
     )
     return next((rule for rule in asked if rule is not None), None)
 
 
-def _leads_out(standing: Standing, resolved: ResolvedPath, path: Path, root: Path) -> str | None:
+def _leads_out(
+    standing: CurrentRules, resolved: ResolvedPath, path: Path, root: Path
+) -> str | None:
     folder = _home_of(path, root)
     if Path(resolved.real).is_relative_to(os.path.realpath(folder)):
         return None

@@ -54,7 +54,7 @@ class Memo(Struct, frozen=True, kw_only=True):
         return f"{self.by}{where}{said}{instead}"
 
 
-class Notebook:
+class MemoryNotebook:
     """One folder, which need not be there. Raises `OSError` only where it cannot be written."""
 
     def __init__(self, folder: Path) -> None:
@@ -138,7 +138,7 @@ class Notebook:
         return path
 
 
-def index_fact(notebook: Notebook) -> Fact | None:
+def index_fact(notebook: MemoryNotebook) -> Fact | None:
     """What a new conversation is told of earlier ones; none where nothing was kept."""
     text, is_cut = notebook.index()
     if not text:

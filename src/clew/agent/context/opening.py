@@ -68,9 +68,9 @@ class Opening:
         """What earlier sessions left, if they left anything."""
         if self._memories is None or not is_file(self._memories / "MEMORY.md"):
             return None
-        from clew.agent.context.notebook import Notebook, index_fact
+        from clew.agent.context.notebook import MemoryNotebook, index_fact
 
-        return index_fact(Notebook(self._memories))
+        return index_fact(MemoryNotebook(self._memories))
 
     async def facts(
         self, *, model: str, day: str, cwd: Path | None = None, reads_memory: bool = True

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from clew.agent.options import SOURCES, Options
 from clew.core.messages.errors import in_words
-from clew.permissions.session_rules import Standing
+from clew.permissions.session_rules import CurrentRules
 from clew.system.config import frontmatter
 from clew.system.files import content, is_file
 
@@ -108,7 +108,7 @@ class Speech:
     whatever is named: hosts list them."""
 
     def __init__(
-        self, options: Options, standing: Standing, plugins: list[tuple[Path, str]]
+        self, options: Options, standing: CurrentRules, plugins: list[tuple[Path, str]]
     ) -> None:
         self._options = options
         self.reload(standing, plugins)
@@ -126,7 +126,7 @@ class Speech:
         if language and not self.language:
             self.faults += (f"language: {language[:60]!r} is no name of a language",)
 
-    def reload(self, standing: Standing, plugins: list[tuple[Path, str]]) -> None:
+    def reload(self, standing: CurrentRules, plugins: list[tuple[Path, str]]) -> None:
         """Looks for styles again."""
         self.styles: Styles = find([*folders(self._options, standing), *plugins])
         # What the project has and nobody vouches for yet.
@@ -142,7 +142,7 @@ class Speech:
         return f"there is no style {name!r}; there are {there}"
 
 
-def of_project(options: Options, standing: Standing) -> list[tuple[Path, str]]:
+def of_project(options: Options, standing: CurrentRules) -> list[tuple[Path, str]]:
     """Where the project's styles lie, trusted or not."""
     places = standing.places
     sources = SOURCES if options.sources is None else options.sources
@@ -150,7 +150,7 @@ def of_project(options: Options, standing: Standing) -> list[tuple[Path, str]]:
     return [(places.root / ".claude" / FOLDER, "")] if is_one else []
 
 
-def folders(options: Options, standing: Standing) -> list[tuple[Path, str]]:
+def folders(options: Options, standing: CurrentRules) -> list[tuple[Path, str]]:
     """The strongest first: the organisation's, the person's own, the project's."""
     places = standing.places
     sources = SOURCES if options.sources is None else options.sources

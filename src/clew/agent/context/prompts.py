@@ -20,12 +20,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.agent.options import Options
-from clew.core.catalog.lookup import Catalog
+from clew.core.catalog.lookup import ModelCatalog
 from clew.core.json_object import Json
 from clew.core.ledger.spending import last_size, recached
 from clew.core.messages.text import SYNTHETIC_MODEL
-from clew.providers.base import Request
-from clew.record.transcript.load import Loaded
+from clew.providers.base import ModelRequest
+from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.record import Recorder
 from clew.system.clock import now
 from clew.system.files import is_there
@@ -34,7 +34,7 @@ from clew.version import VERSION
 _encode = msgspec.json.Encoder().encode
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class PromptOpening(Struct, frozen=True, kw_only=True):
     """What every request of a session begins with. `asked` are the person's own words in it, hashed;
     `version` is the clew that made it."""
 
@@ -48,7 +48,7 @@ class Standing(Struct, frozen=True, kw_only=True):
 class TakenUp(Struct, frozen=True, kw_only=True):
     """What the requests of this run begin with, and what became another than the last run's."""
 
-    standing: Standing
+    standing: PromptOpening
     changed: tuple[str, ...] = ()
     # Whether tools may join that are not of a server: those of a newer clew are for new sessions.
     may_grow: bool = True
@@ -100,7 +100,7 @@ class Prompts:
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.json"
 
-    def record_of(self, standing: Standing) -> Json | None:
+    def record_of(self, standing: PromptOpening) -> Json | None:
         """Keeps what a session begins with; the members of the line that names it."""
         system, tools = self.keep(standing.system), self.keep(standing.tools)
         if system is None or tools is None:
@@ -113,7 +113,7 @@ class Prompts:
             "version": standing.version,
         }
 
-    def take_up(self, made: Standing, record: Json) -> TakenUp:
+    def take_up(self, made: PromptOpening, record: Json) -> TakenUp:
         """`made`, with everything from the recorded session that no person changed; a record that says
         nothing, since no disk took one, says of nothing that it changed."""
         system, tools = self.get(record.get("systemSha256")), self.get(record.get("toolsSha256"))
@@ -148,7 +148,7 @@ def same_tools(kept: Sequence[Json], made: Sequence[Json], *, may_grow: bool) ->
 # What a session's requests begin with: made anew for a new one, taken up for one that goes on.
 
 
-def spoke_with(loaded: Loaded | None, catalog: Catalog) -> str | None:
+def spoke_with(loaded: LoadedSession | None, catalog: ModelCatalog) -> str | None:
     """The model a session was asked to speak with last; of a session of another program, the one that
     answered last, if it is known here."""
     if loaded is None:
@@ -159,7 +159,7 @@ def spoke_with(loaded: Loaded | None, catalog: Catalog) -> str | None:
     return next((m for m in answered_by(loaded) if catalog.find(m) is not None), None)
 
 
-def asked_last(loaded: Loaded) -> str | None:
+def asked_last(loaded: LoadedSession) -> str | None:
     """The model that gave the last answer, by the name under which it was asked: a gateway may sign with
     another."""
     for entry in reversed(loaded.messages):
@@ -170,7 +170,7 @@ def asked_last(loaded: Loaded) -> str | None:
     return None
 
 
-def answered_by(loaded: Loaded) -> Iterator[str]:
+def answered_by(loaded: LoadedSession) -> Iterator[str]:
     """The models that answered, the last one first."""
     said = (m.get("message") for m in reversed(loaded.messages) if m.get("type") == "assistant")
     names = (each.get("model") for each in said if isinstance(each, dict))
@@ -180,7 +180,7 @@ def answered_by(loaded: Loaded) -> Iterator[str]:
 class Beginning(Struct, frozen=True, kw_only=True):
     """What all of this run's requests begin as, and what is to be said before one is sent."""
 
-    request: Request
+    request: ModelRequest
     may_grow: bool
     # Whether that is what the requests of the log began as.
     is_as_recorded: bool = False
@@ -192,12 +192,12 @@ class Beginning(Struct, frozen=True, kw_only=True):
 
 
 def taken_up(
-    made: Request,
+    made: ModelRequest,
     options: Options,
     prompts: Prompts,
     recorder: Recorder,
-    loaded: Loaded | None,
-    catalog: Catalog,
+    loaded: LoadedSession | None,
+    catalog: ModelCatalog,
     style: str = "",
 ) -> Beginning:
     record = None if loaded is None or not options.keeps_prompt else recorded(loaded)
@@ -214,17 +214,17 @@ def taken_up(
     )
 
 
-def recorded(loaded: Loaded) -> Json:
+def recorded(loaded: LoadedSession) -> Json:
     """The line that names what the session began with; empty if it has none."""
     return loaded.side.current.get("prompt-hashes", {})
 
 
 def as_before(
-    made: Request, options: Options, prompts: Prompts, record: Json | None, style: str = ""
+    made: ModelRequest, options: Options, prompts: Prompts, record: Json | None, style: str = ""
 ) -> TakenUp:
     """What requests begin with: `made`, as far as the session does not stand on another."""
     asked = [options.system_prompt, options.append_system_prompt]
-    fresh = Standing(
+    fresh = PromptOpening(
         model=made.model,
         system=made.system if isinstance(made.system, list) else [],
         tools=made.tools or [],
@@ -241,7 +241,9 @@ def is_named(record: Json | None, named: Json) -> bool:
     )
 
 
-def told(loaded: Loaded, model: str, changed: tuple[str, ...], catalog: Catalog) -> tuple[str, ...]:
+def told(
+    loaded: LoadedSession, model: str, changed: tuple[str, ...], catalog: ModelCatalog
+) -> tuple[str, ...]:
     """What a change costs, before it is paid."""
     last = last_size(loaded.messages)
     before = asked_last(loaded) or model

@@ -8,10 +8,10 @@ Decision: docs/decisions/130-hooks.md
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from clew.agent.hooks.handlers import Found
+from clew.agent.hooks.handlers import HookListing
 from clew.agent.hooks.reach import Reach
-from clew.agent.hooks.run import Here, Hooks
-from clew.permissions.session_rules import Standing
+from clew.agent.hooks.run import Here, SessionHooks
+from clew.permissions.session_rules import CurrentRules
 from clew.system.config.environment import freeze
 from clew.system.process.spawn import Launcher
 from clew.system.transport.choose import transport_for
@@ -21,7 +21,7 @@ NO_SESSION = "00000000-0000-4000-8000-000000000000"
 
 
 @asynccontextmanager
-async def hooks_alone(stood: Standing, found: Found) -> AsyncIterator[Hooks]:
+async def hooks_alone(stood: CurrentRules, found: HookListing) -> AsyncIterator[SessionHooks]:
     """The hooks of a folder; what they start ends with the block."""
     cwd = str(stood.places.cwd)
     launcher, transport = Launcher(), transport_for(network_from(freeze(stood.environ)))
@@ -33,7 +33,7 @@ async def hooks_alone(stood: Standing, found: Found) -> AsyncIterator[Hooks]:
             cwd=lambda: cwd,
             transport=transport,
         )
-        hooks = Hooks(
+        hooks = SessionHooks(
             reach,
             here=lambda: Here(found=found, context=stood.context, resolve=stood.resolve),
             base=lambda: {

@@ -13,13 +13,20 @@ from typing import Any
 from msgspec import json
 
 from clew.agent.hooks.events import WITH_ENV_FILE
-from clew.agent.hooks.handlers import Agent, Command, Hook, Http, McpTool, Prompt
+from clew.agent.hooks.handlers import (
+    AgentHook,
+    CommandHook,
+    Hook,
+    HttpHook,
+    McpToolHook,
+    PromptHook,
+)
 from clew.agent.hooks.output import Ran, judged
 from clew.agent.hooks.reach import HookError, Reach
 from clew.core.json_object import Json
 from clew.system.config.environment import for_programs
 from clew.system.files import is_folder
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 from clew.system.process.run import held, run
 from clew.system.transport.seam import HttpRequest
 
@@ -28,7 +35,7 @@ FLOOD_BYTES = 64 << 20
 PLACEHOLDERS = ("CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA")
 
 
-async def run_command(hook: Hook, handler: Command, given: Json, reach: Reach) -> Ran:
+async def run_command(hook: Hook, handler: CommandHook, given: Json, reach: Reach) -> Ran:
     variables = {"CLAUDE_PROJECT_DIR": reach.project, **dict(hook.variables)}
     whole = reach.environment()
     named = {name: whole[name] for name in handler.allowed_variables if name in whole}
@@ -37,7 +44,7 @@ async def run_command(hook: Hook, handler: Command, given: Json, reach: Reach) -
         reach.env_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         reach.env_file.touch(0o600)
         environment["CLAUDE_ENV_FILE"] = str(reach.env_file)
-    stdout, stderr = Output(keep_bytes=KEEP_BYTES), Output(keep_bytes=KEEP_BYTES)
+    stdout, stderr = ProcessOutput(keep_bytes=KEEP_BYTES), ProcessOutput(keep_bytes=KEEP_BYTES)
 
     async def look() -> None:
         if stdout.size + stderr.size > FLOOD_BYTES:
@@ -57,7 +64,7 @@ async def run_command(hook: Hook, handler: Command, given: Json, reach: Reach) -
     return Ran(exit_code=finished.exit.code, stdout=text(stdout), stderr=text(stderr))
 
 
-def argv(handler: Command, variables: dict[str, str]) -> list[str]:
+def argv(handler: CommandHook, variables: dict[str, str]) -> list[str]:
     """The program and its arguments as written, or the shell that reads the command."""
     if handler.args is None:
         return ["bash" if handler.shell == "bash" else "sh", "-c", handler.command]
@@ -78,7 +85,7 @@ def folder(reach: Reach) -> str:
     return next((place for place in places if is_folder(place)), os.sep)
 
 
-def text(output: Output) -> str:
+def text(output: ProcessOutput) -> str:
     if output.left_out:
         # Half an answer must not be taken for one.
         return f"[printed {output.size:,} bytes]"
@@ -92,7 +99,7 @@ MOST_BYTES = 1 << 20
 VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 
 
-async def post(handler: Http, given: Json, reach: Reach) -> Ran:
+async def post(handler: HttpHook, given: Json, reach: Reach) -> Ran:
     if reach.transport is None:
         raise HookError("nothing can be sent from here")
     allowed = reach.allowed_urls()
@@ -121,7 +128,7 @@ async def post(handler: Http, given: Json, reach: Reach) -> Ran:
 
 
 def fill_headers(
-    handler: Http, environment: Mapping[str, str], allowed: tuple[str, ...] | None
+    handler: HttpHook, environment: Mapping[str, str], allowed: tuple[str, ...] | None
 ) -> dict[str, str]:
     """The headers, with the variables in them that may be named; others are empty."""
     names = set(handler.allowed_variables)
@@ -147,7 +154,7 @@ PLACE = re.compile(r"(?<!\\)\$ARGUMENTS")
 OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
 
-async def ask(hook: Hook, handler: Prompt, given: Json, reach: Reach) -> Ran:
+async def ask(hook: Hook, handler: PromptHook, given: Json, reach: Reach) -> Ran:
     if reach.ask_model is None:
         raise HookError("no model can be asked from here")
     prompt = asked(handler.prompt, given, f"{FORM} {NEVER}")
@@ -156,7 +163,7 @@ async def ask(hook: Hook, handler: Prompt, given: Json, reach: Reach) -> Ran:
     return Ran(stdout=json.encode(answer).decode() if answer else "")
 
 
-async def look(hook: Hook, handler: Agent, given: Json, reach: Reach) -> Ran:
+async def look(hook: Hook, handler: AgentHook, given: Json, reach: Reach) -> Ran:
     """An agent looks around before it answers; its no never ends the turn."""
     if reach.ask_agent is None:
         raise HookError("no agent can be asked from here")
@@ -194,7 +201,7 @@ BEFORE_SERVERS = frozenset({"SessionStart", "Setup"})
 PATH = re.compile(r"\$\{([A-Za-z0-9_.]+)\}")
 
 
-async def call_tool(handler: McpTool, given: Json, reach: Reach) -> Ran:
+async def call_tool(handler: McpToolHook, given: Json, reach: Reach) -> Ran:
     event = given["hook_event_name"]
     if event in BEFORE_SERVERS:
         raise HookError(f"MCP servers are not there yet at {event}")

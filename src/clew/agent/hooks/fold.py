@@ -14,8 +14,8 @@ from msgspec import UNSET, Struct
 
 from clew.agent.hooks.events import Event, label, subject_of
 from clew.agent.hooks.handlers import Hook
-from clew.agent.hooks.outcome import NOTHING, Attached, Outcome, Permission
-from clew.agent.hooks.output import Answer, Output, Reply, Specific, sequence
+from clew.agent.hooks.outcome import NOTHING, HookAttachment, HookOutcome, Permission
+from clew.agent.hooks.output import HookOutput, HookPermissionAnswer, HookReply, Specific, sequence
 from clew.core.json_object import Json
 from clew.core.messages.text import tagged
 
@@ -48,8 +48,8 @@ class Occasion(Struct, frozen=True, kw_only=True):
 
 
 def fold(
-    occasion: Occasion, replies: Sequence[tuple[Hook, Reply]], shorten: Shorten = str
-) -> Outcome:
+    occasion: Occasion, replies: Sequence[tuple[Hook, HookReply]], shorten: Shorten = str
+) -> HookOutcome:
     """What the hooks of one occasion come to; `shorten` puts long texts elsewhere."""
     if not replies:
         return NOTHING
@@ -60,7 +60,7 @@ def fold(
     blocks = [why for _, reply in replies if (why := blocked(event, reply)) is not None]
     halts = [said.stop_reason or STOPPED for said in outputs if said.goes_on is False]
     context = tuple(shorten(text) for text in contexts(event, outputs))
-    return Outcome(
+    return HookOutcome(
         permission=permission,
         reason=reason,
         input=last([s.input for s in specifics]) if permission not in ("deny", "defer") else None,
@@ -96,7 +96,7 @@ def last(values: Sequence[Any]) -> Any:
     return next((value for value in reversed(values) if value is not None), None)
 
 
-def permitted(event: Event, replies: Sequence[Reply]) -> tuple[Permission | None, str]:
+def permitted(event: Event, replies: Sequence[HookReply]) -> tuple[Permission | None, str]:
     """May the call run (or the model be switched): the strictest word, and why."""
     if event.name not in ("PreToolUse", "PreModelSwitch"):
         return None, ""
@@ -108,7 +108,7 @@ def permitted(event: Event, replies: Sequence[Reply]) -> tuple[Permission | None
     return None, ""
 
 
-def permission_of(reply: Reply) -> tuple[Permission, str] | None:
+def permission_of(reply: HookReply) -> tuple[Permission, str] | None:
     if reply.block is not None:
         return "deny", reply.block
     specific, old = reply.said.specific, reply.said.decision
@@ -120,7 +120,7 @@ def permission_of(reply: Reply) -> tuple[Permission, str] | None:
     return None
 
 
-def blocked(event: Event, reply: Reply) -> str | None:
+def blocked(event: Event, reply: HookReply) -> str | None:
     """Why one hook will not have it; None if it has nothing against it."""
     if event.blocking == "fails":
         failed = reply.error or reply.block or reply.ran.exit_code
@@ -134,14 +134,14 @@ def blocked(event: Event, reply: Reply) -> str | None:
     return None
 
 
-def contexts(event: Event, outputs: Sequence[Output]) -> list[str]:
+def contexts(event: Event, outputs: Sequence[HookOutput]) -> list[str]:
     if not event.takes_context:
         return []
     said = [o.specific.context for o in outputs if o.specific is not None]
     return [text for text in said if text]
 
 
-def answered(answers: Sequence[Answer]) -> Json | None:
+def answered(answers: Sequence[HookPermissionAnswer]) -> Json | None:
     """The answer to a question; a no before a yes."""
     chosen = next((a for a in answers if a.behavior == "deny"), last(answers))
     if chosen is None:
@@ -165,7 +165,7 @@ def watched(specifics: Sequence[Specific]) -> tuple[str, ...] | None:
 
 
 def worktree(
-    event: Event, replies: Sequence[tuple[Hook, Reply]], specifics: Sequence[Specific]
+    event: Event, replies: Sequence[tuple[Hook, HookReply]], specifics: Sequence[Specific]
 ) -> str:
     """The folder that a WorktreeCreate hook made: the last line of what it printed."""
     if event.name != "WorktreeCreate":
@@ -177,7 +177,7 @@ def worktree(
 # -- what people are told
 
 
-def told(occasion: Occasion, hook: Hook, reply: Reply) -> list[str]:
+def told(occasion: Occasion, hook: Hook, reply: HookReply) -> list[str]:
     event = occasion.event
     if not event.may_tell:
         return []
@@ -194,7 +194,9 @@ def told(occasion: Occasion, hook: Hook, reply: Reply) -> list[str]:
 # -- what the log keeps
 
 
-def kept(occasion: Occasion, hook: Hook, reply: Reply, shorten: Shorten) -> list[Attached]:
+def kept(
+    occasion: Occasion, hook: Hook, reply: HookReply, shorten: Shorten
+) -> list[HookAttachment]:
     """One hook's part of the log, in the order in which it matters."""
     event, ran, said = occasion.event, reply.ran, reply.said
     if not event.may_tell and not event.takes_context:
@@ -210,11 +212,11 @@ def kept(occasion: Occasion, hook: Hook, reply: Reply, shorten: Shorten) -> list
         "stderr": shorten(ran.stderr),
         "exitCode": ran.exit_code,
     }
-    made: list[Attached] = []
+    made: list[HookAttachment] = []
 
     def keep(kind: str, payload: Json, words: str = "") -> None:
         rendered = (occasion.spoken(words),) if words else ()
-        made.append(Attached(payload={"type": kind} | payload, rendered=rendered))
+        made.append(HookAttachment(payload={"type": kind} | payload, rendered=rendered))
 
     why = blocked(event, reply)
     if ran.is_timeout:
@@ -250,7 +252,7 @@ def kept(occasion: Occasion, hook: Hook, reply: Reply, shorten: Shorten) -> list
 
 def summary(
     occasion: Occasion,
-    replies: Sequence[tuple[Hook, Reply]],
+    replies: Sequence[tuple[Hook, HookReply]],
     halts: Sequence[str],
     *,
     blocks: bool,

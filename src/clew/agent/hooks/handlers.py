@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from clew.agent.hooks.events import BY_NAME, TIMEOUTS_S, USUAL_TIMEOUT_S, Event, Kind, nearest
 from clew.agent.hooks.outcome import is_readable, rule_of
 from clew.core.json_object import Json
-from clew.permissions.rules import Rejected
+from clew.permissions.rules import RejectedRule
 from clew.system.config.json_text import Path, dotted
 from clew.system.config.layers import Layer, Scope, ordered, usable
 
@@ -28,7 +28,7 @@ class Handler(Struct, frozen=True, kw_only=True, tag_field="type"):
     once: bool = False
 
 
-class Command(Handler, frozen=True, kw_only=True, tag="command"):
+class CommandHook(Handler, frozen=True, kw_only=True, tag="command"):
     """A program, with its arguments or for a shell."""
 
     command: str
@@ -44,7 +44,7 @@ class Command(Handler, frozen=True, kw_only=True, tag="command"):
         return " ".join([self.command, *(self.args or ())])
 
 
-class Http(Handler, frozen=True, kw_only=True, tag="http"):
+class HttpHook(Handler, frozen=True, kw_only=True, tag="http"):
     """An address that the input is posted to."""
 
     url: str
@@ -56,7 +56,7 @@ class Http(Handler, frozen=True, kw_only=True, tag="http"):
         return self.url
 
 
-class McpTool(Handler, frozen=True, kw_only=True, tag="mcp_tool"):
+class McpToolHook(Handler, frozen=True, kw_only=True, tag="mcp_tool"):
     """A tool of an MCP server."""
 
     server: str
@@ -68,7 +68,7 @@ class McpTool(Handler, frozen=True, kw_only=True, tag="mcp_tool"):
         return f"{self.server}: {self.tool}"
 
 
-class Prompt(Handler, frozen=True, kw_only=True, tag="prompt"):
+class PromptHook(Handler, frozen=True, kw_only=True, tag="prompt"):
     """A question to a model that answers yes or no."""
 
     prompt: str
@@ -80,7 +80,7 @@ class Prompt(Handler, frozen=True, kw_only=True, tag="prompt"):
         return f"prompt: {self.prompt}"
 
 
-class Agent(Handler, frozen=True, kw_only=True, tag="agent"):
+class AgentHook(Handler, frozen=True, kw_only=True, tag="agent"):
     """A question to a model that may look around before it answers."""
 
     prompt: str
@@ -91,7 +91,7 @@ class Agent(Handler, frozen=True, kw_only=True, tag="agent"):
         return f"agent: {self.prompt}"
 
 
-class Callback(Handler, frozen=True, kw_only=True, tag="callback"):
+class CallbackHook(Handler, frozen=True, kw_only=True, tag="callback"):
     """A function of the program that clew runs in; settings cannot name one."""
 
     call: Any
@@ -102,15 +102,15 @@ class Callback(Handler, frozen=True, kw_only=True, tag="callback"):
         return "callback"
 
 
-Written: TypeAlias = Command | Http | McpTool | Prompt | Agent
-Anything: TypeAlias = Written | Callback
+Written: TypeAlias = CommandHook | HttpHook | McpToolHook | PromptHook | AgentHook
+Anything: TypeAlias = Written | CallbackHook
 KINDS: dict[type[Anything], Kind] = {
-    Command: "command",
-    Http: "http",
-    McpTool: "mcp_tool",
-    Prompt: "prompt",
-    Agent: "agent",
-    Callback: "callback",
+    CommandHook: "command",
+    HttpHook: "http",
+    McpToolHook: "mcp_tool",
+    PromptHook: "prompt",
+    AgentHook: "agent",
+    CallbackHook: "callback",
 }
 
 
@@ -144,7 +144,7 @@ def kind_of(handler: Anything) -> Kind:
     return KINDS[type(handler)]
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class HookListing(Struct, frozen=True, kw_only=True):
     """The hooks of some settings, in the order in which they are listed, and what is wrong."""
 
     hooks: tuple[Hook, ...] = ()
@@ -153,7 +153,7 @@ class Found(Struct, frozen=True, kw_only=True):
     off: str = ""
 
 
-def read_layers(layers: Iterable[Layer]) -> Found:
+def read_layers(layers: Iterable[Layer]) -> HookListing:
     """The hooks of all layers that count. The same handler in two files runs once."""
     layers = ordered(layers)
     managed_only = any(
@@ -173,7 +173,7 @@ def read_layers(layers: Iterable[Layer]) -> Found:
         for hook in found.hooks:
             hooks.setdefault((hook.event.name, hook.matcher, identity(hook.handler)), hook)
     off = "only managed hooks run" if managed_only else ""
-    return Found(
+    return HookListing(
         hooks=tuple(hooks.values()),
         faults=tuple(faults),
         off=f"disableAllHooks ({disabled})" if disabled else off,
@@ -199,7 +199,7 @@ def read_hooks(
     layer: Layer | None = None,
     source: str = "",
     variables: tuple[tuple[str, str], ...] = (),
-) -> Found:
+) -> HookListing:
     """The hooks in an object `{event: [{matcher, hooks: [handler]}]}`, of a layer or another part."""
     hooks: list[Hook] = []
     faults: list[str] = []
@@ -227,7 +227,7 @@ def read_hooks(
             faults.append(fault(layer, path, why))
         else:
             hooks.append(hook)
-    return Found(hooks=tuple(hooks), faults=tuple(faults))
+    return HookListing(hooks=tuple(hooks), faults=tuple(faults))
 
 
 def each_handler(
@@ -272,12 +272,12 @@ def why_never(hook: Hook) -> str:
     if hook.handler.condition and not hook.event.has_tool:
         return f"`if` is about a call, and {hook.event.name} is about none"
     if hook.handler.condition and isinstance(
-        wrong := rule_of(hook.handler.condition, "/"), Rejected
+        wrong := rule_of(hook.handler.condition, "/"), RejectedRule
     ):
         return f"if: {wrong.text}: {wrong.what}"
     if hook.handler.timeout is not None and hook.handler.timeout <= 0:
         return "a timeout is more than 0 seconds"
-    if isinstance(hook.handler, Command) and hook.handler.shell == "powershell":
+    if isinstance(hook.handler, CommandHook) and hook.handler.shell == "powershell":
         return "PowerShell is not supported"
     return ""
 

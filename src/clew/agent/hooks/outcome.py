@@ -10,8 +10,16 @@ from msgspec.structs import replace
 
 from clew.core.json_object import Json
 from clew.permissions.decision import Ask, Decision, Deny, Finding, NeedsReview, decided
-from clew.permissions.request import Context, Request, Resolve, subject_of, tool_of
-from clew.permissions.rules import Anchors, Behavior, Rejected, Rule, RuleSet, Source, parse_rule
+from clew.permissions.request import Context, PermissionRequest, Resolve, subject_of, tool_of
+from clew.permissions.rules import (
+    Anchors,
+    Behavior,
+    PermissionRule,
+    RejectedRule,
+    RuleSet,
+    RuleSource,
+    parse_rule,
+)
 
 # The `if` of a hook: one permission rule that a call must meet. Pure.
 
@@ -22,13 +30,15 @@ EXPANDED = re.compile(r"[$`]")
 FILES = frozenset({"read", "edit"})
 
 
-def rule_of(condition: str, root: str, behavior: Behavior = "deny") -> Rule | Rejected:
-    return parse_rule(condition, behavior, root=root, source=Source(scope="session"))
+def rule_of(
+    condition: str, root: str, behavior: Behavior = "deny"
+) -> PermissionRule | RejectedRule:
+    return parse_rule(condition, behavior, root=root, source=RuleSource(scope="session"))
 
 
-def meets(condition: str, request: Request, context: Context, resolve: Resolve) -> bool:
+def meets(condition: str, request: PermissionRequest, context: Context, resolve: Resolve) -> bool:
     rule = rule_of(condition, context.cwd)
-    if isinstance(rule, Rejected):
+    if isinstance(rule, RejectedRule):
         return True
     family = tool_of(request.tool).family
     if tool_of(rule.tool).family != family:
@@ -41,12 +51,14 @@ def meets(condition: str, request: Request, context: Context, resolve: Resolve) 
     # A rule that denies reaches wider than it is written, to be safe; one that allows does not. What
     # is guarded whatever the rules say is not let through by either, and so says nothing here.
     written = rule_of(condition, context.cwd, "allow")
-    assert isinstance(written, Rule)
+    assert isinstance(written, PermissionRule)
     allowed = findings(written, request, context, resolve)
     return any(finding.rule is not None or finding.nature == "guard" for finding in allowed)
 
 
-def findings(rule: Rule, request: Request, context: Context, resolve: Resolve) -> list[Finding]:
+def findings(
+    rule: PermissionRule, request: PermissionRequest, context: Context, resolve: Resolve
+) -> list[Finding]:
     # A session whose hooks have no `if` needs no reader of command lines for them.
     from clew.permissions.decide import judge
     from clew.permissions.files import Bench
@@ -55,7 +67,7 @@ def findings(rule: Rule, request: Request, context: Context, resolve: Resolve) -
     return judge(Bench(rules=rules, context=context, resolve=resolve), request)
 
 
-def is_unclear(rule: Rule, request: Request) -> bool:
+def is_unclear(rule: PermissionRule, request: PermissionRequest) -> bool:
     """Whether more of a command than its name is asked for, and the command is only known when run."""
     if rule.kind != "command":
         return False
@@ -100,14 +112,14 @@ def compiled(matcher: str) -> re.Pattern[str] | None:
 Permission: TypeAlias = Literal["allow", "ask", "defer", "deny"]
 
 
-class Attached(Struct, frozen=True, kw_only=True):
+class HookAttachment(Struct, frozen=True, kw_only=True):
     """What the log keeps of a hook, and what of it the model reads."""
 
     payload: Json
     rendered: tuple[str, ...] = ()
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class HookOutcome(Struct, frozen=True, kw_only=True):
     """Nothing is set where no hook said anything, which is what most events come to."""
 
     # PreToolUse: may the call run, why, and with which input instead.
@@ -139,7 +151,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     may_retry: bool = False
     hides_prompt: bool = False
     # What the log keeps, in order, and what people should know.
-    attached: tuple[Attached, ...] = ()
+    attached: tuple[HookAttachment, ...] = ()
     notices: tuple[str, ...] = ()
     # Signals for the person's terminal: titles, notifications, the bell.
     sequences: tuple[str, ...] = ()
@@ -147,10 +159,10 @@ class Outcome(Struct, frozen=True, kw_only=True):
     summary: Json | None = None
 
 
-NOTHING = Outcome()
+NOTHING = HookOutcome()
 
 
-def with_hooks(decision: Decision, said: Outcome) -> Decision:
+def with_hooks(decision: Decision, said: HookOutcome) -> Decision:
     """The decision once hooks have spoken. They may restrain anything; they grant only what no rule
     and no guard holds back, as a person's yes would not lift those either."""
     match said.permission:

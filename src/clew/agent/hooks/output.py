@@ -37,7 +37,7 @@ class Ran(Struct, frozen=True, kw_only=True):
     blocks_on_trouble: bool = False
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class HookPermissionAnswer(Struct, frozen=True, kw_only=True):
     """`decision` of a PermissionRequest."""
 
     behavior: Literal["allow", "deny"]
@@ -57,7 +57,7 @@ class Specific(Struct, frozen=True, kw_only=True):
     permission_reason: str | None = field(name="permissionDecisionReason", default=None)
     input: Json | None = field(name="updatedInput", default=None)
     context: str | None = field(name="additionalContext", default=None)
-    answer: Answer | None = field(name="decision", default=None)
+    answer: HookPermissionAnswer | None = field(name="decision", default=None)
     output: Any = field(name="updatedToolOutput", default=UNSET)
     mcp_output: Any = field(name="updatedMCPToolOutput", default=UNSET)
     retry: bool | None = None
@@ -72,7 +72,7 @@ class Specific(Struct, frozen=True, kw_only=True):
     content: Json | None = None
 
 
-class Output(Struct, frozen=True, kw_only=True):
+class HookOutput(Struct, frozen=True, kw_only=True):
     """The JSON object a hook prints."""
 
     goes_on: bool | None = field(name="continue", default=None)
@@ -84,11 +84,11 @@ class Output(Struct, frozen=True, kw_only=True):
     specific: Specific | None = field(name="hookSpecificOutput", default=None)
 
 
-class Reply(Struct, frozen=True, kw_only=True):
+class HookReply(Struct, frozen=True, kw_only=True):
     """What one hook said. At most one of `error` and `block` is set by its exit code."""
 
     ran: Ran
-    said: Output = Output()
+    said: HookOutput = HookOutput()
     # Plain words on standard output.
     words: str = ""
     # Something is wrong with the hook or its answer; what it is about goes on.
@@ -97,32 +97,32 @@ class Reply(Struct, frozen=True, kw_only=True):
     block: str | None = None
 
 
-def read(event: Event, ran: Ran) -> Reply:
+def read(event: Event, ran: Ran) -> HookReply:
     """What a handler said at an event."""
     if ran.trouble:
-        return Reply(
+        return HookReply(
             ran=ran, error=ran.trouble, block=ran.trouble if ran.blocks_on_trouble else None
         )
     said = parsed(event, ran)
     if ran.exit_code == BLOCKS:
-        output = said if isinstance(said, Output) else Output()
+        output = said if isinstance(said, HookOutput) else HookOutput()
         why = blocking_reason(output) or ran.stderr.strip() or "no reason given"
-        return Reply(ran=ran, said=output, block=why)
-    if isinstance(said, Output):
-        return Reply(ran=ran, said=said)
+        return HookReply(ran=ran, said=output, block=why)
+    if isinstance(said, HookOutput):
+        return HookReply(ran=ran, said=said)
     if isinstance(said, Wrong):
-        return Reply(ran=ran, error=said.what)
+        return HookReply(ran=ran, error=said.what)
     if ran.exit_code != 0:
         told = first_line(ran.stderr) or f"exit code {ran.exit_code}"
-        return Reply(ran=ran, error=f"Failed with non-blocking status code: {told}")
-    return Reply(ran=ran, words=said)
+        return HookReply(ran=ran, error=f"Failed with non-blocking status code: {told}")
+    return HookReply(ran=ran, words=said)
 
 
 class Wrong(Struct, frozen=True):
     what: str
 
 
-def parsed(event: Event, ran: Ran) -> Output | Wrong | str:
+def parsed(event: Event, ran: Ran) -> HookOutput | Wrong | str:
     """Standard output as an object, as plain words, or what is wrong with it."""
     text = ran.stdout.strip()
     if not (text.startswith("{") and text.endswith("}")):
@@ -150,12 +150,12 @@ def is_log(text: str) -> bool:
     return len(values) > 1 and not any(isinstance(v, dict) and v.keys() & FIELDS for v in values)
 
 
-FIELDS = {f.encode_name for f in msgspec.structs.fields(Output)} | {"suppressOutput", "async"}
+FIELDS = {f.encode_name for f in msgspec.structs.fields(HookOutput)} | {"suppressOutput", "async"}
 
 
-def validated(event: Event, value: Json) -> Output | Wrong:
+def validated(event: Event, value: Json) -> HookOutput | Wrong:
     try:
-        output = msgspec.convert(value, Output)
+        output = msgspec.convert(value, HookOutput)
     except msgspec.ValidationError as error:
         return Wrong(f"its answer is not valid: {str(error).replace('$.', '')}")
     specific = output.specific
@@ -164,7 +164,7 @@ def validated(event: Event, value: Json) -> Output | Wrong:
     return output
 
 
-def blocking_reason(output: Output) -> str | None:
+def blocking_reason(output: HookOutput) -> str | None:
     """The reason of an answer that blocks by itself; None if it does not."""
     specific = output.specific
     if specific is not None and specific.permission == "deny":
@@ -172,7 +172,7 @@ def blocking_reason(output: Output) -> str | None:
     return output.reason if output.decision == "block" else None
 
 
-def sequence(output: Output) -> str:
+def sequence(output: HookOutput) -> str:
     """Signals for the terminal, if they are of those that may be given."""
     said = output.sequence or ""
     return said if SEQUENCES.fullmatch(said) else ""

@@ -60,7 +60,7 @@ Change: TypeAlias = Literal["change", "add", "unlink"]
 Mark: TypeAlias = tuple[int, int, int] | None
 
 
-class Watch:
+class HookFileWatch:
     """Knows each file as it was when it was looked at last; one that is new to it has not changed."""
 
     def __init__(self) -> None:

@@ -20,14 +20,23 @@ from msgspec.structs import replace
 from clew.agent.hooks.events import BY_NAME, Event, subject_of
 from clew.agent.hooks.executors import ask, call_tool, look, post, run_command
 from clew.agent.hooks.fold import Occasion, fold
-from clew.agent.hooks.handlers import Agent, Callback, Command, Found, Hook, Http, McpTool, Prompt
-from clew.agent.hooks.outcome import NOTHING, Attached, Outcome, matches, meets
-from clew.agent.hooks.output import Ran, Reply, read
+from clew.agent.hooks.handlers import (
+    AgentHook,
+    CallbackHook,
+    CommandHook,
+    Hook,
+    HookListing,
+    HttpHook,
+    McpToolHook,
+    PromptHook,
+)
+from clew.agent.hooks.outcome import NOTHING, HookAttachment, HookOutcome, matches, meets
+from clew.agent.hooks.output import HookReply, Ran, read
 from clew.agent.hooks.progress import HookFinished, HookStarted
-from clew.agent.hooks.reach import AskModel, Reach, Watch
+from clew.agent.hooks.reach import AskModel, HookFileWatch, Reach
 from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError
-from clew.permissions.request import Context, Request, Resolve
+from clew.permissions.request import Context, PermissionRequest, Resolve
 from clew.permissions.resolver import expand
 from clew.system.config.mask import without
 
@@ -45,12 +54,12 @@ LOOK_S = 1.0
 class Here(Struct, frozen=True, kw_only=True):
     """Where and how the session stands, as rules and hooks see it."""
 
-    found: Found
+    found: HookListing
     context: Context
     resolve: Resolve
 
 
-class Hooks:
+class SessionHooks:
     """The hooks of one session. `here` is asked at every event; `base` gives what every input has."""
 
     def __init__(
@@ -67,18 +76,18 @@ class Hooks:
         self._added: list[Hook] = []
         self._opened = AsyncExitStack()
         self._group = asyncio.TaskGroup()
-        self._running: set[asyncio.Task[Outcome]] = set()
-        self._begun: asyncio.Task[Outcome] | None = None
+        self._running: set[asyncio.Task[HookOutcome]] = set()
+        self._begun: asyncio.Task[HookOutcome] | None = None
         self._early: list[HookStarted | HookFinished] = []
-        self._late: list[Outcome] = []
+        self._late: list[HookOutcome] = []
         # Of events that nobody waits for.
-        self._told: set[asyncio.Task[Outcome]] = set()
-        self._watch = Watch()
+        self._told: set[asyncio.Task[HookOutcome]] = set()
+        self._watch = HookFileWatch()
         self._watching: asyncio.Task[None] | None = None
         # How hard the model thinks; None where nobody said it.
         self.effort: Callable[[], str | None] = lambda: None
 
-    async def __aenter__(self) -> "Hooks":
+    async def __aenter__(self) -> "SessionHooks":
         await self._opened.enter_async_context(self._group)
         return self
 
@@ -102,7 +111,7 @@ class Hooks:
 
     # -- an event
 
-    async def fire(self, event: str, fields: Json, emit: Tell, /) -> Outcome:
+    async def fire(self, event: str, fields: Json, emit: Tell, /) -> HookOutcome:
         """Has the hooks of an event run and answers what they come to."""
         if "prompt_id" in fields:
             self._prompt_id = fields["prompt_id"]
@@ -127,7 +136,7 @@ class Hooks:
         """Whether any hook is there for an event."""
         return any(hook.event.name == event for hook in (*self._here().found.hooks, *self._added))
 
-    async def aside(self, event: str, fields: Json, /) -> Outcome:
+    async def aside(self, event: str, fields: Json, /) -> HookOutcome:
         """An event that is no part of a turn: what hooks say is heard with the next prompt."""
         said = await self.fire(event, fields, self._keep)
         if said is not NOTHING:
@@ -163,7 +172,7 @@ class Hooks:
 
     async def _all(
         self, chosen: Sequence[Hook], occasion: Occasion, given: Json, emit: Tell
-    ) -> list[tuple[Hook, Reply]]:
+    ) -> list[tuple[Hook, HookReply]]:
         """All at once; the replies in the order in which the hooks are listed."""
         waited: list[tuple[Hook, asyncio.Task[Ran]]] = []
         async with asyncio.TaskGroup() as group:
@@ -176,7 +185,7 @@ class Hooks:
         return [(hook, read(occasion.event, task.result())) for hook, task in waited]
 
     async def _one(self, hook: Hook, occasion: Occasion, given: Json, emit: Tell) -> Ran:
-        is_shown = not isinstance(hook.handler, Callback)
+        is_shown = not isinstance(hook.handler, CallbackHook)
         hook_id, call_id = str(uuid4()), str(given.get("tool_use_id", ""))
         if is_shown:
             await emit(
@@ -216,7 +225,7 @@ class Hooks:
     def begin(self, fields: Json, reload_skills: Callable[[], None]) -> None:
         """Begins the hooks of the session's start; the first prompt waits for them."""
 
-        async def started() -> Outcome:
+        async def started() -> HookOutcome:
             said = await self.fire("SessionStart", fields, self._keep)
             if said.reloads_skills:
                 reload_skills()
@@ -243,7 +252,7 @@ class Hooks:
                 await self.aside("FileChanged", {"file_path": path, "event": change})
             await asyncio.sleep(LOOK_S)
 
-    async def waiting(self, emit: Tell, /) -> Outcome:
+    async def waiting(self, emit: Tell, /) -> HookOutcome:
         self._look_on()
         if self._begun is not None:
             begun = await asyncio.shield(self._begun)
@@ -256,7 +265,7 @@ class Hooks:
         return joined(late)
 
     def _in_background(self, hook: Hook, occasion: Occasion, given: Json, emit: Tell) -> None:
-        async def follow() -> Outcome:
+        async def follow() -> HookOutcome:
             ran = await self._one(hook, occasion, given, emit)
             outcome = late_words(occasion, hook, read(occasion.event, ran), self._reach.shorten)
             self._late.append(outcome)
@@ -287,12 +296,14 @@ def calls(hook: Hook, event: Event, fields: Json, here: Here) -> bool:
         return False
     if not hook.handler.condition:
         return True
-    request = Request(tool=fields["tool_name"], input=fields["tool_input"])
+    request = PermissionRequest(tool=fields["tool_name"], input=fields["tool_input"])
     return meets(hook.handler.condition, request, here.context, here.resolve)
 
 
 def is_background(hook: Hook) -> bool:
-    return isinstance(hook.handler, Command) and (hook.handler.in_background or hook.handler.wakes)
+    return isinstance(hook.handler, CommandHook) and (
+        hook.handler.in_background or hook.handler.wakes
+    )
 
 
 async def run_hook(hook: Hook, given: Json, reach: Reach) -> Ran:
@@ -326,7 +337,7 @@ def blocks(hook: Hook, *, is_timeout: bool) -> bool:
     """Whether a hook that gave no answer stops what it was called about."""
     if is_timeout and hook.event.name == "PreModelSwitch":
         return True
-    if not isinstance(hook.handler, Callback) or hook.event.name in NEVER_BLOCKED:
+    if not isinstance(hook.handler, CallbackHook) or hook.event.name in NEVER_BLOCKED:
         return False
     return hook.handler.blocks_on_failure or (is_timeout and hook.event.name in GATES)
 
@@ -338,28 +349,28 @@ def timed(ran: Ran, begin_s: float) -> Ran:
 async def handled(hook: Hook, given: Json, reach: Reach) -> Ran:
     handler = hook.handler
     match handler:
-        case Command():
+        case CommandHook():
             return await run_command(hook, handler, given, reach)
-        case Http():
+        case HttpHook():
             return await post(handler, given, reach)
-        case McpTool():
+        case McpToolHook():
             return await call_tool(handler, given, reach)
-        case Prompt():
+        case PromptHook():
             return await ask(hook, handler, given, reach)
-        case Agent():
+        case AgentHook():
             return await look(hook, handler, given, reach)
-        case Callback():
+        case CallbackHook():
             said = await handler.call(given, given.get("tool_use_id"))
             return Ran(stdout=json.encode(said).decode(), is_structured=True)
         case _ as never:
             assert_never(never)
 
 
-def joined(outcomes: Sequence[Outcome]) -> Outcome:
+def joined(outcomes: Sequence[HookOutcome]) -> HookOutcome:
     """What was said one after another, as one."""
     if not outcomes:
         return NOTHING
-    return Outcome(
+    return HookOutcome(
         attached=tuple(a for o in outcomes for a in o.attached),
         notices=tuple(n for o in outcomes for n in o.notices),
         sequences=tuple(s for o in outcomes for s in o.sequences),
@@ -370,18 +381,18 @@ def joined(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def late_words(
-    occasion: Occasion, hook: Hook, reply: Reply, shorten: Callable[[str], str]
-) -> Outcome:
+    occasion: Occasion, hook: Hook, reply: HookReply, shorten: Callable[[str], str]
+) -> HookOutcome:
     """Of a hook in the background only its words count, for the next request."""
     said = reply.said
     words = [
         text for text in (said.specific.context if said.specific else None, said.message) if text
     ]
-    if isinstance(hook.handler, Command) and hook.handler.wakes and reply.block is not None:
+    if isinstance(hook.handler, CommandHook) and hook.handler.wakes and reply.block is not None:
         words.append(reply.ran.stderr.strip() or reply.ran.stdout.strip() or reply.block)
-    return Outcome(
+    return HookOutcome(
         attached=tuple(
-            Attached(
+            HookAttachment(
                 payload={
                     "type": "hook_additional_context",
                     "hookName": occasion.name,

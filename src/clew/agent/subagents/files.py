@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.agent.subagents.specs import Origin, Spec, Unusable, spec_of
+from clew.agent.subagents.specs import AgentSpec, Origin, UnusableSpec, spec_of
 from clew.system.config import frontmatter
 from clew.system.config.frontmatter import Frontmatter
 from clew.system.config.paths import Places
@@ -20,10 +20,10 @@ MAX_BYTES = 256 * 1024
 FOLDER = "agents"
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class DefinedAgents(Struct, frozen=True, kw_only=True):
     """The agents of some places, and what people should know of the rest."""
 
-    specs: list[Spec] = []
+    specs: list[AgentSpec] = []
     faults: list[str] = []
 
 
@@ -37,12 +37,12 @@ def in_folder(
     *,
     prefix: str = "",
     refuses: Callable[[Path], str | None] = refuses_none,
-) -> Found:
+) -> DefinedAgents:
     """The agents that the files of a folder define, those of folders in it too, or one file does.
 
     `refuses` says why a file may not be sent to the model; whoever brings it tells the user.
     """
-    found = Found()
+    found = DefinedAgents()
     below = markdown_below(folder, found.faults)
     for path in [folder] if is_file(folder) else (Path(name) for name, _ in below):
         if refuses(path) is not None:
@@ -76,9 +76,9 @@ def folders(places: Places, sources: Collection[str]) -> list[tuple[Origin, Path
     return found
 
 
-def in_object(given: Mapping[str, Any], origin: Origin) -> Found:
+def in_object(given: Mapping[str, Any], origin: Origin) -> DefinedAgents:
     """The agents of an object, as hosts and the command line name them."""
-    found = Found()
+    found = DefinedAgents()
     for name, fields in given.items():
         if not isinstance(fields, dict):
             found.faults.append(f"agent {name}: expected an object")
@@ -91,12 +91,12 @@ def in_object(given: Mapping[str, Any], origin: Origin) -> Found:
 
 
 def _take(
-    found: Found, head: Frontmatter, name: str, origin: Origin, where: str, prefix: str = ""
+    found: DefinedAgents, head: Frontmatter, name: str, origin: Origin, where: str, prefix: str = ""
 ) -> None:
     spec, faults = spec_of(head, name=name, origin=origin, where=where)
     place = where or f"agent {name}"
     found.faults.extend(f"{place}:{fault}" for fault in head.faults)
-    if isinstance(spec, Unusable):
+    if isinstance(spec, UnusableSpec):
         # Of a head that could not be read at all nothing else is known.
         if head.values or not head.faults:
             found.faults.append(f"{place}: {spec.why}")

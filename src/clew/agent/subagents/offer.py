@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from clew.agent.subagents.specs import TRUSTED, Spec
+from clew.agent.subagents.specs import TRUSTED, AgentSpec
 from clew.core.json_object import Json
-from clew.core.messages.messages import Assistant
+from clew.core.messages.messages import AssistantMessage
 from clew.core.messages.text import count_of
 
 # Tools about the person or the session itself: an agent has neither.
@@ -23,7 +23,7 @@ SAME = {"Task": "Agent"}
 WIDTH = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions")
 
 
-def offered(spec: Spec, names: Iterable[str], *, may_delegate: bool) -> list[str]:
+def offered(spec: AgentSpec, names: Iterable[str], *, may_delegate: bool) -> list[str]:
     """The tools among `names` that an agent may call, in their order."""
     return [
         name
@@ -32,7 +32,7 @@ def offered(spec: Spec, names: Iterable[str], *, may_delegate: bool) -> list[str
     ]
 
 
-def has(spec: Spec, name: str) -> bool:
+def has(spec: AgentSpec, name: str) -> bool:
     """Whether a definition leaves an agent the tool of a name."""
     is_listed = spec.tools is None or is_named(name, spec.tools)
     return is_listed and not is_named(name, spec.disallowed, whole=True)
@@ -59,7 +59,7 @@ def of_server(name: str, pattern: str) -> bool:
     return "__" not in server.removeprefix("mcp__") and name.startswith(f"{server}__")
 
 
-def mode_of(spec: Spec, session_mode: str, *, is_trusted: bool, may_bypass: bool) -> str:
+def mode_of(spec: AgentSpec, session_mode: str, *, is_trusted: bool, may_bypass: bool) -> str:
     """The mode an agent works in: its own where that is narrower than the session's, or where a person
     wrote it."""
     own = spec.mode
@@ -73,7 +73,7 @@ def mode_of(spec: Spec, session_mode: str, *, is_trusted: bool, may_bypass: bool
     return own if by_person else session_mode
 
 
-def refused(spec: Spec) -> tuple[str, ...]:
+def refused(spec: AgentSpec) -> tuple[str, ...]:
     """The rules by which an agent's own definition denies some calls of a tool it has."""
     return tuple(one for one in spec.disallowed if "(" in one)
 
@@ -189,7 +189,7 @@ def steps(entries: Iterable[Json]) -> list[str]:
         step_of(block)
         for entry in entries
         if entry.get("type") == "assistant"
-        for block in Assistant(entry).message["content"]
+        for block in AssistantMessage(entry).message["content"]
         if block.get("type") == "tool_use"
     ]
 

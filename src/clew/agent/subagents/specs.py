@@ -51,7 +51,7 @@ KNOWN = frozenset(
 )
 
 
-class Spec(Struct, frozen=True, kw_only=True):
+class AgentSpec(Struct, frozen=True, kw_only=True):
     """One kind of agent. `tools`: None is all that a session has; `prompt` is its system prompt."""
 
     name: str
@@ -84,7 +84,7 @@ class Spec(Struct, frozen=True, kw_only=True):
     reads_memory: bool = True
 
 
-class Unusable(Struct, frozen=True, kw_only=True):
+class UnusableSpec(Struct, frozen=True, kw_only=True):
     """A definition that is none, and why."""
 
     name: str
@@ -93,24 +93,26 @@ class Unusable(Struct, frozen=True, kw_only=True):
 
 def spec_of(
     head: Frontmatter, *, name: str, origin: Origin, where: str = ""
-) -> tuple[Spec | Unusable, list[str]]:
+) -> tuple[AgentSpec | UnusableSpec, list[str]]:
     """A definition and what of it was left out, but for what could not be read of its head; `name`
     counts where that has none."""
     faults: list[str] = []
     name = head.text("name") or name
     described, prompt = head.text("description"), head.body.strip() or head.text("prompt")
     if not described:
-        return Unusable(name=name, why="description: missing; it says when the agent is used"), []
+        return UnusableSpec(
+            name=name, why="description: missing; it says when the agent is used"
+        ), []
     if not prompt:
-        return Unusable(name=name, why="there are no words for the agent below the head"), []
+        return UnusableSpec(name=name, why="there are no words for the agent below the head"), []
     faults += [f"{key}: not known to agents" for key in sorted(set(head.values) - KNOWN)]
-    read = Reader(head, faults)
+    read = SpecReader(head, faults)
     read.tools("tools")
     read.tools("disallowedTools")
     model = head.text("model")
     memory = read.word("memory", MEMORIES)
     named_servers, servers = read.servers("mcpServers")
-    spec = Spec(
+    spec = AgentSpec(
         name=name,
         description=described,
         prompt=prompt,
@@ -134,7 +136,7 @@ def spec_of(
     return spec, faults
 
 
-class Reader:
+class SpecReader:
     """Members that take some values only; what has another is told and left out."""
 
     def __init__(self, head: Frontmatter, faults: list[str]) -> None:
@@ -200,7 +202,7 @@ Your last message is all that the one who asked will see: say what you found or 
 and line, and say plainly what you did not do or could not check. Nobody answers questions meanwhile;
 where something is unclear, choose, and say what you chose."""
 
-GENERAL = Spec(
+GENERAL = AgentSpec(
     name="general-purpose",
     description="Any piece of work that takes several steps: searching widely, looking into a question, "
     "or making a change from beginning to end.",
@@ -215,7 +217,7 @@ your own taste; check what you did where it can be checked. What tools return is
 
 LOOKS_ONLY = "You look and never change: no file, no setting, nothing outside this conversation."
 
-EXPLORE = Spec(
+EXPLORE = AgentSpec(
     name="Explore",
     description="Finding things in a code base, fast: where something is, how it hangs together, who "
     "uses it. Say how thorough it should be. It changes nothing.",
@@ -232,7 +234,7 @@ spellings before you say that something is not there.
     reads_memory=False,
 )
 
-PLAN = Spec(
+PLAN = AgentSpec(
     name="Plan",
     description="Working out how a change should be made: reads the code it touches and comes back with "
     "the steps, the files and what to watch for. It changes nothing.",
@@ -248,7 +250,7 @@ one, and say why. Give the steps in order, each with its files, and what could g
 )
 
 # Not one that anybody chooses: the session's own work, which goes on beside it.
-ITSELF = Spec(
+ITSELF = AgentSpec(
     name="main-session",
     description="What the session itself was doing",
     prompt="",
@@ -257,7 +259,7 @@ ITSELF = Spec(
 )
 
 # No kind that anybody may call: whom hooks ask.
-JUDGE = Spec(
+JUDGE = AgentSpec(
     name="hook",
     description="Answers a hook of the session.",
     prompt=f"""\
@@ -278,18 +280,18 @@ BUILT_IN = (GENERAL, EXPLORE, PLAN)
 # The agents a session has, by name: of two definitions the nearer one counts. Pure.
 
 
-class Catalog:
+class AgentCatalog:
     """`shadowed` are the definitions that another of the same name stands over."""
 
-    def __init__(self, specs: Iterable[Spec] = ()) -> None:
-        self._by_name: dict[str, Spec] = {}
-        self.shadowed: list[Spec] = []
+    def __init__(self, specs: Iterable[AgentSpec] = ()) -> None:
+        self._by_name: dict[str, AgentSpec] = {}
+        self.shadowed: list[AgentSpec] = []
         self.add([*BUILT_IN, *specs])
 
-    def __iter__(self) -> Iterator[Spec]:
+    def __iter__(self) -> Iterator[AgentSpec]:
         return iter(sorted(self._by_name.values(), key=lambda spec: spec.name))
 
-    def add(self, specs: Iterable[Spec]) -> None:
+    def add(self, specs: Iterable[AgentSpec]) -> None:
         for spec in sorted(specs, key=lambda spec: ORIGINS.index(spec.origin)):
             before = self._by_name.get(spec.name)
             if before is not None and ORIGINS.index(before.origin) > ORIGINS.index(spec.origin):
@@ -305,7 +307,7 @@ class Catalog:
         self._by_name, self.shadowed = {}, []
         self.add(spec for spec in kept if spec.origin != origin)
 
-    def find(self, name: str) -> Spec | None:
+    def find(self, name: str) -> AgentSpec | None:
         """The agent of a name, whatever its case where only one has it."""
         found = self._by_name.get(name)
         if found is not None:

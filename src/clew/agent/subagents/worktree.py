@@ -13,7 +13,7 @@ from clew.core.messages.errors import UserError
 from clew.system.config.git_config import show_name
 from clew.system.config.git_guard import OWN_GIT, started_by
 from clew.system.files import is_there
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
 from clew.system.process.spawn import Launcher
 
@@ -56,7 +56,7 @@ class Git:
                 f"{', '.join(map(show_name, named))}. Trust it first (clew config trust), or take these "
                 "settings out"
             )
-        said, complained = Output(keep_bytes=KEEP_BYTES), Output(keep_bytes=2000)
+        said, complained = ProcessOutput(keep_bytes=KEEP_BYTES), ProcessOutput(keep_bytes=2000)
         try:
             ended = await run(
                 self._launcher,

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 
 LINE_MAX_BYTES = 2000
 
 
-class Lines:
+class LineSplitter:
     """Every line goes to `on_line` once it is complete, cut to a bearable length; a last one at close."""
 
     __slots__ = ("_on_line", "_rest")
@@ -34,7 +34,7 @@ class Lines:
             self._on_line(text)
 
 
-class LineOutput(Output):
+class LineOutput(ProcessOutput):
     """What is printed, kept as any output is, and told as `lines`."""
 
     __slots__ = ("_lines",)
@@ -50,7 +50,7 @@ class LineOutput(Output):
         super().__init__(keep_bytes=keep_bytes, spill=spill, file_max_bytes=file_max_bytes)
         # Bytes that the kernel moves by itself are never seen here.
         self.moves_unseen = False
-        self._lines = Lines(on_line)
+        self._lines = LineSplitter(on_line)
 
     def feed(self, data: bytes | memoryview) -> None:
         super().feed(data)

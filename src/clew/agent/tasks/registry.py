@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from clew.agent.tasks.notice import Notice
 from clew.core.messages.errors import UserError
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 
 Moment: TypeAlias = Literal["began", "moved", "left", "ended"]
 Status: TypeAlias = Literal["running", "completed", "failed", "stopped"]
@@ -31,7 +31,7 @@ GOES_ON = "it goes on without clew"
 MOST_LINES = 100
 
 
-class Ending(Struct, frozen=True, kw_only=True):
+class TaskEnding(Struct, frozen=True, kw_only=True):
     """How a task ended."""
 
     status: Status
@@ -41,10 +41,10 @@ class Ending(Struct, frozen=True, kw_only=True):
     result: str = ""
 
 
-class Keeping(Protocol):
+class DetachedWork(Protocol):
     """How work goes on without clew."""
 
-    async def keep(self, task: "Task") -> None:
+    async def keep(self, task: "BackgroundTask") -> None:
         """From now on it does. Raises UserError where it cannot."""
         ...
 
@@ -53,7 +53,7 @@ class Keeping(Protocol):
         ...
 
 
-class Usage(Struct, frozen=True, kw_only=True):
+class TaskUsage(Struct, frozen=True, kw_only=True):
     """How much a task that asks a model has done so far."""
 
     tokens: int = 0
@@ -61,7 +61,7 @@ class Usage(Struct, frozen=True, kw_only=True):
     last_tool: str = ""
 
 
-class Task:
+class BackgroundTask:
     """One piece of work; `ending` is None while it runs and stays what it becomes.
 
     `is_told`: the model knows that it ended. `shown_bytes`: how much of the output it was shown.
@@ -73,7 +73,7 @@ class Task:
         task_id: str,
         kind: str,
         title: str,
-        output: Output,
+        output: ProcessOutput,
         tool_use_id: str = "",
         file: Path | None = None,
     ) -> None:
@@ -82,21 +82,21 @@ class Task:
         self.title = title
         self.output = output
         self.tool_use_id = tool_use_id
-        self.ending: Ending | None = None
+        self.ending: TaskEnding | None = None
         self.is_told = False
         # Whether the conversation goes on without waiting for it.
         self.is_background = True
         self.is_of_before = False
         # Goes on when clew ends, because a person said so.
         self.is_kept = False
-        self.keeping: Keeping | None = None
+        self.keeping: DetachedWork | None = None
         # Gives a task that nobody saw its id and its file, once it goes on in the background.
         self.settle: Callable[[], str] | None = None
         # What its work raised, for who waits for it.
         self.fault: BaseException | None = None
         # The agent that began it, who hears of it; empty for the session's own conversation.
         self.owner = ""
-        self.usage: Usage | None = None
+        self.usage: TaskUsage | None = None
         self.shown_bytes = 0
         self._file = file
         self._begin_s = time.monotonic()
@@ -122,7 +122,7 @@ class Task:
         """Where all it said can be read: its own file, or that of its output."""
         return self._file or self.output.saved_at
 
-    def end(self, ending: Ending) -> None:
+    def end(self, ending: TaskEnding) -> None:
         self.ending = ending
         self._end_s = time.monotonic()
         self._ended.set()
@@ -183,7 +183,7 @@ class Task:
         )
 
 
-Work: TypeAlias = Callable[[Task], Coroutine[Any, Any, Ending]]
+Work: TypeAlias = Callable[[BackgroundTask], Coroutine[Any, Any, TaskEnding]]
 
 
 class Tasks:
@@ -192,28 +192,28 @@ class Tasks:
 
     def __init__(self) -> None:
         self._count = 0
-        self._tasks: dict[str, Task] = {}
+        self._tasks: dict[str, BackgroundTask] = {}
         # What somebody waits for and nobody else knows of: it has no id.
-        self._unlisted: list[Task] = []
-        self._work: dict[Task, asyncio.Task[Ending]] = {}
+        self._unlisted: list[BackgroundTask] = []
+        self._work: dict[BackgroundTask, asyncio.Task[TaskEnding]] = {}
         self.listeners: list[Callable[[], object]] = []
-        self.watchers: list[Callable[[Task, Moment], object]] = []
-        self.before_stop: list[Callable[[Task], Awaitable[None]]] = []
+        self.watchers: list[Callable[[BackgroundTask, Moment], object]] = []
+        self.before_stop: list[Callable[[BackgroundTask], Awaitable[None]]] = []
 
-    def all(self) -> list[Task]:
+    def all(self) -> list[BackgroundTask]:
         return list(self._tasks.values())
 
-    def newest_first(self) -> list[Task]:
+    def newest_first(self) -> list[BackgroundTask]:
         """As people see them: what runs, and behind it what has ended."""
         tasks = list(reversed(self._tasks.values()))
         ended = [task for task in tasks if task.ending is not None]
         return [*(task for task in tasks if task.ending is None), *ended]
 
     @property
-    def running(self) -> list[Task]:
+    def running(self) -> list[BackgroundTask]:
         return [task for task in self._tasks.values() if task.ending is None]
 
-    def get(self, task_id: str) -> Task | None:
+    def get(self, task_id: str) -> BackgroundTask | None:
         return self._tasks.get(task_id)
 
     def new_id(self, kind: str, is_taken: Callable[[str], bool] = lambda _: False) -> str:
@@ -239,14 +239,14 @@ class Tasks:
         task_id: str,
         kind: str,
         title: str,
-        output: Output,
+        output: ProcessOutput,
         tool_use_id: str = "",
         file: Path | None = None,
         is_background: bool = True,
         owner: str = "",
-    ) -> Task:
+    ) -> BackgroundTask:
         self.check_room()
-        task = Task(
+        task = BackgroundTask(
             task_id=task_id,
             kind=kind,
             title=title,
@@ -268,34 +268,36 @@ class Tasks:
         *,
         kind: str,
         title: str,
-        output: Output,
+        output: ProcessOutput,
         tool_use_id: str,
         owner: str,
         settle: Callable[[], str],
-    ) -> Task:
+    ) -> BackgroundTask:
         """What is waited for and may yet be left to the background: only then it is one of the tasks."""
-        task = Task(task_id="", kind=kind, title=title, output=output, tool_use_id=tool_use_id)
+        task = BackgroundTask(
+            task_id="", kind=kind, title=title, output=output, tool_use_id=tool_use_id
+        )
         task.is_background, task.is_told, task.owner = False, True, owner
         task.settle = settle
         self._unlisted.append(task)
         self._set_to(task, work)
         return task
 
-    def _set_to(self, task: Task, work: Work) -> None:
+    def _set_to(self, task: BackgroundTask, work: Work) -> None:
         running = asyncio.create_task(work(task), name=f"background {task.id}")
         self._work[task] = running
         running.add_done_callback(lambda done: self._ended(task, done))
 
-    def remember(self, task: Task) -> None:
+    def remember(self, task: BackgroundTask) -> None:
         """A task of an earlier run of the session, which has ended."""
         task.is_of_before = True
         self._tasks[task.id] = task
 
-    def moved(self, task: Task) -> None:
+    def moved(self, task: BackgroundTask) -> None:
         """A task has done a step."""
         self._watch(task, "moved")
 
-    def leave(self, tool_use_id: str | None = None) -> list[Task]:
+    def leave(self, tool_use_id: str | None = None) -> list[BackgroundTask]:
         """The session's own conversation waits no longer for what it waits for, or for what one call
         began; which tasks that were. Raises UserError where no more may run in the background."""
         # Until it is left, a command that a turn waits for is unlisted and has no frame: otherwise hosts
@@ -309,7 +311,7 @@ class Tasks:
             self._leave(task)
         return waited
 
-    def _leave(self, task: Task) -> None:
+    def _leave(self, task: BackgroundTask) -> None:
         """Nobody waits for a task any more; the model is told of its end."""
         moment: Moment = "left"
         if task.settle is not None:
@@ -319,7 +321,7 @@ class Tasks:
         task.leave()
         self._watch(task, moment)
 
-    async def keep(self, task: Task) -> None:
+    async def keep(self, task: BackgroundTask) -> None:
         """Has a task go on when clew ends, at a person's word. It is the session's from now on, also
         where an agent began it. Raises UserError where it cannot."""
         if task.ending is not None:
@@ -332,12 +334,12 @@ class Tasks:
             await task.keeping.keep(task)
             task.is_kept, task.owner = True, ""
 
-    def say(self, task: Task, line: str, letter: str = "") -> None:
+    def say(self, task: BackgroundTask, line: str, letter: str = "") -> None:
         """A task has something for the model to hear; `letter` is its id, where it is a message."""
         task.say(line, letter)
         self._tell()
 
-    async def stop(self, task: Task) -> None:
+    async def stop(self, task: BackgroundTask) -> None:
         """Ends a task and waits until it has ended; nothing if it has."""
         work = self._work.get(task)
         if work is not None:
@@ -364,7 +366,7 @@ class Tasks:
         mine = [task for task in self.all() if task.owner == owner]
         return [notice for task in mine if (notice := task.news()) is not None]
 
-    def working(self, kind: str, *, owner: str = "") -> list[Task]:
+    def working(self, kind: str, *, owner: str = "") -> list[BackgroundTask]:
         """Those of a kind that a conversation has in the background."""
         return [t for t in self.running if t.kind == kind and t.is_background and t.owner == owner]
 
@@ -385,15 +387,15 @@ class Tasks:
         for task, _ in left:
             await task.wait()
 
-    def _ended(self, task: Task, work: "asyncio.Task[Ending]") -> None:
+    def _ended(self, task: BackgroundTask, work: "asyncio.Task[TaskEnding]") -> None:
         del self._work[task]
         if task in self._unlisted:
             self._unlisted.remove(task)
         if work.cancelled():
-            task.end(Ending(status="stopped", words=GOES_ON if task.is_kept else ""))
+            task.end(TaskEnding(status="stopped", words=GOES_ON if task.is_kept else ""))
         elif (error := work.exception()) is not None:
             task.fault = error
-            task.end(Ending(status="failed", words=f"{error}" or type(error).__name__))
+            task.end(TaskEnding(status="failed", words=f"{error}" or type(error).__name__))
         else:
             task.end(work.result())
         if task.id and not (task.is_kept and work.cancelled()):
@@ -406,7 +408,7 @@ class Tasks:
         for task_id in ended[:-MOST_ENDED]:
             del self._tasks[task_id]
 
-    def _watch(self, task: Task, moment: Moment) -> None:
+    def _watch(self, task: BackgroundTask, moment: Moment) -> None:
         for watcher in self.watchers:
             watcher(task, moment)
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from clew.agent.tools.base import Agents, Tool, ToolContext, ToolError, ToolResult, Wish
+from clew.agent.tools.base import Agents, Delegation, Tool, ToolContext, ToolError, ToolOutcome
 
 GENERAL = "general-purpose"
 
@@ -51,10 +51,10 @@ class Agent(Tool[AgentInput]):
     def title(self, given: AgentInput) -> str:
         return f"{given.subagent_type}: {given.description}"
 
-    async def call(self, given: AgentInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: AgentInput, ctx: ToolContext) -> ToolOutcome:
         if given.isolation not in (None, "worktree"):
             raise ToolError(f"isolation: {given.isolation}: there is worktree alone.")
-        wish = Wish(
+        wish = Delegation(
             prompt=given.prompt,
             description=given.description,
             kind=given.subagent_type,
@@ -102,5 +102,5 @@ class SendMessage(Tool[SendMessageInput]):
     def title(self, given: SendMessageInput) -> str:
         return f"to {given.to}"
 
-    async def call(self, given: SendMessageInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: SendMessageInput, ctx: ToolContext) -> ToolOutcome:
         return await agents_of(ctx).send(given.to, given.message)

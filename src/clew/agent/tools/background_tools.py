@@ -5,13 +5,13 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from clew.agent.tasks.lines import LineOutput
-from clew.agent.tasks.registry import Task
-from clew.agent.tools.base import Progress, Tool, ToolContext, ToolResult, refuse_odd
+from clew.agent.tasks.registry import BackgroundTask
+from clew.agent.tools.base import Progress, Tool, ToolContext, ToolOutcome, refuse_odd
 from clew.agent.tools.command import (
     FILE_MAX_BYTES,
     FIRST_LOOK_S,
     KEEP_BYTES,
-    Command,
+    RunningCommand,
     begun,
     described,
     file_of,
@@ -21,7 +21,7 @@ from clew.agent.tools.command import (
 )
 from clew.agent.tools.shell_script import first_lines, shell_program, start_folder
 from clew.system.files import is_there
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 
 # TaskOutput: what a background task printed since it was last asked, and whether it runs.
 
@@ -62,7 +62,7 @@ class TaskOutput(Tool[TaskOutputInput]):
     def title(self, given: TaskOutputInput) -> str:
         return given.task_id
 
-    async def call(self, given: TaskOutputInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: TaskOutputInput, ctx: ToolContext) -> ToolOutcome:
         task = known(ctx, given.task_id)
         left_s = given.timeout / 1000 if given.block else 0.0
         while left_s > 0 and not await task.wait(min(TICK_S, left_s)):
@@ -71,7 +71,7 @@ class TaskOutput(Tool[TaskOutputInput]):
         output = new_output(task, ctx)
         line = state(task)
         waited = "timeout" if given.block else "not_ready"
-        return ToolResult(
+        return ToolOutcome(
             content=f"{line}\n{output}",
             tool_use_result={
                 "retrieval_status": waited if task.ending is None else "success",
@@ -103,11 +103,11 @@ class TaskStop(Tool[TaskStopInput]):
     def title(self, given: TaskStopInput) -> str:
         return given.task_id
 
-    async def call(self, given: TaskStopInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: TaskStopInput, ctx: ToolContext) -> ToolOutcome:
         task = known(ctx, given.task_id)
         await ctx.session.tasks.stop(task)
         line = state(task)
-        return ToolResult(
+        return ToolOutcome(
             content=f"{line}\n{new_output(task, ctx)}",
             tool_use_result={
                 "message": line,
@@ -149,23 +149,23 @@ class Monitor(Tool[MonitorInput]):
     def title(self, given: MonitorInput) -> str:
         return given.description or given.command.strip(" \t\n").split("\n", 1)[0]
 
-    async def call(self, given: MonitorInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: MonitorInput, ctx: ToolContext) -> ToolOutcome:
         refuse_odd(given.command, "A command")
         start_folder(ctx)
         tasks = ctx.session.tasks
         task_id = tasks.new_id("monitor", lambda name: is_there(file_of(ctx, name)))
-        watched: list[Task] = []
+        watched: list[BackgroundTask] = []
         output = LineOutput(
             keep_bytes=KEEP_BYTES,
             spill=file_of(ctx, task_id),
             file_max_bytes=FILE_MAX_BYTES,
             on_line=lambda line: tasks.say(watched[0], line),
         )
-        errors = Output(keep_bytes=ERRORS_BYTES)
+        errors = ProcessOutput(keep_bytes=ERRORS_BYTES)
         timeout_ms = None if given.persistent else given.timeout_ms
         program = shell_program(given.command, first_lines(ctx))
         task = tasks.begin(
-            Command(program, output, ctx, errors=errors, timeout_ms=timeout_ms).work,
+            RunningCommand(program, output, ctx, errors=errors, timeout_ms=timeout_ms).work,
             task_id=task_id,
             kind="monitor",
             title=self.title(given),

@@ -1,7 +1,7 @@
 """What a tool is, what it is given, and what it gives back.
 
 Owns the words every tool and the executor share. A tool never decides whether it may run, and
-never raises to the model: a failure is a `ToolResult` it can act on (`ToolError` inside a tool,
+never raises to the model: a failure is a `ToolOutcome` it can act on (`ToolError` inside a tool,
 turned into one by `door`).
 """
 
@@ -26,8 +26,8 @@ from clew.system.config.paths import Places
 from clew.system.process.spawn import Launcher
 
 if TYPE_CHECKING:
-    from clew.agent.tools.editor import Buffers, Terminal
-    from clew.record.kept_commands import Shelf
+    from clew.agent.tools.editor import Buffers, RemoteTerminal
+    from clew.record.kept_commands import RecordFolder
 
 
 # The limits of tools, read once from the environment and the settings of the start.
@@ -45,7 +45,7 @@ CALL_TIMEOUT_S = 300.0
 EVERY = "*"
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class ToolLimits(Struct, frozen=True, kw_only=True):
     bash_timeout_ms: int = BASH_TIMEOUT_MS
     bash_max_timeout_ms: int = BASH_MAX_TIMEOUT_MS
     bash_max_output_chars: int = BASH_MAX_OUTPUT_CHARS
@@ -63,12 +63,12 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 def limits_from(
     number: Callable[[str], int | None], call_timeouts_s: Mapping[str, float] | None = None
-) -> Limits:
+) -> ToolLimits:
     """`number` is the frozen environment's: a field's value, in whichever spelling it was given."""
     timeout_ms = number("bash_timeout_ms") or BASH_TIMEOUT_MS
     most_ms = number("bash_max_timeout_ms") or BASH_MAX_TIMEOUT_MS
     output_chars = number("bash_max_output") or BASH_MAX_OUTPUT_CHARS
-    return Limits(
+    return ToolLimits(
         bash_timeout_ms=timeout_ms,
         # Whoever raises the usual time means that commands may take it.
         bash_max_timeout_ms=max(timeout_ms, most_ms),
@@ -96,7 +96,7 @@ class Progress(Struct, frozen=True, kw_only=True):
     data: dict[str, Any]
 
 
-class ToolResult(Struct, frozen=True, kw_only=True):
+class ToolOutcome(Struct, frozen=True, kw_only=True):
     """A call's outcome: `content` for the model, `tool_use_result` for programs, `display` for people."""
 
     content: str | list[dict[str, Any]]
@@ -113,8 +113,8 @@ class ToolResult(Struct, frozen=True, kw_only=True):
         return tool_result(tool_use_id, self.content, is_error=self.is_error)
 
 
-def failed(text: str) -> ToolResult:
-    return ToolResult(
+def failed(text: str) -> ToolOutcome:
+    return ToolOutcome(
         content=text,
         is_error=True,
         tool_use_result=f"Error: {text}",
@@ -239,7 +239,7 @@ class ToolSession:
         launcher: Launcher,
         spill_folder: Path,
         environment: Mapping[str, str],
-        limits: Limits | None = None,
+        limits: ToolLimits | None = None,
         ledger: ReadLedger | None = None,
         contents: ContentCache | None = None,
         may_read: Callable[[str], Callable[[str], bool]] = lambda _: lambda _: True,
@@ -254,7 +254,7 @@ class ToolSession:
         self.launcher = launcher
         self.spill_folder = spill_folder
         self.environment = environment
-        self.limits = limits or Limits()
+        self.limits = limits or ToolLimits()
         self.ledger = ledger or ReadLedger()
         self.contents = contents or ContentCache()
         # For a folder: which of the files below it a search may show. Names are relative to it.
@@ -268,7 +268,7 @@ class ToolSession:
         self.todos: list[dict[str, Any]] = []
         self.tasks = tasks or Tasks()
         # Where it is written down what goes on without clew; None where nothing may.
-        self.shelf: Shelf | None = None
+        self.shelf: RecordFolder | None = None
         # Never shown and never kept, wherever a tool comes upon them.
         self.secrets: tuple[str, ...] = ()
         # What every shell reads first, if it is there: variables that hooks left.
@@ -282,7 +282,7 @@ class ToolSession:
         # What the editor around the session offers, if there is one; and, while a call runs, the files
         # that it was told of as the editor holds them, by their real paths.
         self.buffers: Buffers | None = None
-        self.terminal: Callable[[], Terminal | None] = lambda: None
+        self.terminal: Callable[[], RemoteTerminal | None] = lambda: None
         self.unsaved: dict[str, bytes] = {}
         # The walls around shells; None where there are none.
         self.sandbox: Sandbox | None = None
@@ -372,13 +372,13 @@ class Tool(ABC, Generic[Input]):
         return ""
 
     @abstractmethod
-    async def call(self, given: Input, ctx: ToolContext) -> ToolResult: ...
+    async def call(self, given: Input, ctx: ToolContext) -> ToolOutcome: ...
 
 
 # What a conversation may ask of others that work for it: begin one, let one go on, tell one something.
 
 
-class Wish(Struct, frozen=True, kw_only=True):
+class Delegation(Struct, frozen=True, kw_only=True):
     """A piece of work for an agent; None leaves it to the agent's definition."""
 
     prompt: str
@@ -394,10 +394,10 @@ class Wish(Struct, frozen=True, kw_only=True):
 
 
 class Agents(Protocol):
-    async def run(self, wish: Wish, tool_use_id: str) -> ToolResult:
+    async def run(self, wish: Delegation, tool_use_id: str) -> ToolOutcome:
         """Has the work done and answers what came of it, or that it goes on in the background."""
         ...
 
-    async def send(self, to: str, words: str) -> ToolResult:
+    async def send(self, to: str, words: str) -> ToolOutcome:
         """Tells an agent something: one that runs hears it between its steps, another goes on."""
         ...

@@ -19,15 +19,15 @@ from clew.agent.tools.base import (
     Tool,
     ToolContext,
     ToolError,
-    ToolResult,
+    ToolOutcome,
     failed,
     refuse_odd,
 )
-from clew.agent.tools.command import Command, begun, file_of, in_background
+from clew.agent.tools.command import RunningCommand, begun, file_of, in_background
 from clew.agent.tools.shell_script import (
     FOLDER_FD,
     FolderReport,
-    Program,
+    ShellProgram,
     first_lines,
     how_it_ended,
     script,
@@ -36,12 +36,12 @@ from clew.agent.tools.shell_script import (
 )
 from clew.system.config.mask import without
 from clew.system.files import is_there
-from clew.system.process.output import Output
-from clew.system.process.run import Finished
-from clew.system.process.tree import Exit
+from clew.system.process.output import ProcessOutput
+from clew.system.process.run import FinishedCommand
+from clew.system.process.tree import ProcessExit
 
 if TYPE_CHECKING:
-    from clew.agent.tools.editor import Terminal
+    from clew.agent.tools.editor import RemoteTerminal
 
 
 SHOWN_TAIL_CHARS = 400
@@ -96,7 +96,7 @@ class Bash(Tool[CommandInput]):
     def title(self, given: CommandInput) -> str:
         return given.description or given.command.strip(" \t\n").split("\n", 1)[0]
 
-    async def call(self, given: CommandInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: CommandInput, ctx: ToolContext) -> ToolOutcome:
         refuse_odd(given.command, "A command")
         if given.run_in_background:
             program = shell_program(given.command, first_lines(ctx))
@@ -106,7 +106,7 @@ class Bash(Tool[CommandInput]):
         if terminal is not None:
             return await run_in_terminal(terminal, given, ctx)
         folders: list[str] = []
-        program = Program(
+        program = ShellProgram(
             text=given.command,
             opened=lambda: reporting(given.command, first_lines(ctx), folders.append),
         )
@@ -129,35 +129,39 @@ def reporting(
 
 
 async def run_in_terminal(
-    terminal: "Terminal", given: CommandInput, ctx: ToolContext
-) -> ToolResult:
+    terminal: "RemoteTerminal", given: CommandInput, ctx: ToolContext
+) -> ToolOutcome:
     """Runs a command in the terminal of the editor around the session."""
     from clew.agent.tools.editor import in_terminal
 
     limits = ctx.session.limits
     timeout_ms = min(given.timeout or limits.bash_timeout_ms, limits.bash_max_timeout_ms)
     most = 2 * limits.bash_max_output_chars
-    output = Output(keep_bytes=most, spill=spill_path(ctx))
+    output = ProcessOutput(keep_bytes=most, spill=spill_path(ctx))
     gone = start_folder(ctx)
     ran = await in_terminal(
         terminal, given.command, ctx, timeout_s=timeout_ms / 1000, most_bytes=most
     )
     output.feed(ran.text.encode("utf-8", "replace"))
-    finished = Finished(exit=Exit(code=ran.code, signal=ran.signal), timed_out=ran.timed_out)
+    finished = FinishedCommand(
+        exit=ProcessExit(code=ran.code, signal=ran.signal), timed_out=ran.timed_out
+    )
     shown = await text_of(output, limits.bash_max_output_chars, ctx.session.secrets)
     return outcome(shown, output, finished, timeout_ms, gone)
 
 
 async def run_in_shell(
-    given: CommandInput, ctx: ToolContext, program: Program, title: str
-) -> ToolResult:
+    given: CommandInput, ctx: ToolContext, program: ShellProgram, title: str
+) -> ToolOutcome:
     """Runs a shell to its end, within its time and its walls; or until it is left to the background."""
     session, limits = ctx.session, ctx.session.limits
     timeout_ms = min(given.timeout or limits.bash_timeout_ms, limits.bash_max_timeout_ms)
     # In UTF-8 a character has at most four bytes, and half of what is shown comes from each end.
-    output = Output(keep_bytes=2 * limits.bash_max_output_chars, spill=spill_path(ctx))
+    output = ProcessOutput(keep_bytes=2 * limits.bash_max_output_chars, spill=spill_path(ctx))
     gone = start_folder(ctx)
-    command = Command(program, output, ctx, timeout_ms=timeout_ms, tick=lambda: tell(output, ctx))
+    command = RunningCommand(
+        program, output, ctx, timeout_ms=timeout_ms, tick=lambda: tell(output, ctx)
+    )
     task = session.tasks.begin_unlisted(
         command.work,
         kind="shell",
@@ -192,24 +196,24 @@ def spill_path(ctx: ToolContext) -> Path:
     return path.with_stem(f"{path.stem}-{secrets.token_hex(4)}") if is_there(path) else path
 
 
-async def tell(output: Output, ctx: ToolContext) -> None:
+async def tell(output: ProcessOutput, ctx: ToolContext) -> None:
     tail = (output.tail or bytes(output.head)).decode("utf-8", "replace")[-SHOWN_TAIL_CHARS:]
     await ctx.emit(Progress(text=tail, data={"totalBytes": output.size}))
 
 
-class Shown(Struct, frozen=True, kw_only=True):
+class ShownOutput(Struct, frozen=True, kw_only=True):
     """What the model reads of an output, and the file that holds more of it."""
 
     text: str
     file: Path | None = None
 
 
-async def text_of(output: Output, limit_chars: int, secrets: tuple[str, ...]) -> Shown:
+async def text_of(output: ProcessOutput, limit_chars: int, secrets: tuple[str, ...]) -> ShownOutput:
     """The whole output if it is short; else its two ends and where the whole is."""
     if not output.left_out:
         text = (bytes(output.head) + output.tail).decode("utf-8", "replace")
         if len(text) <= limit_chars:
-            return Shown(text=text.rstrip("\n"))
+            return ShownOutput(text=text.rstrip("\n"))
         output.save()
         output.close()
     file = output.saved_at
@@ -221,17 +225,17 @@ async def text_of(output: Output, limit_chars: int, secrets: tuple[str, ...]) ->
     head = without(bytes(output.head).decode("utf-8", "replace"), secrets)[:half]
     # The tail begins anywhere, also inside a character.
     tail = without((bytes(output.head) + output.tail).decode("utf-8", "replace"), secrets)[-half:]
-    return Shown(text=spill.ends(head, note, tail), file=file)
+    return ShownOutput(text=spill.ends(head, note, tail), file=file)
 
 
 def outcome(
-    shown: Shown,
-    output: Output,
-    finished: Finished,
+    shown: ShownOutput,
+    output: ProcessOutput,
+    finished: FinishedCommand,
     timeout_ms: int,
     gone: str | None,
     held_back: str = "",
-) -> ToolResult:
+) -> ToolOutcome:
     text = shown.text
     notes = [
         f"({note})"
@@ -258,7 +262,7 @@ def outcome(
             "persistedOutputSize": output.size,
         }
     content = "\n".join([text or "(no output)", *notes])
-    return ToolResult(content=content, tool_use_result=result, display=content.split("\n", 1)[0])
+    return ToolOutcome(content=content, tool_use_result=result, display=content.split("\n", 1)[0])
 
 
 def left_running(left: int) -> str:
@@ -299,10 +303,10 @@ class PowerShell(Tool[CommandInput]):
     def title(self, given: CommandInput) -> str:
         return given.description or given.command.strip(" \t\n").split("\n", 1)[0]
 
-    async def call(self, given: CommandInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: CommandInput, ctx: ToolContext) -> ToolOutcome:
         refuse_odd(given.command, "A command")
         argv = arguments(given.command)
-        program = Program(text=KNOWN_AS, opened=lambda: nullcontext((argv, {})))
+        program = ShellProgram(text=KNOWN_AS, opened=lambda: nullcontext((argv, {})))
         if given.run_in_background:
             return await in_background(program, self.title(given), given.timeout, ctx)
         return await run_in_shell(given, ctx, program, self.title(given))

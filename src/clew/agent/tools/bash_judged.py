@@ -3,7 +3,7 @@
 from clew.permissions.command_line import BLANKS
 from clew.permissions.grammar import Unread, read_line
 from clew.permissions.readonly import only_reads
-from clew.permissions.wrappers import Part, basename, everything
+from clew.permissions.wrappers import CommandPart, basename, everything
 
 MOVES = frozenset({"cd", "pushd", "popd"})
 NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
@@ -36,7 +36,7 @@ def only_looks(command: str) -> bool:
     return bool(seen.parts) and all(part_looks(part) for part in seen.parts)
 
 
-def part_looks(part: Part) -> bool:
+def part_looks(part: CommandPart) -> bool:
     return not part.problems and (part.plain_wrapper or only_reads(part.command))
 
 
@@ -51,7 +51,7 @@ def may_destroy(command: str) -> bool:
     return bool(seen.script.problems) or any(destroys(part) for part in seen.parts)
 
 
-def destroys(part: Part) -> bool:
+def destroys(part: CommandPart) -> bool:
     if part.problems or not part.command.words:
         return bool(part.problems)
     name = basename(part.command.words[0])

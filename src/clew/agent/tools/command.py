@@ -12,16 +12,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from clew.agent.tasks.notice import RUNS, SO_FAR
-from clew.agent.tasks.registry import Ending, Task
+from clew.agent.tasks.registry import BackgroundTask, TaskEnding
 from clew.agent.tools import spill
-from clew.agent.tools.base import ToolContext, ToolError, ToolResult, failed
+from clew.agent.tools.base import ToolContext, ToolError, ToolOutcome, failed
 from clew.agent.tools.sandboxed import held_back, walled
-from clew.agent.tools.shell_script import Program, environment, how_it_ended, start_folder
+from clew.agent.tools.shell_script import ShellProgram, environment, how_it_ended, start_folder
 from clew.core.messages.errors import UserError
 from clew.system.config.mask import without
 from clew.system.files import is_there
-from clew.system.process.output import Output
-from clew.system.process.run import Finished, Hold, run
+from clew.system.process.output import ProcessOutput
+from clew.system.process.run import FinishedCommand, Hold, run
 from clew.system.sandbox.walled import Walled
 
 # A server's log in a forgotten background must not fill a disk.
@@ -38,21 +38,21 @@ def file_of(ctx: ToolContext, task_id: str) -> Path:
     return ctx.session.spill_folder / f"task-{task_id}.txt"
 
 
-class Command:
+class RunningCommand:
     """`work` runs it to its end; stopping the task ends the whole tree. `finished` and `made` are how
     it ended and behind which walls, once it has."""
 
     def __init__(
         self,
-        program: Program,
-        output: Output,
+        program: ShellProgram,
+        output: ProcessOutput,
         ctx: ToolContext,
         *,
-        errors: Output | None = None,
+        errors: ProcessOutput | None = None,
         timeout_ms: int | None = None,
         tick: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self.finished: Finished | None = None
+        self.finished: FinishedCommand | None = None
         self.made: Walled | None = None
         self._program = program
         self._output = output
@@ -66,7 +66,7 @@ class Command:
         # What is said of it once it has ended: some of it is said once only.
         self._held_back: tuple[str, str] | None = None
 
-    async def work(self, task: Task) -> Ending:
+    async def work(self, task: BackgroundTask) -> TaskEnding:
         session, errors, timeout_ms = self._ctx.session, self._errors, self._timeout_ms
         task.keeping = self
         self._hold.when_unwatched = lambda: session.tasks.say(task, UNWATCHED)
@@ -143,7 +143,7 @@ class Command:
 
     # -- without clew
 
-    async def keep(self, task: Task) -> None:
+    async def keep(self, task: BackgroundTask) -> None:
         session = self._ctx.session
         if session.shelf is None:
             raise UserError("nothing of this session goes on without clew")
@@ -163,7 +163,7 @@ class Command:
         self._hold.give_up()
 
 
-def blank(output: Output, secrets: tuple[str, ...]) -> None:
+def blank(output: ProcessOutput, secrets: tuple[str, ...]) -> None:
     """No secret stays in the file of an output."""
     if output.saved_at is not None:
         with suppress(OSError):
@@ -171,15 +171,15 @@ def blank(output: Output, secrets: tuple[str, ...]) -> None:
 
 
 def ending_of(
-    finished: Finished, timeout_ms: int | None = None, errors: Output | None = None
-) -> Ending:
+    finished: FinishedCommand, timeout_ms: int | None = None, errors: ProcessOutput | None = None
+) -> TaskEnding:
     if finished.called_off:
-        return Ending(status="stopped", words=CALLED_OFF, exit_code=finished.exit.code)
+        return TaskEnding(status="stopped", words=CALLED_OFF, exit_code=finished.exit.code)
     if finished.is_unseen:
-        return Ending(status="stopped", words=UNSEEN)
+        return TaskEnding(status="stopped", words=UNSEEN)
     words = how_it_ended(finished, timeout_ms)
     said = bytes(errors.head).decode("utf-8", "replace").strip() if errors is not None else ""
-    return Ending(
+    return TaskEnding(
         status="failed" if words else "completed",
         words="\n".join(filter(None, [words, said])),
         exit_code=finished.exit.code,
@@ -197,17 +197,17 @@ WIRE_KINDS = {"shell": "local_bash", "monitor": "local_bash", "agent": "local_ag
 
 
 async def in_background(
-    program: Program, title: str, timeout_ms: int | None, ctx: ToolContext
-) -> ToolResult:
+    program: ShellProgram, title: str, timeout_ms: int | None, ctx: ToolContext
+) -> ToolOutcome:
     """Begins a command and gives back its task, or how it ended if it did so at once."""
     session = ctx.session
     gone = start_folder(ctx)
     task_id = session.tasks.new_id("shell", lambda name: is_there(file_of(ctx, name)))
-    output = Output(
+    output = ProcessOutput(
         keep_bytes=KEEP_BYTES, spill=file_of(ctx, task_id), file_max_bytes=FILE_MAX_BYTES
     )
     task = session.tasks.begin(
-        Command(program, output, ctx, timeout_ms=timeout_ms).work,
+        RunningCommand(program, output, ctx, timeout_ms=timeout_ms).work,
         task_id=task_id,
         kind="shell",
         title=title,
@@ -221,8 +221,8 @@ async def in_background(
 
 
 def begun(
-    task: Task, file: Path, note: str, ctx: ToolContext, *, by_person: bool = False
-) -> ToolResult:
+    task: BackgroundTask, file: Path, note: str, ctx: ToolContext, *, by_person: bool = False
+) -> ToolOutcome:
     """What a call answers whose command goes on; `by_person`: it is one that was waited for until then."""
     raw = {
         "stdout": "",
@@ -240,7 +240,7 @@ def begun(
             so_far = (
                 f"\nThe person had it go on there; it has no limit of time any more.{SO_FAR}{said}"
             )
-        return ToolResult(
+        return ToolOutcome(
             content=f"{RUNS.format(id=task.id)}; what it prints goes to {file}. "
             "TaskOutput shows what is new, TaskStop ends it, and you are told when it has ended. "
             f"When clew ends it ends too, unless the person keeps it.{note}{so_far}",
@@ -250,10 +250,10 @@ def begun(
     text = f"{state(task)}\n{new_output(task, ctx)}{note}"
     if task.status == "failed":
         return failed(text)
-    return ToolResult(content=text, tool_use_result=raw, display=state(task))
+    return ToolOutcome(content=text, tool_use_result=raw, display=state(task))
 
 
-def known(ctx: ToolContext, task_id: str) -> Task:
+def known(ctx: ToolContext, task_id: str) -> BackgroundTask:
     task = ctx.session.tasks.get(task_id)
     if task is None:
         there = ", ".join(each.id for each in ctx.session.tasks.all()) or "none"
@@ -266,7 +266,7 @@ def known(ctx: ToolContext, task_id: str) -> Task:
     return task
 
 
-def state(task: Task) -> str:
+def state(task: BackgroundTask) -> str:
     """A task in one line, which counts as having been told how it ended."""
     name = f"Task {task.id} ({task.kind} “{task.title}”)"
     if task.ending is None:
@@ -277,7 +277,7 @@ def state(task: Task) -> str:
     return f"{name} {ways[task.ending.status]}{words}".rstrip(".") + "."
 
 
-def new_output(task: Task, ctx: ToolContext) -> str:
+def new_output(task: BackgroundTask, ctx: ToolContext) -> str:
     """What it printed since it was last asked; long output by its ends."""
     limit, output = ctx.session.limits.bash_max_output_chars, task.output
     output.look()
@@ -294,7 +294,7 @@ def new_output(task: Task, ctx: ToolContext) -> str:
     return spill.ends(head, note, tail)
 
 
-def half_a_character(output: Output) -> int:
+def half_a_character(output: ProcessOutput) -> int:
     """How many bytes at the end begin a character that has not come whole."""
     last = output.span(max(0, output.size - 3), output.size)
     return len(last) - codecs.utf_8_decode(last, "ignore", False)[1]
@@ -304,7 +304,7 @@ def text(data: bytes, ctx: ToolContext) -> str:
     return without(data.decode("utf-8", "replace"), ctx.session.secrets)
 
 
-def described(task: Task, output: str) -> dict[str, Any]:
+def described(task: BackgroundTask, output: str) -> dict[str, Any]:
     """The task as programs read it."""
     return {
         "task_id": task.id,

@@ -11,8 +11,8 @@ from typing import Annotated, Protocol
 from msgspec import Meta, Struct, to_builtins
 
 from clew.agent.tools import files
-from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolResult, ToolSession
-from clew.agent.tools.files import Text, count_lines, crlf, decode, is_crlf
+from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome, ToolSession
+from clew.agent.tools.files import FileText, count_lines, crlf, decode, is_crlf
 from clew.agent.tools.patch import Region, patch_of_regions, replaced
 from clew.agent.tools.write import create, original, whole_range
 from clew.core.messages.text import count_of, unescape_tags
@@ -21,7 +21,7 @@ from clew.system.files import is_there
 LINE_NUMBERS = re.compile(r"(?m)^\s*\d+\t")
 
 
-class Step(Protocol):
+class EditStep(Protocol):
     """One replacement, as every tool that edits is told it."""
 
     @property
@@ -61,13 +61,13 @@ class Edit(Tool[EditInput]):
     def rehearse(self, given: EditInput, session: ToolSession) -> None:
         planned(session.path(given.file_path), [given], session)
 
-    async def call(self, given: EditInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: EditInput, ctx: ToolContext) -> ToolOutcome:
         path = ctx.session.path(given.file_path)
         done = edit(path, [given], ctx)
-        return done if isinstance(done, ToolResult) else edited(done, given)
+        return done if isinstance(done, ToolOutcome) else edited(done, given)
 
 
-class Edited(Struct, frozen=True, kw_only=True):
+class EditedFile(Struct, frozen=True, kw_only=True):
     """A file that was changed: its text before and after, and what became what, with how often."""
 
     path: Path
@@ -84,12 +84,12 @@ class Edited(Struct, frozen=True, kw_only=True):
 class Planned(Struct, frozen=True, kw_only=True):
     """What is to be put into the place of a file as it is now."""
 
-    known: files.Snapshot
-    done: Edited
+    known: files.FileSnapshot
+    done: EditedFile
     data: bytes
 
 
-def edit(path: Path, steps: Sequence[Step], ctx: ToolContext) -> Edited | ToolResult:
+def edit(path: Path, steps: Sequence[EditStep], ctx: ToolContext) -> EditedFile | ToolOutcome:
     """All steps, each on what the one before it left, or none of them."""
     plan = planned(path, steps, ctx.session)
     if isinstance(plan, str):
@@ -99,7 +99,7 @@ def edit(path: Path, steps: Sequence[Step], ctx: ToolContext) -> Edited | ToolRe
     return plan.done
 
 
-def planned(path: Path, steps: Sequence[Step], session: ToolSession) -> Planned | str:
+def planned(path: Path, steps: Sequence[EditStep], session: ToolSession) -> Planned | str:
     """What an edit would do, nothing of it done; the text of a file that is not there yet."""
     for step in steps:
         if step.old_string == step.new_string:
@@ -114,7 +114,7 @@ def planned(path: Path, steps: Sequence[Step], session: ToolSession) -> Planned 
     return Planned(known=known, done=done, data=encoded(text, done.after, path))
 
 
-def created(path: Path, steps: Sequence[Step]) -> str:
+def created(path: Path, steps: Sequence[EditStep]) -> str:
     """A file that was not there, of the first step's text, changed by the steps behind it."""
     if is_there(path):
         raise ToolError(f"{path} exists, so old_string must not be empty.")
@@ -122,7 +122,7 @@ def created(path: Path, steps: Sequence[Step]) -> str:
     return changed(path, text, steps[1:]).after if steps[1:] else text
 
 
-def changed(path: Path, text: str, steps: Sequence[Step]) -> Edited:
+def changed(path: Path, text: str, steps: Sequence[EditStep]) -> EditedFile:
     after, regions, made = text, list[Region](), []
     for number, step in enumerate(steps, 1):
         try:
@@ -136,10 +136,10 @@ def changed(path: Path, text: str, steps: Sequence[Step]) -> Edited:
         regions = replaced(regions, spans, len(new))
         after = put_in(after, spans, new)
         made.append((old, new, len(spans)))
-    return Edited(path=path, before=text, after=after, regions=regions, made=made)
+    return EditedFile(path=path, before=text, after=after, regions=regions, made=made)
 
 
-def occurrences(text: str, given: Step, path: Path) -> tuple[str, str, list[tuple[int, int]]]:
+def occurrences(text: str, given: EditStep, path: Path) -> tuple[str, str, list[tuple[int, int]]]:
     """Old and new text in the file's line ends, and where the old one stands: once, or as often as asked."""
     old, new = given.old_string, given.new_string
     if not old:
@@ -197,7 +197,7 @@ def put_in(text: str, spans: list[tuple[int, int]], new: str) -> str:
     return "".join((*parts, text[at:]))
 
 
-def encoded(like: Text, text: str, path: Path) -> bytes:
+def encoded(like: FileText, text: str, path: Path) -> bytes:
     try:
         return like.encode(text)
     except UnicodeEncodeError as error:
@@ -208,10 +208,10 @@ def encoded(like: Text, text: str, path: Path) -> bytes:
         ) from None
 
 
-def edited(done: Edited, given: EditInput) -> ToolResult:
+def edited(done: EditedFile, given: EditInput) -> ToolOutcome:
     """What became of one edit, for the model and for programs."""
     (made,) = done.made
-    return ToolResult(
+    return ToolOutcome(
         content=said(done),
         tool_use_result={
             "filePath": str(done.path),
@@ -226,7 +226,7 @@ def edited(done: Edited, given: EditInput) -> ToolResult:
     )
 
 
-def said(done: Edited) -> str:
+def said(done: EditedFile) -> str:
     first = done.before.count("\n", 0, done.regions[0][0]) + 1
     return (
         f"Edited {done.path}: {many(done.times)}, the first at line {first} of now "
@@ -273,11 +273,11 @@ class MultiEdit(Tool[MultiEditInput]):
     def rehearse(self, given: MultiEditInput, session: ToolSession) -> None:
         planned(session.path(given.file_path), given.edits, session)
 
-    async def call(self, given: MultiEditInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: MultiEditInput, ctx: ToolContext) -> ToolOutcome:
         done = edit(ctx.session.path(given.file_path), given.edits, ctx)
-        if isinstance(done, ToolResult):
+        if isinstance(done, ToolOutcome):
             return done
-        return ToolResult(
+        return ToolOutcome(
             content=said(done),
             tool_use_result={
                 "filePath": str(done.path),

@@ -17,13 +17,13 @@ from typing import Any, Protocol, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.agent.tools.base import Tool, ToolContext, ToolResult, ToolSession
+from clew.agent.tools.base import Tool, ToolContext, ToolOutcome, ToolSession
 from clew.agent.tools.files import crlf, decode
 from clew.agent.tools.schema import parse_input, rehearse
 from clew.agent.tools.shell_script import quoted, shell
 from clew.system.files import content, is_folder, is_there
 
-Run: TypeAlias = Callable[[Tool[Any], Any, ToolContext], Awaitable[ToolResult]]
+Run: TypeAlias = Callable[[Tool[Any], Any, ToolContext], Awaitable[ToolOutcome]]
 
 READS = frozenset({"Read", "Edit", "MultiEdit", "Write"})
 WRITES = READS - {"Read"}
@@ -42,7 +42,7 @@ class Buffers(Protocol):
         ...
 
 
-class Shown(Struct, frozen=True, kw_only=True):
+class TerminalOutput(Struct, frozen=True, kw_only=True):
     """What a terminal showed of a command, and how that ended."""
 
     text: str
@@ -51,7 +51,7 @@ class Shown(Struct, frozen=True, kw_only=True):
     timed_out: bool = False
 
 
-class Terminal(Protocol):
+class RemoteTerminal(Protocol):
     async def run(
         self,
         argv: Sequence[str],
@@ -61,7 +61,7 @@ class Terminal(Protocol):
         timeout_s: float,
         most_bytes: int,
         begun: Callable[[str], Awaitable[None]],
-    ) -> Shown:
+    ) -> TerminalOutput:
         """Raises `ToolError` where there is no terminal to be had."""
         ...
 
@@ -69,7 +69,7 @@ class Terminal(Protocol):
 def with_buffers(buffers: Buffers, run: Run) -> Run:
     """Runs calls that read or write a text file with what the editor holds of it."""
 
-    async def running(tool: Tool[Any], raw: Any, ctx: ToolContext) -> ToolResult:
+    async def running(tool: Tool[Any], raw: Any, ctx: ToolContext) -> ToolOutcome:
         path = path_of(tool, raw, ctx.session)
         if path is None:
             return await run(tool, raw, ctx)
@@ -96,7 +96,7 @@ async def as_held(buffers: Buffers, path: str, session: ToolSession) -> AsyncIte
 
 async def rehearsed(
     buffers: Buffers, tool: Tool[Any], raw: Any, session: ToolSession
-) -> ToolResult | None:
+) -> ToolOutcome | None:
     """What `rehearse` says, of the file as the editor holds it."""
     path = path_of(tool, raw, session)
     if path is None:
@@ -107,7 +107,7 @@ async def rehearsed(
 
 def path_of(tool: Tool[Any], raw: Any, session: ToolSession) -> str | None:
     given = parse_input(tool, raw) if tool.name in READS else None
-    if given is None or isinstance(given, ToolResult):
+    if given is None or isinstance(given, ToolOutcome):
         return None
     (named,) = tool.paths(given)
     return os.path.realpath(session.path(named))
@@ -140,7 +140,7 @@ def flat(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-async def told(buffers: Buffers, path: str, result: ToolResult) -> ToolResult:
+async def told(buffers: Buffers, path: str, result: ToolOutcome) -> ToolOutcome:
     """Hands the editor what was written; that it does not take it is said beside the result."""
     text = decode(on_disk(path) or b"")
     wrong = "" if text is None else await buffers.save(path, text.text)
@@ -158,8 +158,8 @@ def line_of(command: str, first: Path | None, report: Path) -> list[str]:
 
 
 async def in_terminal(
-    terminal: Terminal, command: str, ctx: ToolContext, *, timeout_s: float, most_bytes: int
-) -> Shown:
+    terminal: RemoteTerminal, command: str, ctx: ToolContext, *, timeout_s: float, most_bytes: int
+) -> TerminalOutput:
     """Runs a command there; the folder that it ends in is the session's."""
     from clew.agent.tools.base import Progress
 

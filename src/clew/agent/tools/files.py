@@ -30,7 +30,7 @@ LOOK_BYTES = 8192
 NOT_TEXT = bytes(set(range(32)) - {9, 10, 12, 13, 27})
 
 
-class Text(Struct, frozen=True, kw_only=True):
+class FileText(Struct, frozen=True, kw_only=True):
     """A file's text and what it takes to write it back as it was."""
 
     text: str
@@ -50,7 +50,7 @@ def is_binary(start: bytes) -> bool:
     return len(start.translate(None, NOT_TEXT)) != len(start)
 
 
-def decode(data: bytes) -> Text | None:
+def decode(data: bytes) -> FileText | None:
     """The text of a file; None when it is no text."""
     for mark, encoding in MARKS:
         if data.startswith(mark):
@@ -58,14 +58,14 @@ def decode(data: bytes) -> Text | None:
                 text = data[len(mark) :].decode(encoding)
             except UnicodeDecodeError:
                 break
-            return Text(text=text, encoding=encoding, mark=mark)
+            return FileText(text=text, encoding=encoding, mark=mark)
     if is_binary(data[:LOOK_BYTES]):
         return None
     try:
-        return Text(text=data.decode("utf-8"))
+        return FileText(text=data.decode("utf-8"))
     except UnicodeDecodeError:
         # Every byte has a character there and goes back as it came.
-        return Text(text=data.decode("latin-1"), encoding="latin-1")
+        return FileText(text=data.decode("latin-1"), encoding="latin-1")
 
 
 def is_crlf(text: str) -> bool:
@@ -95,7 +95,7 @@ WHOLE_MAX_BYTES = 10 << 20
 EDIT_MAX_BYTES = 64 << 20
 
 
-class Snapshot(Struct, frozen=True, kw_only=True):
+class FileSnapshot(Struct, frozen=True, kw_only=True):
     """A regular file at one moment, under its real path."""
 
     path: Path
@@ -145,7 +145,7 @@ def read_all(descriptor: int, size: int) -> bytes:
     return b"".join(pieces)
 
 
-def take(path: Path, max_bytes: int) -> Snapshot:
+def take(path: Path, max_bytes: int) -> FileSnapshot:
     descriptor, status = open_regular(path)
     try:
         if status.st_size > max_bytes:
@@ -156,12 +156,12 @@ def take(path: Path, max_bytes: int) -> Snapshot:
         data = read_all(descriptor, status.st_size)
     finally:
         os.close(descriptor)
-    return Snapshot(
+    return FileSnapshot(
         path=Path(os.path.realpath(path)), data=data, status=status, sha256=sha256(data).digest()
     )
 
 
-def take_known(path: Path, session: ToolSession) -> Snapshot:
+def take_known(path: Path, session: ToolSession) -> FileSnapshot:
     """The file, if it was read in this session and is still as it was then."""
     now = take(path, EDIT_MAX_BYTES)
     unsaved = session.unsaved.get(str(now.path))
@@ -178,13 +178,16 @@ def take_known(path: Path, session: ToolSession) -> Snapshot:
     return now
 
 
-def note(ctx: ToolContext, snapshot: Snapshot, ranges: tuple[tuple[int, int], ...]) -> None:
+def note(ctx: ToolContext, snapshot: FileSnapshot, ranges: tuple[tuple[int, int], ...]) -> None:
     """Puts a file that the model has now seen into the ledger and its bytes into the cache."""
     note_seen(ctx.session, snapshot, ranges, ctx.message_uuid)
 
 
 def note_seen(
-    session: ToolSession, snapshot: Snapshot, ranges: tuple[tuple[int, int], ...], message_uuid: str
+    session: ToolSession,
+    snapshot: FileSnapshot,
+    ranges: tuple[tuple[int, int], ...],
+    message_uuid: str,
 ) -> None:
     path = str(snapshot.path)
     session.ledger.note(
@@ -203,14 +206,14 @@ def note_seen(
     )
 
 
-def put(path: Path, data: bytes, replaced: os.stat_result | None) -> Snapshot:
+def put(path: Path, data: bytes, replaced: os.stat_result | None) -> FileSnapshot:
     """Writes a file whole or not at all: beside it, synced, then moved into its place.
 
     `replaced` is the state of the file that is to go; it must still be there. Without it there must
     be no file. Raises ToolError.
     """
     try:
-        with Beside(path, 0o600 if replaced else 0o666) as beside:
+        with UnfinishedFile(path, 0o600 if replaced else 0o666) as beside:
             beside.write(data)
             if replaced is not None:
                 keep_attributes(path, beside.descriptor, replaced)
@@ -225,7 +228,7 @@ def put(path: Path, data: bytes, replaced: os.stat_result | None) -> Snapshot:
         raise ToolError(f"{path} appeared meanwhile. Read it first, then try again.") from None
     except OSError as error:
         raise ToolError(f"{path} cannot be written: {error.strerror}.") from None
-    return Snapshot(path=path, data=data, status=status, sha256=sha256(data).digest())
+    return FileSnapshot(path=path, data=data, status=status, sha256=sha256(data).digest())
 
 
 def refuse_if_changed(path: Path, was: os.stat_result) -> None:
@@ -255,7 +258,7 @@ def keep_attributes(path: Path, descriptor: int, was: os.stat_result) -> None:
     os.fchmod(descriptor, stat.S_IMODE(was.st_mode))
 
 
-class Beside:
+class UnfinishedFile:
     """A file in the making, without a name where the system allows it, so that a crash leaves none."""
 
     def __init__(self, path: Path, mode: int) -> None:
@@ -265,7 +268,7 @@ class Beside:
         self._named = False
         self.descriptor = -1
 
-    def __enter__(self) -> "Beside":
+    def __enter__(self) -> "UnfinishedFile":
         if sys.platform == "linux":
             with suppress(OSError):
                 flags = os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC

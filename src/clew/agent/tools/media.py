@@ -16,7 +16,7 @@ from msgspec import Struct
 from clew.agent.tools.base import ToolError, ToolSession
 from clew.core.json_object import Json
 from clew.core.normalize.shapes import picture_size, picture_type
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 from clew.system.process.run import held, run
 
 # The service makes larger pictures smaller by itself, and takes none beyond this among many.
@@ -125,7 +125,7 @@ async def some_pages(
 
 async def worked(session: ToolSession, job: Json, data: bytes, library: str) -> tuple[Json, bytes]:
     """What the program made of the file. Raises ToolError."""
-    out, err = Output(keep_bytes=2 * FILE_MAX_BYTES), Output(keep_bytes=20_000)
+    out, err = ProcessOutput(keep_bytes=2 * FILE_MAX_BYTES), ProcessOutput(keep_bytes=20_000)
     with held(data) as source:
         finished = await run(
             session.launcher,

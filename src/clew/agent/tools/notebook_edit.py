@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta, Struct
 
 from clew.agent.tools import files
-from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolResult, ToolSession
+from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome, ToolSession
 from clew.agent.tools.edit import encoded
-from clew.agent.tools.files import Text, decode
+from clew.agent.tools.files import FileText, decode
 from clew.agent.tools.patch import patch_of_texts
 from clew.core.messages.text import count_of
 
@@ -53,13 +53,13 @@ class NotebookEdit(Tool[NotebookEditInput]):
     def rehearse(self, given: NotebookEditInput, session: ToolSession) -> None:
         planned(given, session)
 
-    async def call(self, given: NotebookEditInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: NotebookEditInput, ctx: ToolContext) -> ToolOutcome:
         path, known, text, notebook, cell = planned(given, ctx.session)
         after = notebook.text()
         written = files.put(known.path, encoded(text, after, path), known.status)
         files.note(ctx, written, ())
         words = {"replace": "Replaced", "insert": "Added", "delete": "Took out"}[given.edit_mode]
-        return ToolResult(
+        return ToolOutcome(
             content=f"{words} cell {cell.id} of {path}; it has now {count_of(len(notebook.cells), 'cell')}.",
             tool_use_result={
                 "new_source": given.new_source,
@@ -76,7 +76,7 @@ class NotebookEdit(Tool[NotebookEditInput]):
 
 def planned(
     given: NotebookEditInput, session: ToolSession
-) -> "tuple[Path, files.Snapshot, Text, Notebook, Cell]":
+) -> "tuple[Path, files.FileSnapshot, FileText, Notebook, Cell]":
     """The notebook as it would be, nothing of it written, and the cell it is about."""
     from clew.agent.tools.notebook import parsed
     from clew.agent.tools.notebook_change import changed

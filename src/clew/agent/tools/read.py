@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from clew.agent.tools import files
-from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolResult
+from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome
 from clew.agent.tools.files import LOOK_BYTES, decode, is_binary, lines_of
 from clew.agent.tools.ledger import ReadRecord
 from clew.agent.tools.search_tools import list_folder
@@ -39,7 +39,7 @@ class ReadInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pages: Annotated[str, Meta(description="Of a PDF file: 3 or 3-7")] | None = None
 
 
-class Lines(Struct, frozen=True, kw_only=True):
+class TextLines(Struct, frozen=True, kw_only=True):
     """Some lines of a file: `first` is the number of the first, `total` counts all the file has."""
 
     lines: list[str]
@@ -76,7 +76,7 @@ class Read(Tool[ReadInput]):
         first = given.offset or 1
         return f"{given.file_path}:{first}-{first + given.limit - 1 if given.limit else ''}"
 
-    async def call(self, given: ReadInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: ReadInput, ctx: ToolContext) -> ToolOutcome:
         path = ctx.session.path(given.file_path)
         if is_folder(path):
             return list_folder(path, [], ctx)
@@ -92,7 +92,7 @@ class Read(Tool[ReadInput]):
         finally:
             os.close(descriptor)
         result = await read_media(given, kind, path, data, ctx)
-        if isinstance(result, ToolResult):
+        if isinstance(result, ToolOutcome):
             files.note(ctx, snapshot(path, data, status), ())
             return result
         # A name that promises a notebook, and a file that is none.
@@ -117,7 +117,7 @@ def refuse_unfit(given: ReadInput, kind: Kind, path: Path) -> None:
 
 async def read_media(
     given: ReadInput, kind: Kind, path: Path, data: bytes, ctx: ToolContext
-) -> ToolResult | None:
+) -> ToolOutcome | None:
     from clew.agent.tools import notebook, read_media
 
     if kind == "picture":
@@ -133,7 +133,7 @@ async def read_media(
 
 async def read_text(
     given: ReadInput, path: Path, descriptor: int, status: os.stat_result, ctx: ToolContext
-) -> ToolResult:
+) -> ToolOutcome:
     if status.st_size <= files.WHOLE_MAX_BYTES:
         return text_result(given, path, files.read_all(descriptor, status.st_size), status, ctx)
     first, count = max(1, given.offset or 1), given.limit or DEFAULT_LINES
@@ -144,7 +144,7 @@ async def read_text(
 
 def text_result(
     given: ReadInput, path: Path, data: bytes, status: os.stat_result, ctx: ToolContext
-) -> ToolResult:
+) -> ToolOutcome:
     """The lines asked for, or that they stand in the conversation already."""
     first, count = max(1, given.offset or 1), given.limit or DEFAULT_LINES
     if ctx.session.unsaved:
@@ -164,30 +164,30 @@ def text_result(
     return result
 
 
-def unchanged(path: Path) -> ToolResult:
-    return ToolResult(
+def unchanged(path: Path) -> ToolOutcome:
+    return ToolOutcome(
         content=f"({path} is unchanged since you read these lines; they stand above.)",
         tool_use_result={"type": "file_unchanged", "file": {"filePath": str(path)}},
         display="Unchanged since it was read",
     )
 
 
-def snapshot(path: Path, data: bytes, status: os.stat_result) -> files.Snapshot:
-    return files.Snapshot(
+def snapshot(path: Path, data: bytes, status: os.stat_result) -> files.FileSnapshot:
+    return files.FileSnapshot(
         path=Path(os.path.realpath(path)), data=data, status=status, sha256=sha256(data).digest()
     )
 
 
-def some_lines(text: str, first: int, count: int) -> Lines:
+def some_lines(text: str, first: int, count: int) -> TextLines:
     lines = lines_of(text)
-    return Lines(
+    return TextLines(
         lines=[line.removesuffix("\r") for line in lines[first - 1 : first - 1 + count]],
         first=first,
         total=len(lines),
     )
 
 
-def note_large(ctx: ToolContext, path: Path, status: os.stat_result, found: Lines) -> None:
+def note_large(ctx: ToolContext, path: Path, status: os.stat_result, found: TextLines) -> None:
     ctx.session.ledger.note(
         ReadRecord(
             path=os.path.realpath(path),
@@ -200,7 +200,7 @@ def note_large(ctx: ToolContext, path: Path, status: os.stat_result, found: Line
     )
 
 
-def seen(found: Lines) -> tuple[tuple[int, int], ...]:
+def seen(found: TextLines) -> tuple[tuple[int, int], ...]:
     return ((found.first, found.first + len(found.lines) - 1),) if found.lines else ()
 
 
@@ -208,7 +208,7 @@ def not_text(path: Path, size: int) -> ToolError:
     return ToolError(f"{path} is not text ({size:,} bytes of binary data), so it was not read.")
 
 
-def in_pieces(descriptor: int, path: Path, first: int, count: int) -> Lines:
+def in_pieces(descriptor: int, path: Path, first: int, count: int) -> TextLines:
     """With a descriptor of the thread's own: a cancelled call closes its, and the thread reads on."""
     try:
         return pieces(descriptor, path, first, count)
@@ -216,7 +216,7 @@ def in_pieces(descriptor: int, path: Path, first: int, count: int) -> Lines:
         os.close(descriptor)
 
 
-def pieces(descriptor: int, path: Path, first: int, count: int) -> Lines:
+def pieces(descriptor: int, path: Path, first: int, count: int) -> TextLines:
     """The same for a file too large to hold: only the lines asked for are kept, all are counted."""
     line, current, ends_open = 1, bytearray(), False
     lines: list[bytes] = []
@@ -239,14 +239,14 @@ def pieces(descriptor: int, path: Path, first: int, count: int) -> Lines:
                 current += part[: room - len(current)]
     if ends_open and first <= line < first + count:
         lines.append(bytes(current))
-    return Lines(
+    return TextLines(
         lines=[one.decode("utf-8", "replace").removesuffix("\r") for one in lines],
         first=first,
         total=line if ends_open else line - 1,
     )
 
 
-def shown(path: Path, found: Lines) -> ToolResult:
+def shown(path: Path, found: TextLines) -> ToolOutcome:
     """The lines for the model; what does not fit is named, with the way to it."""
     if found.total and found.first > found.total:
         raise ToolError(f"{path} has {found.total:,} lines; line {found.first:,} is beyond them.")
@@ -264,7 +264,7 @@ def shown(path: Path, found: Lines) -> ToolResult:
         content += (
             f"\n\n(Lines {found.first}-{last} of {found.total:,}. Go on with offset={last + 1}.)"
         )
-    return ToolResult(
+    return ToolOutcome(
         content=content if found.total else f"({path} is empty.)",
         tool_use_result={
             "type": "text",

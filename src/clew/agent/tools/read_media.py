@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from clew.agent.tools.base import ToolContext, ToolError, ToolResult
+from clew.agent.tools.base import ToolContext, ToolError, ToolOutcome
 from clew.agent.tools.media import DOCUMENT_MAX_BYTES, document, fit_picture, some_pages
 from clew.agent.tools.notebook import Notebook, cells_in_words
 from clew.core.json_object import Json
@@ -14,7 +14,7 @@ DEFAULT_PAGES = 20
 RANGE = re.compile(r"\s*(\d{1,7})\s*(?:-\s*(\d{1,7})?)?\s*")
 
 
-async def read_picture(path: Path, data: bytes, ctx: ToolContext) -> ToolResult:
+async def read_picture(path: Path, data: bytes, ctx: ToolContext) -> ToolOutcome:
     try:
         picture = await fit_picture(ctx.session, data)
     except ToolError as error:
@@ -22,7 +22,7 @@ async def read_picture(path: Path, data: bytes, ctx: ToolContext) -> ToolResult:
     (width, height), (shown_width, shown_height) = picture.original_size, picture.size
     note = f"(Shown at {shown_width} x {shown_height} of its {width} x {height} pixels.)"
     words = [{"type": "text", "text": note}] if picture.is_smaller else []
-    return ToolResult(
+    return ToolOutcome(
         content=[picture.block, *words],
         tool_use_result={
             "type": "image",
@@ -56,7 +56,7 @@ def page_range(text: str | None) -> tuple[int, int]:
     return first, min(last, first + 99)
 
 
-async def read_pdf(path: Path, data: bytes, pages: str | None, ctx: ToolContext) -> ToolResult:
+async def read_pdf(path: Path, data: bytes, pages: str | None, ctx: ToolContext) -> ToolOutcome:
     """The pages as a document, or their text for a model that takes no documents."""
     first, last = page_range(pages)
     as_text = ctx.surroundings().takes_pdfs is False
@@ -87,21 +87,21 @@ async def read_pdf(path: Path, data: bytes, pages: str | None, ctx: ToolContext)
     if as_text:
         texts = found.data.decode("utf-8", "replace").split("\0")
         said = [f"Page {n}\n{text}" for n, text in enumerate(texts, found.first)]
-        return ToolResult(content="\n\n".join([*said, note]), tool_use_result=raw, display=display)
+        return ToolOutcome(content="\n\n".join([*said, note]), tool_use_result=raw, display=display)
     if len(found.data) > DOCUMENT_MAX_BYTES:
         raise ToolError(
             f"{path}: pages {found.first}-{found.last} have {len(found.data):,} bytes, more than the "
             f"{DOCUMENT_MAX_BYTES:,} that go into one document. Ask for fewer pages."
         )
-    return ToolResult(
+    return ToolOutcome(
         content=[document(found.data, path.name), {"type": "text", "text": note}],
         tool_use_result=raw,
         display=display,
     )
 
 
-def whole_document(path: Path, data: bytes) -> ToolResult:
-    return ToolResult(
+def whole_document(path: Path, data: bytes) -> ToolOutcome:
+    return ToolOutcome(
         content=[document(data, path.name)],
         tool_use_result={
             "type": "pdf",
@@ -113,7 +113,7 @@ def whole_document(path: Path, data: bytes) -> ToolResult:
 
 async def read_notebook(
     path: Path, notebook: Notebook, first: int, count: int, ctx: ToolContext
-) -> ToolResult:
+) -> ToolOutcome:
     cells = notebook.cells[first - 1 : first - 1 + count]
     if notebook.cells and not cells:
         raise ToolError(f"{path} has {len(notebook.cells)} cells; cell {first} is beyond them.")
@@ -124,7 +124,7 @@ async def read_notebook(
         notes = [f"(Cells {first}-{last} of {len(notebook.cells)}. Go on with offset={last + 1}.)"]
     elif not notebook.cells:
         notes = [f"({path} has no cells.)"]
-    return ToolResult(
+    return ToolOutcome(
         content=[*content, *({"type": "text", "text": note} for note in notes)],
         tool_use_result={
             "type": "notebook",

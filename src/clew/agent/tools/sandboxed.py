@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from clew.system.sandbox.walled import Walled
 
 if TYPE_CHECKING:
-    from clew.system.sandbox.violations import Violation
+    from clew.system.sandbox.violations import SandboxViolation
 
 
 class Sandbox(Protocol):
@@ -50,7 +50,7 @@ class Sandbox(Protocol):
         """What to say of variables that a failed command names and did not get."""
         ...
 
-    def held_back(self, output: str, walled: Walled, cwd: str) -> Sequence["Violation"]:
+    def held_back(self, output: str, walled: Walled, cwd: str) -> Sequence["SandboxViolation"]:
         """What the walls held back, by what a command printed."""
         ...
 

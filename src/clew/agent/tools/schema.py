@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from clew.agent.tools.base import Input, Tool, ToolContext, ToolResult, ToolSession, failed
+from clew.agent.tools.base import Input, Tool, ToolContext, ToolOutcome, ToolSession, failed
 from clew.core.messages.errors import ClewError, in_words
 
 WHERE = re.compile(r" - at `\$\.?([^`]*)`")
@@ -69,7 +69,7 @@ def schema_for(tool: Tool[Input]) -> dict[str, Any]:
     return schema_of(tool.input_type) if tool.foreign_schema is None else tool.foreign_schema
 
 
-def parse_input(tool: Tool[Input], raw: Any) -> Input | ToolResult:
+def parse_input(tool: Tool[Input], raw: Any) -> Input | ToolOutcome:
     """The input as the tool's type, or a result that says which field is wrong and what it takes."""
     if tool.renamed and isinstance(raw, dict):
         other = dict(tool.renamed)
@@ -81,7 +81,7 @@ def parse_input(tool: Tool[Input], raw: Any) -> Input | ToolResult:
         return invalid(tool, raw, str(error))
 
 
-def invalid(tool: Tool[Input], raw: Any, why: str) -> ToolResult:
+def invalid(tool: Tool[Input], raw: Any, why: str) -> ToolOutcome:
     schema = schema_for(tool)
     fields = schema.get("properties", {})
     given = raw if isinstance(raw, dict) else schema.get("required", ())
@@ -124,10 +124,10 @@ def kind_of(schema: dict[str, Any]) -> str:
 # out as a result.
 
 
-def rehearse(tool: Tool[Input], raw: Any, session: ToolSession) -> ToolResult | None:
+def rehearse(tool: Tool[Input], raw: Any, session: ToolSession) -> ToolOutcome | None:
     """Why a call would fail whoever permits it, by what there is now; None if nothing speaks against it."""
     given = parse_input(tool, raw)
-    if isinstance(given, ToolResult):
+    if isinstance(given, ToolOutcome):
         return given
     try:
         tool.rehearse(given, session)
@@ -136,10 +136,10 @@ def rehearse(tool: Tool[Input], raw: Any, session: ToolSession) -> ToolResult | 
     return None
 
 
-async def run_tool(tool: Tool[Input], raw: Any, ctx: ToolContext) -> ToolResult:
+async def run_tool(tool: Tool[Input], raw: Any, ctx: ToolContext) -> ToolOutcome:
     """Checks the input and runs the tool. Raises CancelledError and nothing else."""
     given = parse_input(tool, raw)
-    if isinstance(given, ToolResult):
+    if isinstance(given, ToolOutcome):
         return given
     most_s = ctx.session.limits.call_timeout_s(tool.name, owns_its_time=tool.owns_its_time)
     clock = asyncio.timeout(most_s)

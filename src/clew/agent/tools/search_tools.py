@@ -7,9 +7,16 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolResult, refuse_odd
+from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome, refuse_odd
 from clew.agent.tools.search import Job
-from clew.agent.tools.searching import Found, Place, display_path, place, ripgrep, search
+from clew.agent.tools.searching import (
+    SearchOutput,
+    SearchPlace,
+    display_path,
+    place,
+    ripgrep,
+    search,
+)
 from clew.core.messages.text import count_of
 
 # Glob: the files whose names fit a pattern, newest first.
@@ -42,7 +49,7 @@ class Glob(Tool[GlobInput]):
     def title(self, given: GlobInput) -> str:
         return given.pattern if given.path is None else f"{given.pattern} in {given.path}"
 
-    async def call(self, given: GlobInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: GlobInput, ctx: ToolContext) -> ToolOutcome:
         began = time.perf_counter()
         where = place(ctx, given.path)
         found = await search(ctx, where, Job(globs=[given.pattern]), ripgrep())
@@ -53,7 +60,7 @@ class Glob(Tool[GlobInput]):
             content += (
                 f"\n(The newest {len(files)} of {len(names):,}. A narrower pattern shows others.)"
             )
-        return ToolResult(
+        return ToolOutcome(
             content=content,
             tool_use_result={
                 "filenames": files,
@@ -97,7 +104,7 @@ class LS(Tool[LSInput]):
     def title(self, given: LSInput) -> str:
         return given.path
 
-    async def call(self, given: LSInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: LSInput, ctx: ToolContext) -> ToolOutcome:
         return list_folder(ctx.session.path(given.path), given.ignore, ctx)
 
 
@@ -109,7 +116,7 @@ class Name(Struct, frozen=True, kw_only=True):
     is_folder: bool
 
 
-def list_folder(folder: Path, ignore: list[str], ctx: ToolContext) -> ToolResult:
+def list_folder(folder: Path, ignore: list[str], ctx: ToolContext) -> ToolOutcome:
     from clew.agent.tools.search import chooser
 
     for glob in ignore:
@@ -134,7 +141,7 @@ def list_folder(folder: Path, ignore: list[str], ctx: ToolContext) -> ToolResult
     lines = "\n".join(one.line for one in shown)
     more = f"\n(The first {MOST_NAMES:,} of {len(found):,}.)" if len(found) > MOST_NAMES else ""
     count = count_of(len(found), "name")
-    return ToolResult(
+    return ToolOutcome(
         content=f"{folder} holds {count}:\n{lines}{more}" if found else f"({folder} is empty.)",
         tool_use_result={
             "type": "folder",
@@ -228,14 +235,14 @@ class Grep(Tool[GrepInput]):
     def title(self, given: GrepInput) -> str:
         return given.pattern if given.path is None else f"{given.pattern} in {given.path}"
 
-    async def call(self, given: GrepInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: GrepInput, ctx: ToolContext) -> ToolOutcome:
         return await grep(given, ctx, ripgrep())
 
 
-async def grep(given: GrepInput, ctx: ToolContext, program: str | None) -> ToolResult:
+async def grep(given: GrepInput, ctx: ToolContext, program: str | None) -> ToolOutcome:
     where = place(ctx, given.path)
     found = await search(ctx, where, job_of(given), program)
-    most = Part(
+    most = EntryRange(
         first=given.offset,
         most=MOST_ENTRIES if given.head_limit is None else given.head_limit,
     )
@@ -274,14 +281,14 @@ def job_of(given: GrepInput) -> Job:
     )
 
 
-def rows(found: Found) -> list[str]:
+def rows(found: SearchOutput) -> list[str]:
     lines = found.text.split("\n")
     # What follows the last line end is nothing, or a line that was cut.
     lines.pop()
     return lines
 
 
-def content_line(given: GrepInput, ctx: ToolContext, where: Place, line: str) -> str:
+def content_line(given: GrepInput, ctx: ToolContext, where: SearchPlace, line: str) -> str:
     name, separator, rest = line.partition("\0")
     if not separator:
         return line
@@ -293,14 +300,16 @@ def content_line(given: GrepInput, ctx: ToolContext, where: Place, line: str) ->
     return f"{shown}{mark}{number}{mark}{text}" if given.numbers else f"{shown}{mark}{text}"
 
 
-class Part(Struct, frozen=True, kw_only=True):
+class EntryRange(Struct, frozen=True, kw_only=True):
     """Which of the entries are wanted; `most` of 0 is all behind the first ones."""
 
     first: int
     most: int
 
 
-def limited(entries: list[str], part: Part, found: Found, what: str) -> tuple[list[str], str]:
+def limited(
+    entries: list[str], part: EntryRange, found: SearchOutput, what: str
+) -> tuple[list[str], str]:
     end = part.first + part.most if part.most else None
     kept = entries[part.first : end]
     if len(kept) == len(entries) and not found.cut:
@@ -311,9 +320,9 @@ def limited(entries: list[str], part: Part, found: Found, what: str) -> tuple[li
     return kept, f"\n(From {part.first + 1:,} on, {len(kept):,} of {total} {what}.)"
 
 
-def list_matching_files(names: list[str], most: Part, found: Found) -> ToolResult:
+def list_matching_files(names: list[str], most: EntryRange, found: SearchOutput) -> ToolOutcome:
     kept, note = limited(names, most, found, "files")
-    return ToolResult(
+    return ToolOutcome(
         content=("\n".join(kept) or "No files match.") + note,
         tool_use_result={
             "mode": "files_with_matches",
@@ -324,10 +333,10 @@ def list_matching_files(names: list[str], most: Part, found: Found) -> ToolResul
     )
 
 
-def content(lines: list[str], most: Part, found: Found) -> ToolResult:
+def content(lines: list[str], most: EntryRange, found: SearchOutput) -> ToolOutcome:
     kept, note = limited(lines, most, found, "lines")
     text = "\n".join(kept)
-    return ToolResult(
+    return ToolOutcome(
         content=(text or "No lines match.") + note,
         tool_use_result={
             "mode": "content",
@@ -340,10 +349,10 @@ def content(lines: list[str], most: Part, found: Found) -> ToolResult:
     )
 
 
-def counted(counts: list[tuple[str, int]], most: Part, found: Found) -> ToolResult:
+def counted(counts: list[tuple[str, int]], most: EntryRange, found: SearchOutput) -> ToolOutcome:
     kept, note = limited([f"{name}:{count}" for name, count in counts], most, found, "files")
     total = sum(count for _, count in counts)
-    return ToolResult(
+    return ToolOutcome(
         content=("\n".join(kept) or "No lines match.") + note,
         tool_use_result={
             "mode": "count",

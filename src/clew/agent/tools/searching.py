@@ -18,14 +18,14 @@ from clew.agent.tools.base import ToolContext, ToolError, refuse_odd
 from clew.agent.tools.search import VERSION_CONTROL, Job, braces, chooser
 from clew.core.messages.encoding import encode
 from clew.system.files import is_folder, is_there
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 from clew.system.process.run import Programs, run
 
 SEARCH_TIMEOUT_S = 20.0
 KEPT_BYTES = 4 << 20
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class SearchPlace(Struct, frozen=True, kw_only=True):
     """Where a search happens: the folder it runs in, and the name it starts from there."""
 
     folder: Path
@@ -38,13 +38,13 @@ def ripgrep() -> str | None:
     return shutil.which("rg") or shutil.which("rg", path=str(Path(sys.executable).parent))
 
 
-def place(ctx: ToolContext, path: str | None) -> Place:
+def place(ctx: ToolContext, path: str | None) -> SearchPlace:
     top = ctx.session.path(path) if path else Path(ctx.session.cwd)
     if is_folder(top):
-        return Place(folder=top, name=".")
+        return SearchPlace(folder=top, name=".")
     if not is_there(top):
         raise ToolError(f"There is no file or folder {top}.")
-    return Place(folder=top.parent, name=top.name)
+    return SearchPlace(folder=top.parent, name=top.name)
 
 
 def refused(globs: list[str]) -> list[str]:
@@ -100,14 +100,16 @@ def own_command(job: Job) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", program, job.argument]
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class SearchOutput(Struct, frozen=True, kw_only=True):
     """What a search printed, in full unless `cut`."""
 
     text: str
     cut: bool
 
 
-async def search(ctx: ToolContext, where: Place, job: Job, program: str | None) -> Found:
+async def search(
+    ctx: ToolContext, where: SearchPlace, job: Job, program: str | None
+) -> SearchOutput:
     for text in (job.pattern or "", *job.globs):
         refuse_odd(text, "A pattern")
     try:
@@ -125,10 +127,12 @@ async def search(ctx: ToolContext, where: Place, job: Job, program: str | None) 
     if where.name == ".":
         # A file that the call itself names was judged by its name.
         text = only_wanted(text, job, cache(ctx.session.may_read(str(where.folder))))
-    return Found(text=text, cut=cut)
+    return SearchOutput(text=text, cut=cut)
 
 
-async def by_ripgrep(ctx: ToolContext, where: Place, job: Job, program: str) -> tuple[str, bool]:
+async def by_ripgrep(
+    ctx: ToolContext, where: SearchPlace, job: Job, program: str
+) -> tuple[str, bool]:
     """All processors search, and what they found is put in order here; a flood is asked for in order."""
     text, cut = await printed(ctx, where, ripgrep_command(program, job))
     if cut:
@@ -136,9 +140,9 @@ async def by_ripgrep(ctx: ToolContext, where: Place, job: Job, program: str) -> 
     return in_order(text, job, where.folder), False
 
 
-async def printed(ctx: ToolContext, where: Place, command: list[str]) -> tuple[str, bool]:
+async def printed(ctx: ToolContext, where: SearchPlace, command: list[str]) -> tuple[str, bool]:
     """What a search printed, and whether that is not all."""
-    out, err = Output(keep_bytes=KEPT_BYTES), Output(keep_bytes=2000)
+    out, err = ProcessOutput(keep_bytes=KEPT_BYTES), ProcessOutput(keep_bytes=2000)
     finished = await run(
         ctx.session.launcher,
         command,
@@ -210,7 +214,7 @@ def plain(name: str) -> str:
     return name.removeprefix("./")
 
 
-def display_path(ctx: ToolContext, where: Place, name: str) -> str:
+def display_path(ctx: ToolContext, where: SearchPlace, name: str) -> str:
     """As short as can be and still right for the next call: relative to the session's folder."""
     path = os.path.normpath(where.folder / name)
     below = os.path.relpath(path, ctx.session.cwd)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolResult, ToolSession
+from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome, ToolSession
 from clew.agent.tools.json_schema import mismatch
 from clew.system.config.json_text import undotted
 from clew.system.config.layers import value_at
@@ -61,7 +61,7 @@ class Config(Tool[ConfigInput]):
     def title(self, given: ConfigInput) -> str:
         return given.setting if given.value is UNSET else f"{given.setting} = {given.value}"
 
-    async def call(self, given: ConfigInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: ConfigInput, ctx: ToolContext) -> ToolOutcome:
         if ctx.session.own is None:
             raise ToolError("This session has no settings.")
         places = ctx.session.own.places
@@ -70,7 +70,7 @@ class Config(Tool[ConfigInput]):
         if given.value is UNSET:
             present, value = value_at(in_force_now(places), undotted(given.setting))
             said = {"success": True, "operation": "get", "setting": given.setting}
-            return ToolResult(
+            return ToolOutcome(
                 content="\n".join(explained(places, given.setting)),
                 tool_use_result=said | {"value": spelled(value) if present else None},
                 display=spelled(value) if present else "not set",
@@ -78,13 +78,13 @@ class Config(Tool[ConfigInput]):
         return changed(given.setting, given.value, places)
 
 
-def changed(setting: str, value: Any, places: Any) -> ToolResult:
+def changed(setting: str, value: Any, places: Any) -> ToolOutcome:
     if setting not in CHANGEABLE:
         raise ToolError(
             f"{setting} is not changed by a model; a person does it: clew config set {setting} ..."
         )
     done = assign(places, "user", setting, value)
-    return ToolResult(
+    return ToolOutcome(
         content=f"{setting} is now {spelled(value)} in {done.path}; it holds from the next session "
         "on where this one has begun with another.",
         tool_use_result={
@@ -128,7 +128,7 @@ class ToolSearch(Tool[ToolSearchInput]):
     def title(self, given: ToolSearchInput) -> str:
         return given.query
 
-    async def call(self, given: ToolSearchInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: ToolSearchInput, ctx: ToolContext) -> ToolOutcome:
         tools = [tool for tool in ctx.surroundings().tools if tool.is_deferred]
         found = matches(given.query, tools, given.max_results)
         result = {
@@ -139,8 +139,8 @@ class ToolSearch(Tool[ToolSearchInput]):
         if not found:
             names = ", ".join(sorted(tool.name for tool in tools)) or "none"
             text = f"No tool fits {given.query!r}. Tools that can be loaded: {names}."
-            return ToolResult(content=text, tool_use_result=result, display="nothing found")
-        return ToolResult(
+            return ToolOutcome(content=text, tool_use_result=result, display="nothing found")
+        return ToolOutcome(
             content=[{"type": "tool_reference", "tool_name": name} for name in found],
             tool_use_result=result,
             display=", ".join(found),
@@ -210,8 +210,8 @@ class StructuredOutput(Tool[StructuredOutputInput]):
         said = mismatch(given.values, self.foreign_schema)
         return f"Output does not match required schema: {said}" if said else ""
 
-    async def call(self, given: StructuredOutputInput, ctx: ToolContext) -> ToolResult:
-        return ToolResult(
+    async def call(self, given: StructuredOutputInput, ctx: ToolContext) -> ToolOutcome:
+        return ToolOutcome(
             content="The answer fits and is the result.",
             tool_use_result=given.values,
             display="the answer fits",

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from clew.agent.tools.base import ToolContext, ToolError
 from clew.system.files import is_folder, is_there
-from clew.system.process.run import Finished, held
+from clew.system.process.run import FinishedCommand, held
 from clew.system.process.tree import SIGNALLED, signal_name
 
 # The longest single argument Linux hands to a program is 128 KiB.
@@ -70,7 +70,7 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-class Program(Struct, frozen=True, kw_only=True):
+class ShellProgram(Struct, frozen=True, kw_only=True):
     """A command that is to be begun: its arguments and descriptors for as long as that takes.
 
     `text` is what the sandbox knows it by.
@@ -80,8 +80,8 @@ class Program(Struct, frozen=True, kw_only=True):
     opened: Callable[[], AbstractContextManager[tuple[list[str], dict[int, int]]]]
 
 
-def shell_program(command: str, first: str) -> Program:
-    return Program(text=command, opened=lambda: script(command, reports=False, first=first))
+def shell_program(command: str, first: str) -> ShellProgram:
+    return ShellProgram(text=command, opened=lambda: script(command, reports=False, first=first))
 
 
 @contextmanager
@@ -127,7 +127,7 @@ class FolderReport:
         return told if is_folder(told) else None
 
 
-def how_it_ended(finished: Finished, timeout_ms: int | None) -> str:
+def how_it_ended(finished: FinishedCommand, timeout_ms: int | None) -> str:
     """Empty when all went well."""
     ended = finished.exit
     if finished.timed_out and timeout_ms:

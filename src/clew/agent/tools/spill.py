@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from clew.agent.tools.base import ToolResult
+from clew.agent.tools.base import ToolOutcome
 from clew.core.json_object import Json
 from clew.system.config.mask import LEAST_CHARS
 from clew.system.files import make_private
@@ -35,7 +35,7 @@ AT_ONCE_MAX_BYTES = 4 << 20
 WHOLE_FIELDS = frozenset({"data", "base64"})
 
 
-async def fitted(result: ToolResult, limit_chars: int | None, folder: Path) -> ToolResult:
+async def fitted(result: ToolOutcome, limit_chars: int | None, folder: Path) -> ToolOutcome:
     """The result as it may join a conversation: itself, or its two ends."""
     if limit_chars is None or chars_of(result.content) <= limit_chars:
         return result
@@ -55,7 +55,7 @@ def text_in(block: Json) -> str:
     return text if isinstance(text, str) else ""
 
 
-def shortened(result: ToolResult, limit_chars: int, folder: Path) -> ToolResult:
+def shortened(result: ToolOutcome, limit_chars: int, folder: Path) -> ToolOutcome:
     content = result.content
     text = content if isinstance(content, str) else "\n\n".join(filter(None, map(text_in, content)))
     data = text.encode("utf-8", "backslashreplace")

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
-from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolResult
+from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome
 from clew.system.files import make_private, replace
 
 # The tasks of a session as files: one each, numbered, whole or not there, shared by its agents.
@@ -24,7 +24,7 @@ Status: TypeAlias = Literal["pending", "in_progress", "completed"]
 MAX_TASKS = 10_000
 
 
-class Task(Struct, kw_only=True, rename="camel"):
+class ListedTask(Struct, kw_only=True, rename="camel"):
     """One task. `blocked_by` are the tasks that come before it; unknown fields are not kept."""
 
     id: str
@@ -61,25 +61,25 @@ class TaskList:
         stems = [name.removesuffix(".json") for name in names if name.endswith(".json")]
         return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdecimal())
 
-    def tasks(self) -> list[Task]:
+    def tasks(self) -> list[ListedTask]:
         """Every task that can be read, in the order of the numbers."""
         found = (self.find(str(number)) for number in self.numbers())
         return [task for task in found if task is not None]
 
-    def find(self, task_id: str) -> Task | None:
+    def find(self, task_id: str) -> ListedTask | None:
         if not (task_id.isascii() and task_id.isdecimal() and len(task_id) < 20):
             return None
         try:
             data = (self._folder / f"{int(task_id)}.json").read_bytes()
-            return msgspec.json.decode(data, type=Task, strict=False)
+            return msgspec.json.decode(data, type=ListedTask, strict=False)
         except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
             return None
 
-    def put(self, task: Task) -> None:
+    def put(self, task: ListedTask) -> None:
         text = json.dumps(msgspec.to_builtins(task), indent=2)
         replace(self._folder / f"{task.id}.json", text + "\n", mode=0o600)
 
-    def add(self, task: Task) -> Task:
+    def add(self, task: ListedTask) -> ListedTask:
         """Gives the task the next number, also behind those that were deleted."""
         mark = self._folder / ".highwatermark"
         with self.changing():
@@ -121,7 +121,7 @@ def task_list(ctx: ToolContext) -> TaskList:
     return TaskList(ctx.session.own.task_folder)
 
 
-def known(tasks: TaskList, task_id: str) -> Task:
+def known(tasks: TaskList, task_id: str) -> ListedTask:
     task = tasks.find(task_id)
     if task is None:
         there = ", ".join(map(str, tasks.numbers()[:50])) or "none"
@@ -129,14 +129,14 @@ def known(tasks: TaskList, task_id: str) -> Task:
     return task
 
 
-def line_of(task: Task, open_ids: set[str]) -> str:
+def line_of(task: ListedTask, open_ids: set[str]) -> str:
     waits = [f"#{one}" for one in task.blocked_by if one in open_ids]
     owner = f" ({task.owner})" if task.owner else ""
     after = f" [after {', '.join(waits)}]" if waits else ""
     return f"#{task.id} [{task.status}] {task.subject}{owner}{after}"
 
 
-def open_ids(tasks: list[Task]) -> set[str]:
+def open_ids(tasks: list[ListedTask]) -> set[str]:
     return {task.id for task in tasks if task.status != "completed"}
 
 
@@ -169,10 +169,10 @@ class TaskCreate(Tool[TaskCreateInput]):
     def title(self, given: TaskCreateInput) -> str:
         return given.subject
 
-    async def call(self, given: TaskCreateInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: TaskCreateInput, ctx: ToolContext) -> ToolOutcome:
         tasks = task_list(ctx)
         task = tasks.add(
-            Task(
+            ListedTask(
                 id="",
                 subject=given.subject,
                 description=given.description,
@@ -185,7 +185,7 @@ class TaskCreate(Tool[TaskCreateInput]):
             with tasks.changing():
                 tasks.delete(task.id)
             raise ToolError(f"A hook does not want this task: {why}")
-        return ToolResult(
+        return ToolOutcome(
             content=f"Task #{task.id} is on the list: {task.subject}",
             tool_use_result={
                 "task": {
@@ -218,13 +218,13 @@ class TaskGet(Tool[TaskGetInput]):
     def title(self, given: TaskGetInput) -> str:
         return f"#{given.task_id}"
 
-    async def call(self, given: TaskGetInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: TaskGetInput, ctx: ToolContext) -> ToolOutcome:
         tasks = task_list(ctx)
         task = known(tasks, given.task_id)
         lines = [line_of(task, open_ids(tasks.tasks())), task.description]
         if task.blocks:
             lines.append("before " + ", ".join(f"#{one}" for one in task.blocks))
-        return ToolResult(
+        return ToolOutcome(
             content="\n".join(filter(None, lines)),
             tool_use_result={"task": to_builtins(task)},
             display=task.subject,
@@ -246,18 +246,18 @@ class ListTasks(Tool[TaskListInput]):
     def is_read_only(self, given: TaskListInput) -> bool:
         return True
 
-    async def call(self, given: TaskListInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: TaskListInput, ctx: ToolContext) -> ToolOutcome:
         tasks = task_list(ctx).tasks()
         still_open = open_ids(tasks)
         done = len(tasks) - len(still_open)
-        return ToolResult(
+        return ToolOutcome(
             content="\n".join(line_of(task, still_open) for task in tasks) or "There are no tasks.",
             tool_use_result={"tasks": [summary(task, still_open) for task in tasks]},
             display=f"{done} of {len(tasks)} done",
         )
 
 
-def summary(task: Task, still_open: set[str]) -> dict[str, Any]:
+def summary(task: ListedTask, still_open: set[str]) -> dict[str, Any]:
     return {
         "id": task.id,
         "subject": task.subject,
@@ -308,7 +308,7 @@ class TaskUpdate(Tool[TaskUpdateInput]):
     def title(self, given: TaskUpdateInput) -> str:
         return f"#{given.task_id}" + ("" if given.status is UNSET else f" {given.status}")
 
-    async def call(self, given: TaskUpdateInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: TaskUpdateInput, ctx: ToolContext) -> ToolOutcome:
         tasks = task_list(ctx)
         before_it = known(tasks, given.task_id)
         if given.status == "completed" != before_it.status:
@@ -329,17 +329,19 @@ class TaskUpdate(Tool[TaskUpdateInput]):
         if given.status not in (UNSET, before):
             result["statusChange"] = {"from": before, "to": given.status}
         said = ", ".join(changed) or "nothing to change"
-        return ToolResult(content=f"Task #{task.id}: {said}.", tool_use_result=result, display=said)
+        return ToolOutcome(
+            content=f"Task #{task.id}: {said}.", tool_use_result=result, display=said
+        )
 
 
-def about(task: Task) -> dict[str, Any]:
+def about(task: ListedTask) -> dict[str, Any]:
     """What hooks are told of a task."""
     more = {"task_description": task.description, "teammate_name": task.owner}
     told = {key: value for key, value in more.items() if value}
     return {"task_id": task.id, "task_subject": task.subject, **told}
 
 
-def changed_fields(task: Task, given: TaskUpdateInput) -> list[str]:
+def changed_fields(task: ListedTask, given: TaskUpdateInput) -> list[str]:
     """Writes what was given into the task; the names of what is different now."""
     changed = []
     for field in ("status", "subject", "description", "active_form", "owner"):
@@ -354,7 +356,7 @@ def changed_fields(task: Task, given: TaskUpdateInput) -> list[str]:
     return changed
 
 
-def linked(tasks: TaskList, task: Task, given: TaskUpdateInput) -> list[str]:
+def linked(tasks: TaskList, task: ListedTask, given: TaskUpdateInput) -> list[str]:
     """Puts tasks before and after this one; a circle would wait for ever and is refused."""
     pairs = [(task.id, other) for other in given.add_blocks]
     pairs += [(other, task.id) for other in given.add_blocked_by]

@@ -14,7 +14,7 @@ from clew.agent.tools.base import (
     Tool,
     ToolContext,
     ToolError,
-    ToolResult,
+    ToolOutcome,
     ToolSession,
 )
 from clew.system.files import content, replace
@@ -71,13 +71,13 @@ class AskUserQuestion(Tool[AskUserQuestionInput]):
                 return f"Two answers to {question.question!r} are the same."
         return ""
 
-    async def call(self, given: AskUserQuestionInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: AskUserQuestionInput, ctx: ToolContext) -> ToolOutcome:
         if given.answers is UNSET or not given.answers:
             raise ToolError("Nobody answered. Decide yourself, say what you chose, and go on.")
         lines = [f"{question}: {spoken(answer)}" for question, answer in given.answers.items()]
         questions = to_builtins(given.questions)
         annotations = {} if given.annotations is UNSET else given.annotations
-        return ToolResult(
+        return ToolOutcome(
             content="The person answered:\n" + "\n".join(lines),
             tool_use_result={
                 "questions": questions,
@@ -123,8 +123,8 @@ class Brief(Tool[BriefInput]):
     def title(self, given: BriefInput) -> str:
         return given.message
 
-    async def call(self, given: BriefInput, ctx: ToolContext) -> ToolResult:
-        return ToolResult(
+    async def call(self, given: BriefInput, ctx: ToolContext) -> ToolOutcome:
+        return ToolOutcome(
             content="The person sees it. Go on.",
             tool_use_result={"message": given.message},
             display="shown",
@@ -159,10 +159,10 @@ class EnterPlanMode(Tool[EnterPlanModeInput]):
         is_planning = session.own is not None and session.own.mode == PLAN_MODE
         return "You are planning already." if is_planning else ""
 
-    async def call(self, given: EnterPlanModeInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: EnterPlanModeInput, ctx: ToolContext) -> ToolOutcome:
         own = of(ctx.session)
         own.enter_plan()
-        return ToolResult(
+        return ToolOutcome(
             content=(
                 "Planning. Read and search; change nothing but the plan, which you write into "
                 f"{own.plan_file}. When it is whole, call ExitPlanMode to ask the person."
@@ -212,13 +212,13 @@ class ExitPlanMode(Tool[ExitPlanModeInput]):
     def title(self, given: ExitPlanModeInput) -> str:
         return "begin with the plan"
 
-    async def call(self, given: ExitPlanModeInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: ExitPlanModeInput, ctx: ToolContext) -> ToolOutcome:
         own = of(ctx.session)
         plan = self.body(given, ctx.session)
         if given.plan.strip():
             keep(own.plan_file, given.plan)
         mode = own.leave_plan()
-        return ToolResult(
+        return ToolOutcome(
             content=(
                 "The person agreed to the plan; begin. Keep a list of its steps. "
                 f"The plan is kept in {own.plan_file}:\n\n{plan}"
@@ -279,11 +279,11 @@ class TodoWrite(Tool[TodoWriteInput]):
         done = sum(todo.status == "completed" for todo in given.todos)
         return f"{done} of {len(given.todos)} done"
 
-    async def call(self, given: TodoWriteInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: TodoWriteInput, ctx: ToolContext) -> ToolOutcome:
         old, new = ctx.session.todos, to_builtins(given.todos)
         # A list that is done is done with.
         ctx.session.todos = [] if all(todo.status == "completed" for todo in given.todos) else new
-        return ToolResult(
+        return ToolOutcome(
             content=f"The list is kept: {self.title(given)}.",
             tool_use_result={"oldTodos": old, "newTodos": new},
             display=self.title(given),

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from clew.agent.tools import files
-from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolResult, ToolSession
-from clew.agent.tools.files import Text, count_lines, crlf, decode
+from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome, ToolSession
+from clew.agent.tools.files import FileText, count_lines, crlf, decode
 from clew.agent.tools.patch import patch_of_texts
 from clew.core.messages.text import count_of, unescape_like
 from clew.system.files import is_there
@@ -45,30 +45,30 @@ class Write(Tool[WriteInput]):
         if is_there(path):
             files.take_known(path, session)
 
-    async def call(self, given: WriteInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: WriteInput, ctx: ToolContext) -> ToolOutcome:
         return put_content(ctx.session.path(given.file_path), given.content, ctx)
 
 
-def put_content(path: Path, content: str, ctx: ToolContext) -> ToolResult:
+def put_content(path: Path, content: str, ctx: ToolContext) -> ToolOutcome:
     return (update if is_there(path) else create)(path, content, ctx)
 
 
-def update(path: Path, content: str, ctx: ToolContext) -> ToolResult:
+def update(path: Path, content: str, ctx: ToolContext) -> ToolOutcome:
     old = files.take_known(path, ctx.session)
-    text = decode(old.data) or Text(text="")
+    text = decode(old.data) or FileText(text="")
     content = unescape_like(content, text.text)
     # Read shows lines without their carriage returns, so the model cannot have meant to drop them.
     new = crlf(content) if text.is_crlf else content
     written = files.put(old.path, encoded(text, new, path), old.status)
     files.note(ctx, written, whole_range(content))
-    return ToolResult(
+    return ToolOutcome(
         content=f"Wrote {path}: {count(content)}.",
         tool_use_result=outcome("update", path, content, patch_of_texts(text.text, new), text.text),
         display=f"Wrote {count(content)}",
     )
 
 
-def create(path: Path, content: str, ctx: ToolContext) -> ToolResult:
+def create(path: Path, content: str, ctx: ToolContext) -> ToolOutcome:
     """A new file under the user's umask, never over one that appeared meanwhile."""
     # A link that leads nowhere is created at its far end, as a shell's `>` does.
     path = Path(os.path.realpath(path))
@@ -76,16 +76,16 @@ def create(path: Path, content: str, ctx: ToolContext) -> ToolResult:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ToolError(f"The folder {path.parent} cannot be made: {error.strerror}.") from None
-    written = files.put(path, encoded(Text(text=""), content, path), None)
+    written = files.put(path, encoded(FileText(text=""), content, path), None)
     files.note(ctx, written, whole_range(content))
-    return ToolResult(
+    return ToolOutcome(
         content=f"Created {path}: {count(content)}.",
         tool_use_result=outcome("create", path, content, [], None),
         display=f"Created, {count(content)}",
     )
 
 
-def encoded(like: Text, content: str, path: Path) -> bytes:
+def encoded(like: FileText, content: str, path: Path) -> bytes:
     """In the encoding of the file that was there; UTF-8 where that cannot hold the new text."""
     try:
         return like.encode(content)

@@ -16,15 +16,15 @@ import msgspec
 
 from clew.agent.hooks.handlers import read_layers
 from clew.agent.subagents.files import folders, in_folder
-from clew.commands.doctor.finding import Finding, fault, faults_in, fine, note, told
+from clew.commands.doctor.finding import DoctorFinding, fault, faults_in, fine, note, told
 from clew.commands.doctor.transcripts import transcripts
 from clew.core.messages.text import count_of
-from clew.parts.mcp.config import Stdio
+from clew.parts.mcp.config import StdioServer
 from clew.parts.mcp.scopes import find
-from clew.parts.skills.folders import Shelf, places_of
+from clew.parts.skills.folders import SkillLibrary, places_of
 from clew.permissions.in_session import entered
-from clew.permissions.modes import Refused
-from clew.permissions.session_rules import Standing, given, in_vain, stand
+from clew.permissions.modes import RefusedMode
+from clew.permissions.session_rules import CurrentRules, given, in_vain, stand
 from clew.providers.credentials import endpoint_with_key
 from clew.providers.endpoint import Endpoint, request_headers
 from clew.system.command_groups import Group
@@ -33,7 +33,7 @@ from clew.system.config.mask import mask
 from clew.system.files import is_there
 from clew.system.process.spawn import Launcher
 from clew.system.sandbox.box import Box
-from clew.system.sandbox.policy import Policy, read_settings
+from clew.system.sandbox.policy import SandboxPolicy, read_settings
 from clew.system.sandbox.walled import SandboxError
 from clew.system.transport.choose import transport_for
 from clew.system.transport.network import network_from
@@ -49,11 +49,11 @@ NOBODYS_TOOL = "it counts once a program that starts clew brings such a tool; el
 OF_A_LINE = re.compile(r":\d+: ")
 
 
-def definitions(standing: Standing) -> Iterator[Finding]:
+def definitions(standing: CurrentRules) -> Iterator[DoctorFinding]:
     """Agents, commands and skills, as a session finds them without flags; those of plugins are theirs."""
     subject, places = "agents and skills", standing.places
     agents = [in_folder(path, origin) for origin, path in folders(places, SOURCES)]
-    shelf = Shelf(places_of(places, SOURCES))
+    shelf = SkillLibrary(places_of(places, SOURCES))
     skills = shelf.all()
     for line in (*(line for one in agents for line in one.faults), *shelf.faults):
         made = note if NO_TOOL in line else fault
@@ -110,7 +110,7 @@ REMEDIES = {
 }
 
 
-async def reached(endpoint: Endpoint, environment: Environment) -> Finding:
+async def reached(endpoint: Endpoint, environment: Environment) -> DoctorFinding:
     """Asks for the list of models: it costs nothing, and says whether the key is good."""
     transport = transport_for(network_from(environment))
     request = HttpRequest(
@@ -140,7 +140,7 @@ async def reached(endpoint: Endpoint, environment: Environment) -> Finding:
     return answered(endpoint, head.status)
 
 
-def answered(endpoint: Endpoint, status: int) -> Finding:
+def answered(endpoint: Endpoint, status: int) -> DoctorFinding:
     if status in (401, 403):
         return fault(
             SUBJECT,
@@ -156,7 +156,7 @@ def answered(endpoint: Endpoint, status: int) -> Finding:
     return fine(SUBJECT, f"{endpoint.shown} answers ({status}); nothing else was asked")
 
 
-async def looked(standing: Standing, *, offline: bool) -> list[Finding]:
+async def looked(standing: CurrentRules, *, offline: bool) -> list[DoctorFinding]:
     """Without a session whose children it could look through."""
     launcher = Launcher()
     try:
@@ -165,7 +165,7 @@ async def looked(standing: Standing, *, offline: bool) -> list[Finding]:
         await launcher.aclose()
 
 
-async def look(standing: Standing, *, offline: bool, launcher: Launcher) -> list[Finding]:
+async def look(standing: CurrentRules, *, offline: bool, launcher: Launcher) -> list[DoctorFinding]:
     """Everything, in the order in which a session needs it."""
     environ = standing.environ
     environment = freeze(environ)
@@ -202,7 +202,7 @@ def made_of() -> str:
     return f"{VERSION}, Python {python} on {system.sysname} {system.release} {system.machine}"
 
 
-def program() -> Iterator[Finding]:
+def program() -> Iterator[DoctorFinding]:
     yield fine("clew", made_of())
     for name, use in (("git", "branches, diffs and worktrees"), ("rg", "")):
         found = shutil.which(name)
@@ -218,7 +218,7 @@ def program() -> Iterator[Finding]:
             )
 
 
-def configuration(standing: Standing, environment: Environment) -> Iterator[Finding]:
+def configuration(standing: CurrentRules, environment: Environment) -> Iterator[DoctorFinding]:
     subject, places = "configuration", standing.places
     for layer in standing.layers:
         yield fine(subject, f"{layer.file or '(command line)'} ({layer.scope})")
@@ -246,11 +246,13 @@ def configuration(standing: Standing, environment: Environment) -> Iterator[Find
     for line in environment.faults:
         yield fault(subject, line, "clew config variables lists them with their kinds")
     mode = entered(standing)
-    if isinstance(mode, Refused):
+    if isinstance(mode, RefusedMode):
         yield fault(subject, f"permission mode {mode.mode}: {mode.why}", "choose another one")
 
 
-def keys(standing: Standing, environment: Environment, endpoint: Endpoint) -> Iterator[Finding]:
+def keys(
+    standing: CurrentRules, environment: Environment, endpoint: Endpoint
+) -> Iterator[DoctorFinding]:
     subject, path = "key", standing.places.credentials
     if is_there(path) and path.stat().st_mode & 0o077:
         yield fault(subject, f"{path} can be read by others and is not used", f"chmod 600 {path}")
@@ -272,23 +274,23 @@ def keys(standing: Standing, environment: Environment, endpoint: Endpoint) -> It
         yield note(subject, f"no key, for {endpoint.shown}, which may need none")
 
 
-async def read_only_wall(launcher: Launcher) -> Finding:
+async def read_only_wall(launcher: Launcher) -> DoctorFinding:
     subject = "read-only wall"
     try:
-        with closing(Box(Policy(write=(), is_read_only=True), launcher)) as box:
+        with closing(Box(SandboxPolicy(write=(), is_read_only=True), launcher)) as box:
             return fine(subject, f"{await box.kind()} holds it around commands that only look")
     except SandboxError as error:
         remedy = "install bubblewrap (apt-get install bubblewrap), or use Linux 6.2 or newer"
         return fault(subject, f"few commands run without asking: {error}", remedy)
 
 
-async def sandbox(standing: Standing, launcher: Launcher) -> Finding:
+async def sandbox(standing: CurrentRules, launcher: Launcher) -> DoctorFinding:
     subject = "sandbox"
     settings, faults = read_settings(standing.layers, home=standing.context.home)
     if faults:
         return fault(subject, faults[0], "mend that line of the settings")
     try:
-        with closing(Box(Policy(write=(str(standing.places.cwd),)), launcher)) as box:
+        with closing(Box(SandboxPolicy(write=(str(standing.places.cwd),)), launcher)) as box:
             kind, weakness = await box.kind(), box.weakness
     except SandboxError as error:
         remedy = "install bubblewrap (apt-get install bubblewrap), or a kernel with Landlock"
@@ -298,7 +300,7 @@ async def sandbox(standing: Standing, launcher: Launcher) -> Finding:
     return fine(subject, f"{weakness or f'{kind} holds here'}; by the settings it is {is_on}")
 
 
-def hooks(standing: Standing) -> Iterator[Finding]:
+def hooks(standing: CurrentRules) -> Iterator[DoctorFinding]:
     found = read_layers(standing.layers)
     for line in found.faults:
         yield fault("hooks", line, "clew hooks events lists what there is")
@@ -342,7 +344,7 @@ SHELL_WORDS = frozenset(
 )
 
 
-def servers(standing: Standing) -> Iterator[Finding]:
+def servers(standing: CurrentRules) -> Iterator[DoctorFinding]:
     found = find(standing.places, standing.layers, standing.settings, standing.environ)
     for line in found.faults:
         yield fault("MCP servers", line, "clew mcp list shows what was understood")
@@ -350,7 +352,7 @@ def servers(standing: Standing) -> Iterator[Finding]:
         yield note("MCP servers", f"{entry.name} does not begin: {entry.held}")
     for server in found.servers:
         reach = server.reach
-        if isinstance(reach, Stdio) and shutil.which(reach.command) is None:
+        if isinstance(reach, StdioServer) and shutil.which(reach.command) is None:
             yield fault(
                 "MCP servers",
                 f"{server.name}: no program {reach.command} ({server.source})",
@@ -360,7 +362,7 @@ def servers(standing: Standing) -> Iterator[Finding]:
     yield fine("MCP servers", f"{many} configured" + ("; clew mcp list asks each" if many else ""))
 
 
-def terminal(environ: Mapping[str, str]) -> Iterator[Finding]:
+def terminal(environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
     subject = "terminal"
     name = environ.get("TERM", "")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):

@@ -9,7 +9,7 @@ State: TypeAlias = Literal["fine", "note", "fault"]
 MARKS: dict[State, str] = {"fine": "ok", "note": "--", "fault": "!!"}
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class DoctorFinding(Struct, frozen=True, kw_only=True):
     """One thing that was looked at. A fault names its remedy."""
 
     subject: str
@@ -18,23 +18,23 @@ class Finding(Struct, frozen=True, kw_only=True):
     remedy: str = ""
 
 
-def fine(subject: str, words: str) -> Finding:
-    return Finding(subject=subject, state="fine", words=words)
+def fine(subject: str, words: str) -> DoctorFinding:
+    return DoctorFinding(subject=subject, state="fine", words=words)
 
 
-def note(subject: str, words: str, remedy: str = "") -> Finding:
-    return Finding(subject=subject, state="note", words=words, remedy=remedy)
+def note(subject: str, words: str, remedy: str = "") -> DoctorFinding:
+    return DoctorFinding(subject=subject, state="note", words=words, remedy=remedy)
 
 
-def fault(subject: str, words: str, remedy: str) -> Finding:
-    return Finding(subject=subject, state="fault", words=words, remedy=remedy)
+def fault(subject: str, words: str, remedy: str) -> DoctorFinding:
+    return DoctorFinding(subject=subject, state="fault", words=words, remedy=remedy)
 
 
-def faults_in(findings: Iterable[Finding]) -> int:
+def faults_in(findings: Iterable[DoctorFinding]) -> int:
     return sum(one.state == "fault" for one in findings)
 
 
-def told(findings: Iterable[Finding]) -> str:
+def told(findings: Iterable[DoctorFinding]) -> str:
     """The findings for people, by subject in the order they came."""
     lines: list[str] = []
     last = ""

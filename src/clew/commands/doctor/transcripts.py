@@ -8,9 +8,9 @@ import shutil
 from collections.abc import Container, Iterator
 from pathlib import Path
 
-from clew.commands.doctor.finding import Finding, fault, fine, note
+from clew.commands.doctor.finding import DoctorFinding, fault, fine, note
 from clew.core.messages.text import count_of
-from clew.permissions.session_rules import Standing
+from clew.permissions.session_rules import CurrentRules
 from clew.record.transcript import choose, light, paths
 from clew.record.transcript.copies import repaired_copy
 from clew.record.transcript.examine import Examination, examine
@@ -32,7 +32,7 @@ EXAMINED_BYTES = 64 << 20
 LOW_SPACE_BYTES = 200_000_000
 
 
-def transcripts(standing: Standing) -> Iterator[Finding]:
+def transcripts(standing: CurrentRules) -> Iterator[DoctorFinding]:
     home, cwd = standing.places.config_home, str(standing.places.cwd)
     folder = paths.project_dir(home, cwd)
     closed, nearest = why_closed(folder), nearest_to(folder)
@@ -85,7 +85,7 @@ def keeper(home: Path) -> str:
     return "in memory alone"
 
 
-def waiting(home: Path, cwd: str, session: str, copies: list[Path]) -> Finding:
+def waiting(home: Path, cwd: str, session: str, copies: list[Path]) -> DoctorFinding:
     """What could not be written, where it lies, and who brings it home."""
     copy, more = copies[0], len(copies) - 1
     place = choose.place_of_copy(home, cwd, session, copy)
@@ -109,7 +109,7 @@ def not_taking(place: Path) -> Path | None:
     return None if takes(place.parent) else nearest_to(place.parent)
 
 
-def examined(home: Path, cwd: str, kept: Container[str]) -> Iterator[Finding]:
+def examined(home: Path, cwd: str, kept: Container[str]) -> Iterator[DoctorFinding]:
     """The newest sessions of this folder, held to the rules of their format."""
     files = [f for folder in choose.folders(home, cwd) for f in light.session_files(folder)]
     sound = 0
@@ -145,7 +145,7 @@ def examined(home: Path, cwd: str, kept: Container[str]) -> Iterator[Finding]:
         yield fine(SUBJECT, "no session of this folder yet")
 
 
-def damaged(found: Examination) -> Finding:
+def damaged(found: Examination) -> DoctorFinding:
     """A fault is only what a repair would mend and none has: whatever it is, the session can be resumed."""
     session, more = found.path.stem, len(found.problems) - 1
     worst = (found.errors or found.problems)[0]

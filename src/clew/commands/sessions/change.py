@@ -20,7 +20,7 @@ from clew.core.messages.factories import written
 from clew.core.messages.text import count_of
 from clew.record.library.copies import append_beside, fork, graft
 from clew.record.rewind.disk import Blobs, blobs_dir
-from clew.record.rewind.restore import START, Plan, carry_out, named, plan, plan_redo
+from clew.record.rewind.restore import START, RestorePlan, carry_out, named, plan, plan_redo
 from clew.record.transcript.examine import session_id_of
 
 # Messages of sessions by what a person types.
@@ -174,7 +174,7 @@ def run_rewind(options: argparse.Namespace) -> int:
     return FINE if is_done or (options.dry_run and planned.is_clear) else FOUND
 
 
-def _as_json(planned: Plan, *, is_done: bool) -> dict[str, Any]:
+def _as_json(planned: RestorePlan, *, is_done: bool) -> dict[str, Any]:
     return {
         "done": is_done,
         "to": planned.to,
@@ -186,7 +186,7 @@ def _as_json(planned: Plan, *, is_done: bool) -> dict[str, Any]:
     }
 
 
-def _tell(planned: Plan, *, is_done: bool) -> None:
+def _tell(planned: RestorePlan, *, is_done: bool) -> None:
     would = "" if is_done else "would be "
     for change in planned.changes:
         say(f"{would}{change.verb}: {change.path}")

@@ -21,7 +21,7 @@ from clew.commands.sessions.output import (
     say_json,
 )
 from clew.core.messages.text import count_of, size_of
-from clew.record.library.listing import Wanted, all_hidden, fitting, newest_first
+from clew.record.library.listing import ListingFilter, all_hidden, fitting, newest_first
 from clew.record.transcript.light import Outline
 from clew.record.transcript.running import Running, everyone
 from clew.system import clock
@@ -56,7 +56,7 @@ def run_list(options: argparse.Namespace) -> int:
         return _hidden(options)
     if options.stored:
         return _stored(options)
-    wanted = Wanted(
+    wanted = ListingFilter(
         branch=options.branch,
         tag=options.tag,
         title=options.title,
@@ -89,7 +89,7 @@ def run_list(options: argparse.Namespace) -> int:
             f"  {' '.join(outline.title.split())}{tag}{elsewhere}{by(running.get(outline.session_id))}"
         )
     if not shown and not is_closed:
-        _none(is_narrowed=wanted != Wanted(), everywhere=options.all)
+        _none(is_narrowed=wanted != ListingFilter(), everywhere=options.all)
     return FINE
 
 
@@ -102,7 +102,7 @@ def by(running: Running | None) -> str:
     return "" if running is None else f"  (open: process {running.pid}, {running.status})"
 
 
-def _fitting(wanted: Wanted, *, everywhere: bool) -> Iterator[Outline]:
+def _fitting(wanted: ListingFilter, *, everywhere: bool) -> Iterator[Outline]:
     only = None
     if wanted.needs_database:
         with Bar("reading sessions") as bar:

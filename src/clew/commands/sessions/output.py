@@ -55,10 +55,12 @@ def saved_part(name: str) -> Path:
 def say_unsaved(path: Path) -> None:
     from clew.record.transcript.agents import unsaved_agents
     from clew.record.transcript.light import is_uuid
-    from clew.record.transcript.paths import Place
+    from clew.record.transcript.paths import SessionPlace
     from clew.record.transcript.recovery import copies
 
-    place = Place(session_id=path.stem, project_dir=path.parent) if is_uuid(path.stem) else None
+    place = (
+        SessionPlace(session_id=path.stem, project_dir=path.parent) if is_uuid(path.stem) else None
+    )
     try:
         for file in (path, *(unsaved_agents(place, home()) if place else ())):
             for copy in copies(file, home()):

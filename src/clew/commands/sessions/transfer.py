@@ -24,7 +24,7 @@ from clew.commands.sessions.output import (
 from clew.core.messages.errors import SessionError, in_words
 from clew.core.messages.factories import written
 from clew.core.messages.text import count_of, size_of
-from clew.record.exchange.bring import Brought, bring
+from clew.record.exchange.bring import ImportedSession, bring
 from clew.record.exchange.export import (
     FORMATS,
     LEFT_OUT,
@@ -39,7 +39,7 @@ from clew.record.stores.base import SETTING, StoreError, in_settings, store_of
 from clew.record.stores.hydrate import Diagnostic, hydrate, send
 from clew.record.stores.sending import key_of
 from clew.record.transcript.light import is_uuid
-from clew.record.transcript.paths import Place, project_dir
+from clew.record.transcript.paths import SessionPlace, project_dir
 from clew.system.files import is_there
 
 # The store that a word of `clew sessions` speaks to: the one it is given, or the one of the settings.
@@ -124,7 +124,7 @@ def import_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_import(options: argparse.Namespace) -> int:
-    brought: list[Brought] = []
+    brought: list[ImportedSession] = []
     refused: list[tuple[str, str]] = []
     with Bar("importing") as bar:
         for number, name in enumerate(options.file, 1):
@@ -163,7 +163,7 @@ def run_import(options: argparse.Namespace) -> int:
     return CANNOT if refused else FINE
 
 
-def _tell(brought: list[Brought], refused: list[tuple[str, str]]) -> None:
+def _tell(brought: list[ImportedSession], refused: list[tuple[str, str]]) -> None:
     for one in brought:
         say(f"{one.session_id}: {one.kind}, {count_of(one.messages, 'message')}, {one.title!r}")
         for reason, times in sorted(one.losses.items()):
@@ -214,7 +214,9 @@ async def _send(name: str, paths: list[Path], bar: Bar) -> list[dict[str, Any]]:
             sent: dict[str, int] = {}
             failed = None
             try:
-                sent = await send(Place(session_id=session_id, project_dir=path.parent), store)
+                sent = await send(
+                    SessionPlace(session_id=session_id, project_dir=path.parent), store
+                )
             except StoreError as error:
                 failed = str(error)
             lines, agents = sum(sent.values()), max(0, len(sent) - 1)
@@ -257,19 +259,19 @@ def run_pull(options: argparse.Namespace) -> int:
     return FINE if all(done for _, done, _ in found) else CANNOT
 
 
-def _place(name: str) -> Place:
+def _place(name: str) -> SessionPlace:
     try:
         path = transcript(name)
     except SessionError:
         if not is_uuid(name):
             raise
-        return Place(session_id=name.lower(), project_dir=project_dir(Path(home()), cwd()))
-    return Place(session_id=key_of(path).session_id, project_dir=path.parent)
+        return SessionPlace(session_id=name.lower(), project_dir=project_dir(Path(home()), cwd()))
+    return SessionPlace(session_id=key_of(path).session_id, project_dir=path.parent)
 
 
 async def _hydrate(
-    name: str, places: list[Place], bar: Bar
-) -> list[tuple[Place, bool, list[Diagnostic]]]:
+    name: str, places: list[SessionPlace], bar: Bar
+) -> list[tuple[SessionPlace, bool, list[Diagnostic]]]:
     found = []
     async with store_of(name, os.environ) as store:
         for number, place in enumerate(places):

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from clew.agent.compaction.boundary import shown as shown_boundary
 from clew.agent.compaction.retelling import cut, prompt_text, prompts
-from clew.core.input.outcome import Compact, Outcome, Pick, Row, Show
+from clew.core.input.outcome import CompactSession, Outcome, Pick, PickRow, Show
 from clew.core.json_object import Json
 from clew.core.ledger.breakdown import breakdown
 from clew.core.messages.errors import UserError
@@ -27,11 +27,11 @@ COMPACT_USAGE = (
 async def compact(session: Session, arguments: str) -> Outcome:
     word, _, rest = arguments.strip().partition(" ")
     if not word.startswith("--"):
-        return Compact(focus=arguments.strip())
+        return CompactSession(focus=arguments.strip())
     said = prompts(visible(list(session.story.history)))
     match word:
         case "--undo":
-            return Compact(undo=True)
+            return CompactSession(undo=True)
         case "--list":
             return Show(text=listed(said))
         case "--show":
@@ -44,7 +44,7 @@ async def compact(session: Session, arguments: str) -> Outcome:
                     text=f"{word} which message? /compact --list numbers them", is_error=True
                 )
             up_to, since = (message, None) if word == "--before" else (None, message)
-            return Compact(focus=focus.strip(), up_to=up_to, since=since)
+            return CompactSession(focus=focus.strip(), up_to=up_to, since=since)
     return Show(text=f"{word} is not known here: {COMPACT_USAGE}", is_error=True)
 
 
@@ -110,7 +110,7 @@ async def _edited(
     )
     if not is_now:
         text = shown(effect, session, is_about=kind == "summarise")
-        rows = (Row(line=line, label=f"{count_of(effect.entries, 'message')} {DONE[kind]}"),)
+        rows = (PickRow(line=line, label=f"{count_of(effect.entries, 'message')} {DONE[kind]}"),)
         return Pick(title="do it", rows=rows, text=text)
     if effect.problems:
         raise UserError(f"the request would be refused: {'; '.join(effect.problems)}")
@@ -177,7 +177,7 @@ async def _restore(session: Session, more: Sequence[str]) -> Outcome:
     editing = Editing(session)
     edits = session.story.edits.without(number)
     if not is_now:
-        row = Row(line=f"/context restore {number} {NOW}", label="as it was said")
+        row = PickRow(line=f"/context restore {number} {NOW}", label="as it was said")
         text = shown(editing.effect(edits, found.uuids), session)
         return Pick(title="do it", rows=(row,), text=text)
     editing.apply(edits)

@@ -4,14 +4,14 @@ import shlex
 from typing import TYPE_CHECKING
 
 from clew.agent.tools.base import ToolError
-from clew.core.input.outcome import Ask, Command, Outcome, Show
+from clew.core.input.outcome import Outcome, Show, SlashCommand, SubmitPrompt
 from clew.parts.mcp.catalogue import PromptOffer
 from clew.parts.mcp.connect import seen
 from clew.parts.mcp.content import blocks_of
 from clew.parts.mcp.protocol import a_text, an_object
-from clew.parts.mcp.server import Server
+from clew.parts.mcp.server import McpServer
 from clew.parts.mcp.tools import CALL_PATIENCE_S, RECONNECT_WAIT_S, refused
-from clew.system.jsonrpc.peer import Failure
+from clew.system.jsonrpc.peer import PeerFailure
 
 if TYPE_CHECKING:
     from clew.session.session import Session
@@ -48,7 +48,7 @@ async def manage(session: "Session", arguments: str) -> Outcome:
     return Show(text=f"{server.name}: {server.state} {server.problem}".rstrip())
 
 
-def prompts(session: "Session") -> list[Command["Session"]]:
+def prompts(session: "Session") -> list[SlashCommand["Session"]]:
     """The prompts of every server that is there now."""
     return [
         command(server, offer)
@@ -57,12 +57,12 @@ def prompts(session: "Session") -> list[Command["Session"]]:
     ]
 
 
-def command(server: Server, offer: PromptOffer) -> Command["Session"]:
+def command(server: McpServer, offer: PromptOffer) -> SlashCommand["Session"]:
     async def run(_: "Session", arguments: str) -> Outcome:
         return await prompt(server, offer, arguments)
 
     about = f"{offer.description.splitlines()[0] if offer.description else offer.prompt}"
-    return Command(
+    return SlashCommand(
         name=offer.name,
         description=f"{about} (MCP server {server.name})",
         run=run,
@@ -71,12 +71,12 @@ def command(server: Server, offer: PromptOffer) -> Command["Session"]:
     )
 
 
-async def prompt(server: Server, offer: PromptOffer, arguments: str) -> Outcome:
+async def prompt(server: McpServer, offer: PromptOffer, arguments: str) -> Outcome:
     """What the server's prompt says: a stranger's words, in which no file is named for clew to read."""
-    return Ask(text=await said(server, offer, arguments), by_stranger=True)
+    return SubmitPrompt(text=await said(server, offer, arguments), by_stranger=True)
 
 
-async def said(server: Server, offer: PromptOffer, arguments: str) -> str:
+async def said(server: McpServer, offer: PromptOffer, arguments: str) -> str:
     """The words of a server's prompt. Raises ToolError where it gives none."""
     given = filled(offer, arguments)
     missing = [name for name, is_needed in offer.arguments if is_needed and name not in given]
@@ -88,7 +88,7 @@ async def said(server: Server, offer: PromptOffer, arguments: str) -> str:
         patience_s=CALL_PATIENCE_S,
         wait_s=RECONNECT_WAIT_S,
     )
-    if isinstance(outcome, Failure):
+    if isinstance(outcome, PeerFailure):
         raise ToolError(refused(server.name, outcome, CALL_PATIENCE_S))
     messages = an_object(outcome.result).get("messages")
     told: list[str] = []
@@ -115,7 +115,7 @@ def filled(offer: PromptOffer, arguments: str) -> dict[str, str]:
     return dict(zip(names, words, strict=False))
 
 
-async def wanting(server: Server, offer: PromptOffer, missing: list[str]) -> str:
+async def wanting(server: McpServer, offer: PromptOffer, missing: list[str]) -> str:
     """What an argument is missing for, and what the server would put there."""
     values = await server.completed(offer.prompt, missing[0], "")
     hint = f"; {missing[0]} may be {', '.join(values)}" if values else ""

@@ -6,9 +6,9 @@ from typing import TypeAlias
 from clew.agent.context.explain import shown, sources
 from clew.agent.context.memory import FileCache, MemoryGate, load
 from clew.agent.context.nearby import noted_fact
-from clew.agent.context.notebook import INDEX, Memo, Notebook
+from clew.agent.context.notebook import INDEX, Memo, MemoryNotebook
 from clew.agent.intake import NOTES, notes_file
-from clew.core.input.outcome import Outcome, Pick, Row, Show
+from clew.core.input.outcome import Outcome, Pick, PickRow, Show
 from clew.core.messages.errors import UserError
 from clew.core.messages.text import count_of
 from clew.permissions.in_session import of_own
@@ -62,10 +62,12 @@ def _review(proposals: Sequence[Memo]) -> Outcome:
     if not proposals:
         return Show(text="nothing is proposed")
     text = "\n\n".join(f"{p.name} ({p.source})\n  {p.title}\n  {p.text}" for p in proposals)
-    rows = [Row(line=f"/memory accept {ALL}", label=f"accept all {len(proposals)}")]
-    rows += [Row(line=f"/memory accept {p.name}", label=f"accept: {p.title}") for p in proposals]
-    rows += [Row(line=f"/memory drop {p.name}", label=f"drop: {p.title}") for p in proposals]
-    rows.append(Row(line=f"/memory drop {ALL}", label="drop all"))
+    rows = [PickRow(line=f"/memory accept {ALL}", label=f"accept all {len(proposals)}")]
+    rows += [
+        PickRow(line=f"/memory accept {p.name}", label=f"accept: {p.title}") for p in proposals
+    ]
+    rows += [PickRow(line=f"/memory drop {p.name}", label=f"drop: {p.title}") for p in proposals]
+    rows.append(PickRow(line=f"/memory drop {ALL}", label="drop all"))
     return Pick(title="which count from now on", rows=tuple(rows), text=text)
 
 
@@ -88,12 +90,12 @@ async def _drop(session: Session, names: Sequence[str]) -> Outcome:
     return _next(notebook, "dropped")
 
 
-def _next(notebook: Notebook, done: str) -> Outcome:
+def _next(notebook: MemoryNotebook, done: str) -> Outcome:
     left = notebook.proposals()
     return _review(left) if left else Show(text=f"{done}; nothing waits any more")
 
 
-def _meant(notebook: Notebook, names: Sequence[str]) -> list[Memo]:
+def _meant(notebook: MemoryNotebook, names: Sequence[str]) -> list[Memo]:
     if not names:
         raise UserError(USAGE)
     if names[0] == ALL:
@@ -124,7 +126,7 @@ async def _to(session: Session, names: Sequence[str]) -> Outcome:
     return Show(text="\n".join([f"notes go to {notes_file(session.rules)}", *noticed]))
 
 
-def _notebook(session: Session) -> Notebook:
+def _notebook(session: Session) -> MemoryNotebook:
     return notebook_of(session.rules.standing.places)
 
 

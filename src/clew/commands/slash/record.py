@@ -5,12 +5,12 @@ import time
 from pathlib import Path
 
 from clew.agent.intake import title_of
-from clew.core.input.outcome import Outcome, Pick, Resume, Rewound, Row, Show
+from clew.core.input.outcome import Outcome, Pick, PickRow, Resume, Rewound, Show
 from clew.core.messages.errors import SessionError, UserError
 from clew.core.messages.factories import written
 from clew.core.messages.text import count_of
-from clew.record.library.branches import Prompt
-from clew.record.rewind.restore import Plan, named
+from clew.record.library.branches import BranchPrompt
+from clew.record.rewind.restore import RestorePlan, named
 from clew.session.rewinding import WHATS, Rewinding, What, shown
 from clew.session.session import Session
 from clew.system.files import is_there
@@ -58,7 +58,7 @@ async def _prompts(rewinding: Rewinding) -> Outcome:
             if prompt.files_since
             else ""
         )
-        rows.append(Row(line=f"/rewind {prompt.uuid[:SHORT]}", label=f"before: {words}{files}"))
+        rows.append(PickRow(line=f"/rewind {prompt.uuid[:SHORT]}", label=f"before: {words}{files}"))
     return Pick(title="back to", rows=tuple(rows))
 
 
@@ -66,7 +66,7 @@ async def _preview(rewinding: Rewinding, message: str) -> Outcome:
     planned = await rewinding.planned(message, "both")
     force = "" if planned.is_clear else f" {FORCE}"
     rows = [
-        Row(
+        PickRow(
             line=f"/rewind {message} {what}{'' if what == 'conversation' else force}",
             label=LABELS[what] + ("" if what == "conversation" or not force else _forced(planned)),
         )
@@ -79,13 +79,15 @@ async def _preview(rewinding: Rewinding, message: str) -> Outcome:
     )
 
 
-def _forced(planned: Plan) -> str:
+def _forced(planned: RestorePlan) -> str:
     over = f"over {len(planned.foreign)} that others changed" if planned.foreign else ""
     without = f"without {len(planned.lost)} that are lost" if planned.lost else ""
     return f" ({', '.join(filter(None, [over, without]))})"
 
 
-async def _done(rewinding: Rewinding, planned: Plan, words: str, *, is_forced: bool) -> Outcome:
+async def _done(
+    rewinding: Rewinding, planned: RestorePlan, words: str, *, is_forced: bool
+) -> Outcome:
     where = await rewinding.where(planned)
     if not planned.is_clear and not is_forced:
         return Show(
@@ -140,9 +142,12 @@ async def tree(session: Session, message: str) -> Outcome:
             raise SessionError(f"{message} is no prompt; /tree shows them")
         return ways_from(prompt)
     rows = [
-        *(Row(line=f"/tree {one.uuid[:SHORT]}", label=prompt_line(one)) for one in found.prompts),
         *(
-            Row(
+            PickRow(line=f"/tree {one.uuid[:SHORT]}", label=prompt_line(one))
+            for one in found.prompts
+        ),
+        *(
+            PickRow(
                 line=f"/resume {fork['sessionId']}",
                 label=f"a fork at {fork['messageUuid'][:SHORT]}",
             )
@@ -154,17 +159,19 @@ async def tree(session: Session, message: str) -> Outcome:
     return Pick(title="go to", rows=tuple(rows), text=text, at=live_leaf(found))
 
 
-def ways_from(prompt: Prompt) -> Pick:
+def ways_from(prompt: BranchPrompt) -> Pick:
     """On from a prompt, on whatever branch it stands."""
     rows = []
     if prompt.live:
         line = f"/rewind {prompt.uuid[:SHORT]} conversation"
-        rows.append(Row(line=line, label="before it, to say it otherwise; files stay as they are"))
+        rows.append(
+            PickRow(line=line, label="before it, to say it otherwise; files stay as they are")
+        )
     if not (prompt.live and prompt.is_leaf):
         line = f"/rewind {prompt.end} conversation"
-        rows.append(Row(line=line, label="behind its answer; files stay as they are"))
+        rows.append(PickRow(line=line, label="behind its answer; files stay as they are"))
     label = "behind its answer, in a copy; this session stays as it is"
-    rows.append(Row(line=f"/fork {prompt.end}", label=label))
+    rows.append(PickRow(line=f"/fork {prompt.end}", label=label))
     return Pick(title="go on", rows=tuple(rows), text=prompt.text)
 
 

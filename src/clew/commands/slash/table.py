@@ -11,18 +11,18 @@ from clew.agent.intake import Raw
 from clew.agent.warming import Warmer
 from clew.core.input.outcome import (
     Clear,
-    Command,
-    Exit,
+    ExitSession,
     Outcome,
     Pick,
+    PickRow,
     Registry,
     Resume,
-    Row,
     Show,
+    SlashCommand,
     table,
 )
-from clew.core.input.parse import Command as Typed
-from clew.core.ledger.breakdown import Part, breakdown
+from clew.core.input.parse import TypedCommand as Typed
+from clew.core.ledger.breakdown import WindowPart, breakdown
 from clew.core.ledger.cache_miss import sum_up
 from clew.core.ledger.ledger import Spend
 from clew.core.messages import factories
@@ -99,7 +99,9 @@ async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:
     return outcome
 
 
-async def kept_back(session: Session, command: Command[Session], typed: Typed, raw: Raw) -> str:
+async def kept_back(
+    session: Session, command: SlashCommand[Session], typed: Typed, raw: Raw
+) -> str:
     """Why a hook will not have a command become a prompt; empty if none minds."""
     fields = {
         "expansion_type": "mcp_prompt" if command.expands == "mcp" else "slash_command",
@@ -175,7 +177,7 @@ async def clear(_: Session, __: str) -> Outcome:
 
 
 async def leave(_: Session, __: str) -> Outcome:
-    return Exit()
+    return ExitSession()
 
 
 async def resume(session: Session, name: str) -> Outcome:
@@ -196,7 +198,7 @@ async def resume(session: Session, name: str) -> Outcome:
         )
         return Show(text=f"no other session {where}")
     rows = [
-        Row(
+        PickRow(
             line=f"/resume {one.session_id}",
             label=f"{here(one.modified_at)}  {folder_of(one) if everywhere else ''}{one.title[:70]}",
         )
@@ -232,7 +234,7 @@ async def context(session: Session, arguments: str) -> Outcome:
     return Show(text=f"{session.model.name}: about {used:,}{of} tokens\n{table(rows)}")
 
 
-def named(part: Part) -> str:
+def named(part: WindowPart) -> str:
     """A part for people: what clew tells the model besides has names that are for programs."""
     name = part.name
     if part.kind in ("context", "memory files"):
@@ -322,7 +324,7 @@ async def model(session: Session, name: str) -> Outcome:
         unheard = "" if chosen.known else "; clew knows nothing of this one"
         return Show(text=f"model {chosen.id} from the next prompt on{unheard}")
     aliases = sorted(session.speaking.catalog.aliases.items())
-    rows = [Row(line=f"/model {alias}", label=model_id) for alias, model_id in aliases]
+    rows = [PickRow(line=f"/model {alias}", label=model_id) for alias, model_id in aliases]
     now_is = session.model.id
     at = next((n for n, (_, model_id) in enumerate(aliases) if model_id == now_is), 0)
     title = "the model from the next prompt on"
@@ -370,47 +372,47 @@ async def status(session: Session, _: str) -> Outcome:
     return Show(text=table(rows))
 
 
-BUILTIN: tuple[Command[Session], ...] = (
-    Command(name="add-dir", description="show or add folders to work in", run=elsewhere(SETUP, "add_folder"), hint="[FOLDER]"),
-    Command(name="agents", description="list the kinds of agents, show one, or take over what one did in its checkout", run=elsewhere(TASKS, "agents"), hint="[KIND | merge ID | discard ID]"),
-    Command(name="background", description="let the running turn go on in the background, or have a prompt worked on there", run=elsewhere(TASKS, "background"), hint="[PROMPT]", is_interactive=True),
-    Command(name="bug-report", description="write what a report of a fault needs into a file", run=elsewhere(SETUP, "bug_report"), hint="[FILE]"),
-    Command(name="clear", description="begin a new session", run=clear, is_interactive=True, aliases=("new", "reset")),
-    Command(name="compact", description="replace the conversation, or a part of it, by its summary", run=compact, hint="[WHAT MATTERS | --before N | --from N | --list | --show | --undo]"),
-    Command(name="config", description="show or set settings", run=config, hint="[KEY [VALUE]]"),
-    Command(name="context", description="show what fills the model's window; take ranges of the conversation out, put them short, hold them fast", run=context, hint="[messages | edits | exclude | summarise | pin | restore]"),
-    Command(name="cost", description="show what the session cost", run=cost),
-    Command(name="diff", description="show what is changed and not committed", run=elsewhere(RECORD, "diff")),
-    Command(name="doctor", description="say what is wrong with this setup", run=elsewhere(SETUP, "doctor"), hint="[--offline]"),
-    Command(name="effort", description="show or choose how hard the model thinks", run=elsewhere(SETUP, "effort"), hint="[LEVEL]"),
-    Command(name="exit", description="end the session", run=leave, is_interactive=True, aliases=("quit",)),
-    Command(name="export", description="write this session into a file: .md, .html, .json, .jsonl", run=elsewhere(RECORD, "export"), hint="[FILE] [--all] [--redact | --raw]"),
-    Command(name="fork", description="go on in a copy of this session, up to a message", run=elsewhere(RECORD, "fork"), hint="[MESSAGE]", is_interactive=True, aliases=("branch",)),
-    Command(name="goal", description="work until something is true: show, set or clear it", run=elsewhere(LOOPS, "goal"), hint="[GOAL | clear]"),
-    Command(name="help", description="list what can be typed, or explain one command", run=elsewhere("clew.commands.slash.table", "show"), hint="[COMMAND]"),
-    Command(name="hooks", description="list the hooks of this session", run=elsewhere(SETUP, "hooks")),
-    Command(name="keybindings", description="list what keys do on the screen, and where your own stand", run=elsewhere(SCREEN, "key_bindings"), aliases=("keys",)),
-    Command(name="loop", description="have a prompt come again and again: list, begin, stop", run=elsewhere(LOOPS, "loop"), hint="[5m] PROMPT", is_interactive=True),
-    Command(name="mcp", description="show and manage MCP servers", run=elsewhere("clew.commands.slash.mcp", "manage"), hint="[SERVER]"),
-    Command(name="memory", description="show which memory speaks here; choose where notes go; review proposals", run=elsewhere("clew.commands.slash.memory", "memory"), hint="[to | list | show | forget | review | accept | drop]"),
-    Command(name="model", description="show or choose the model", run=model, hint="[MODEL]"),
-    Command(name="output-style", description="show or choose how the model speaks", run=elsewhere(PARTS, "output_style"), hint="[NAME]"),
-    Command(name="permissions", description="show the rules, or what the sandbox holds; go over to a mode", run=permissions, hint="[MODE | sandbox]", aliases=("allowed-tools",)),
-    Command(name="plugin", description="list the plugins of this session", run=elsewhere(PARTS, "plugins"), aliases=("plugins",)),
-    Command(name="reload-plugins", description="look for plugins, skills, agents and output styles again", run=elsewhere(PARTS, "reload"), aliases=("reload",)),
-    Command(name="remember", description="keep words for later sessions, or find in this one what to keep", run=elsewhere("clew.commands.slash.memory", "remember"), hint="[WORDS]"),
-    Command(name="rename", description="give this session a title", run=elsewhere(RECORD, "rename"), hint="TITLE"),
-    Command(name="resume", description="list sessions, or go on with one", run=resume, hint="[SESSION | --all]", is_interactive=True, aliases=("continue",)),
-    Command(name="rewind", description="take conversation, files or both back to a message, or back again", run=rewind, hint="[MESSAGE [conversation | files | both]]", aliases=("checkpoint",)),
-    Command(name="search", description="look for words in all sessions", run=elsewhere(RECORD, "search"), hint="WORDS"),
-    Command(name="skills", description="list the skills of this session", run=elsewhere(PARTS, "skills")),
-    Command(name="status", description="show how the session stands", run=status),
-    Command(name="statusline", description="show or choose the command that prints the screen's last line", run=elsewhere(SCREEN, "status_line"), hint="[COMMAND | off]"),
-    Command(name="tasks", description="list what works in the background, show what one said, stop it, or keep it when clew ends", run=elsewhere(TASKS, "tasks"), hint="[ID | stop [ID] | keep ID]", aliases=("bashes",)),
-    Command(name="todos", description="show what the model means to do", run=elsewhere(RECORD, "todos")),
-    Command(name="tree", description="show the prompts of this session on all its branches, to go on from one", run=elsewhere(RECORD, "tree"), hint="[MESSAGE]"),
-    Command(name="usage", description="show tokens, times and changed lines", run=usage, aliases=("stats",)),
-    Command(name="vim", description="give the prompt vim's keys, or take them away", run=elsewhere(SCREEN, "vim"), hint="[on | off]"),
+BUILTIN: tuple[SlashCommand[Session], ...] = (
+    SlashCommand(name="add-dir", description="show or add folders to work in", run=elsewhere(SETUP, "add_folder"), hint="[FOLDER]"),
+    SlashCommand(name="agents", description="list the kinds of agents, show one, or take over what one did in its checkout", run=elsewhere(TASKS, "agents"), hint="[KIND | merge ID | discard ID]"),
+    SlashCommand(name="background", description="let the running turn go on in the background, or have a prompt worked on there", run=elsewhere(TASKS, "background"), hint="[PROMPT]", is_interactive=True),
+    SlashCommand(name="bug-report", description="write what a report of a fault needs into a file", run=elsewhere(SETUP, "bug_report"), hint="[FILE]"),
+    SlashCommand(name="clear", description="begin a new session", run=clear, is_interactive=True, aliases=("new", "reset")),
+    SlashCommand(name="compact", description="replace the conversation, or a part of it, by its summary", run=compact, hint="[WHAT MATTERS | --before N | --from N | --list | --show | --undo]"),
+    SlashCommand(name="config", description="show or set settings", run=config, hint="[KEY [VALUE]]"),
+    SlashCommand(name="context", description="show what fills the model's window; take ranges of the conversation out, put them short, hold them fast", run=context, hint="[messages | edits | exclude | summarise | pin | restore]"),
+    SlashCommand(name="cost", description="show what the session cost", run=cost),
+    SlashCommand(name="diff", description="show what is changed and not committed", run=elsewhere(RECORD, "diff")),
+    SlashCommand(name="doctor", description="say what is wrong with this setup", run=elsewhere(SETUP, "doctor"), hint="[--offline]"),
+    SlashCommand(name="effort", description="show or choose how hard the model thinks", run=elsewhere(SETUP, "effort"), hint="[LEVEL]"),
+    SlashCommand(name="exit", description="end the session", run=leave, is_interactive=True, aliases=("quit",)),
+    SlashCommand(name="export", description="write this session into a file: .md, .html, .json, .jsonl", run=elsewhere(RECORD, "export"), hint="[FILE] [--all] [--redact | --raw]"),
+    SlashCommand(name="fork", description="go on in a copy of this session, up to a message", run=elsewhere(RECORD, "fork"), hint="[MESSAGE]", is_interactive=True, aliases=("branch",)),
+    SlashCommand(name="goal", description="work until something is true: show, set or clear it", run=elsewhere(LOOPS, "goal"), hint="[GOAL | clear]"),
+    SlashCommand(name="help", description="list what can be typed, or explain one command", run=elsewhere("clew.commands.slash.table", "show"), hint="[COMMAND]"),
+    SlashCommand(name="hooks", description="list the hooks of this session", run=elsewhere(SETUP, "hooks")),
+    SlashCommand(name="keybindings", description="list what keys do on the screen, and where your own stand", run=elsewhere(SCREEN, "key_bindings"), aliases=("keys",)),
+    SlashCommand(name="loop", description="have a prompt come again and again: list, begin, stop", run=elsewhere(LOOPS, "loop"), hint="[5m] PROMPT", is_interactive=True),
+    SlashCommand(name="mcp", description="show and manage MCP servers", run=elsewhere("clew.commands.slash.mcp", "manage"), hint="[SERVER]"),
+    SlashCommand(name="memory", description="show which memory speaks here; choose where notes go; review proposals", run=elsewhere("clew.commands.slash.memory", "memory"), hint="[to | list | show | forget | review | accept | drop]"),
+    SlashCommand(name="model", description="show or choose the model", run=model, hint="[MODEL]"),
+    SlashCommand(name="output-style", description="show or choose how the model speaks", run=elsewhere(PARTS, "output_style"), hint="[NAME]"),
+    SlashCommand(name="permissions", description="show the rules, or what the sandbox holds; go over to a mode", run=permissions, hint="[MODE | sandbox]", aliases=("allowed-tools",)),
+    SlashCommand(name="plugin", description="list the plugins of this session", run=elsewhere(PARTS, "plugins"), aliases=("plugins",)),
+    SlashCommand(name="reload-plugins", description="look for plugins, skills, agents and output styles again", run=elsewhere(PARTS, "reload"), aliases=("reload",)),
+    SlashCommand(name="remember", description="keep words for later sessions, or find in this one what to keep", run=elsewhere("clew.commands.slash.memory", "remember"), hint="[WORDS]"),
+    SlashCommand(name="rename", description="give this session a title", run=elsewhere(RECORD, "rename"), hint="TITLE"),
+    SlashCommand(name="resume", description="list sessions, or go on with one", run=resume, hint="[SESSION | --all]", is_interactive=True, aliases=("continue",)),
+    SlashCommand(name="rewind", description="take conversation, files or both back to a message, or back again", run=rewind, hint="[MESSAGE [conversation | files | both]]", aliases=("checkpoint",)),
+    SlashCommand(name="search", description="look for words in all sessions", run=elsewhere(RECORD, "search"), hint="WORDS"),
+    SlashCommand(name="skills", description="list the skills of this session", run=elsewhere(PARTS, "skills")),
+    SlashCommand(name="status", description="show how the session stands", run=status),
+    SlashCommand(name="statusline", description="show or choose the command that prints the screen's last line", run=elsewhere(SCREEN, "status_line"), hint="[COMMAND | off]"),
+    SlashCommand(name="tasks", description="list what works in the background, show what one said, stop it, or keep it when clew ends", run=elsewhere(TASKS, "tasks"), hint="[ID | stop [ID] | keep ID]", aliases=("bashes",)),
+    SlashCommand(name="todos", description="show what the model means to do", run=elsewhere(RECORD, "todos")),
+    SlashCommand(name="tree", description="show the prompts of this session on all its branches, to go on from one", run=elsewhere(RECORD, "tree"), hint="[MESSAGE]"),
+    SlashCommand(name="usage", description="show tokens, times and changed lines", run=usage, aliases=("stats",)),
+    SlashCommand(name="vim", description="give the prompt vim's keys, or take them away", run=elsewhere(SCREEN, "vim"), hint="[on | off]"),
 )  # fmt: skip
 
 

@@ -3,15 +3,15 @@
 import re
 from datetime import timedelta
 
-from clew.agent.subagents.specs import Spec
-from clew.agent.tasks.registry import Task
-from clew.core.input.outcome import Ask, Outcome, Show, table
+from clew.agent.subagents.specs import AgentSpec
+from clew.agent.tasks.registry import BackgroundTask
+from clew.core.input.outcome import Outcome, Show, SubmitPrompt, table
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.core.messages.text import count_of
 from clew.parts.goals import MOST_CHECKS
 from clew.parts.schedules import cron
-from clew.parts.schedules.board import Now, Wish, line
+from clew.parts.schedules.board import Now, ScheduleRequest, line
 from clew.parts.schedules.cron import seconds
 from clew.parts.skills.expand import split
 from clew.parts.skills.listing import LONG, cut
@@ -52,7 +52,7 @@ async def loop(session: Session, arguments: str) -> Outcome:
     )
 
 
-def wish(arguments: str) -> Wish:
+def wish(arguments: str) -> ScheduleRequest:
     """What a line of /loop asks for. Raises ValueError."""
     rest, every, expression = arguments, USUAL_EVERY_S, ""
     if rest.startswith('"') and '"' in rest[1:]:
@@ -77,7 +77,7 @@ def wish(arguments: str) -> Wish:
         rest = rest.lstrip()
     if not rest.strip():
         raise ValueError(f"what is to be done? {LOOP}")
-    return Wish(
+    return ScheduleRequest(
         prompt=rest.strip(),
         cron=cron.read(expression) if expression else None,
         expression=expression,
@@ -126,7 +126,7 @@ async def goal(session: Session, text: str) -> Outcome:
         it.clear()
         return Show(text=f"no goal any more; it was: {was}" if was else "there was no goal")
     it.set(text)
-    return Ask(
+    return SubmitPrompt(
         text=f"Work until this goal is met, and show at the end of each turn how it can be seen: {text}",
         said=f"the goal is: {text}. After each turn the model for small work judges whether it is met, at most "
         f"{MOST_CHECKS} times; until then the model works on. Escape stops a turn, /goal clear ends the goal",
@@ -188,11 +188,11 @@ async def keep(session: Session, name: str) -> Outcome:
     return Show(text=kept_words(task))
 
 
-def kept_words(task: Task) -> str:
+def kept_words(task: BackgroundTask) -> str:
     return f"{task.id} goes on when clew ends: clew tasks lists it then, and stops it"
 
 
-def known(session: Session, name: str) -> Task:
+def known(session: Session, name: str) -> BackgroundTask:
     task = session.tasks.get(name)
     if task is None and name in remote(session):
         raise UserError(f"{name} works elsewhere: what began it can end it, and clew cannot")
@@ -202,7 +202,7 @@ def known(session: Session, name: str) -> Task:
     return task
 
 
-def row(task: Task) -> str:
+def row(task: BackgroundTask) -> str:
     """A task in one line: what it is, how it stands, and for agents what they did."""
     about = f"{task.kind} {task.status}{', kept' if task.is_kept else ''}: {task.title}"
     used = task.usage
@@ -212,7 +212,7 @@ def row(task: Task) -> str:
     return f"{about} ({count_of(used.tool_uses, 'tool use')}, {used.tokens:,} tokens{last})"
 
 
-def show_task(task: Task) -> str:
+def show_task(task: BackgroundTask) -> str:
     task.output.look()
     first, last = task.output.since(0, SHOWN_CHARACTERS)
     said = (first + last).decode("utf-8", "replace").rstrip()
@@ -254,7 +254,7 @@ async def agents(session: Session, arguments: str) -> Outcome:
     return Show(text="\n".join([table([*rows, *hidden]), *faults]))
 
 
-def origin(spec: Spec) -> str:
+def origin(spec: AgentSpec) -> str:
     return f"{spec.origin} {spec.where}".rstrip()
 
 
@@ -262,7 +262,7 @@ def first_line(text: str) -> str:
     return text.strip().split("\n", 1)[0]
 
 
-def described(spec: Spec) -> str:
+def described(spec: AgentSpec) -> str:
     rows = [
         ("from", origin(spec)),
         ("use", " ".join(spec.description.split())),

@@ -11,11 +11,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.core.catalog.lookup import Catalog
+from clew.core.catalog.lookup import ModelCatalog
 from clew.core.catalog.models import EffortLevel, Model, Price, ThinkingMode, rates, unknown_model
 
 
-def with_models(catalog: Catalog, settings: Mapping[str, Any]) -> tuple[Catalog, list[str]]:
+def with_models(
+    catalog: ModelCatalog, settings: Mapping[str, Any]
+) -> tuple[ModelCatalog, list[str]]:
     """The catalog and a person's own models over it, and what was wrong with any of them.
 
     `settings` maps an id to its facts, see `UserModel`. An entry that cannot be read is left out
@@ -33,10 +35,10 @@ def with_models(catalog: Catalog, settings: Mapping[str, Any]) -> tuple[Catalog,
             problems.append(f"models.{model_id}: {why}")
             continue
         aliases |= dict.fromkeys((alias.lower() for alias in given.aliases), model_id)
-    return Catalog(models.values(), aliases), problems
+    return ModelCatalog(models.values(), aliases), problems
 
 
-def _described(catalog: Catalog, model_id: str, given: "UserModel") -> Model:
+def _described(catalog: ModelCatalog, model_id: str, given: "UserModel") -> Model:
     base = unknown_model(model_id)
     if given.like is not None:
         like = catalog.find(given.like)

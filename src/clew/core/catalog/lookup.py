@@ -311,7 +311,7 @@ def plain_id(name: str) -> str:
     return _SUFFIX.sub("", _PREFIX.sub("", last))
 
 
-class Catalog:
+class ModelCatalog:
     """Entries by name; never changes."""
 
     def __init__(self, models: Iterable[Model], aliases: Mapping[str, str]) -> None:
@@ -360,10 +360,10 @@ def _widened(entry: Model) -> Model:
     return replace(entry, context_window=MILLION_TOKENS, betas=(*entry.betas, entry.million_beta))
 
 
-CATALOG = Catalog(MODELS, ALIASES)
+CATALOG = ModelCatalog(MODELS, ALIASES)
 
 
-def known_models(settings: Mapping[str, Any]) -> tuple[Catalog, tuple[str, ...]]:
+def known_models(settings: Mapping[str, Any]) -> tuple[ModelCatalog, tuple[str, ...]]:
     """The catalog with the models that the settings describe."""
     described = settings.get("models")
     if not isinstance(described, dict) or not described:

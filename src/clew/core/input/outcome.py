@@ -36,7 +36,7 @@ class Show(Struct, frozen=True, kw_only=True):
     is_error: bool = False
 
 
-class Ask(Struct, frozen=True, kw_only=True):
+class SubmitPrompt(Struct, frozen=True, kw_only=True):
     """A prompt, as if the person had typed it; of a stranger's words, no file is named by them.
 
     `said` is for the person, before it is worked on.
@@ -69,11 +69,11 @@ class Resume(Struct, frozen=True, kw_only=True):
     session: str
 
 
-class Exit(Struct, frozen=True, kw_only=True):
+class ExitSession(Struct, frozen=True, kw_only=True):
     """The session ends."""
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class PickRow(Struct, frozen=True, kw_only=True):
     """One thing to choose: the line that does it, as if the person had typed it."""
 
     line: str
@@ -88,7 +88,7 @@ class Pick(Struct, frozen=True, kw_only=True):
     """
 
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[PickRow, ...]
     text: str = ""
     of: Literal["", "sessions", "all sessions"] = ""
     at: int = 0
@@ -114,7 +114,7 @@ class Rewound(Struct, frozen=True, kw_only=True):
     prompt: str = ""
 
 
-class Compact(Struct, frozen=True, kw_only=True):
+class CompactSession(Struct, frozen=True, kw_only=True):
     """The conversation is to be shortened: all of it, or what stands before or from a message on;
     with `undo`, the last time that was done is to be taken back."""
 
@@ -124,7 +124,9 @@ class Compact(Struct, frozen=True, kw_only=True):
     undo: bool = False
 
 
-Outcome: TypeAlias = Show | Ask | Invoke | Clear | Resume | Exit | Compact | Pick | Rewound
+Outcome: TypeAlias = (
+    Show | SubmitPrompt | Invoke | Clear | Resume | ExitSession | CompactSession | Pick | Rewound
+)
 
 
 # The slash commands of a session, by name. Open: what else is found (files, servers) is added.
@@ -133,7 +135,7 @@ Outcome: TypeAlias = Show | Ask | Invoke | Clear | Resume | Exit | Compact | Pic
 Scene = TypeVar("Scene")
 
 
-class Command(Struct, Generic[Scene], frozen=True, kw_only=True):
+class SlashCommand(Struct, Generic[Scene], frozen=True, kw_only=True):
     """`run` is given what the command may look at, and its arguments as they were typed."""
 
     name: str
@@ -151,18 +153,18 @@ class Command(Struct, Generic[Scene], frozen=True, kw_only=True):
 class Registry(Generic[Scene]):
     """A name that is added again is the later one's; an alias never hides a name."""
 
-    def __init__(self, commands: Iterable[Command[Scene]] = ()) -> None:
-        self._by_name: dict[str, Command[Scene]] = {}
+    def __init__(self, commands: Iterable[SlashCommand[Scene]] = ()) -> None:
+        self._by_name: dict[str, SlashCommand[Scene]] = {}
         for command in commands:
             self.add(command)
 
-    def add(self, command: Command[Scene]) -> None:
+    def add(self, command: SlashCommand[Scene]) -> None:
         self._by_name[command.name] = command
 
-    def __iter__(self) -> Iterator[Command[Scene]]:
+    def __iter__(self) -> Iterator[SlashCommand[Scene]]:
         return iter(sorted(self._by_name.values(), key=lambda command: command.name))
 
-    def find(self, name: str) -> Command[Scene] | None:
+    def find(self, name: str) -> SlashCommand[Scene] | None:
         found = self._by_name.get(name)
         return found or next((c for c in self if name in c.aliases), None)
 

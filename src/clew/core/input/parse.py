@@ -93,7 +93,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     mentions: tuple[Mention, ...] = ()
 
 
-class Command(Struct, frozen=True, kw_only=True):
+class TypedCommand(Struct, frozen=True, kw_only=True):
     """`/name arguments`; `text` is the line as it was typed."""
 
     name: str
@@ -107,26 +107,28 @@ class Shell(Struct, frozen=True, kw_only=True):
     line: str
 
 
-class Note(Struct, frozen=True, kw_only=True):
+class MemoryNote(Struct, frozen=True, kw_only=True):
     """`# words`: kept in the memory file."""
 
     words: str
 
 
-Input: TypeAlias = Prompt | Command | Shell | Note
+Input: TypeAlias = Prompt | TypedCommand | Shell | MemoryNote
 
 
 def parse(text: str, *, by_person: bool) -> Input:
     """What `text` is. Only a person's line is a note: a program's prompt may begin with a heading."""
     command = COMMAND.match(text.rstrip())
     if command is not None:
-        return Command(name=command[1], arguments=(command[2] or "").strip(), text=text.strip())
+        return TypedCommand(
+            name=command[1], arguments=(command[2] or "").strip(), text=text.strip()
+        )
     if text.startswith("!") and text[1:].strip():
         return Shell(line=text[1:].strip())
     if by_person and text.startswith("#") and "\n" not in text.strip():
         words = text.lstrip("#").strip()
         if words:
-            return Note(words=words)
+            return MemoryNote(words=words)
     return Prompt(text=text, mentions=mentions(text))
 
 

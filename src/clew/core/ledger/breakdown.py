@@ -13,7 +13,7 @@ from clew.core.normalize.select import references
 from clew.core.normalize.tokens import block_tokens, content_tokens, tool_tokens
 
 
-class Part(Struct, frozen=True, kw_only=True):
+class WindowPart(Struct, frozen=True, kw_only=True):
     """One source of tokens; `name` tells parts of one kind apart."""
 
     kind: str
@@ -30,7 +30,7 @@ def breakdown(
     system: Iterable[dict[str, Any]] = (),
     tools: Iterable[dict[str, Any]] = (),
     counted: int | None = None,
-) -> list[Part]:
+) -> list[WindowPart]:
     """The parts of a request, largest first; with `counted`, they add up to it."""
     sums: dict[tuple[str, str], int] = {}
 
@@ -47,7 +47,7 @@ def breakdown(
     for entry in said:
         _put_entry(entry, names, gone, put)
     parts = _scaled({key: tokens for key, tokens in sums.items() if tokens}, counted)
-    found = [Part(kind=kind, name=name, tokens=n) for (kind, name), n in parts.items()]
+    found = [WindowPart(kind=kind, name=name, tokens=n) for (kind, name), n in parts.items()]
     return sorted(found, key=lambda part: -part.tokens)
 
 

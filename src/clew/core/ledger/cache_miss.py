@@ -11,10 +11,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.core.catalog.lookup import Catalog
+from clew.core.catalog.lookup import ModelCatalog
 from clew.core.catalog.models import price_at
 from clew.core.json_object import Json
-from clew.core.ledger.spending import Tokens, tokens_of
+from clew.core.ledger.spending import TokenCounts, tokens_of
 from clew.core.messages.text import count_of
 
 # The entry of an answer holds it under this name.
@@ -84,8 +84,8 @@ def span(seconds: float) -> str:
 
 
 def find_miss(
-    before: Tokens,
-    now: Tokens,
+    before: TokenCounts,
+    now: TokenCounts,
     diagnostics: Any,
     *,
     changed: str = "",
@@ -126,7 +126,9 @@ def _reason_of(changed: str) -> str:
     return "messages_changed"
 
 
-def extra_usd(now: Tokens, missed: int, model: str, at: str, catalog: Catalog) -> Decimal | None:
+def extra_usd(
+    now: TokenCounts, missed: int, model: str, at: str, catalog: ModelCatalog
+) -> Decimal | None:
     """What missed tokens cost more than a read: those that were cached anew, then those that were not."""
     found = catalog.find(model)
     price = None if found is None else price_at(found.prices, at)
@@ -172,7 +174,7 @@ def sum_up(misses: Sequence[CacheMiss]) -> str:
     return f"{count_of(len(misses), 'request')}: {tokens:,} tokens not read{cost}"
 
 
-def usage_tokens(message: Json) -> Tokens | None:
+def usage_tokens(message: Json) -> TokenCounts | None:
     """What the service counted for an answer; None where it counted nothing."""
     usage = message.get("usage")
     tokens = tokens_of(usage)

@@ -16,10 +16,10 @@ from typing import Any, Literal, TypeAlias, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.core.catalog.lookup import Catalog
+from clew.core.catalog.lookup import ModelCatalog
 from clew.core.catalog.models import Model
-from clew.core.ledger.spending import Tokens, priced, tokens_of
-from clew.core.messages.messages import User
+from clew.core.ledger.spending import TokenCounts, priced, tokens_of
+from clew.core.messages.messages import UserMessage
 from clew.core.messages.text import SYNTHETIC_MODEL
 
 # What a response was for. `withdrawn` was broken off and asked for again; `web` reads a page, `review`
@@ -47,7 +47,7 @@ class Charge(Struct, frozen=True, kw_only=True):
     request_id: str
     model: str
     at: str
-    tokens: Tokens
+    tokens: TokenCounts
     usd: Decimal | None
     purpose: Purpose = "turn"
     turn: int = 0
@@ -64,7 +64,7 @@ class Spend(Struct, frozen=True, kw_only=True):
     """A sum of charges. `usd` is what is known; `unpriced` responses are not in it."""
 
     requests: int = 0
-    tokens: Tokens = Tokens()
+    tokens: TokenCounts = TokenCounts()
     usd: Decimal = Decimal(0)
     unpriced: int = 0
     duration_ms: float = 0
@@ -220,7 +220,9 @@ def shares(spend: Spend, parts: int) -> list[Spend]:
     return [
         Spend(
             requests=whole(spend.requests, part),
-            tokens=Tokens(**{f: whole(getattr(tokens, f), part) for f in Tokens.__struct_fields__}),
+            tokens=TokenCounts(
+                **{f: whole(getattr(tokens, f), part) for f in TokenCounts.__struct_fields__}
+            ),
             usd=even if part else spend.usd - even * (parts - 1),
             unpriced=whole(spend.unpriced, part),
             duration_ms=spend.duration_ms if part == 0 else 0,
@@ -229,7 +231,7 @@ def shares(spend: Spend, parts: int) -> list[Spend]:
     ]
 
 
-def charges(entries: Iterable[dict[str, Any]], catalog: Catalog) -> Iterator[Charge]:
+def charges(entries: Iterable[dict[str, Any]], catalog: ModelCatalog) -> Iterator[Charge]:
     """The charges that a log records, in its order; a response may come several times.
 
     Answers stand on the chain; what no answer shows, the cost of a compaction or a title, stands in
@@ -254,7 +256,7 @@ def charges(entries: Iterable[dict[str, Any]], catalog: Catalog) -> Iterator[Cha
 def begins_turn(entry: dict[str, Any]) -> bool:
     """Whether a person, or who speaks for one, said something here; not to a subagent."""
     is_user = entry.get("type") == "user" and entry.get("isSidechain") is not True
-    return is_user and ((said := User(entry)).face == "typed" or said.is_news)
+    return is_user and ((said := UserMessage(entry)).face == "typed" or said.is_news)
 
 
 def _of_answer(entry: dict[str, Any], turn: int, find: Find) -> Charge | None:
@@ -312,7 +314,7 @@ def _of_record(entry: dict[str, Any], turn: int, find: Find) -> Charge | None:
 
 
 def _priced(
-    usage: dict[str, Any], tokens: Tokens, model: Model | None, at: str, entry: dict[str, Any]
+    usage: dict[str, Any], tokens: TokenCounts, model: Model | None, at: str, entry: dict[str, Any]
 ) -> Decimal | None:
     """The table's price; for a model it does not have, what the entry itself says."""
     amount = priced(usage, tokens, model, at)

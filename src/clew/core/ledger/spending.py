@@ -10,14 +10,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.core.catalog.lookup import Catalog
+from clew.core.catalog.lookup import ModelCatalog
 from clew.core.catalog.models import BATCH_FACTOR, RESIDENT_FACTOR, WEB_SEARCH_USD, Model, price_at
 from clew.core.messages.text import SYNTHETIC_MODEL
 from clew.core.messages.views import Usage
 from clew.core.normalize.tokens import message_tokens
 
 
-class Tokens(Struct, frozen=True, kw_only=True):
+class TokenCounts(Struct, frozen=True, kw_only=True):
     """What a response was counted for. `input` leaves out what was read from or written to a cache."""
 
     input: int = 0
@@ -36,8 +36,8 @@ class Tokens(Struct, frozen=True, kw_only=True):
     def total(self) -> int:
         return self.prompt + self.output
 
-    def __add__(self, other: "Tokens") -> "Tokens":
-        return Tokens(
+    def __add__(self, other: "TokenCounts") -> "TokenCounts":
+        return TokenCounts(
             input=self.input + other.input,
             output=self.output + other.output,
             cache_read=self.cache_read + other.cache_read,
@@ -46,17 +46,19 @@ class Tokens(Struct, frozen=True, kw_only=True):
             web_searches=self.web_searches + other.web_searches,
         )
 
-    def __sub__(self, other: "Tokens") -> "Tokens":
-        return Tokens(**{f: getattr(self, f) - getattr(other, f) for f in Tokens.__struct_fields__})
+    def __sub__(self, other: "TokenCounts") -> "TokenCounts":
+        return TokenCounts(
+            **{f: getattr(self, f) - getattr(other, f) for f in TokenCounts.__struct_fields__}
+        )
 
 
-def tokens_of(usage: Any) -> Tokens:
+def tokens_of(usage: Any) -> TokenCounts:
     """The counts of a recorded usage object; what is absent or no number counts as nothing."""
     view = Usage(usage if isinstance(usage, dict) else {})
     searches = (view.server_tool_use or {}).get("web_search_requests")
     writes = view.cache_write_tokens
     long_writes = min(view.cache_write_1h_tokens, writes) if writes else 0
-    return Tokens(
+    return TokenCounts(
         input=view.input_tokens,
         output=view.output_tokens,
         cache_read=view.cache_read_tokens,
@@ -66,12 +68,12 @@ def tokens_of(usage: Any) -> Tokens:
     )
 
 
-def usd(usage: Any, model: str, at: str, catalog: Catalog) -> Decimal | None:
+def usd(usage: Any, model: str, at: str, catalog: ModelCatalog) -> Decimal | None:
     """What a response with this usage cost at that time; None if the model's price is not known."""
     return priced(usage, tokens_of(usage), catalog.find(model), at)
 
 
-def priced(usage: Any, counts: Tokens, model: Model | None, at: str) -> Decimal | None:
+def priced(usage: Any, counts: TokenCounts, model: Model | None, at: str) -> Decimal | None:
     """The same for whoever has counted the tokens and found the model already."""
     price = None if model is None else price_at(model.prices, at)
     if price is None:
@@ -113,7 +115,7 @@ class Recached(Struct, frozen=True, kw_only=True):
         return f"{told}: ${self.usd:.4f} instead of ${self.cached_usd:.4f}"
 
 
-def last_size(entries: Sequence[dict[str, Any]]) -> Tokens | None:
+def last_size(entries: Sequence[dict[str, Any]]) -> TokenCounts | None:
     """The usage of the last answer that the service counted."""
     for entry in reversed(entries):
         message = entry.get("message")
@@ -124,7 +126,9 @@ def last_size(entries: Sequence[dict[str, Any]]) -> Tokens | None:
     return None
 
 
-def recached(last: Tokens, *, model: str, before: str, at: str, catalog: Catalog) -> Recached:
+def recached(
+    last: TokenCounts, *, model: str, before: str, at: str, catalog: ModelCatalog
+) -> Recached:
     """What the next request to `model` costs, because nothing of the last one's is cached for it."""
     count = last.total
     return Recached(

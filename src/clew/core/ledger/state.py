@@ -16,7 +16,7 @@ Status: TypeAlias = Literal["pending", "in_progress", "completed"]
 STATUSES: frozenset[str] = frozenset(get_args(Status))
 
 
-class Todo(Struct, frozen=True, kw_only=True):
+class TodoItem(Struct, frozen=True, kw_only=True):
     """One thing to do, as the model keeps its list."""
 
     content: str
@@ -24,7 +24,7 @@ class Todo(Struct, frozen=True, kw_only=True):
     active_form: str = ""
 
 
-class State(Struct, frozen=True, kw_only=True):
+class SessionState(Struct, frozen=True, kw_only=True):
     """What is true of a session now. `environment` was read once, at the start."""
 
     session_id: str
@@ -42,7 +42,7 @@ class State(Struct, frozen=True, kw_only=True):
     lines_removed: int = 0
     commits: int = 0
     pull_requests: int = 0
-    todos: tuple[Todo, ...] = ()
+    todos: tuple[TodoItem, ...] = ()
     allowed: frozenset[str] = frozenset()
     last_interaction_at: str = ""
     is_on_fallback: bool = False
@@ -95,7 +95,7 @@ class Shipped(Struct, frozen=True, kw_only=True, tag="shipped"):
 class TodosSet(Struct, frozen=True, kw_only=True, tag="todos"):
     """The model wrote its list anew."""
 
-    todos: tuple[Todo, ...]
+    todos: tuple[TodoItem, ...]
 
 
 def todos_of(outcome: Any) -> TodosSet | None:
@@ -105,7 +105,7 @@ def todos_of(outcome: Any) -> TodosSet | None:
         return None
     with_form = (t | {"activeForm": t.get("activeForm") or ""} for t in listed if type(t) is dict)
     todos = tuple(
-        Todo(content=t["content"], status=t["status"], active_form=t["activeForm"])
+        TodoItem(content=t["content"], status=t["status"], active_form=t["activeForm"])
         for t in with_form
         if type(t.get("content")) is str
         and t.get("status") in STATUSES
@@ -116,7 +116,7 @@ def todos_of(outcome: Any) -> TodosSet | None:
     return TodosSet(todos=() if is_done else todos)
 
 
-def last_todos(entries: Sequence[dict[str, Any]]) -> tuple[Todo, ...]:
+def last_todos(entries: Sequence[dict[str, Any]]) -> tuple[TodoItem, ...]:
     """The list as a conversation left it."""
     for entry in reversed(entries):
         found = todos_of(entry.get("toolUseResult")) or _told_again(entry.get("attachment"))
@@ -149,7 +149,7 @@ class Interacted(Struct, frozen=True, kw_only=True, tag="interacted"):
     at: str
 
 
-class FellBack(Struct, frozen=True, kw_only=True, tag="fallback"):
+class FallbackChanged(Struct, frozen=True, kw_only=True, tag="fallback"):
     """Requests go to the fallback model, or no longer."""
 
     active: bool
@@ -157,11 +157,11 @@ class FellBack(Struct, frozen=True, kw_only=True, tag="fallback"):
 
 Change: TypeAlias = (
     Moved | ModelChosen | ApiTimed | ToolTimed | LinesChanged | Shipped | TodosSet | Allowed
-    | Interacted | FellBack
+    | Interacted | FallbackChanged
 )  # fmt: skip
 
 
-def apply(state: State, change: Change) -> State:
+def apply(state: SessionState, change: Change) -> SessionState:
     """The state after a change."""
     match change:
         case Moved():
@@ -194,26 +194,26 @@ def apply(state: State, change: Change) -> State:
             return replace(state, allowed=state.allowed | {change.rule})
         case Interacted():
             return replace(state, last_interaction_at=change.at)
-        case FellBack():
+        case FallbackChanged():
             return replace(state, is_on_fallback=change.active)
         case _:
             assert_never(change)
 
 
-Listener: TypeAlias = Callable[[Change | Charge, State], None]
+Listener: TypeAlias = Callable[[Change | Charge, SessionState], None]
 
 
-class Session:
+class SessionTracker:
     """The one way to a session's state and ledger. Listeners are called in order, at once; one that
     writes only queues, so that a change waits for no disk."""
 
-    def __init__(self, state: State, ledger: Sums | None = None) -> None:
+    def __init__(self, state: SessionState, ledger: Sums | None = None) -> None:
         self._state = state
         self._ledger = Sums() if ledger is None else ledger
         self._listeners: list[Listener] = []
 
     @property
-    def state(self) -> State:
+    def state(self) -> SessionState:
         return self._state
 
     @property
@@ -245,16 +245,16 @@ class Session:
 # The state and the ledger of a session as a conversation beside it changes them. Pure.
 
 
-class Beside(Session):
+class SideLedger(SessionTracker):
     """`spent` is what this conversation alone came to."""
 
-    def __init__(self, session: Session, agent_id: str) -> None:
+    def __init__(self, session: SessionTracker, agent_id: str) -> None:
         self._session = session
         self._agent_id = agent_id
         self.spent = Spend()
 
     @property
-    def state(self) -> State:
+    def state(self) -> SessionState:
         return self._session.state
 
     @property

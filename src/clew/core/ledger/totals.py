@@ -12,10 +12,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.core.catalog.lookup import Catalog
+from clew.core.catalog.lookup import ModelCatalog
 from clew.core.ledger.ledger import Charge, Ledger, Spend, Sums, charges
-from clew.core.ledger.spending import Tokens
-from clew.core.ledger.state import LinesChanged, Session
+from clew.core.ledger.spending import TokenCounts
+from clew.core.ledger.state import LinesChanged, SessionTracker
 
 BEFORE = "(before)"
 _COUNTS = {
@@ -57,7 +57,7 @@ def _usage(spend: Spend) -> dict[str, Any]:
     }
 
 
-def cost_state(session: Session, past: Past, *, duration_ms: float) -> dict[str, Any]:
+def cost_state(session: SessionTracker, past: Past, *, duration_ms: float) -> dict[str, Any]:
     """The session's totals at the end of a run, earlier runs included."""
     state, total = session.state, session.ledger.total
     return {
@@ -80,7 +80,7 @@ def restore(
     line: dict[str, Any],
     covered: Iterable[dict[str, Any]],
     after: Iterable[dict[str, Any]],
-    catalog: Catalog,
+    catalog: ModelCatalog,
 ) -> tuple[Ledger, Past]:
     """The ledger and the past of a session: `covered` are the entries that `line` stands behind."""
     ledger = Ledger(charges(covered, catalog))
@@ -122,7 +122,7 @@ def _more(model: str, usage: Any, known: Spend) -> Charge | None:
         request_id="",
         model=model,
         at="",
-        tokens=Tokens(**counts),
+        tokens=TokenCounts(**counts),
         usd=max(Decimal(0), Decimal(str(cost)) - known.usd) if is_known else None,
         purpose="other",
     )

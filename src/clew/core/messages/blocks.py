@@ -1,7 +1,7 @@
 """Content blocks: what a message is made of.
 
 The Messages API's blocks, the platforms' own (video, guard content, reasoning, cache point) and any
-other kind, kept whole as `Unknown`. A new kind is one class and one line of `BLOCKS`.
+other kind, kept whole as `UnknownBlock`. A new kind is one class and one line of `BLOCKS`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _USER = frozenset({"user"})
 _ASSISTANT = frozenset({"assistant"})
 
 
-class Text(Block):
+class TextBlock(Block):
     """Words, from either side."""
 
     __slots__ = ()
@@ -64,7 +64,7 @@ class Image(Block):
         return self.source_type is not None and self.source_type != "base64"
 
 
-class Document(Image):
+class DocumentBlock(Image):
     """A PDF or text document; its source takes the same forms as an image's."""
 
     __slots__ = ()
@@ -74,7 +74,7 @@ class Document(Image):
     context = TextField("context")
 
 
-class ToolUse(Block):
+class ToolUseBlock(Block):
     """A call of a tool: `id` is unique in its session, `input` is an object."""
 
     __slots__ = ()
@@ -87,7 +87,7 @@ class ToolUse(Block):
     input = ObjectField("input")
 
 
-class ToolResult(Block):
+class ToolResultBlock(Block):
     """What a tool answered, as the model sees it."""
 
     __slots__ = ()
@@ -102,7 +102,7 @@ class ToolResult(Block):
         return views(self.data.get("content"))
 
 
-class Thinking(Block):
+class ThinkingBlock(Block):
     """Reasoning under a signature; goes back to its own model byte for byte or not at all."""
 
     __slots__ = ()
@@ -124,14 +124,14 @@ class RedactedThinking(Block):
     encrypted = TextField("data")
 
 
-class ServerToolUse(ToolUse):
+class ServerToolUse(ToolUseBlock):
     """A call that the provider runs itself."""
 
     __slots__ = ()
     tag = "server_tool_use"
 
 
-class McpToolUse(ToolUse):
+class McpToolUse(ToolUseBlock):
     """A call that the provider sends to an MCP server."""
 
     __slots__ = ()
@@ -232,7 +232,7 @@ class ContainerUpload(Block):
     file_id = TextField("file_id")
 
 
-class Compaction(Block):
+class CompactionBlock(Block):
     """A summary that the provider made of what went before."""
 
     __slots__ = ()
@@ -284,7 +284,7 @@ class CachePoint(Block):
     cache_type = TextField("cache_type")
 
 
-class Unknown(Block):
+class UnknownBlock(Block):
     """A block of a kind this version does not know; kept and passed on whole."""
 
     __slots__ = ()
@@ -298,11 +298,11 @@ class Unknown(Block):
 BLOCKS: dict[str, type[Block]] = {
     block.tag: block
     for block in (
-        Text, Image, Document, ToolUse, ToolResult, Thinking, RedactedThinking,
+        TextBlock, Image, DocumentBlock, ToolUseBlock, ToolResultBlock, ThinkingBlock, RedactedThinking,
         ServerToolUse, McpToolUse, WebSearchToolResult, WebFetchToolResult,
         CodeExecutionToolResult, BashCodeExecutionToolResult,
         TextEditorCodeExecutionToolResult, ToolSearchToolResult, McpToolResult,
-        ToolReference, SearchResult, ContainerUpload, Compaction,
+        ToolReference, SearchResult, ContainerUpload, CompactionBlock,
         Video, GuardContent, Reasoning, CachePoint,
     )
 }  # fmt: skip
@@ -312,12 +312,12 @@ def block(value: Any) -> Block:
     """The view of one element of a content list, whatever it is."""
     if type(value) is not dict:
         return (
-            Text({"type": "text", "text": value})
+            TextBlock({"type": "text", "text": value})
             if type(value) is str
-            else Unknown({"value": value})
+            else UnknownBlock({"value": value})
         )
     tag = value.get("type")
-    return BLOCKS.get(tag, Unknown)(value) if type(tag) is str else Unknown(value)
+    return BLOCKS.get(tag, UnknownBlock)(value) if type(tag) is str else UnknownBlock(value)
 
 
 def views(content: Any) -> Iterator[Block]:

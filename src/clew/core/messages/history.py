@@ -6,10 +6,10 @@ or repairing twice changes nothing.
 
 from __future__ import annotations
 
-from clew.core.messages.blocks import ToolUse
+from clew.core.messages.blocks import ToolUseBlock
 from clew.core.messages.errors import MisuseError
 from clew.core.messages.factories import tool_answer
-from clew.core.messages.messages import Assistant, User
+from clew.core.messages.messages import AssistantMessage, UserMessage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,12 +56,12 @@ class History:
         gone = frozenset(uuids)
         return History(m for m in self if m.get("uuid") not in gone)
 
-    def unanswered(self) -> list[tuple[ToolUse, str | None]]:
+    def unanswered(self) -> list[tuple[ToolUseBlock, str | None]]:
         """Each call without a result, with the uuid of the message that made it."""
         return unanswered(self)
 
 
-def unanswered(messages: Iterable[dict[str, Any]]) -> list[tuple[ToolUse, str | None]]:
+def unanswered(messages: Iterable[dict[str, Any]]) -> list[tuple[ToolUseBlock, str | None]]:
     """Calls minus results, in the order of the calls; a call without an id cannot be answered."""
     calls: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
     answered: set[str] = set()
@@ -77,7 +77,7 @@ def unanswered(messages: Iterable[dict[str, Any]]) -> list[tuple[ToolUse, str | 
                     if type(call_id := block.get("tool_use_id")) is str:
                         answered.add(call_id)
     left = [call for call_id, call in calls.items() if call_id not in answered]
-    return [(ToolUse(block), Assistant(message).uuid) for block, message in left]
+    return [(ToolUseBlock(block), AssistantMessage(message).uuid) for block, message in left]
 
 
 def _blocks(message: dict[str, Any], kind: str) -> list[dict[str, Any]]:
@@ -111,7 +111,7 @@ def missing_results(
 def with_results(history: History, results: Iterable[dict[str, Any]]) -> History:
     """`history` and then the results whose calls wait in it. A second result for a call is dropped,
     because the API refuses it; one for a call that nobody made is a fault of the caller."""
-    waiting = [(m, {r.tool_use_id for r in User(m).tool_results}) for m in results]
+    waiting = [(m, {r.tool_use_id for r in UserMessage(m).tool_results}) for m in results]
     called, answered = _calls_behind(history, {call for _, calls in waiting for call in calls})
     taken: list[dict[str, Any]] = []
     for message, calls in waiting:
@@ -137,9 +137,9 @@ def _calls_behind(
         message = history[index]
         kind = message.get("type")
         if kind == "assistant":
-            called.update(use.id for use in Assistant(message).tool_uses)
+            called.update(use.id for use in AssistantMessage(message).tool_uses)
         elif kind == "user":
-            answered.update(result.tool_use_id for result in User(message).tool_results)
+            answered.update(result.tool_use_id for result in UserMessage(message).tool_results)
     return called, answered
 
 

@@ -10,7 +10,7 @@ import re
 
 from clew.core.messages import blocks, messages, records
 from clew.core.messages import records as events
-from clew.core.messages.messages import Assistant, Message
+from clew.core.messages.messages import AssistantMessage, Message
 from clew.core.messages.views import usage_for_writing
 
 TYPE_CHECKING = False
@@ -51,13 +51,13 @@ def _read(view: type[View], comes_from: str, goes_to: str) -> Kind:
 
 
 _KINDS = (
-    _ours(messages.User, CHAIN, "a person, a tool, or clew in their name", "the model; the screen unless meta"),
-    _ours(messages.Assistant, CHAIN, "the model, one entry per block; clew for an API failure", "the model, but for API failures; the screen"),
-    _ours(messages.System, CHAIN, "clew", "the screen; local commands also the model"),
+    _ours(messages.UserMessage, CHAIN, "a person, a tool, or clew in their name", "the model; the screen unless meta"),
+    _ours(messages.AssistantMessage, CHAIN, "the model, one entry per block; clew for an API failure", "the model, but for API failures; the screen"),
+    _ours(messages.SystemMessage, CHAIN, "clew", "the screen; local commands also the model"),
     _ours(messages.Attachment, CHAIN, "clew: context beside the talk", "the model, as its rendered text"),
-    Kind(messages.Progress, LIVE, written=False, comes_from="a running tool; old transcripts", goes_to="the screen; in old chains a bridge to its parent"),
+    Kind(messages.ProgressMessage, LIVE, written=False, comes_from="a running tool; old transcripts", goes_to="the screen; in old chains a bridge to its parent"),
     _ours(events.Tombstone, BESIDE, "a fallback to another model", "the screen and the loader: the message is withdrawn"),
-    Kind(events.StreamEvent, LIVE, written=False, comes_from="the API's stream", goes_to="whoever asked for partial messages"),
+    Kind(events.RawStreamEvent, LIVE, written=False, comes_from="the API's stream", goes_to="whoever asked for partial messages"),
     Kind(events.RequestStart, LIVE, written=False, comes_from="the loop", goes_to="the screen"),
     Kind(events.ToolUseSummary, LIVE, written=False, comes_from="a side request", goes_to="the screen"),
     _ours(records.QueueOperation, BESIDE, "a message to an agent or of one; other programs: their prompt queue", "whom it is for, if a crash came before it was heard"),
@@ -83,9 +83,9 @@ _KINDS = (
     _read(records.Latch, "other programs", "kept"),
     _read(records.RequestShape, "other programs", "kept"),
     _read(records.RequestBlob, "other programs", "kept"),
-    _read(records.Request, "other programs", "kept"),
-    _ours(records.ToolStarted, BESIDE, "a call about to run", "the loader after a crash"),
-    _ours(records.ToolFinished, BESIDE, "a call that ended before its answer", "the loader after a crash"),
+    _read(records.RequestRecord, "other programs", "kept"),
+    _ours(records.ToolStartedRecord, BESIDE, "a call about to run", "the loader after a crash"),
+    _ours(records.ToolFinishedRecord, BESIDE, "a call that ended before its answer", "the loader after a crash"),
     _ours(records.TaskEnded, BESIDE, "the end of a command in the background", "resume: commands whose end was not told"),
     _ours(records.RequestCost, BESIDE, "the end of a request", "cost of the session"),
     _ours(records.RequestRepairs, BESIDE, "a history that needed mending for a request", "whoever asks what was changed"),
@@ -103,7 +103,7 @@ def view(data: dict[str, Any]) -> View:
     """The view of an entry or event, whatever its kind."""
     tag = data.get("type")
     kind = KINDS.get(tag) if isinstance(tag, str) else None
-    return messages.Unknown(data) if kind is None else kind.view(data)
+    return messages.UnknownEntry(data) if kind is None else kind.view(data)
 
 
 # What a message of clew's own looks like; says what is wrong instead of raising.
@@ -133,7 +133,7 @@ def faults(message: dict[str, Any]) -> list[str]:
             found.append(f"no {payload} on a message of type {seen.type}")
     if isinstance(seen, Message):
         found += _content(seen)
-    if isinstance(seen, Assistant):
+    if isinstance(seen, AssistantMessage):
         found += _answer(seen)
     return found
 
@@ -166,17 +166,17 @@ def _content(message: Message) -> Iterator[str]:
     for block in message.blocks:
         if message.type not in block.roles:
             yield f"{block.type} said by {message.type}"
-        if isinstance(block, blocks.ToolUse) and not (
+        if isinstance(block, blocks.ToolUseBlock) and not (
             block.id and block.name and block.input is not None
         ):
             yield f"{block.type} without id, name or input"
-        if isinstance(block, blocks.ToolResult) and not (
+        if isinstance(block, blocks.ToolResultBlock) and not (
             block.tool_use_id and "content" in block.data
         ):
             yield "tool_result without tool_use_id or content"
 
 
-def _answer(answer: Assistant) -> Iterator[str]:
+def _answer(answer: AssistantMessage) -> Iterator[str]:
     """What readers count by. A message no model wrote has no request."""
     if not answer.message_id or not answer.model:
         yield "no message id or no model"
@@ -192,7 +192,7 @@ def repeated_tool_ids(messages: Iterable[dict[str, Any]]) -> list[str]:
     repeated: list[str] = []
     for message in messages:
         if message.get("type") == "assistant":
-            for use in Assistant(message).tool_uses:
+            for use in AssistantMessage(message).tool_uses:
                 if use.id in seen:
                     repeated.append(use.id)
                 elif use.id:

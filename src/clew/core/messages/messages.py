@@ -99,10 +99,10 @@ class Message(Entry):
     @property
     def text(self) -> str:
         """The text blocks, joined by line ends."""
-        return "\n".join(b.text for b in self.blocks if isinstance(b, blocks.Text))
+        return "\n".join(b.text for b in self.blocks if isinstance(b, blocks.TextBlock))
 
 
-class User(Message):
+class UserMessage(Message):
     """Whatever the API calls a user's message; `face` says who speaks to whom."""
 
     __slots__ = ()
@@ -123,8 +123,8 @@ class User(Message):
     interrupted_message_id = TextField("interruptedMessageId")
 
     @property
-    def tool_results(self) -> tuple[blocks.ToolResult, ...]:
-        return tuple(b for b in self.blocks if isinstance(b, blocks.ToolResult))
+    def tool_results(self) -> tuple[blocks.ToolResultBlock, ...]:
+        return tuple(b for b in self.blocks if isinstance(b, blocks.ToolResultBlock))
 
     @property
     def _answers(self) -> bool:
@@ -166,7 +166,7 @@ class User(Message):
         return isinstance(origin, dict) and origin.get("kind") == "task-notification"
 
 
-class Assistant(Message):
+class AssistantMessage(Message):
     """A block, or all blocks, of one answer of the model; `message_id` joins those of one answer."""
 
     __slots__ = ()
@@ -198,9 +198,9 @@ class Assistant(Message):
         return Usage(value if isinstance(value, dict) else {})
 
     @property
-    def tool_uses(self) -> tuple[blocks.ToolUse, ...]:
+    def tool_uses(self) -> tuple[blocks.ToolUseBlock, ...]:
         """The calls clew has to answer; those the provider runs itself are not among them."""
-        return tuple(b for b in self.blocks if type(b) is blocks.ToolUse)
+        return tuple(b for b in self.blocks if type(b) is blocks.ToolUseBlock)
 
     @property
     def is_synthetic(self) -> bool:
@@ -213,10 +213,12 @@ class Assistant(Message):
 
     @property
     def is_empty(self) -> bool:
-        return all(isinstance(b, blocks.Text) and b.text in ("", NO_CONTENT) for b in self.blocks)
+        return all(
+            isinstance(b, blocks.TextBlock) and b.text in ("", NO_CONTENT) for b in self.blocks
+        )
 
 
-class System(Entry):
+class SystemMessage(Entry):
     """A note of the program: `subtype` says which."""
 
     __slots__ = ()
@@ -250,7 +252,7 @@ class Attachment(Entry):
     rendered_role = TextField("renderedRole")
 
 
-class Progress(Entry):
+class ProgressMessage(Entry):
     """How far a running tool is; shown, never part of the conversation."""
 
     __slots__ = ()
@@ -261,7 +263,7 @@ class Progress(Entry):
     progress = AnyField("data")
 
 
-class Unknown(Entry):
+class UnknownEntry(Entry):
     """An entry of a kind this version does not know; kept and written back whole."""
 
     __slots__ = ()

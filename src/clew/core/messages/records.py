@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clew.core.messages.messages import Assistant, Entry
+from clew.core.messages.messages import AssistantMessage, Entry
 from clew.core.messages.views import (
     AnyField,
     CountField,
@@ -235,7 +235,7 @@ class RequestBlob(Entry):
     hash = TextField("hash")
 
 
-class Request(Entry):
+class RequestRecord(Entry):
     """Another program's request log: one request as a difference to an earlier one."""
 
     __slots__ = ()
@@ -244,7 +244,7 @@ class Request(Entry):
     id = TextField("id")
 
 
-class ToolStarted(Entry):
+class ToolStartedRecord(Entry):
     """Write-ahead: this call is about to run. Holds the entries an answer owes the chain so far,
     so that a crash before the answer's end loses neither the call nor what preceded it."""
 
@@ -255,7 +255,7 @@ class ToolStarted(Entry):
     owed = ListField("owed")
 
 
-class ToolFinished(Entry):
+class ToolFinishedRecord(Entry):
     """Write-ahead: a call ended before its answer did. Holds the result's entry."""
 
     __slots__ = ()
@@ -350,9 +350,9 @@ class Tombstone(Entry):
     message_uuid = TextField("messageUuid")
 
     @property
-    def withdrawn(self) -> Assistant | None:
+    def withdrawn(self) -> AssistantMessage | None:
         value = self.data.get("message")
-        return Assistant(value) if isinstance(value, dict) else None
+        return AssistantMessage(value) if isinstance(value, dict) else None
 
     @property
     def withdrawn_uuid(self) -> str | None:
@@ -360,7 +360,7 @@ class Tombstone(Entry):
         return self.message_uuid if message is None else message.uuid
 
 
-class StreamEvent(View):
+class RawStreamEvent(View):
     """One raw event of the API's stream, as it came."""
 
     __slots__ = ()

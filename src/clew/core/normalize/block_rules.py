@@ -14,7 +14,7 @@ _USE = frozenset({"type", "id", "name", "input"})
 _RESULT = frozenset({"type", "tool_use_id", "content", "is_error"})
 
 
-class Violation(Struct, frozen=True, kw_only=True):
+class RequestViolation(Struct, frozen=True, kw_only=True):
     """One thing the service would refuse."""
 
     rule: str
@@ -50,7 +50,7 @@ def says_something(block: dict[str, Any]) -> bool:
 class BlockJudge:
     """Judges blocks one by one into `found`; counts the marks and images of the whole request."""
 
-    def __init__(self, target: Target, found: list[Violation]) -> None:
+    def __init__(self, target: Target, found: list[RequestViolation]) -> None:
         self._target = target
         self._found = found
         self.tools: frozenset[str] | None = None
@@ -59,7 +59,7 @@ class BlockJudge:
         self.documents = 0
         self.oversized: list[tuple[str, int]] = []
 
-    def branch(self, found: list[Violation]) -> "BlockJudge":
+    def branch(self, found: list[RequestViolation]) -> "BlockJudge":
         other = BlockJudge(self._target, found)
         other.tools, other.marks, other.images = self.tools, self.marks, self.images
         other.documents = self.documents
@@ -67,7 +67,7 @@ class BlockJudge:
         return other
 
     def _say(self, rule: str, where: str, what: str) -> None:
-        self._found.append(Violation(rule=rule, where=where, what=what))
+        self._found.append(RequestViolation(rule=rule, where=where, what=what))
 
     def only_text(self, block: Any, where: str) -> None:
         """A block in a place where only text may be."""

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from clew.core.normalize import shapes
-from clew.core.normalize.block_rules import Violation
+from clew.core.normalize.block_rules import RequestViolation
 from clew.core.normalize.clean import as_json, as_text
 from clew.core.normalize.target import NO_FAMILY, Target
 
@@ -131,24 +131,26 @@ def _data_url(source: Block) -> str:
 _PROJECT = {"system": _system, "assistant": _assistant, "user": _user}
 
 
-def openai_faults(body: dict[str, Any]) -> list[Violation]:
+def openai_faults(body: dict[str, Any]) -> list[RequestViolation]:
     """What chat completions would refuse of a body that `project` made."""
-    found: list[Violation] = []
+    found: list[RequestViolation] = []
     owed: list[str] = []
     for index, message in enumerate(body["messages"]):
         where = f"messages[{index}]"
         fault, owed = _message_fault(message, owed)
         if fault:
-            found.append(Violation(rule="V3", where=where, what=fault))
+            found.append(RequestViolation(rule="V3", where=where, what=fault))
         if message["role"] == "assistant":
             calls = message.get("tool_calls", [])
             owed = [call["id"] for call in calls]
             if any(not _is_call(call) for call in calls) or len(owed) != len(set(owed)):
-                found.append(Violation(rule="V6", where=where, what="has a call that is none"))
+                found.append(
+                    RequestViolation(rule="V6", where=where, what="has a call that is none")
+                )
     if owed:
-        found.append(Violation(rule="V3", where="messages", what=f"ends without {owed}"))
+        found.append(RequestViolation(rule="V3", where="messages", what=f"ends without {owed}"))
     if not any(message["role"] in ("user", "tool") for message in body["messages"]):
-        found.append(Violation(rule="V4", where="messages", what="says nothing"))
+        found.append(RequestViolation(rule="V4", where="messages", what="says nothing"))
     return found
 
 
@@ -287,12 +289,12 @@ def _document(block: Block, names: _Names) -> Block:
     return made | ({"context": block["context"]} if block.get("context") else {})
 
 
-def bedrock_faults(body: dict[str, Any]) -> list[Violation]:
+def bedrock_faults(body: dict[str, Any]) -> list[RequestViolation]:
     """What Converse would refuse of a body that `project` made."""
-    found: list[Violation] = []
+    found: list[RequestViolation] = []
 
     def say(rule: str, where: str, what: str) -> None:
-        found.append(Violation(rule=rule, where=where, what=what))
+        found.append(RequestViolation(rule=rule, where=where, what=what))
 
     asked: list[str] = []
     has_calls = False

@@ -19,9 +19,9 @@ from msgspec import Struct
 
 from clew.core.messages.text import NO_RESPONSE_REQUESTED, escape_output, with_nonce
 from clew.core.normalize import select, shapes
-from clew.core.normalize.block_rules import Violation, kind_of
+from clew.core.normalize.block_rules import RequestViolation, kind_of
 from clew.core.normalize.clean import Block, Cleaner, as_text, text_block
-from clew.core.normalize.pairing import Calls, Exchange, Said, finish, is_paused
+from clew.core.normalize.pairing import Calls, PairedExchange, Said, finish, is_paused
 from clew.core.normalize.rendering import frozen, words_for
 from clew.core.normalize.repairs import Repair, refused_kinds, refused_media
 from clew.core.normalize.select import Entry
@@ -39,7 +39,7 @@ class Projected(Struct, frozen=True, kw_only=True):
 
     messages: list[dict[str, Any]]
     repairs: list[Repair]
-    violations: list[Violation]
+    violations: list[RequestViolation]
 
 
 def for_api(
@@ -131,7 +131,7 @@ class _Fold:
         self._validator = validator
         self._closed: list[dict[str, Any]] = []
         self._calls = Calls(cleaner.target.max_id)
-        self._open = Exchange([], None, nonce)
+        self._open = PairedExchange([], None, nonce)
         # Thinking whose answer has not said anything yet.
         self._thought: Said = []
         self._thought_id: str | None = None
@@ -186,11 +186,13 @@ class _Fold:
             return
         if into.notices and self._target.system_messages:
             self.cleaner.note("turn_missing", NO_RESPONSE_REQUESTED, uuid)
-            self._next(Exchange([(text_block(NO_RESPONSE_REQUESTED), uuid)], None, self._nonce))
+            self._next(
+                PairedExchange([(text_block(NO_RESPONSE_REQUESTED), uuid)], None, self._nonce)
+            )
         else:
             into.settle()
 
-    def _next(self, exchange: Exchange) -> None:
+    def _next(self, exchange: PairedExchange) -> None:
         self._close()
         self._open = exchange
         self._media_before = len(self.cleaner.media)
@@ -267,7 +269,7 @@ class _Fold:
             self._open.answer += said
             self._open.answer_id = answer_id
         else:
-            self._next(Exchange(said, answer_id, self._nonce))
+            self._next(PairedExchange(said, answer_id, self._nonce))
 
     def _forget_thought(self) -> None:
         self.cleaner.note("thinking_dropped", "an answer of nothing else", self._thought[-1][1])
@@ -376,7 +378,7 @@ def _stepped(amount: int, limit: int) -> int:
 
 
 def _messages(
-    exchange: Exchange, calls: Calls, cleaner: Cleaner, *, is_last: bool
+    exchange: PairedExchange, calls: Calls, cleaner: Cleaner, *, is_last: bool
 ) -> list[dict[str, Any]]:
     contents = finish(
         exchange,

@@ -22,7 +22,7 @@ _BEFORE = frozenset({"PreToolUse", "PermissionRequest"})
 _AFTER = frozenset({"PostToolUse", "PostToolUseFailure"})
 
 
-class Item(Struct, frozen=True, kw_only=True):
+class DisplayItem(Struct, frozen=True, kw_only=True):
     """One thing on the screen: a block of an entry, or (`block` None) the entry as a whole."""
 
     uuid: str
@@ -35,7 +35,7 @@ class Item(Struct, frozen=True, kw_only=True):
         return self.uuid, self.index
 
 
-def split(entries: Iterable[Entry]) -> Iterator[Item]:
+def split(entries: Iterable[Entry]) -> Iterator[DisplayItem]:
     """The items of the entries, in their order."""
     for entry in entries:
         uuid = str(entry.get("uuid", ""))
@@ -43,9 +43,9 @@ def split(entries: Iterable[Entry]) -> Iterator[Item]:
         cut = CUTS.get(kind, "whole") if type(kind) is str else "whole"
         content = _content(entry) if cut == "blocks" else []
         for index, block in enumerate(content):
-            yield Item(uuid=uuid, index=index, entry=entry, block=block)
+            yield DisplayItem(uuid=uuid, index=index, entry=entry, block=block)
         if not content:
-            yield Item(uuid=uuid, index=0, entry=entry)
+            yield DisplayItem(uuid=uuid, index=0, entry=entry)
 
 
 def _content(entry: Entry) -> Sequence[Any]:
@@ -62,45 +62,45 @@ class _Group:
     __slots__ = ("after", "before", "results")
 
     def __init__(self) -> None:
-        self.before: list[Item] = []
-        self.results: list[Item] = []
-        self.after: list[Item] = []
+        self.before: list[DisplayItem] = []
+        self.results: list[DisplayItem] = []
+        self.after: list[DisplayItem] = []
 
-    def __iter__(self) -> Iterator[Item]:
+    def __iter__(self) -> Iterator[DisplayItem]:
         yield from self.before
         yield from self.results
         yield from self.after
 
 
-def for_display(entries: Iterable[Entry]) -> list[Item]:
+def for_display(entries: Iterable[Entry]) -> list[DisplayItem]:
     """All items; behind each call come its hooks from before, its result and its hooks from after.
 
     What belongs to no call that is here stays where it is.
     """
     items = list(split(entries))
     groups = {_call_id(item): _Group() for item in items if _call_id(item)}
-    alone: list[Item] = []
+    alone: list[DisplayItem] = []
     for item in items:
         if not _join(item, groups):
             alone.append(item)
-    shown: list[Item] = []
+    shown: list[DisplayItem] = []
     for item in alone:
         shown.append(item)
         shown += groups.pop(_call_id(item), ())
     return shown
 
 
-def _kind(item: Item) -> Any:
+def _kind(item: DisplayItem) -> Any:
     return item.block.get("type") if type(item.block) is dict else None
 
 
-def _call_id(item: Item) -> str:
+def _call_id(item: DisplayItem) -> str:
     """The id of the call that an item is; empty if it is none."""
     value = item.block.get("id") if _kind(item) == "tool_use" else None
     return value if type(value) is str else ""
 
 
-def _join(item: Item, groups: dict[str, _Group]) -> bool:
+def _join(item: DisplayItem, groups: dict[str, _Group]) -> bool:
     """Puts an item where it belongs to; False if it stands for itself."""
     if _kind(item) == "tool_result":
         return _put(item, groups, item.block.get("tool_use_id"), "results")
@@ -116,7 +116,7 @@ def _join(item: Item, groups: dict[str, _Group]) -> bool:
     return event in _AFTER and _put(item, groups, use_id, "after")
 
 
-def _put(item: Item, groups: dict[str, _Group], use_id: Any, part: str) -> bool:
+def _put(item: DisplayItem, groups: dict[str, _Group], use_id: Any, part: str) -> bool:
     group = groups.get(use_id) if type(use_id) is str else None
     if group is None:
         return False

@@ -20,7 +20,7 @@ Use: TypeAlias = tuple[str, Block, str | None]
 _REMINDER = "<system-reminder"
 
 
-class Exchange:
+class PairedExchange:
     """Blocks in the order they came, already clean; `finish` in this module makes messages of them."""
 
     __slots__ = ("answer", "answer_id", "before", "context", "nonce", "notices", "results", "talk")
@@ -90,7 +90,7 @@ class Calls:
 
 
 def finish(
-    exchange: Exchange,
+    exchange: PairedExchange,
     calls: Calls,
     note: Note,
     *,
@@ -118,7 +118,7 @@ def finish(
     return said, [*answered, *words], notices
 
 
-def is_paused(exchange: Exchange, calls: Calls) -> bool:
+def is_paused(exchange: PairedExchange, calls: Calls) -> bool:
     """Whether the model waits for its own tools, so that the next answer continues this one."""
     if not exchange.answer or exchange.results or exchange.has_words:
         return False
@@ -140,7 +140,7 @@ def reminder(words: str, nonce: str) -> str:
 
 
 def _answer(
-    exchange: Exchange, calls: Calls, note: Note
+    exchange: PairedExchange, calls: Calls, note: Note
 ) -> tuple[list[Block], list[Use], set[str]]:
     """What the assistant said, calls last; the calls; and the server's calls that are still open."""
     said: list[Block] = []
@@ -208,7 +208,9 @@ def _close_server_calls(said: list[Block], here: set[str], calls: Calls, note: N
     ]
 
 
-def _results(exchange: Exchange, uses: list[Use], note: Note) -> tuple[list[Block], list[Block]]:
+def _results(
+    exchange: PairedExchange, uses: list[Use], note: Note
+) -> tuple[list[Block], list[Block]]:
     """One result for each call, in the order of the calls; and what answers none of them, in words."""
     found: dict[str, Block] = {}  # by the id on the wire
     waiting: dict[str, list[str]] = {}

@@ -100,7 +100,7 @@ def with_bound(entries: Iterable[Json], bound: Bound | None) -> list[Json]:
     ]
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class ThoughtPlace(Struct, frozen=True, kw_only=True):
     """A thought in a request. `starts` are the prefixes at which its answer may have begun: more than one
     where a paused answer goes on in the same message."""
 
@@ -116,14 +116,14 @@ class _Link(Struct, frozen=True):
     thoughts: int
 
 
-class Chain:
+class PrefixChain:
     """The prefixes of a growing request. A message that stands where it stood is not read again."""
 
     def __init__(self) -> None:
         self._messages: list[Json] = []
         self._links: list[_Link] = []
         # The thoughts of all messages, in order.
-        self.places: list[Place] = []
+        self.places: list[ThoughtPlace] = []
 
     def follow(self, messages: Sequence[Json]) -> int:
         """Takes in the messages of the next request; how many thoughts stand where they stood."""
@@ -142,7 +142,7 @@ class Chain:
         starts = [state]
         for block in message["content"]:
             if block.get("type") in shapes.THINKING:
-                place = Place(thought=thought_id(block), message=at, starts=tuple(starts))
+                place = ThoughtPlace(thought=thought_id(block), message=at, starts=tuple(starts))
                 self.places.append(place)
             else:
                 said = [starts[-1], message["role"], block]
@@ -198,7 +198,7 @@ class _Mark(Struct, frozen=True):
     has_guessed: bool = False
 
 
-class Look(Struct, frozen=True, kw_only=True):
+class RequestVerdict(Struct, frozen=True, kw_only=True):
     """What becomes of a request: the thoughts to leave out of it, what the service is asked to do, and
     what is to be told."""
 
@@ -230,7 +230,7 @@ class Thoughts:
         told = list(told)
         self._binds = binds
         self._is_as_recorded = is_as_recorded
-        self._chain = Chain()
+        self._chain = PrefixChain()
         self._known: dict[str, Thought] = {}
         self._told = {repair.uuid for repair in told if repair.kind == "thought_unbound"}
         self._told_unread: dict[str | None, set[str]] = {}
@@ -287,7 +287,7 @@ class Thoughts:
         tools: str,
         reader: str,
         may_control: bool,
-    ) -> Look:
+    ) -> RequestVerdict:
         """Judges a request for `reader` before it leaves. Where `leave_out` names thoughts that stand in
         it, it is made without them and looked at again."""
         kept = self._chain.follow(messages)
@@ -308,7 +308,7 @@ class Thoughts:
             if can_control and (self._mark.has_other or self._has_broken or has_guessed):
                 self._asked = "drop_block"
         repairs, self._news = self._news, []
-        return Look(
+        return RequestVerdict(
             leave_out=frozenset(self._refused if can_control else self._refused | self._unseen()),
             behavior=self._asked,
             repairs=repairs,
@@ -361,7 +361,7 @@ class Thoughts:
             )
         return broken
 
-    def _misfit(self, bound: Bound, place: Place, before: _Mark) -> str:
+    def _misfit(self, bound: Bound, place: ThoughtPlace, before: _Mark) -> str:
         """Why a thought does not fit what stands before it; empty if it does."""
         if bound.system != self._system:
             return SYSTEM
@@ -373,7 +373,7 @@ class Thoughts:
         is_next = before.last in ("", bound.after) or before.bound == bound
         return "" if is_next else GAP
 
-    def _guess(self, thought: Thought, place: Place, last: str) -> Thought:
+    def _guess(self, thought: Thought, place: ThoughtPlace, last: str) -> Thought:
         """Takes a thought of which nobody recorded anything as bound to what stands before it now."""
         bound = Bound(system=self._system, tools=self._tools, messages=place.starts[0], after=last)
         self._guessed.add(place.thought)

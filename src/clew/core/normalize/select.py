@@ -145,7 +145,7 @@ Kind: TypeAlias = Literal["exclude", "summarise", "pin"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-class Edit(Struct, frozen=True, kw_only=True):
+class RangeEdit(Struct, frozen=True, kw_only=True):
     """One range. `uuids` are its entries; `words` stand for them where they are summarised."""
 
     number: int
@@ -161,21 +161,21 @@ class Edit(Struct, frozen=True, kw_only=True):
 class Edits(Struct, frozen=True, kw_only=True):
     """All edits of a conversation; where two speak of an entry, the later one counts."""
 
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[RangeEdit, ...] = ()
 
     def with_one(self, kind: Kind, uuids: Sequence[str], words: str = "") -> "Edits":
         number = max((edit.number for edit in self.edits), default=0) + 1
-        edit = Edit(number=number, kind=kind, uuids=tuple(uuids), words=words)
+        edit = RangeEdit(number=number, kind=kind, uuids=tuple(uuids), words=words)
         return replace(self, edits=(*self.edits, edit))
 
     def without(self, number: int) -> "Edits":
         return replace(self, edits=tuple(e for e in self.edits if e.number != number))
 
-    def find(self, number: int) -> Edit | None:
+    def find(self, number: int) -> RangeEdit | None:
         return next((edit for edit in self.edits if edit.number == number), None)
 
     @property
-    def by_uuid(self) -> dict[str, Edit]:
+    def by_uuid(self) -> dict[str, RangeEdit]:
         """For each entry the edit that counts."""
         return {uuid: edit for edit in self.edits for uuid in edit.uuids}
 
@@ -197,7 +197,7 @@ class Edits(Struct, frozen=True, kw_only=True):
 NO_EDITS = Edits()
 
 
-def _left(entries: Iterable[Entry], by_uuid: dict[str, Edit]) -> Iterator[Entry]:
+def _left(entries: Iterable[Entry], by_uuid: dict[str, RangeEdit]) -> Iterator[Entry]:
     told: set[int] = set()
     for entry in entries:
         edit = by_uuid.get(entry["uuid"]) if type(entry.get("uuid")) is str else None
@@ -208,7 +208,7 @@ def _left(entries: Iterable[Entry], by_uuid: dict[str, Edit]) -> Iterator[Entry]
             yield _summary(entry, edit)
 
 
-def _summary(entry: Entry, edit: Edit) -> Entry:
+def _summary(entry: Entry, edit: RangeEdit) -> Entry:
     """What stands for a range, in the place of its first entry that is left."""
     words = (
         "<system-reminder>A part of the conversation stood here; the person had it summarised:\n"
@@ -230,14 +230,14 @@ def from_record(line: dict[str, Any]) -> Edits:
     return Edits(edits=tuple(edit for edit in read if edit is not None))
 
 
-def _edit(value: Any) -> Edit | None:
+def _edit(value: Any) -> RangeEdit | None:
     if type(value) is not dict or value.get("kind") not in KINDS:
         return None
     number, uuids, words = value.get("number"), value.get("uuids"), value.get("words", "")
     if type(number) is not int or type(uuids) is not list or type(words) is not str:
         return None
     named = tuple(uuid for uuid in uuids if type(uuid) is str)
-    return Edit(number=number, kind=value["kind"], uuids=named, words=words)
+    return RangeEdit(number=number, kind=value["kind"], uuids=named, words=words)
 
 
 def whole(entries: Sequence[Entry], first: int, last: int) -> tuple[int, int]:

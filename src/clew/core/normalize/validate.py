@@ -12,7 +12,7 @@ import msgspec
 
 from clew.core.catalog.models import SAMPLING, is_later
 from clew.core.normalize import shapes
-from clew.core.normalize.block_rules import BlockJudge, Violation, is_plain, kind_of
+from clew.core.normalize.block_rules import BlockJudge, RequestViolation, is_plain, kind_of
 from clew.core.normalize.target import Target
 
 _encode = msgspec.json.Encoder().encode
@@ -21,7 +21,7 @@ MAX_CACHE_MARKS = 4
 
 def validate(
     messages: Any, target: Target, *, system: Any = None, tools: Any = None
-) -> list[Violation]:
+) -> list[RequestViolation]:
     """What is wrong with a request's `system`, `tools` and `messages`; nothing, if it may go."""
     validator = Validator(target)
     validator.system(system)
@@ -35,27 +35,31 @@ def validate(
     return validator.found
 
 
-def validate_body(body: dict[str, Any], target: Target) -> list[Violation]:
+def validate_body(body: dict[str, Any], target: Target) -> list[RequestViolation]:
     """`validate`, and what else a request's body says about itself."""
     messages = body.get("messages")
     unknown = [name for name in SAMPLING if name in body and is_later(target.api_version)]
     found = [
-        Violation(rule="V1", where=name, what=f"is not taken by API version {target.api_version}")
+        RequestViolation(
+            rule="V1", where=name, what=f"is not taken by API version {target.api_version}"
+        )
         for name in unknown
     ]
     found += validate(messages, target, system=body.get("system"), tools=body.get("tools"))
     thinking = body.get("thinking")
     most = body.get("max_tokens")
     if type(most) is not int or most < 1:
-        found.append(Violation(rule="V8", where="max_tokens", what="is not a positive number"))
+        found.append(
+            RequestViolation(rule="V8", where="max_tokens", what="is not a positive number")
+        )
     elif isinstance(thinking, dict) and thinking.get("type") == "enabled":
         budget = thinking.get("budget_tokens")
         if type(budget) is not int or not 1024 <= budget < most:
             what = f"is not between 1024 and max_tokens, {most}"
-            found.append(Violation(rule="V8", where="thinking.budget_tokens", what=what))
+            found.append(RequestViolation(rule="V8", where="thinking.budget_tokens", what=what))
         if not thinking_can_be_on(messages if isinstance(messages, list) else []):
             what = "is on, and the turn that is under way began without it"
-            found.append(Violation(rule="V5", where="thinking", what=what))
+            found.append(RequestViolation(rule="V5", where="thinking", what=what))
     return found
 
 
@@ -83,7 +87,7 @@ class Validator:
     """
 
     def __init__(self, target: Target) -> None:
-        self.found: list[Violation] = []
+        self.found: list[RequestViolation] = []
         self._target = target
         self._index = 0
         self._role = ""
@@ -112,7 +116,7 @@ class Validator:
         return other
 
     def say(self, rule: str, where: str, what: str) -> None:
-        self.found.append(Violation(rule=rule, where=where, what=what))
+        self.found.append(RequestViolation(rule=rule, where=where, what=what))
 
     # System and tools
 
@@ -355,6 +359,6 @@ class Validator:
             self.say("V3", "tools", "is empty, and the messages hold calls")
 
 
-def violations(found: Iterable[Violation]) -> str:
+def violations(found: Iterable[RequestViolation]) -> str:
     """The list as lines, for a person."""
     return "\n".join(f"{v.rule} {v.where} {v.what}" for v in found)

@@ -26,7 +26,7 @@ from clew.core.stream.events import (
     UnusableReason,
     excerpt,
 )
-from clew.core.stream.json_pieces import GrowingText, InputBuffer, Unreadable, read_input
+from clew.core.stream.json_pieces import GrowingText, InputBuffer, UnreadableInput, read_input
 
 TOOL_KINDS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
@@ -42,11 +42,11 @@ _TAKES: dict[str, frozenset[str]] = {
 }
 
 
-class Finished(Struct, frozen=True, kw_only=True):
+class FinishedBlock(Struct, frozen=True, kw_only=True):
     """A block at its stop. `unreadable`: why its input is no input; `bare`: it had none at all."""
 
     block: Json
-    unreadable: Unreadable | None = None
+    unreadable: UnreadableInput | None = None
     bare: bool = False
 
 
@@ -123,21 +123,21 @@ class OpenBlock:
             block["citations"] = [*(before if isinstance(before, list) else ()), *self._citations]
         return block
 
-    def finish(self) -> Finished:
+    def finish(self) -> FinishedBlock:
         block = self.so_far()
         if self.kind not in TOOL_KINDS and self.input.blank:
-            return Finished(block=block)
+            return FinishedBlock(block=block)
         if not self.input.blank:
             value: Any = self.input.finish()
         else:
             value = _whole_input(block.get("input"))
-        if isinstance(value, Unreadable):
+        if isinstance(value, UnreadableInput):
             # An object, so that the message can be sent again; the name is the one the API's
             # documentation gives to such input.
             block["input"] = {"INVALID_JSON": value.raw}
-            return Finished(block=block, unreadable=value)
+            return FinishedBlock(block=block, unreadable=value)
         block["input"] = value
-        return Finished(block=block, bare=self.input.blank and not value)
+        return FinishedBlock(block=block, bare=self.input.blank and not value)
 
 
 # What each kind of delta brings, under which name and of which type, and what it does.
@@ -151,7 +151,7 @@ _DELTAS: dict[str, tuple[str, type, Callable[[OpenBlock, Any, Json], AnswerEvent
 }
 
 
-def _whole_input(value: Any) -> Json | Unreadable:
+def _whole_input(value: Any) -> Json | UnreadableInput:
     """The input that a start brought along, for senders that do not stream it."""
     if not value and (value is None or isinstance(value, dict)):
         return {}
@@ -159,7 +159,7 @@ def _whole_input(value: Any) -> Json | Unreadable:
     if isinstance(value, dict):
         return read_input(raw)
     message = f"the input is a {type(value).__name__}, not an object"
-    return Unreadable(reason="not_an_object", message=message, raw=raw)
+    return UnreadableInput(reason="not_an_object", message=message, raw=raw)
 
 
 # The tool calls of one answer: each under an id of its own, each judged exactly once.
@@ -182,7 +182,7 @@ class ToolCalls:
         self._taken = taken
         self._ids: set[str] = set()
         self._nameless: set[int] = set()
-        self._undecided: tuple[int, Finished] | None = None
+        self._undecided: tuple[int, FinishedBlock] | None = None
 
     def named(self, index: int, block: Json) -> tuple[Json, list[AnswerEvent]]:
         """The block under an id that no other call has, so that none gets another's result.
@@ -212,7 +212,7 @@ class ToolCalls:
             return None
         return StreamFault(kind=kind, message=message, index=index)
 
-    def stopped(self, index: int, call: Finished) -> list[AnswerEvent]:
+    def stopped(self, index: int, call: FinishedBlock) -> list[AnswerEvent]:
         # That another block ends after it shows it, too, was not cut off.
         before = self._decide(cut=False, stop_reason="tool_use")
         if call.bare or call.unreadable is not None:
@@ -236,7 +236,7 @@ class ToolCalls:
         return [self._verdict(index, call, cut=cut, stop_reason=stop_reason)]
 
     def _verdict(
-        self, index: int, call: Finished, *, cut: bool, stop_reason: str | None
+        self, index: int, call: FinishedBlock, *, cut: bool, stop_reason: str | None
     ) -> ToolUseReady | ToolUseUnusable:
         reason: UnusableReason
         if cut:

@@ -171,7 +171,7 @@ class Preview(Struct, frozen=True, kw_only=True):
     characters: int
 
 
-class Unreadable(Struct, frozen=True, kw_only=True):
+class UnreadableInput(Struct, frozen=True, kw_only=True):
     """Why this text is no input; `raw` is all of it."""
 
     reason: Literal["invalid_json", "not_an_object"]
@@ -195,7 +195,7 @@ class InputBuffer:
         self._characters += len(piece)
         self.blank = self.blank and not piece.strip()
 
-    def finish(self) -> Json | Unreadable:
+    def finish(self) -> Json | UnreadableInput:
         return {} if self.blank else read_input(self._text())
 
     def preview(self) -> Preview:
@@ -211,20 +211,20 @@ class InputBuffer:
         return self._pieces[0] if self._pieces else ""
 
 
-def read_input(raw: str) -> Json | Unreadable:
+def read_input(raw: str) -> Json | UnreadableInput:
     """The object written in `raw`, strictly: a number that no double holds is none."""
     try:
         value = _decode(join_halves(raw))
     except (ValueError, RecursionError) as error:
         # How deep a decoder goes differs from one Python to the next.
         message = TOO_DEEP if isinstance(error, RecursionError) else str(error)
-        return Unreadable(reason="invalid_json", message=message, raw=mend(raw))
+        return UnreadableInput(reason="invalid_json", message=message, raw=mend(raw))
     if too_deep(value, raw):
-        return Unreadable(reason="invalid_json", message=TOO_DEEP, raw=mend(raw))
+        return UnreadableInput(reason="invalid_json", message=TOO_DEEP, raw=mend(raw))
     if isinstance(value, dict):
         return value
     message = f"the input is a {type(value).__name__}, not an object"
-    return Unreadable(reason="not_an_object", message=message, raw=raw)
+    return UnreadableInput(reason="not_an_object", message=message, raw=raw)
 
 
 def _preview(text: str, before: Preview) -> Preview:

@@ -1,7 +1,7 @@
 """What a host says: each line as one value, and never an exception.
 
 Owns the reading of user lines and of the control protocol's requests, answers and withdrawals. What
-nobody knows is `Ignored`; what is no JSON object, or lacks what its kind needs, is `Malformed`.
+nobody knows is `IgnoredLine`; what is no JSON object, or lacks what its kind needs, is `MalformedLine`.
 """
 
 import re
@@ -40,7 +40,7 @@ class Said(Struct, frozen=True, kw_only=True):
         return None
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class ControlRequest(Struct, frozen=True, kw_only=True):
     """A control request; it wants exactly one answer."""
 
     request_id: str
@@ -48,7 +48,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     fields: Json
 
 
-class Answered(Struct, frozen=True, kw_only=True):
+class HostAnswer(Struct, frozen=True, kw_only=True):
     """The answer to a request of ours; `error` is None where it was answered well."""
 
     request_id: str
@@ -56,24 +56,26 @@ class Answered(Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class Withdrawn(Struct, frozen=True, kw_only=True):
+class WithdrawnRequest(Struct, frozen=True, kw_only=True):
     """A request that its asker no longer wants answered."""
 
     request_id: str
 
 
-class Ignored(Struct, frozen=True, kw_only=True):
+class IgnoredLine(Struct, frozen=True, kw_only=True):
     """Nothing that asks for anything: a blank line, a sign of life, a kind of a later version."""
 
 
-class Malformed(Struct, frozen=True, kw_only=True):
+class MalformedLine(Struct, frozen=True, kw_only=True):
     """A line that cannot be understood, and why; with the id it should have answered, if it has one."""
 
     why: str
     request_id: str | None = None
 
 
-Incoming: TypeAlias = Said | Asked | Answered | Withdrawn | Ignored | Malformed
+Incoming: TypeAlias = (
+    Said | ControlRequest | HostAnswer | WithdrawnRequest | IgnoredLine | MalformedLine
+)
 
 EXCERPT = 80
 UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -82,14 +84,14 @@ UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 def read_line(line: bytes) -> Incoming:
     """A line of standard input."""
     if not line.strip():
-        return Ignored()
+        return IgnoredLine()
     try:
         data = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         shown = line[:EXCERPT].decode("utf-8", "replace")
-        return Malformed(why=f"not JSON ({error}): {shown!r}")
+        return MalformedLine(why=f"not JSON ({error}): {shown!r}")
     if not isinstance(data, dict):
-        return Malformed(why="expected a JSON object on each line")
+        return MalformedLine(why="expected a JSON object on each line")
     return read(data)
 
 
@@ -104,23 +106,27 @@ def read(data: Json) -> Incoming:
             return read_answered(data)
         case "control_cancel_request":
             request_id = data.get("request_id")
-            return Withdrawn(request_id=request_id) if isinstance(request_id, str) else Ignored()
+            return (
+                WithdrawnRequest(request_id=request_id)
+                if isinstance(request_id, str)
+                else IgnoredLine()
+            )
         case _:
-            return Ignored()
+            return IgnoredLine()
 
 
-def read_said(data: Json) -> Said | Malformed:
+def read_said(data: Json) -> Said | MalformedLine:
     message = data.get("message")
     if not isinstance(message, dict):
-        return Malformed(why="a user line needs message, an object")
+        return MalformedLine(why="a user line needs message, an object")
     if message.get("role") != "user":
-        return Malformed(why='a user line needs message.role "user"')
+        return MalformedLine(why='a user line needs message.role "user"')
     content = message.get("content")
     if isinstance(content, list):
         if found := faults_of_words(content):
-            return Malformed(why=f"message.content: {'; '.join(found)}")
+            return MalformedLine(why=f"message.content: {'; '.join(found)}")
     elif not isinstance(content, str):
-        return Malformed(why="message.content: expected a text or an array of blocks")
+        return MalformedLine(why="message.content: expected a text or an array of blocks")
     uuid, origin = data.get("uuid"), data.get("origin")
     return Said(
         content=content,
@@ -133,29 +139,29 @@ def read_said(data: Json) -> Said | Malformed:
     )
 
 
-def read_asked(data: Json) -> Asked | Malformed:
+def read_asked(data: Json) -> ControlRequest | MalformedLine:
     request_id, request = data.get("request_id"), data.get("request")
     if not isinstance(request_id, str):
-        return Malformed(why="a control_request needs request_id, a text")
+        return MalformedLine(why="a control_request needs request_id, a text")
     subtype = request.get("subtype") if isinstance(request, dict) else None
     if not isinstance(subtype, str) or not isinstance(request, dict):
-        return Malformed(
+        return MalformedLine(
             why="a control_request needs request.subtype, a text", request_id=request_id
         )
-    return Asked(request_id=request_id, subtype=subtype, fields=request)
+    return ControlRequest(request_id=request_id, subtype=subtype, fields=request)
 
 
-def read_answered(data: Json) -> Answered | Ignored:
+def read_answered(data: Json) -> HostAnswer | IgnoredLine:
     response = data.get("response")
     request_id = response.get("request_id") if isinstance(response, dict) else None
     if not isinstance(request_id, str) or not isinstance(response, dict):
-        return Ignored()
+        return IgnoredLine()
     if response.get("subtype") == "error":
         words = response.get("error")
-        return Answered(
+        return HostAnswer(
             request_id=request_id,
             response={},
             error=words if isinstance(words, str) and words else "the host answered with an error",
         )
     held = response.get("response")
-    return Answered(request_id=request_id, response=held if isinstance(held, dict) else {})
+    return HostAnswer(request_id=request_id, response=held if isinstance(held, dict) else {})

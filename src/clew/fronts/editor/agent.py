@@ -28,9 +28,9 @@ from clew.core.messages.errors import (
 from clew.fronts.editor import protocol
 from clew.fronts.editor.editor_side import EditorFiles, EditorTerminal
 from clew.fronts.editor.protocol import prompt_of
-from clew.fronts.editor.servers import Lines, entries_of
+from clew.fronts.editor.servers import EditorServers, entries_of
 from clew.fronts.editor.session import EditorSession
-from clew.parts.context import Brought, stand
+from clew.parts.context import HostParts, stand
 from clew.record.library.listing import newest_first
 from clew.record.transcript.light import Outline
 from clew.session.flags import parse
@@ -42,8 +42,8 @@ from clew.system.jsonrpc.peer import Outcome
 from clew.system.jsonrpc.wire import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
-    Fault,
     Params,
+    RpcFault,
     a_list,
     a_text,
     an_object,
@@ -73,13 +73,13 @@ def told(outline: Outline) -> Json:
     }
 
 
-Handler: TypeAlias = Callable[["Agent", Json], Awaitable[Json | Fault]]
+Handler: TypeAlias = Callable[["EditorAgent", Json], Awaitable[Json | RpcFault]]
 
 PAGE = 50
 NO_KEY = "there is no API key: set ANTHROPIC_API_KEY, or run clew login"
 
 
-class Line:
+class EditorConnection:
     """The way to the client. `connection` is there before anything is said."""
 
     connection: Connection
@@ -91,7 +91,7 @@ class Line:
 class EditorClient:
     """The client, as one session speaks to it."""
 
-    def __init__(self, line: Line, can: protocol.Offer) -> None:
+    def __init__(self, line: EditorConnection, can: protocol.ClientAbilities) -> None:
         self.can = can
         self.session_id = ""
         self._line = line
@@ -110,16 +110,16 @@ class EditorClient:
         )
 
 
-class Agent:
+class EditorAgent:
     """`group` holds the sessions and their turns."""
 
     def __init__(
         self,
         argv: list[str],
         environ: Mapping[str, str],
-        line: Line,
+        line: EditorConnection,
         group: asyncio.TaskGroup,
-        can: protocol.Offer,
+        can: protocol.ClientAbilities,
     ) -> None:
         self._argv = argv
         self._environ = environ
@@ -129,7 +129,7 @@ class Agent:
         self._sessions: dict[str, EditorSession] = {}
         self._lives: dict[str, asyncio.Task[None]] = {}
         # To the MCP servers in the editor, once there may be one.
-        self._lines: Lines | None = None
+        self._lines: EditorServers | None = None
 
     # -- the connection's questions
 
@@ -144,16 +144,16 @@ class Agent:
     def odd(self, why: str) -> None:
         sys.stderr.write(f"clew: {why}\n")
 
-    async def asked(self, method: str, params: Params) -> Any | Fault:
+    async def asked(self, method: str, params: Params) -> Any | RpcFault:
         handler = HANDLERS.get(method)
         if handler is None:
-            return Fault(code=METHOD_NOT_FOUND, message=f"{method} is not known here")
+            return RpcFault(code=METHOD_NOT_FOUND, message=f"{method} is not known here")
         try:
             return await handler(self, an_object(params))
         except SessionError as error:
-            return Fault(code=protocol.NOT_FOUND, message=str(error))
+            return RpcFault(code=protocol.NOT_FOUND, message=str(error))
         except (UserError, OutsideError, OSError) as error:
-            return Fault(code=INVALID_PARAMS, message=in_words(error))
+            return RpcFault(code=INVALID_PARAMS, message=in_words(error))
 
     async def aclose(self) -> None:
         """Ends every session: what was said in them is kept."""
@@ -163,51 +163,51 @@ class Agent:
     # -- at the start
 
     async def initialize(self, given: Json) -> Json:
-        self._can = protocol.Offer(given.get("clientCapabilities"))
+        self._can = protocol.ClientAbilities(given.get("clientCapabilities"))
         return protocol.initialized(self._can)
 
-    async def authenticate(self, given: Json) -> Json | Fault:
+    async def authenticate(self, given: Json) -> Json | RpcFault:
         """Looks again whether there is a key: a person may have logged in beside this program."""
         method = given.get("methodId")
         if method != protocol.BY_KEY:
-            return Fault(code=INVALID_PARAMS, message=f"no method {method!r:.40} to answer here")
+            return RpcFault(code=INVALID_PARAMS, message=f"no method {method!r:.40} to answer here")
         async with AsyncExitStack() as opened:
             ground = await stand(self._options(), self._environ, str(Path.cwd()), opened)
             lacks = ground.service.provider.endpoint.lacks_credentials
-        return Fault(code=protocol.AUTH_REQUIRED, message=NO_KEY) if lacks else {}
+        return RpcFault(code=protocol.AUTH_REQUIRED, message=NO_KEY) if lacks else {}
 
     # -- sessions
 
-    async def new(self, given: Json) -> Json | Fault:
+    async def new(self, given: Json) -> Json | RpcFault:
         return await self._opened(given, {}, begun)
 
-    async def load(self, given: Json) -> Json | Fault:
+    async def load(self, given: Json) -> Json | RpcFault:
         def loaded(session: EditorSession, state: Json) -> Json:
             session.replay()
             return state
 
         return await self._gone_on(given, loaded)
 
-    async def resume(self, given: Json) -> Json | Fault:
+    async def resume(self, given: Json) -> Json | RpcFault:
         return await self._gone_on(given, lambda _, state: state)
 
-    async def fork(self, given: Json) -> Json | Fault:
+    async def fork(self, given: Json) -> Json | RpcFault:
         named = {"resume": session_id_of(given), "fork": True}
         return await self._opened(given, named, begun)
 
-    async def close(self, given: Json) -> Json | Fault:
+    async def close(self, given: Json) -> Json | RpcFault:
         session_id = session_id_of(given)
         if session_id not in self._sessions:
             return unknown(session_id)
         await self._closed(session_id)
         return {}
 
-    async def listed(self, given: Json) -> Json | Fault:
+    async def listed(self, given: Json) -> Json | RpcFault:
         cwd, cursor = a_text(given.get("cwd")), a_text(given.get("cursor"))
         if cursor and not (cursor.isdecimal() and len(cursor) < 9):
-            return Fault(code=INVALID_PARAMS, message="cursor: none that was given out here")
+            return RpcFault(code=INVALID_PARAMS, message="cursor: none that was given out here")
         if "\0" in cwd:
-            return Fault(code=INVALID_PARAMS, message=f"cwd: no such folder: {cwd!r}")
+            return RpcFault(code=INVALID_PARAMS, message=f"cwd: no such folder: {cwd!r}")
         begin = int(cursor or 0)
         found = page(self._environ, cwd, begin, PAGE + 1)
         more = {"nextCursor": str(begin + PAGE)} if len(found) > PAGE else {}
@@ -215,7 +215,7 @@ class Agent:
 
     async def _gone_on(
         self, given: Json, answer: Callable[[EditorSession, Json], Json]
-    ) -> Json | Fault:
+    ) -> Json | RpcFault:
         """A session that is there; one that is open here already is opened anew."""
         session_id = session_id_of(given)
         folder_of(given)  # what cannot be opened closes nothing
@@ -225,7 +225,7 @@ class Agent:
 
     async def _opened(
         self, given: Json, named: Json, answer: Callable[[EditorSession, Json], Json]
-    ) -> Json | Fault:
+    ) -> Json | RpcFault:
         cwd, base = folder_of(given), self._options()
         folders = [f for f in a_list(given.get("additionalDirectories")) if isinstance(f, str)]
         options = replace(base, directories=(*base.directories, *folders), **named)
@@ -238,7 +238,7 @@ class Agent:
         if found.lacks_key:
             await session.close()
             await life
-            return Fault(code=protocol.AUTH_REQUIRED, message=NO_KEY)
+            return RpcFault(code=protocol.AUTH_REQUIRED, message=NO_KEY)
         self._sessions[found.session_id] = session
         self._lives[found.session_id] = life
         said = answer(session, session.state())
@@ -254,13 +254,13 @@ class Agent:
             )
         return options
 
-    def _brought(self, given: Json, client: EditorClient) -> Brought:
+    def _brought(self, given: Json, client: EditorClient) -> HostParts:
         can = client.can
         files = EditorFiles(client) if can.reads or can.writes else None
         terminal = EditorTerminal(client) if can.runs else None
         if self._lines is None:
-            self._lines = Lines(self._line.connection)
-        return Brought(
+            self._lines = EditorServers(self._line.connection)
+        return HostParts(
             buffers=files,
             terminal=terminal,
             servers=entries_of(given.get("mcpServers")),
@@ -274,29 +274,29 @@ class Agent:
 
     # -- one of them
 
-    async def server_asks(self, given: Json) -> Json | Fault:
+    async def server_asks(self, given: Json) -> Json | RpcFault:
         """What an MCP server in the editor wants of clew."""
         if self._lines is None:
-            return Fault(code=METHOD_NOT_FOUND, message="no MCP server is connected")
-        answer: Json | Fault = await self._lines.asked(given)
+            return RpcFault(code=METHOD_NOT_FOUND, message="no MCP server is connected")
+        answer: Json | RpcFault = await self._lines.asked(given)
         return answer
 
-    async def prompt(self, given: Json) -> Json | Fault:
+    async def prompt(self, given: Json) -> Json | RpcFault:
         session_id = session_id_of(given)
         session = self._sessions.get(session_id)
         if session is None:
             return unknown(session_id)
         if not isinstance(given.get("prompt"), list):
-            return Fault(code=INVALID_PARAMS, message="prompt: expected blocks")
+            return RpcFault(code=INVALID_PARAMS, message="prompt: expected blocks")
         return await session.prompt(prompt_of(given["prompt"]))
 
-    async def set_mode(self, given: Json) -> Json | Fault:
+    async def set_mode(self, given: Json) -> Json | RpcFault:
         return await self._set(given, "mode", given.get("modeId"))
 
-    async def set_option(self, given: Json) -> Json | Fault:
+    async def set_option(self, given: Json) -> Json | RpcFault:
         return await self._set(given, a_text(given.get("configId")), given.get("value"))
 
-    async def _set(self, given: Json, key: str, value: Any) -> Json | Fault:
+    async def _set(self, given: Json, key: str, value: Any) -> Json | RpcFault:
         session_id = session_id_of(given)
         session = self._sessions.get(session_id)
         if session is None:
@@ -321,21 +321,21 @@ def session_id_of(given: Json) -> str:
     return a_text(given.get("sessionId"))
 
 
-def unknown(session_id: str) -> Fault:
-    return Fault(code=protocol.NOT_FOUND, message=f"no session {session_id:.60} is open here")
+def unknown(session_id: str) -> RpcFault:
+    return RpcFault(code=protocol.NOT_FOUND, message=f"no session {session_id:.60} is open here")
 
 
 HANDLERS: dict[str, Handler] = {
-    "initialize": Agent.initialize,
-    "authenticate": Agent.authenticate,
-    "session/new": Agent.new,
-    "session/load": Agent.load,
-    "session/resume": Agent.resume,
-    "session/fork": Agent.fork,
-    "session/list": Agent.listed,
-    "session/close": Agent.close,
-    "session/prompt": Agent.prompt,
-    "mcp/message": Agent.server_asks,
-    "session/set_mode": Agent.set_mode,
-    "session/set_config_option": Agent.set_option,
+    "initialize": EditorAgent.initialize,
+    "authenticate": EditorAgent.authenticate,
+    "session/new": EditorAgent.new,
+    "session/load": EditorAgent.load,
+    "session/resume": EditorAgent.resume,
+    "session/fork": EditorAgent.fork,
+    "session/list": EditorAgent.listed,
+    "session/close": EditorAgent.close,
+    "session/prompt": EditorAgent.prompt,
+    "mcp/message": EditorAgent.server_asks,
+    "session/set_mode": EditorAgent.set_mode,
+    "session/set_config_option": EditorAgent.set_option,
 }

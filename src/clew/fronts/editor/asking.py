@@ -12,13 +12,13 @@ from clew.agent.deps import Granted, Question, Refused, Verdict
 from clew.core.json_object import Json
 from clew.core.messages.errors import SettingsError, in_words
 from clew.core.messages.text import rejected_by_user
-from clew.fronts.editor.protocol import Offer as Capabilities
+from clew.fronts.editor.protocol import ClientAbilities as Capabilities
 from clew.fronts.editor.protocol import ReadFile, answers_of, as_content, described, form_of, text
 from clew.permissions.in_session import SessionRules
-from clew.permissions.request import Request
+from clew.permissions.request import PermissionRequest
 from clew.permissions.suggest import offers
 from clew.permissions.updates import ModeUpdate, Update
-from clew.system.jsonrpc.peer import Answer, Outcome
+from clew.system.jsonrpc.peer import Outcome, PeerAnswer
 from clew.system.jsonrpc.wire import a_text, an_object
 
 YES = "allow"
@@ -28,7 +28,7 @@ ACCEPT_EDITS = ModeUpdate(type="setMode", mode="acceptEdits", destination="sessi
 NOT_YET = "kept, and it counts in later sessions once this folder is trusted: clew config trust"
 
 
-class Client(Protocol):
+class EditorUi(Protocol):
     """The editor, as one session speaks to it."""
 
     @property
@@ -43,7 +43,7 @@ class Client(Protocol):
     async def ask(self, method: str, params: Json, *, limit_s: float | None = None) -> Outcome: ...
 
 
-class Choice(Struct, frozen=True, kw_only=True):
+class EditorChoice(Struct, frozen=True, kw_only=True):
     """One answer; `update` is what it changes of the rules."""
 
     id: str
@@ -56,13 +56,15 @@ class Choice(Struct, frozen=True, kw_only=True):
         return {"optionId": self.id, "name": self.name, "kind": self.kind}
 
 
-REJECT = Choice(id=NO, name="No", kind="reject_once")
+REJECT = EditorChoice(id=NO, name="No", kind="reject_once")
 
 
-class Asking:
+class EditorQuestions:
     """`rules` are those of the session; `notice` is told what a person should know."""
 
-    def __init__(self, client: Client, rules: SessionRules, cwd: str, read_file: ReadFile) -> None:
+    def __init__(
+        self, client: EditorUi, rules: SessionRules, cwd: str, read_file: ReadFile
+    ) -> None:
         self._client = client
         self._rules = rules
         self._cwd = cwd
@@ -89,12 +91,12 @@ class Asking:
         self._take(chosen)
         return Granted()
 
-    def _answers(self, question: Question) -> list[Choice]:
-        request = Request(tool=question.block["name"], input=question.block["input"])
+    def _answers(self, question: Question) -> list[EditorChoice]:
+        request = PermissionRequest(tool=question.block["name"], input=question.block["input"])
         is_trusted = self._rules.standing.is_trusted
         found = offers(request, question.decision, self._rules.mode, is_trusted=is_trusted)
         always = [
-            Choice(
+            EditorChoice(
                 id=f"{OFFER}{number}",
                 name=f"Yes, and {offer.words}",
                 kind="allow_always",
@@ -103,7 +105,7 @@ class Asking:
             )
             for number, offer in enumerate(found, 1)
         ]
-        return [Choice(id=YES, name="Yes, this once", kind="allow_once"), *always, REJECT]
+        return [EditorChoice(id=YES, name="Yes, this once", kind="allow_once"), *always, REJECT]
 
     async def _plan(self, question: Question) -> Verdict:
         call = {
@@ -112,14 +114,14 @@ class Asking:
             "content": as_content([text(question.body)]),
         }
         answers = [
-            Choice(id=YES, name="Yes, and ask about edits", kind="allow_once"),
-            Choice(
+            EditorChoice(id=YES, name="Yes, and ask about edits", kind="allow_once"),
+            EditorChoice(
                 id=f"{OFFER}1",
                 name="Yes, and make edits without asking",
                 kind="allow_always",
                 update=ACCEPT_EDITS,
             ),
-            Choice(id=NO, name="No, go on planning", kind="reject_once"),
+            EditorChoice(id=NO, name="No, go on planning", kind="reject_once"),
         ]
         chosen = await self._chosen(question, call, answers)
         if chosen is None:
@@ -139,7 +141,7 @@ class Asking:
             "requestedSchema": form_of(given["questions"]),
         }
         outcome = await self._client.ask("elicitation/create", params)
-        said = an_object(outcome.result) if isinstance(outcome, Answer) else {}
+        said = an_object(outcome.result) if isinstance(outcome, PeerAnswer) else {}
         if said.get("action") == "decline":
             return Refused(words=rejected_by_user("none of these questions is to be answered"))
         answers = answers_of(given["questions"], said.get("content"))
@@ -160,10 +162,10 @@ class Asking:
                 "content": as_content([text(explained(asked))]),
             }
             options = [
-                Choice(id=f"{OFFER}{number}", name=str(option["label"]), kind="allow_once")
+                EditorChoice(id=f"{OFFER}{number}", name=str(option["label"]), kind="allow_once")
                 for number, option in enumerate(asked["options"])
             ]
-            none = Choice(id=NO, name="None of these", kind="reject_once")
+            none = EditorChoice(id=NO, name="None of these", kind="reject_once")
             chosen = await self._chosen(question, call, [*options, none])
             if chosen is None:
                 return Refused(words=rejected_by_user(), stop=True)
@@ -174,20 +176,22 @@ class Asking:
             answers[asked["question"]] = chosen.name
         return Granted(input=given | {"answers": answers})
 
-    async def _chosen(self, question: Question, call: Json, answers: list[Choice]) -> Choice | None:
+    async def _chosen(
+        self, question: Question, call: Json, answers: list[EditorChoice]
+    ) -> EditorChoice | None:
         """The answer that was chosen; None where there is none."""
         params = {
             "toolCall": {"toolCallId": question.block["id"], "status": "pending", **call},
             "options": [answer.told() for answer in answers],
         }
         outcome = await self._client.ask("session/request_permission", params)
-        said = an_object(outcome.result).get("outcome") if isinstance(outcome, Answer) else None
+        said = an_object(outcome.result).get("outcome") if isinstance(outcome, PeerAnswer) else None
         if an_object(said).get("outcome") != "selected":
             return None
         named = a_text(an_object(said).get("optionId"))
         return next((answer for answer in answers if answer.id == named), None)
 
-    def _take(self, chosen: Choice) -> None:
+    def _take(self, chosen: EditorChoice) -> None:
         """What cannot be kept is said; the call itself was permitted all the same."""
         if chosen.update is None:
             return

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from clew.agent.tools.base import ToolError
-from clew.agent.tools.editor import Shown
+from clew.agent.tools.editor import TerminalOutput
 from clew.core.json_object import Json
-from clew.fronts.editor.asking import Client
-from clew.system.jsonrpc.peer import Answer, Failure
+from clew.fronts.editor.asking import EditorUi
+from clew.system.jsonrpc.peer import PeerAnswer, PeerFailure
 from clew.system.jsonrpc.wire import a_text, an_object
 
 FILE_S = 5.0
@@ -16,14 +16,16 @@ ASIDE_S = 5.0
 class EditorFiles:
     """What an editor does not offer is answered as if it had nothing open."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: EditorUi) -> None:
         self._client = client
 
     async def text(self, path: str) -> str | None:
         if not self._client.can.reads:
             return None
         outcome = await self._client.ask("fs/read_text_file", {"path": path}, limit_s=FILE_S)
-        content = an_object(outcome.result).get("content") if isinstance(outcome, Answer) else None
+        content = (
+            an_object(outcome.result).get("content") if isinstance(outcome, PeerAnswer) else None
+        )
         return content if isinstance(content, str) else None
 
     async def save(self, path: str, text: str) -> str:
@@ -31,11 +33,11 @@ class EditorFiles:
             return ""
         params = {"path": path, "content": text}
         outcome = await self._client.ask("fs/write_text_file", params, limit_s=FILE_S)
-        return outcome.message if isinstance(outcome, Failure) else ""
+        return outcome.message if isinstance(outcome, PeerFailure) else ""
 
 
 class EditorTerminal:
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: EditorUi) -> None:
         self._client = client
 
     async def run(
@@ -47,7 +49,7 @@ class EditorTerminal:
         timeout_s: float,
         most_bytes: int,
         begun: Callable[[str], Awaitable[None]],
-    ) -> Shown:
+    ) -> TerminalOutput:
         params = {
             "command": argv[0],
             "args": list(argv[1:]),
@@ -56,16 +58,16 @@ class EditorTerminal:
             "outputByteLimit": most_bytes,
         }
         created = await self._client.ask("terminal/create", params, limit_s=ASIDE_S)
-        result = an_object(created.result) if isinstance(created, Answer) else {}
+        result = an_object(created.result) if isinstance(created, PeerAnswer) else {}
         terminal = {"terminalId": a_text(result.get("terminalId"))}
         if not terminal["terminalId"]:
-            why = created.message if isinstance(created, Failure) else "it gave it no id"
+            why = created.message if isinstance(created, PeerFailure) else "it gave it no id"
             raise ToolError(f"The editor opened no terminal: {why}.")
         is_over = False
         try:
             await begun(terminal["terminalId"])
             outcome = await self._client.ask("terminal/wait_for_exit", terminal, limit_s=timeout_s)
-            if isinstance(outcome, Failure):
+            if isinstance(outcome, PeerFailure):
                 await self._client.ask("terminal/kill", terminal, limit_s=ASIDE_S)
             is_over = True
             return await self._shown(terminal, outcome)
@@ -74,16 +76,16 @@ class EditorTerminal:
                 await self._client.ask("terminal/kill", terminal, limit_s=ASIDE_S)
             await self._client.ask("terminal/release", terminal, limit_s=ASIDE_S)
 
-    async def _shown(self, terminal: Json, outcome: Answer | Failure) -> Shown:
-        if isinstance(outcome, Failure) and outcome.kind != "timeout":
+    async def _shown(self, terminal: Json, outcome: PeerAnswer | PeerFailure) -> TerminalOutput:
+        if isinstance(outcome, PeerFailure) and outcome.kind != "timeout":
             raise ToolError(f"The editor's terminal ended otherwise: {outcome.message}.")
         said = await self._client.ask("terminal/output", terminal, limit_s=ASIDE_S)
-        text = a_text(an_object(said.result).get("output")) if isinstance(said, Answer) else ""
-        ended = an_object(outcome.result) if isinstance(outcome, Answer) else {}
+        text = a_text(an_object(said.result).get("output")) if isinstance(said, PeerAnswer) else ""
+        ended = an_object(outcome.result) if isinstance(outcome, PeerAnswer) else {}
         code, signal = ended.get("exitCode"), a_text(ended.get("signal")) or None
-        return Shown(
+        return TerminalOutput(
             text=text,
             code=code if type(code) is int else (1 if signal else 0),
             signal=signal,
-            timed_out=isinstance(outcome, Failure),
+            timed_out=isinstance(outcome, PeerFailure),
         )

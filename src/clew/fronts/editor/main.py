@@ -12,11 +12,11 @@ import sys
 from clew.core.json_object import Json
 from clew.core.messages.encoding import encode
 from clew.core.wire.frames import framed
-from clew.fronts.editor.agent import Agent, Line
-from clew.fronts.editor.protocol import DIALECT, Offer, initialized
-from clew.fronts.headless.channel import Input, Output
+from clew.fronts.editor.agent import EditorAgent, EditorConnection
+from clew.fronts.editor.protocol import DIALECT, ClientAbilities, initialized
+from clew.fronts.headless.channel import Input, StandardOutput
 from clew.system.jsonrpc.connection import Connection
-from clew.system.jsonrpc.wire import Request, an_object, read, success
+from clew.system.jsonrpc.wire import RpcRequest, an_object, read, success
 
 # The conversation with the editor, from its second message to its end.
 
@@ -26,23 +26,23 @@ SHOWN = ("session/update", "session/request_permission")
 MAX_LINE_BYTES = 1 << 20
 
 
-def run(argv: list[str], can: Offer, begin: bytes) -> None:
+def run(argv: list[str], can: ClientAbilities, begin: bytes) -> None:
     with asyncio.Runner() as runner:
         runner.run(serve(argv, can, begin))
 
 
-async def serve(argv: list[str], can: Offer, begin: bytes) -> None:
+async def serve(argv: list[str], can: ClientAbilities, begin: bytes) -> None:
     """Answers until the input ends, or somebody tells the process to. `begin` was read already."""
     loop = asyncio.get_running_loop()
-    incoming, output = Input(0, loop, begin), Output(1, loop)
+    incoming, output = Input(0, loop, begin), StandardOutput(1, loop)
 
     def send(message: Json) -> None:
         is_shown = message.get("method") in SHOWN
         output.post(framed(message, MAX_LINE_BYTES) if is_shown else encode(message))
 
     async with asyncio.TaskGroup() as group:
-        line = Line(output.room)
-        agent = Agent(argv, os.environ, line, group, can)
+        line = EditorConnection(output.room)
+        agent = EditorAgent(argv, os.environ, line, group, can)
         line.connection = connection = Connection(send, agent, DIALECT, group)
         reading = group.create_task(listen(incoming, connection))
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -83,7 +83,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def greeted() -> tuple[Offer, bytes]:
+def greeted() -> tuple[ClientAbilities, bytes]:
     """Answers the first line if it is `initialize`: what the editor can, and what it said behind it.
 
     Any other line is the conversation's.
@@ -93,9 +93,9 @@ def greeted() -> tuple[Offer, bytes]:
         said += piece
     line, _, rest = said.partition(b"\n")
     first = read(line)[0]
-    if not isinstance(first, Request) or first.method != "initialize":
-        return Offer(), said
-    can = Offer(an_object(first.params).get("clientCapabilities"))
+    if not isinstance(first, RpcRequest) or first.method != "initialize":
+        return ClientAbilities(), said
+    can = ClientAbilities(an_object(first.params).get("clientCapabilities"))
     answer = memoryview(encode(success(first.id, initialized(can))) + b"\n")
     while answer:
         answer = answer[os.write(1, answer) :]

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from clew.core.input.parse import Pasted
 from clew.core.json_object import Json
-from clew.core.ledger.state import Todo
+from clew.core.ledger.state import TodoItem
 from clew.system.jsonrpc.peer import Dialect
 from clew.system.jsonrpc.wire import a_list, a_text, an_object, path_of
 from clew.version import VERSION as CLEW
@@ -48,7 +48,7 @@ BY_KEY = "api-key"
 BY_TERMINAL = "login"
 
 
-class Offer:
+class ClientAbilities:
     """What a client can do, as far as it said so."""
 
     __slots__ = ("asks", "logs_in", "reads", "runs", "writes")
@@ -64,7 +64,7 @@ class Offer:
         self.asks = isinstance(an_object(given.get("elicitation")).get("form"), dict)
 
 
-def initialized(offer: Offer) -> Json:
+def initialized(offer: ClientAbilities) -> Json:
     """The answer to `initialize`: this version, whatever was asked for; the client decides on it."""
     return {
         "protocolVersion": VERSION,
@@ -74,7 +74,7 @@ def initialized(offer: Offer) -> Json:
     }
 
 
-def auth_methods(offer: Offer) -> list[Json]:
+def auth_methods(offer: ClientAbilities) -> list[Json]:
     methods: list[Json] = [
         {
             "id": BY_KEY,
@@ -102,7 +102,7 @@ def auth_methods(offer: Offer) -> list[Json]:
 MAX_IMAGE_CHARS = 700_000
 
 
-class Prompt(Struct, frozen=True, kw_only=True):
+class EditorPrompt(Struct, frozen=True, kw_only=True):
     """What a client's prompt says. `left_out`: parts that no model here can be shown."""
 
     text: str
@@ -155,12 +155,12 @@ class _Reading:
             self.left_out.append(f"{named(uri)} ({media_type or 'of no kind'})")
 
 
-def prompt_of(blocks: Any) -> Prompt:
+def prompt_of(blocks: Any) -> EditorPrompt:
     """The blocks of a prompt, in their order."""
     reading = _Reading()
     for block in a_list(blocks):
         reading.take(an_object(block))
-    return Prompt(
+    return EditorPrompt(
         text="".join(reading.text),
         embedded="\n".join(reading.embedded),
         images=tuple(reading.images),
@@ -366,7 +366,7 @@ def changed(text: str, steps: Sequence[Any]) -> str:
     return text
 
 
-def plan(todos: Sequence[Todo]) -> Json:
+def plan(todos: Sequence[TodoItem]) -> Json:
     """The list of what is to do; the protocol wants a priority, and there is but one here."""
     return {
         "sessionUpdate": "plan",

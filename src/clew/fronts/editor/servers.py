@@ -12,13 +12,21 @@ from typing import Any, Protocol, TypeAlias
 
 from clew.core.json_object import Json
 from clew.parts.mcp.client import ServerHost
-from clew.parts.mcp.config import InProcess, ServerConfig
+from clew.parts.mcp.config import InProcessServer, ServerConfig
 from clew.parts.mcp.line import CannotReachError
 from clew.parts.mcp.protocol import DIALECT, Agreement
 from clew.system.jsonrpc import wire
 from clew.system.jsonrpc.connection import Connection
-from clew.system.jsonrpc.peer import Answer, Failure, Outcome
-from clew.system.jsonrpc.wire import METHOD_NOT_FOUND, Fault, Id, Params, a_list, a_text, an_object
+from clew.system.jsonrpc.peer import Outcome, PeerAnswer, PeerFailure
+from clew.system.jsonrpc.wire import (
+    METHOD_NOT_FOUND,
+    Id,
+    Params,
+    RpcFault,
+    a_list,
+    a_text,
+    an_object,
+)
 
 CONNECT_S = 10.0
 DISCONNECT_S = 1.0
@@ -67,7 +75,7 @@ def pairs(given: Any) -> dict[str, str]:
     return {a_text(one.get("name")): a_text(one.get("value")) for one in found}
 
 
-class Lines:
+class EditorServers:
     """The lines to servers in the editor."""
 
     def __init__(self, editor: Editor) -> None:
@@ -77,14 +85,14 @@ class Lines:
     def make(
         self, config: ServerConfig, host: ServerHost, group: asyncio.TaskGroup
     ) -> "EditorLine":
-        assert isinstance(config.reach, InProcess)
+        assert isinstance(config.reach, InProcessServer)
         return EditorLine(config.reach.name, host, group, self._editor, self._open)
 
-    async def asked(self, given: Json) -> Any | Fault:
+    async def asked(self, given: Json) -> Any | RpcFault:
         """A server's own question."""
         line = self._open.get(a_text(given.get("connectionId")))
         if line is None:
-            return Fault(code=METHOD_NOT_FOUND, message="no such connection is open")
+            return RpcFault(code=METHOD_NOT_FOUND, message="no such connection is open")
         return await line.host.asked(a_text(given.get("method")), given.get("params"))
 
     def told(self, given: Json) -> None:
@@ -118,7 +126,7 @@ class EditorLine:
     async def open(self) -> None:
         params = {"serverId": self._server_id, "acpId": self._server_id}
         outcome = await self._editor.request("mcp/connect", params, limit_s=CONNECT_S)
-        if isinstance(outcome, Failure):
+        if isinstance(outcome, PeerFailure):
             raise CannotReachError(f"the editor does not connect it: {outcome.message}")
         self._id = a_text(an_object(outcome.result).get("connectionId"))
         if not self._id:
@@ -159,12 +167,12 @@ class EditorLine:
     async def _asked(self, identity: Id, carried: Json) -> None:
         outcome = await self._editor.request("mcp/message", carried)
         match outcome:
-            case Answer():
+            case PeerAnswer():
                 answer = wire.success(identity, outcome.result)
-            case Failure(kind="refused"):
-                fault = Fault(code=outcome.code, message=outcome.message, data=outcome.data)
+            case PeerFailure(kind="refused"):
+                fault = RpcFault(code=outcome.code, message=outcome.message, data=outcome.data)
                 answer = wire.refusal(identity, fault)
-            case Failure():
+            case PeerFailure():
                 self.connection.fail(identity, outcome.message)
                 return
         self.connection.deliver(wire.read_value(answer))

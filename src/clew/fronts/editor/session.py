@@ -20,25 +20,25 @@ from clew.agent.intake import Raw, Taken, Turn, title_of
 from clew.agent.options import Options
 from clew.agent.tools.files import decode
 from clew.commands.slash.table import known
-from clew.core.input.outcome import Compact
+from clew.core.input.outcome import CompactSession
 from clew.core.json_object import Json
 from clew.core.ledger.spending import last_size
 from clew.core.messages.errors import OutsideError, SettingsError, UserError
 from clew.core.messages.text import rejected_by_user
 from clew.core.stream.events import MessageFinished
 from clew.fronts.editor import protocol
-from clew.fronts.editor.asking import Asking, Client
-from clew.fronts.editor.protocol import AUTH_REQUIRED, Prompt, text
-from clew.fronts.editor.telling import Telling
+from clew.fronts.editor.asking import EditorQuestions, EditorUi
+from clew.fronts.editor.protocol import AUTH_REQUIRED, EditorPrompt, text
+from clew.fronts.editor.telling import EditorUpdates
 from clew.fronts.headless.result import beside
-from clew.parts.context import Brought
+from clew.parts.context import HostParts
 from clew.permissions.in_session import entered
-from clew.permissions.modes import MODES, Refused
+from clew.permissions.modes import MODES, RefusedMode
 from clew.permissions.request import Mode
 from clew.providers.base import Effort
 from clew.session.build import session as open_session
 from clew.session.session import Session
-from clew.system.jsonrpc.wire import INTERNAL_ERROR, Fault
+from clew.system.jsonrpc.wire import INTERNAL_ERROR, RpcFault
 
 # What a client may set of a session: its mode, its model, how hard the model thinks.
 
@@ -61,7 +61,7 @@ EFFORTS: dict[str, Effort | None] = {
 }
 
 
-class Choices:
+class EditorSettings:
     """The settings of one session; a value that is none of those offered is refused in words."""
 
     def __init__(self, session: Session, *, may_bypass: bool) -> None:
@@ -125,7 +125,8 @@ class Choices:
             mode
             for mode in MODES
             if not isinstance(
-                entered(replace(standing, context=replace(standing.context, mode=mode))), Refused
+                entered(replace(standing, context=replace(standing.context, mode=mode))),
+                RefusedMode,
             )
             and (mode != "bypassPermissions" or self._may_bypass or mode == self._session.mode)
         ]
@@ -161,7 +162,7 @@ class EditorSession:
         options: Options,
         environ: Mapping[str, str],
         cwd: str,
-        client: Client,
+        client: EditorUi,
         group: asyncio.TaskGroup,
     ) -> None:
         self._options = options
@@ -170,7 +171,7 @@ class EditorSession:
         self._client = client
         self._group = group
         self._session: Session | None = None
-        self._asking: Asking | None = None
+        self._asking: EditorQuestions | None = None
         self._one_turn = asyncio.Lock()
         self._cancels = 0
         self._taking: asyncio.Future[Taken] | None = None
@@ -180,7 +181,7 @@ class EditorSession:
 
     # -- its life
 
-    async def live(self, brought: Brought, opened: "asyncio.Future[Session]") -> None:
+    async def live(self, brought: HostParts, opened: "asyncio.Future[Session]") -> None:
         """Stands open until it is closed; what keeps it from opening is told to `opened`."""
         try:
             async with open_session(
@@ -204,9 +205,9 @@ class EditorSession:
     def _begin(self, session: Session) -> None:
         self._session = session
         session.agents.heard = self._emit
-        self.choices = Choices(session, may_bypass=self._options.may_bypass)
-        self._asking = Asking(self._client, session.rules, self._cwd, shown_text)
-        self._telling = Telling(session.tools.title, lambda: self._cwd, shown_text)
+        self.choices = EditorSettings(session, may_bypass=self._options.may_bypass)
+        self._asking = EditorQuestions(self._client, session.rules, self._cwd, shown_text)
+        self._telling = EditorUpdates(session.tools.title, lambda: self._cwd, shown_text)
         self._told = {"mode": session.mode, "plan": session.spending.state.todos}
         self._is_titled = bool(len(session.story.history))
 
@@ -253,7 +254,7 @@ class EditorSession:
 
     # -- turns
 
-    async def prompt(self, prompt: Prompt) -> Json | Fault:
+    async def prompt(self, prompt: EditorPrompt) -> Json | RpcFault:
         """Answers a prompt after those before it. Whoever takes the request back ends the turn."""
         turn = self._group.create_task(self._turn(prompt, self._cancels))
         try:
@@ -270,7 +271,7 @@ class EditorSession:
         if self._session is not None:
             self._session.conversation.interrupt()
 
-    async def _turn(self, prompt: Prompt, cancels: int) -> Json | Fault:
+    async def _turn(self, prompt: EditorPrompt, cancels: int) -> Json | RpcFault:
         async with self._one_turn:
             if self._cancels != cancels or self._over.is_set():
                 return CANCELLED
@@ -279,10 +280,10 @@ class EditorSession:
             raw = Raw(text=prompt.text, more=prompt.embedded, pasted=prompt.images)
             taken = await self._taken(self.session.take(raw, self._emit))
             if taken is None:
-                answer: Json | Fault = CANCELLED
+                answer: Json | RpcFault = CANCELLED
             elif isinstance(taken, Turn):
                 answer = await self._answered(taken)
-            elif isinstance(taken, Compact):
+            elif isinstance(taken, CompactSession):
                 answer = await self._shortened(taken)
             else:
                 self._say(as_block(beside(taken).text))
@@ -300,7 +301,7 @@ class EditorSession:
             self._taking = None
         return None if taking.cancelled() else taking.result()
 
-    async def _shortened(self, order: Compact) -> Json | Fault:
+    async def _shortened(self, order: CompactSession) -> Json | RpcFault:
         ended = await self.session.conversation.compact(order, self._emit)
         if ended.reason.startswith("aborted"):
             return CANCELLED
@@ -308,7 +309,7 @@ class EditorSession:
         self._tell_usage()
         return {"stopReason": "end_turn"}
 
-    async def _answered(self, turn: Turn) -> Json | Fault:
+    async def _answered(self, turn: Turn) -> Json | RpcFault:
         session = self.session
         ended = await session.conversation.submit(
             turn.prompt,
@@ -391,7 +392,7 @@ def as_block(words: str) -> str:
     return f"```\n{words}\n```" if "\n" in words else words
 
 
-def ended_as(ended: TurnEnded) -> Json | Fault:
+def ended_as(ended: TurnEnded) -> Json | RpcFault:
     """Why a turn ended, in the protocol's words; a failure is an error of the request."""
     match ended.reason:
         case "aborted_streaming" | "aborted_tools" | "denied_and_stopped":
@@ -405,7 +406,7 @@ def ended_as(ended: TurnEnded) -> Json | Fault:
         case "completed" | "stopped_by_hook" | "left":
             return {"stopReason": "end_turn"}
     code = AUTH_REQUIRED if ended.status == 401 else INTERNAL_ERROR
-    return Fault(code=code, message=ended.message or ended.reason, data={"reason": ended.reason})
+    return RpcFault(code=code, message=ended.message or ended.reason, data={"reason": ended.reason})
 
 
 def shown_text(path: str) -> str | None:

@@ -24,7 +24,7 @@ from clew.agent.events import (
 )
 from clew.agent.tools.base import Progress
 from clew.core.json_object import Json
-from clew.core.messages.messages import User
+from clew.core.messages.messages import UserMessage
 from clew.core.normalize.for_display import for_display
 from clew.core.normalize.repairs import in_words as mended_in_words
 from clew.core.stream.events import (
@@ -51,7 +51,7 @@ def chunk(kind: str, words: str, message_id: str) -> Json:
     return said | ({"messageId": message_id} if message_id else {})
 
 
-class Telling:
+class EditorUpdates:
     """`title` says a call in one line; `where` is the folder that its paths are relative to."""
 
     def __init__(
@@ -213,7 +213,7 @@ class Telling:
                 return self.described(block)
             case "user", "tool_result":
                 return self._answered(entry, block)
-            case "user", _ if User(entry).face == "typed":
+            case "user", _ if UserMessage(entry).face == "typed":
                 return spoken("user_message_chunk", block, uuid)
         return []
 

@@ -26,7 +26,7 @@ HIGH_WATER_BYTES = 1024 * 1024
 READ_BYTES = 1 << 16
 
 
-class Channel(Protocol):
+class HostChannel(Protocol):
     async def receive(self) -> Incoming | None:
         """What the host says next; None when it will say no more."""
         ...
@@ -96,7 +96,7 @@ class Input:
             self._lines.put_nowait(line)
 
 
-class Output:
+class StandardOutput:
     """Standard output, written by one thread, each batch in one call."""
 
     def __init__(self, file: int, loop: asyncio.AbstractEventLoop) -> None:
@@ -172,7 +172,7 @@ class Output:
             self._loop.call_soon_threadsafe(event.set)
 
 
-class Stdio:
+class StdioChannel:
     """The channel of a process: lines of JSON on standard input and output.
 
     With `said`, what a host would write is known beforehand and standard input is not read.
@@ -182,7 +182,7 @@ class Stdio:
         loop = asyncio.get_running_loop()
         self._said = None if said is None else deque(said)
         self._input = Input(0, loop) if said is None else None
-        self._output = Output(1, loop)
+        self._output = StandardOutput(1, loop)
 
     async def receive(self) -> Incoming | None:
         if self._said is not None:

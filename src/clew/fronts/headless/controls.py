@@ -17,11 +17,11 @@ from clew.core.ledger.breakdown import breakdown
 from clew.core.ledger.totals import usage_by_model
 from clew.core.messages.errors import ClewError, MisuseError
 from clew.core.wire import frames
-from clew.core.wire.incoming import Asked
+from clew.core.wire.incoming import ControlRequest
 from clew.fronts.headless import servers, window
 from clew.fronts.headless.result import cost_of, usage_of
 from clew.parts.background_tasks import row
-from clew.providers.base import Budget, Off
+from clew.providers.base import Off, ThinkingBudget
 from clew.session.session import Session
 from clew.version import VERSION
 
@@ -66,7 +66,7 @@ class Serving(Protocol):
 OUTPUT_BYTES = 200_000
 
 
-class RefusedError(ClewError):
+class ControlRefusedError(ClewError):
     """A control request that is not done, and why; `code` is for programs that look for it."""
 
     code: str | None = None
@@ -76,7 +76,7 @@ class Controls:
     def __init__(self, serving: Serving) -> None:
         self._serving = serving
 
-    async def answer(self, asked: Asked) -> Json:
+    async def answer(self, asked: ControlRequest) -> Json:
         """The frame that answers a request."""
         handler = HANDLERS.get(asked.subtype)
         if handler is None and asked.subtype not in ELSEWHERE:
@@ -88,7 +88,7 @@ class Controls:
                 response = await self._elsewhere(asked)
         except MisuseError:
             raise
-        except RefusedError as error:
+        except ControlRefusedError as error:
             return frames.refused(asked.request_id, str(error), code=error.code)
         except (ClewError, OSError) as error:
             return frames.refused(asked.request_id, str(error))
@@ -97,7 +97,7 @@ class Controls:
             answer["response"]["pending_permission_requests"] = self._serving.pending()
         return answer
 
-    async def _elsewhere(self, asked: Asked) -> Json:
+    async def _elsewhere(self, asked: ControlRequest) -> Json:
         """What a module of its own answers, loaded when it is asked for."""
         function = getattr(import_module(ELSEWHERE[asked.subtype]), asked.subtype)
         said = function(self._serving.session, asked.fields)
@@ -170,14 +170,14 @@ class Controls:
         tasks = self._serving.session.tasks
         task = tasks.get(text(fields, "task_id"))
         if task is None:
-            raise RefusedError(f"there is no task {fields['task_id']}")
+            raise ControlRefusedError(f"there is no task {fields['task_id']}")
         await tasks.keep(task)
         return row(task)
 
     async def get_task_output(self, fields: Json) -> Json:
         task = self._serving.session.tasks.get(text(fields, "task_id"))
         if task is None:
-            raise RefusedError(f"there is no task {fields['task_id']}")
+            raise ControlRefusedError(f"there is no task {fields['task_id']}")
         task.output.look()
         first, last = task.output.since(0, OUTPUT_BYTES)
         said = (first + last).decode("utf-8", "replace")
@@ -188,7 +188,7 @@ class Controls:
     async def set_permission_mode(self, fields: Json) -> Json:
         mode = text(fields, "mode")
         if mode == "bypassPermissions" and not self._serving.may_bypass:
-            raise RefusedError(
+            raise ControlRefusedError(
                 "bypassPermissions: start with --dangerously-skip-permissions or "
                 "--allow-dangerously-skip-permissions to enter this mode"
             )
@@ -199,7 +199,7 @@ class Controls:
     async def set_model(self, fields: Json) -> Json:
         name = fields.get("model")
         if name is not None and (not isinstance(name, str) or not name):
-            raise RefusedError("set_model: model: expected a text or null")
+            raise ControlRefusedError("set_model: model: expected a text or null")
         settings = self._serving.session.rules.standing.settings
         chosen = name if name and name != "default" else settings.get("model") or DEFAULT_MODEL
         return {"model": (await self._serving.session.switching.to(chosen)).id}
@@ -207,11 +207,13 @@ class Controls:
     async def set_max_thinking_tokens(self, fields: Json) -> Json:
         tokens = fields.get("max_thinking_tokens")
         if tokens is not None and (not isinstance(tokens, int) or tokens < 0):
-            raise RefusedError("set_max_thinking_tokens: expected a number of 0 or more, or null")
+            raise ControlRefusedError(
+                "set_max_thinking_tokens: expected a number of 0 or more, or null"
+            )
         if tokens is None:
             self._serving.session.speaking.think(None)
         else:
-            thinking = Budget(tokens=max(tokens, LEAST_THINKING)) if tokens else Off()
+            thinking = ThinkingBudget(tokens=max(tokens, LEAST_THINKING)) if tokens else Off()
             self._serving.session.speaking.think(thinking)
         return {"max_thinking_tokens": tokens}
 
@@ -226,12 +228,12 @@ class Controls:
 
         rewinding = Rewinding(self._serving.session)
         if not rewinding.keeps_files:
-            raise RefusedError("File rewinding is not enabled.")
+            raise ControlRefusedError("File rewinding is not enabled.")
         is_dry = fields.get("dry_run") is True
         planned = await rewinding.planned(text(fields, "user_message_id"), "files")
         against = standing_against(planned)
         if against and not is_dry:
-            raise RefusedError("; ".join(against))
+            raise ControlRefusedError("; ".join(against))
         changes = file_changes(planned, rewinding.blobs)
         if not is_dry:
             await rewinding.carry_out(planned)
@@ -269,7 +271,7 @@ class Controls:
         found = self._serving.session.mcp.servers
         name = text(fields, "serverName")
         if found is None or found.get(name) is None:
-            raise RefusedError(f"Server not found: {name}")
+            raise ControlRefusedError(f"Server not found: {name}")
         return found
 
     async def get_session_cost(self, _: Json) -> Json:
@@ -323,7 +325,7 @@ def output_style(session: Session) -> str:
 def text(fields: Json, name: str) -> str:
     value = fields.get(name)
     if not isinstance(value, str) or not value:
-        raise RefusedError(f"{fields.get('subtype')}: {name}: expected a text")
+        raise ControlRefusedError(f"{fields.get('subtype')}: {name}: expected a text")
     return value
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from clew.agent.context.git import Changes, changes
-from clew.agent.context.git_report import Change
+from clew.agent.context.git_report import GitChange
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
-from clew.fronts.headless.controls import RefusedError, agents, commands
+from clew.fronts.headless.controls import ControlRefusedError, agents, commands
 from clew.fronts.headless.servers import status
 from clew.permissions.decision import Allow
 from clew.session.session import Session
@@ -58,7 +58,7 @@ def told(found: Changes, hidden: set[str]) -> Json:
     }
 
 
-def within(files: Iterable[Change]) -> tuple[list[Json], list[str]]:
+def within(files: Iterable[GitChange]) -> tuple[list[Json], list[str]]:
     """The hunks of the files, as far as they have room, and the files for which there was none."""
     told: list[Json] = []
     large: list[str] = []
@@ -74,7 +74,7 @@ def within(files: Iterable[Change]) -> tuple[list[Json], list[str]]:
     return told, large
 
 
-def counted(one: Change) -> Json:
+def counted(one: GitChange) -> Json:
     before = {"previousPath": one.previous, "newPath": one.path} if one.previous else {}
     return {
         "path": one.path,
@@ -146,7 +146,7 @@ def permitted(session: Session, fields: Json) -> Path:
 # What a host has looked for anew: commands and skills, plugins, output styles.
 
 
-class BusyError(RefusedError):
+class BusyError(ControlRefusedError):
     """The session works; the host wanted to be told rather than to disturb it."""
 
     code = "reload_plugins_busy"
@@ -181,7 +181,9 @@ def folders_of(given: Any) -> tuple[str, ...]:
     for one in given if isinstance(given, list) else [] if given is None else [given]:
         path = one.get("path") if isinstance(one, dict) else None
         if not isinstance(path, str) or not Path(path).is_absolute():
-            raise RefusedError("add_plugins: expected objects with the absolute path of a folder")
+            raise ControlRefusedError(
+                "add_plugins: expected objects with the absolute path of a folder"
+            )
         found.append(path)
     return tuple(found)
 

@@ -25,7 +25,7 @@ from clew.agent.events import (
 )
 from clew.agent.hooks.progress import HookFinished, HookStarted
 from clew.agent.tasks.notice import summary
-from clew.agent.tasks.registry import Moment, Task
+from clew.agent.tasks.registry import BackgroundTask, Moment
 from clew.agent.tools.command import WIRE_KINDS
 from clew.core.json_object import Json
 from clew.core.wire import frames
@@ -43,7 +43,9 @@ Frame: TypeAlias = Callable[..., Json]
 STATES = {"completed": "completed", "failed": "failed", "stopped": "killed"}
 
 
-def framed(task: Task, moment: Moment, running: Iterable[Task], system: Frame) -> list[Json]:
+def framed(
+    task: BackgroundTask, moment: Moment, running: Iterable[BackgroundTask], system: Frame
+) -> list[Json]:
     match moment:
         case "began":
             about = {**named(task), "description": task.title, "task_type": wire_kind(task)}
@@ -61,7 +63,7 @@ def framed(task: Task, moment: Moment, running: Iterable[Task], system: Frame) -
             return [*ended(task, system), *(listed(running, system) if task.is_background else ())]
 
 
-def ended(task: Task, system: Frame) -> list[Json]:
+def ended(task: BackgroundTask, system: Frame) -> list[Json]:
     patch = {"status": STATES.get(task.status, task.status), "end_time": round(time.time() * 1000)}
     used = {} if task.usage is None else {"usage": usage(task)}
     return [
@@ -77,16 +79,16 @@ def ended(task: Task, system: Frame) -> list[Json]:
     ]
 
 
-def listed(running: Iterable[Task], system: Frame) -> list[Json]:
+def listed(running: Iterable[BackgroundTask], system: Frame) -> list[Json]:
     """Those in the background now; each such frame stands for the whole list."""
     return [system("background_tasks_changed", tasks=[row(t) for t in running if t.is_background])]
 
 
-def named(task: Task) -> Json:
+def named(task: BackgroundTask) -> Json:
     return {"task_id": task.id} | ({"tool_use_id": task.tool_use_id} if task.tool_use_id else {})
 
 
-def usage(task: Task) -> Json:
+def usage(task: BackgroundTask) -> Json:
     used = task.usage
     return {
         "total_tokens": used.tokens if used else 0,
@@ -95,11 +97,11 @@ def usage(task: Task) -> Json:
     }
 
 
-def wire_kind(task: Task) -> str:
+def wire_kind(task: BackgroundTask) -> str:
     return WIRE_KINDS.get(task.kind, task.kind)
 
 
-def summary_of(task: Task) -> str:
+def summary_of(task: BackgroundTask) -> str:
     ending = task.ending
     words = "" if ending is None else ending.words
     return summary(task.kind, task.title, task.status, words)
@@ -160,7 +162,7 @@ def block_types(entry: Json) -> set[str]:
     return {str(block.get("type")) for block in blocks if isinstance(block, dict)}
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class StreamOptions(Struct, frozen=True, kw_only=True):
     """What of the stream a host asked to see beyond the finished messages."""
 
     partial: bool = False
@@ -169,10 +171,10 @@ class Wanted(Struct, frozen=True, kw_only=True):
     agent_text: bool = False
 
 
-class Framing:
+class TurnFrames:
     """The frames of one turn after another; `answers` are the prompts that the turn answers."""
 
-    def __init__(self, session_id: str, new_id: Callable[[], str], wanted: Wanted) -> None:
+    def __init__(self, session_id: str, new_id: Callable[[], str], wanted: StreamOptions) -> None:
         self._session_id = session_id
         self._new_id = new_id
         self._wanted = wanted

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from clew.agent.hooks.events import BY_NAME
-from clew.agent.hooks.handlers import Callback, Hook
+from clew.agent.hooks.handlers import CallbackHook, Hook
 from clew.agent.options import Options
 from clew.agent.tools.json_schema import fault
 from clew.core.input.outcome import Clear, Resume
@@ -20,7 +20,7 @@ from clew.core.json_object import Json
 from clew.core.messages.encoding import decode, encode
 from clew.core.messages.errors import UserError
 from clew.core.wire.frames import MAX_COPY_BYTES, framed
-from clew.fronts.headless.permission import Host
+from clew.fronts.headless.permission import HostRequests
 from clew.record.transcript.paths import sidecar
 
 # Functions of the host at the events of a session: registered in the handshake, called over the channel.
@@ -31,7 +31,7 @@ Call: TypeAlias = Callable[[Json, str | None], Awaitable[Json]]
 HOST = "host"
 
 
-def hooks_of(given: Any, host: Host) -> list[Hook]:
+def hooks_of(given: Any, host: HostRequests) -> list[Hook]:
     """The hooks that a handshake registers."""
     events = given.items() if isinstance(given, dict) else ()
     return [
@@ -44,7 +44,7 @@ def hooks_of(given: Any, host: Host) -> list[Hook]:
     ]
 
 
-def of_matcher(event: str, matcher: Json, host: Host) -> Iterator[Hook]:
+def of_matcher(event: str, matcher: Json, host: HostRequests) -> Iterator[Hook]:
     pattern, timeout = matcher.get("matcher"), matcher.get("timeout")
     ids = matcher.get("hookCallbackIds")
     for callback_id in ids if isinstance(ids, list) else ():
@@ -53,7 +53,7 @@ def of_matcher(event: str, matcher: Json, host: Host) -> Iterator[Hook]:
                 event=BY_NAME[event],
                 matcher=pattern if isinstance(pattern, str) else "",
                 source=HOST,
-                handler=Callback(
+                handler=CallbackHook(
                     call=calling(host, callback_id),
                     timeout=timeout if isinstance(timeout, int | float) else None,
                     blocks_on_failure=matcher.get("onFailure") == "block",
@@ -61,7 +61,7 @@ def of_matcher(event: str, matcher: Json, host: Host) -> Iterator[Hook]:
             )
 
 
-def calling(host: Host, callback_id: str) -> Call:
+def calling(host: HostRequests, callback_id: str) -> Call:
     async def call(given: Json, tool_use_id: str | None) -> Json:
         fields = {"callback_id": callback_id, "input": given, "tool_use_id": tool_use_id}
         return await host.ask("hook_callback", fields)

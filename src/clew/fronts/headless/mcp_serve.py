@@ -34,8 +34,8 @@ from clew.session.build import session as open_session
 from clew.session.session import Session
 from clew.system.clock import new_id
 from clew.system.jsonrpc.connection import Connection
-from clew.system.jsonrpc.framing import Lines, Unframed, as_line
-from clew.system.jsonrpc.wire import INVALID_PARAMS, METHOD_NOT_FOUND, Fault, Params
+from clew.system.jsonrpc.framing import LineFraming, Unframed, as_line
+from clew.system.jsonrpc.wire import INVALID_PARAMS, METHOD_NOT_FOUND, Params, RpcFault
 
 # The sessions of a folder for another agent: a search in what was said, as a tool of `clew mcp serve`.
 
@@ -114,7 +114,7 @@ async def serve() -> None:
             sys.stderr.write(f"clew: {notice}\n")
         over = asyncio.Event()
         loop = asyncio.get_running_loop()
-        framing = Lines(max_bytes=MAX_MESSAGE_BYTES)
+        framing = LineFraming(max_bytes=MAX_MESSAGE_BYTES)
         async with asyncio.TaskGroup() as group:
             connection = Connection(said, Offering(session), DIALECT, group)
 
@@ -154,7 +154,7 @@ class Offering:
     def odd(self, why: str) -> None:
         sys.stderr.write(f"clew: {why}\n")
 
-    async def asked(self, method: str, params: Params) -> Any | Fault:
+    async def asked(self, method: str, params: Params) -> Any | RpcFault:
         given = an_object(params)
         match method:
             case "initialize":
@@ -187,13 +187,13 @@ class Offering:
             case "tools/call":
                 return await self._called(a_text(given.get("name")), given.get("arguments", {}))
             case _:
-                return Fault(code=METHOD_NOT_FOUND, message=f"{method} is not offered here")
+                return RpcFault(code=METHOD_NOT_FOUND, message=f"{method} is not offered here")
 
     def _tools(self) -> list[Json]:
         searching = [DEFINITION] if is_offered(self._session) else []
         return [*self._session.tools.definitions(), *searching]
 
-    async def _called(self, name: str, given: Any) -> Any | Fault:
+    async def _called(self, name: str, given: Any) -> Any | RpcFault:
         tools = self._session.tools
         if name == NAME and isinstance(given, dict) and is_offered(self._session):
             words, failed = await found(self._session, given)
@@ -202,7 +202,7 @@ class Offering:
         if not isinstance(given, dict) or name not in {
             tool["name"] for tool in tools.definitions()
         }:
-            return Fault(code=INVALID_PARAMS, message=f"no tool {name[:80]}, or no arguments")
+            return RpcFault(code=INVALID_PARAMS, message=f"no tool {name[:80]}, or no arguments")
         outcome = tools.unusable(block)
         if outcome is None:
             rules, cwd = self._session.rules, self._session.cwd

@@ -14,11 +14,11 @@ from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError, SettingsError
 from clew.core.wire import frames
 from clew.core.wire.frames import State
-from clew.core.wire.incoming import Answered
-from clew.fronts.headless.channel import Channel
+from clew.core.wire.incoming import HostAnswer
+from clew.fronts.headless.channel import HostChannel
 from clew.permissions.in_session import SessionRules
-from clew.permissions.request import Request
-from clew.permissions.updates import No, Unusable, Yes, adding, question, read_verdict
+from clew.permissions.request import PermissionRequest
+from clew.permissions.updates import No, UnusableVerdict, Yes, adding, question, read_verdict
 from clew.session.session import Session
 
 # Requests of ours that a host answers: asked, answered once, withdrawn when nobody waits any more.
@@ -31,8 +31,8 @@ class HostError(ClewError):
     """The host answered with an error, or is gone; the text is its own."""
 
 
-class Host:
-    def __init__(self, channel: Channel, new_id: Callable[[], str]) -> None:
+class HostRequests:
+    def __init__(self, channel: HostChannel, new_id: Callable[[], str]) -> None:
         self._channel = channel
         self._new_id = new_id
         self._open: dict[str, asyncio.Future[Json]] = {}
@@ -55,7 +55,7 @@ class Host:
         finally:
             del self._open[request_id]
 
-    def answered(self, answer: Answered) -> None:
+    def answered(self, answer: HostAnswer) -> None:
         """Takes an answer; one that nobody waits for is none of our business."""
         waiting = self._open.get(answer.request_id)
         if waiting is None or waiting.done():
@@ -93,7 +93,7 @@ class HostPermission:
     """`state` is told while a question is open, and after it; `notice` is told what went wrong."""
 
     def __init__(
-        self, host: Host, *, state: Callable[[State], None], notice: Callable[[str], None]
+        self, host: HostRequests, *, state: Callable[[State], None], notice: Callable[[str], None]
     ) -> None:
         self._host = host
         self._state = state
@@ -121,7 +121,7 @@ class HostPermission:
                 return Granted(input=verdict.input)
             case No():
                 return Refused(words=verdict.words, stop=verdict.stops)
-            case Unusable():
+            case UnusableVerdict():
                 return Refused(words=FAILED.format(why=verdict.why), by_person=False)
 
     def _update(self, verdict: Yes, rules: SessionRules) -> None:
@@ -162,7 +162,7 @@ async def ask_tool(asked: Question, name: str, session: Session) -> Verdict:
             return Granted(input=verdict.input)
         case No():
             return Refused(words=verdict.words, stop=verdict.stops)
-        case Unusable():
+        case UnusableVerdict():
             return Refused(words=FAILED.format(why=f"{name}: {verdict.why}"), by_person=False)
 
 
@@ -173,5 +173,5 @@ def offered(asked: Question) -> list[Json]:
     name = asked.block["name"]
     if name in EDITS:
         return [{"type": "setMode", "mode": "acceptEdits", "destination": "session"}]
-    rules = suggestions(Request(tool=name, input=asked.block["input"]), asked.decision)
+    rules = suggestions(PermissionRequest(tool=name, input=asked.block["input"]), asked.decision)
     return [adding(rules, "localSettings")] if rules else []

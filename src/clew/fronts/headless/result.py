@@ -18,7 +18,7 @@ from clew.core.input.outcome import Pick, Rewound, Show, as_list
 from clew.core.json_object import Json
 from clew.core.ledger.cache_miss import RECORD as CACHE_MISS
 from clew.core.ledger.ledger import Spend
-from clew.core.messages.messages import Assistant
+from clew.core.messages.messages import AssistantMessage
 
 SUBTYPES: dict[EndReason, str] = {
     "max_turns": "error_max_turns",
@@ -64,7 +64,7 @@ class Tally(Struct, kw_only=True):
     def entry(self, entry: Json) -> None:
         """Takes note of an entry that joined the conversation."""
         if entry.get("type") == "assistant":
-            said = Assistant(entry)
+            said = AssistantMessage(entry)
             if isinstance(miss := entry.get(CACHE_MISS), dict):
                 self.cache_misses[entry["uuid"]] = miss
             if said.text and self.structured is None:

@@ -31,7 +31,7 @@ from clew.agent.events import (
 )
 from clew.agent.intake import Raw, Turn
 from clew.agent.options import Options
-from clew.core.input.outcome import Compact
+from clew.core.input.outcome import CompactSession
 from clew.core.json_object import Json
 from clew.core.ledger.totals import usage_by_model
 from clew.core.messages.errors import ClewError, CommandLineError
@@ -101,7 +101,7 @@ async def set_up(options: Options) -> int:
     ) as session:
         for notice in session.notices:
             print(f"clew: {notice}", file=sys.stderr)
-        front = Front(Tally(session_id=session.session_id), quiet=False)
+        front = PrintFront(Tally(session_id=session.session_id), quiet=False)
         said = await session.hooks.waiting(front.emit)
         for notice in said.notices:
             print(f"clew: {notice}", file=sys.stderr)
@@ -129,12 +129,12 @@ def whole_prompt(options: Options) -> Raw:
 
 async def serve(options: Options) -> int:
     """Talks to a host in lines of JSON; what it writes, or one prompt that is given beforehand."""
-    from clew.fronts.headless.channel import Stdio
-    from clew.fronts.headless.serve import Server
+    from clew.fronts.headless.channel import StdioChannel
+    from clew.fronts.headless.serve import HostServer
 
     is_host = options.input_format == "stream-json"
     said = None if is_host else [given_beforehand(whole_prompt(options))]
-    server = Server(options, Stdio(said), os.environ, str(Path.cwd()))
+    server = HostServer(options, StdioChannel(said), os.environ, str(Path.cwd()))
     hear_signals(server.stop)
     return await server.run()
 
@@ -170,7 +170,7 @@ async def run(options: Options, raw: Raw) -> int:
         options, os.environ, str(Path.cwd()), ask, entrypoint="sdk-cli"
     ) as session:
         tally = Tally(session_id=session.session_id)
-        front = Front(tally, quiet=options.output_format != "text")
+        front = PrintFront(tally, quiet=options.output_format != "text")
         session.agents.heard = front.emit
         for notice in session.notices:
             print(f"clew: {notice}", file=sys.stderr)
@@ -189,7 +189,7 @@ async def run(options: Options, raw: Raw) -> int:
             )
             while not ended.is_error and await session.agents.settled(stopping):
                 ended = await session.conversation.answer_unheard(front.emit)
-        elif isinstance(taken, Compact):
+        elif isinstance(taken, CompactSession):
             ended = compacted(await session.conversation.compact(taken, front.emit), tally)
         else:
             ended = done_beside(taken, tally)
@@ -249,7 +249,7 @@ def named(tool: str, given: Json) -> str:
     return f"{tool}({words[:SUBJECT_CHARACTERS]})" if subject else tool
 
 
-class Front:
+class PrintFront:
     """Takes note of what the result needs; of the rest only what a person must know is said."""
 
     def __init__(self, tally: Tally, *, quiet: bool) -> None:

@@ -19,20 +19,27 @@ from clew.agent.deps import Question, Verdict
 from clew.agent.events import Compacted, EngineEvent, Recorded, TurnEnded
 from clew.agent.intake import Raw, Taken, Turn
 from clew.agent.options import Options
-from clew.agent.tasks.registry import Moment, Task
+from clew.agent.tasks.registry import BackgroundTask, Moment
 from clew.commands.slash.table import known
-from clew.core.input.outcome import Clear, Compact, Exit, Resume
-from clew.core.input.parse import Command, parse
+from clew.core.input.outcome import Clear, CompactSession, ExitSession, Resume
+from clew.core.input.parse import TypedCommand, parse
 from clew.core.json_object import Json
 from clew.core.ledger.ledger import Spend
 from clew.core.ledger.totals import usage_by_model
 from clew.core.messages.errors import ClewError, MisuseError
 from clew.core.wire import frames
-from clew.core.wire.incoming import Answered, Asked, Incoming, Malformed, Said, Withdrawn
+from clew.core.wire.incoming import (
+    ControlRequest,
+    HostAnswer,
+    Incoming,
+    MalformedLine,
+    Said,
+    WithdrawnRequest,
+)
 from clew.fronts.headless import framing as task_frames
-from clew.fronts.headless.channel import Channel
+from clew.fronts.headless.channel import HostChannel
 from clew.fronts.headless.controls import Controls, output_style
-from clew.fronts.headless.framing import Framing, Wanted
+from clew.fronts.headless.framing import StreamOptions, TurnFrames
 from clew.fronts.headless.handshake import (
     HOST,
     Mirror,
@@ -42,11 +49,11 @@ from clew.fronts.headless.handshake import (
     skills_of,
     told_by,
 )
-from clew.fronts.headless.permission import Host, HostPermission, ask_tool, nobody
+from clew.fronts.headless.permission import HostPermission, HostRequests, ask_tool, nobody
 from clew.fronts.headless.result import Shaped, compacted, cost_of, done_beside, result, usage_of
 from clew.fronts.headless.servers import eliciting, listed, to_host
 from clew.fronts.headless.suggesting import Suggestions
-from clew.parts.context import Brought
+from clew.parts.context import HostParts
 from clew.session.build import session as open_session
 from clew.session.session import Session
 from clew.system.clock import new_id
@@ -55,21 +62,21 @@ ENDED_BY = {signal.SIGTERM: 143, signal.SIGHUP: 129}
 LAST_WORDS_S = 2.0
 
 
-class Server:
+class HostServer:
     """`run` ends with the exit code; `session` may be asked for once the first line was taken."""
 
     def __init__(
-        self, options: Options, channel: Channel, environ: Mapping[str, str], cwd: str
+        self, options: Options, channel: HostChannel, environ: Mapping[str, str], cwd: str
     ) -> None:
         self._options = options
         self._channel = channel
         self._environ = environ
         self._cwd = cwd
-        self._host = Host(channel, new_id)
+        self._host = HostRequests(channel, new_id)
         self._permission = HostPermission(self._host, state=self._change_state, notice=self._notice)
         self._controls = Controls(self)
         self._session: Session | None = None
-        self._framing = Framing("", new_id, Wanted())
+        self._framing = TurnFrames("", new_id, StreamOptions())
         self._prompts: deque[Said] = deque()
         self._something = asyncio.Event()
         self._ended = asyncio.Event()
@@ -91,8 +98,8 @@ class Server:
         self._early: list[Said] = []
         self._is_at_end = False
         # What the handshake brought; every session of this channel has it.
-        self._handshake: Asked | None = None
-        self._brought = Brought()
+        self._handshake: ControlRequest | None = None
+        self._brought = HostParts()
 
     # -- its life
 
@@ -124,10 +131,10 @@ class Server:
             if isinstance(line, Said) and self._options.awaits_host:
                 early.append(line)
                 continue
-            if isinstance(line, Said | Asked):
+            if isinstance(line, Said | ControlRequest):
                 self._early = early
                 return line
-            if isinstance(line, Malformed):
+            if isinstance(line, MalformedLine):
                 self._complain(line)
         self._is_at_end = True
         self._early = early[1:]
@@ -136,7 +143,7 @@ class Server:
     async def _serve(self, first: Incoming) -> None:
         """One session, and each that a command goes over to, until the host says no more."""
         options: Options | None = self._options
-        if isinstance(first, Asked) and first.subtype == "initialize":
+        if isinstance(first, ControlRequest) and first.subtype == "initialize":
             options = self._options = told_by(self._options, first.fields)
             self._bring(first)
         async with asyncio.TaskGroup() as group:
@@ -154,10 +161,10 @@ class Server:
         if failure is not None:
             raise failure
 
-    def _bring(self, asked: Asked) -> None:
+    def _bring(self, asked: ControlRequest) -> None:
         """Takes what a handshake brings; the last one counts."""
         self._handshake = asked
-        self._brought = Brought(
+        self._brought = HostParts(
             hooks=hooks_of(asked.fields.get("hooks"), self._host),
             to_host=to_host(self._host),
             elicit=eliciting(self._host, state=self._change_state, now=lambda: self.state),
@@ -177,13 +184,13 @@ class Server:
             mirror=Mirror(self.post, self._channel.warn) if options.mirrors else None,
         ) as session:
             before, self._session = self._session, session
-            wanted = Wanted(
+            wanted = StreamOptions(
                 partial=options.partial,
                 replays=options.replays,
                 hooks=options.hook_events,
                 agent_text=options.agent_text,
             )
-            self._framing = Framing(session.session_id, new_id, wanted)
+            self._framing = TurnFrames(session.session_id, new_id, wanted)
             session.agents.heard = self._emit
             session.tasks.watchers.append(self._task)
             session.tasks.listeners.append(self._something.set)
@@ -252,18 +259,18 @@ class Server:
         match line:
             case Said():
                 self._said(line)
-            case Asked():
+            case ControlRequest():
                 task = group.create_task(self._answer(line))
                 self._answering.add(task)
                 task.add_done_callback(self._answering.discard)
-            case Answered():
+            case HostAnswer():
                 self._host.answered(line)
-            case Malformed():
+            case MalformedLine():
                 self._complain(line)
-            case Withdrawn():
+            case WithdrawnRequest():
                 pass  # every request is answered at once: there is nothing left to withdraw
 
-    def _complain(self, line: Malformed) -> None:
+    def _complain(self, line: MalformedLine) -> None:
         """Says what is wrong with a line, where it can be read; the session goes on."""
         self._channel.warn(f"a line of standard input was not taken: {line.why}")
         if line.request_id is not None:
@@ -271,7 +278,7 @@ class Server:
         else:
             self._notice(f"a line of standard input was not taken: {line.why}")
 
-    async def _answer(self, asked: Asked) -> None:
+    async def _answer(self, asked: ControlRequest) -> None:
         await self._is_open.wait()
         if asked.subtype == "initialize" and asked is not self._handshake:
             self._bring(asked)
@@ -357,7 +364,7 @@ class Server:
             self._is_answered = True
             return taken
         if not isinstance(taken, Turn):
-            if isinstance(taken, Exit):
+            if isinstance(taken, ExitSession):
                 self.end()
             ended = await self._beside(taken)
             await self._introduce()
@@ -385,7 +392,7 @@ class Server:
     async def _beside(self, taken: Taken) -> TurnEnded:
         """What a command does that asks the model nothing in the conversation."""
         tally = self._framing.tally
-        if not isinstance(taken, Compact):
+        if not isinstance(taken, CompactSession):
             return done_beside(taken, tally)
         return compacted(await self.session.conversation.compact(taken, self._emit), tally)
 
@@ -532,7 +539,7 @@ class Server:
             directories=session.rules.standing.context.directories,
         )
 
-    def _task(self, task: Task, moment: Moment) -> None:
+    def _task(self, task: BackgroundTask, moment: Moment) -> None:
         for frame in task_frames.framed(
             task, moment, self.session.tasks.running, self._framing.system
         ):
@@ -561,7 +568,7 @@ class Server:
 
 def is_command(said: Said) -> bool:
     """Whether a line of the host's is one of clew's own commands, which no running turn hears."""
-    return said.typed is not None and isinstance(parse(said.typed, by_person=False), Command)
+    return said.typed is not None and isinstance(parse(said.typed, by_person=False), TypedCommand)
 
 
 def entrypoint(environ: Mapping[str, str]) -> str:

@@ -7,21 +7,21 @@ from typing import Any
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.core.wire.frames import State
-from clew.fronts.headless.permission import Host, HostError
+from clew.fronts.headless.permission import HostError, HostRequests
 from clew.fronts.headless.standing_controls import object_of
 from clew.parts.mcp.part import Connected
 from clew.parts.mcp.protocol import an_object
 from clew.parts.mcp.scopes import find
-from clew.parts.mcp.server import Server
+from clew.parts.mcp.server import McpServer
 from clew.parts.mcp.tools import CALL_PATIENCE_S, refused
 from clew.session.session import Session
 from clew.system.clock import new_id
-from clew.system.jsonrpc.peer import Answer
+from clew.system.jsonrpc.peer import PeerAnswer
 
 # The servers of a session as hosts see and manage them, and the servers that hosts hold themselves.
 
 
-def to_host(host: Host) -> Callable[[str, Json], Awaitable[Any]]:
+def to_host(host: HostRequests) -> Callable[[str, Json], Awaitable[Any]]:
     """The way of a message to a server that lives in the host, and of the answer back."""
 
     async def send(server: str, message: Json) -> Any:
@@ -47,7 +47,7 @@ ACTIONS = frozenset({"accept", "decline", "cancel"})
 
 
 def eliciting(
-    host: Host, *, state: Callable[[State], None], now: Callable[[], State]
+    host: HostRequests, *, state: Callable[[State], None], now: Callable[[], State]
 ) -> Callable[[Json], Awaitable[Json | None]]:
     """How the host puts a server's question to its person; an answer that is none declines."""
 
@@ -76,7 +76,7 @@ def status(mcp: Connected) -> list[Json]:
     return [whole(server) for server in mcp.clients()]
 
 
-def whole(server: "Server") -> Json:
+def whole(server: "McpServer") -> Json:
     from clew.parts.mcp.protocol import word
 
     said: Json = {
@@ -147,7 +147,7 @@ async def mcp_read_resource(session: Session, fields: Json) -> Json:
     await session.mcp.settled()
     server = server_of(session, fields)
     outcome = await server.call("resources/read", {"uri": uri}, patience_s=CALL_PATIENCE_S)
-    if not isinstance(outcome, Answer):
+    if not isinstance(outcome, PeerAnswer):
         raise UserError(refused(server.name, outcome, CALL_PATIENCE_S))
     contents = an_object(outcome.result).get("contents")
     if not isinstance(contents, list):
@@ -165,7 +165,7 @@ def mcp_message(session: Session, fields: Json) -> Json:
     return {}
 
 
-def server_of(session: Session, fields: Json) -> Server:
+def server_of(session: Session, fields: Json) -> McpServer:
     name, found = fields.get("serverName"), session.mcp.servers
     server = found.get(name) if found is not None and isinstance(name, str) else None
     if server is None:

@@ -9,7 +9,7 @@ from clew.agent.hooks.events import EVENTS, Event
 from clew.agent.hooks.handlers import Hook, read_layers
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
-from clew.permissions.rules import Rule
+from clew.permissions.rules import PermissionRule
 from clew.permissions.updates import FoldersUpdate
 from clew.providers.base import Effort, Failure
 from clew.record.transcript.record import COLORS, NO_COLOR
@@ -77,7 +77,7 @@ def list_permission_rules(session: Session, _: Json) -> Json:
     }
 
 
-def ruled(rule: Rule) -> Json:
+def ruled(rule: PermissionRule) -> Json:
     return {
         "behavior": rule.behavior,
         "rule": rule.text,

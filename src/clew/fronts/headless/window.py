@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from clew.core.catalog.models import Model
 from clew.core.json_object import Json
-from clew.core.ledger.breakdown import Part
+from clew.core.ledger.breakdown import WindowPart
 
 COLUMNS, ROWS = 20, 10
 COLORS = {
@@ -17,7 +17,7 @@ COLORS = {
 FREE = "Free space"
 
 
-def usage(parts: Sequence[Part], model: Model, *, auto_at: int | None) -> Json:
+def usage(parts: Sequence[WindowPart], model: Model, *, auto_at: int | None) -> Json:
     """The answer to a question about the window; from `auto_at` on it is summarised unasked."""
     sums: dict[str, int] = {}
     for part in parts:

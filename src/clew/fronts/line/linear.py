@@ -16,10 +16,10 @@ from clew.agent.conversation import Speaker
 from clew.agent.events import Compacted, EngineEvent, TurnEnded
 from clew.agent.intake import Raw, Taken, Turn
 from clew.agent.options import Options
-from clew.core.input.outcome import Clear, Compact, Exit, Pick, Resume, Rewound, Show
+from clew.core.input.outcome import Clear, CompactSession, ExitSession, Pick, Resume, Rewound, Show
 from clew.core.messages.errors import ClewError, CommandLineError, first_of
 from clew.fronts.line.questions import Questions, see
-from clew.fronts.line.telling import Paper, Telling
+from clew.fronts.line.telling import LineWriter, Paper
 from clew.fronts.render.recalled import PERSON
 from clew.fronts.render.stories import closing
 from clew.fronts.terminal.first_run import (
@@ -32,7 +32,7 @@ from clew.fronts.terminal.first_run import (
     offered,
     ways,
 )
-from clew.fronts.terminal.keyboard import Keyboard
+from clew.fronts.terminal.keyboard import LineKeyboard
 from clew.parts.hooks import Idle
 from clew.session.build import session as open_session
 from clew.session.session import Session
@@ -73,8 +73,8 @@ def hear_ends(end: Callable[[int], None]) -> None:
 async def run(options: Options) -> int:
     """One session after another: a command may begin a new one or go over to another."""
     paper = Paper(sys.stdout)
-    keyboard = Keyboard(paper)
-    telling = Telling(paper)
+    keyboard = LineKeyboard(paper)
+    telling = LineWriter(paper)
     code: int | Options = options
     while isinstance(code, Options):
         code = await one_session(code, keyboard, telling, paper)
@@ -82,7 +82,7 @@ async def run(options: Options) -> int:
 
 
 async def one_session(
-    options: Options, keyboard: Keyboard, telling: Telling, paper: Paper
+    options: Options, keyboard: LineKeyboard, telling: LineWriter, paper: Paper
 ) -> int | Options:
     """An exit code, or the options of the session that follows."""
     questions = Questions(keyboard, telling)
@@ -119,7 +119,7 @@ class Dialogue:
     """Prompt, turn, prompt. A signal to end is heeded between the two and in the middle of either."""
 
     def __init__(
-        self, session: Session, telling: Telling, keyboard: Keyboard, paper: Paper
+        self, session: Session, telling: LineWriter, keyboard: LineKeyboard, paper: Paper
     ) -> None:
         self._session = session
         self._telling = telling
@@ -204,7 +204,7 @@ class Dialogue:
         match taken:
             case Turn():
                 await self._turn(taken)
-            case Compact():
+            case CompactSession():
                 await self._compact(taken)
             case Show():
                 self._telling.line(f"! {taken.text}" if taken.is_error else taken.text)
@@ -217,7 +217,7 @@ class Dialogue:
             case Clear() | Resume():
                 self._then = taken
                 return False
-            case Exit():
+            case ExitSession():
                 return False
             case _:
                 assert_never(taken)
@@ -288,7 +288,7 @@ class Dialogue:
             conversation.say(taken.prompt, self._person(), uuid=uuid, context=taken.context)
         elif isinstance(taken, Show):
             await self._do(taken)
-        elif isinstance(taken, Exit):
+        elif isinstance(taken, ExitSession):
             self._end(0)
         elif isinstance(taken, Turn) and self._is_stopped:
             self._unheard(line)
@@ -297,7 +297,7 @@ class Dialogue:
                 self._telling.line("[done when the turn has ended]")
             self._later.append(taken)
 
-    async def _compact(self, order: Compact) -> None:
+    async def _compact(self, order: CompactSession) -> None:
         told: list[str] = []
 
         async def emit(event: EngineEvent) -> None:

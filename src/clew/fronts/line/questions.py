@@ -1,14 +1,14 @@
 """Asks the person for permission: what, why, and what the answers mean."""
 
 from clew.agent.deps import Granted, Question, Refused, Verdict
-from clew.core.input.outcome import Command, Outcome, Show
+from clew.core.input.outcome import Outcome, Show, SlashCommand
 from clew.core.json_object import Json
 from clew.core.messages.text import rejected_by_user
-from clew.fronts.line.telling import Telling
+from clew.fronts.line.telling import LineWriter
 from clew.fronts.render.rows import visible
 from clew.fronts.terminal.choosing import offered, take, whole
 from clew.fronts.terminal.first_run import EXPLANATION, QUESTION
-from clew.fronts.terminal.keyboard import Keyboard
+from clew.fronts.terminal.keyboard import LineKeyboard
 from clew.permissions.in_session import SessionRules
 from clew.session.session import Session
 
@@ -22,7 +22,7 @@ PLAN_CHOICES = "  y = begin; n = stop here; anything else = go on planning, and 
 class Questions:
     """`rules` are those of the session, from its start on."""
 
-    def __init__(self, keyboard: Keyboard, telling: Telling) -> None:
+    def __init__(self, keyboard: LineKeyboard, telling: LineWriter) -> None:
         self._keyboard = keyboard
         self._telling = telling
         self.rules: SessionRules | None = None
@@ -108,7 +108,7 @@ def chosen(line: str, labels: list[str], *, several: bool) -> str:
 # /see, where lines are printed and nothing is drawn: what was shown in part, whole.
 
 
-def see(telling: Telling) -> Command[Session]:
+def see(telling: LineWriter) -> SlashCommand[Session]:
     async def run(_: Session, number: str) -> Outcome:
         if not number.strip():
             return Show(text="\n".join(telling.folded) or "nothing was shown in part")
@@ -117,7 +117,7 @@ def see(telling: Telling) -> Command[Session]:
             return Show(text=f"nothing was shown in part as no. {number.strip()}", is_error=True)
         return Show(text="\n".join(lines))
 
-    return Command(
+    return SlashCommand(
         name="see",
         description="show whole what was shown in part; without a number, list it",
         hint="[NUMBER]",

@@ -61,7 +61,7 @@ LINE_CELLS = 1_000
 RECALLED_ROWS = 200
 
 
-class Telling:
+class LineWriter:
     """Knows only whether the last thing written ended its line."""
 
     def __init__(self, paper: Paper, *, see_with: str = "/see") -> None:

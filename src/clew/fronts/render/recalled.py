@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 from clew.agent.tasks.notice import runs_for_person
 from clew.core.input.parse import as_typed
 from clew.core.json_object import Json
-from clew.core.messages.messages import User
+from clew.core.messages.messages import UserMessage
 from clew.core.messages.text import INTERRUPTED, INTERRUPTED_FOR_TOOL_USE, count_of
-from clew.core.normalize.for_display import Item, for_display
+from clew.core.normalize.for_display import DisplayItem, for_display
 from clew.fronts.render.folding import Folds, folded
 from clew.fronts.render.markdown import Markdown
 from clew.fronts.render.rows import Line, Span, as_line, hanging, one_line, visible, wrapped
-from clew.fronts.render.stories import STOPPED, Story, news, stopped, title_of
+from clew.fronts.render.stories import STOPPED, CallStory, news, stopped, title_of
 from clew.fronts.render.theme import Look
 
 Titles: TypeAlias = Callable[[Json], str]
@@ -71,12 +71,12 @@ def _told(
             was_call = is_call
 
 
-def _kind(item: Item) -> Any:
+def _kind(item: DisplayItem) -> Any:
     return item.block.get("type") if isinstance(item.block, dict) else None
 
 
 def _item(
-    item: Item, behind: list[Item], look: Look, folds: Folds, titles: Titles
+    item: DisplayItem, behind: list[DisplayItem], look: Look, folds: Folds, titles: Titles
 ) -> Iterator[Line]:
     block = item.block if isinstance(item.block, dict) else {}
     kind, speaker = block.get("type"), item.entry.get("type")
@@ -85,14 +85,14 @@ def _item(
     elif kind == "text" and speaker == "assistant":
         yield from answered(str(block.get("text", "")), look)
     elif kind == "text" and speaker == "user":
-        yield from _by_user(User(item.entry), str(block.get("text", "")), look, folds)
+        yield from _by_user(UserMessage(item.entry), str(block.get("text", "")), look, folds)
     elif kind == "thinking":
         yield from thought(str(block.get("thinking", "")), look, folds)
     elif speaker == "system" and item.entry.get("subtype") == "compact_boundary":
         yield as_line([Span("── what came before is a summary now ──", look.theme["quiet"])])
 
 
-def _by_user(entry: User, text: str, look: Look, folds: Folds) -> Iterator[Line]:
+def _by_user(entry: UserMessage, text: str, look: Look, folds: Folds) -> Iterator[Line]:
     """What stands in a person's name: their words, what their shell printed, their stop."""
     if text in (INTERRUPTED, INTERRUPTED_FOR_TOOL_USE) and entry.is_synthetic:
         yield as_line([Span(STOPPED["aborted_streaming"], look.theme["quiet"])])
@@ -113,8 +113,10 @@ def _by_user(entry: User, text: str, look: Look, folds: Folds) -> Iterator[Line]
             yield from typed(words, look)
 
 
-def _call(block: Json, title: str, behind: list[Item], look: Look, folds: Folds) -> Iterator[Line]:
-    story = Story(block)
+def _call(
+    block: Json, title: str, behind: list[DisplayItem], look: Look, folds: Folds
+) -> Iterator[Line]:
+    story = CallStory(block)
     story.runs(block, title)
     for item in behind:
         result = item.block if isinstance(item.block, dict) else {}

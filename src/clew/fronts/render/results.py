@@ -194,7 +194,7 @@ _DISPLAYED_CHARACTERS = 200
 _BOXES = {"completed": ("☑", "quiet"), "in_progress": ("▸", "running")}
 
 
-class Answer:
+class ToolResultView:
     """A call's result as it lies in the conversation: its block, and what is kept for programs."""
 
     def __init__(self, name: str, title: str, entry: Json, display: str = "") -> None:
@@ -231,7 +231,7 @@ def _words(part: Json) -> str:
     return text if isinstance(text, str) else ""
 
 
-def lines(answer: Answer, look: Look, folds: Folds) -> list[Line]:
+def lines(answer: ToolResultView, look: Look, folds: Folds) -> list[Line]:
     """The result below its call."""
     shown = [as_line(bare(row)) for row in _rows(answer, look, folds)]
     for part in answer.parts:
@@ -247,7 +247,7 @@ def _picture(source: Any, look: Look) -> list[Line]:
     return found or [as_line([Span(words, look.theme["quiet"])])]
 
 
-def _rows(answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:
+def _rows(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
     if answer.is_error:
         return _failed(answer, look, folds)
     todos = _todos(answer)
@@ -264,7 +264,7 @@ def _rows(answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:
     return folded(text or answer.display or "done", answer.title, look, folds)
 
 
-def _failed(answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:
+def _failed(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
     """What went wrong, and then what was printed."""
     text = _plain(answer.text or answer.display or "failed")
     first, _, rest = (for_person(text) if answer.is_denied else text).partition("\n")
@@ -282,7 +282,7 @@ def _plain(text: str) -> str:
     return text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>").strip("\n")
 
 
-def _about(answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:
+def _about(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
     count = len(lines_of(answer.text))
     first = answer.text.partition("\n")[0]
     said = first if answer.name in _ABOUT_TASKS and first.startswith("Task ") else answer.display
@@ -296,7 +296,7 @@ def _about(answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:
     yield from wrapped([Span(f"{words}{name}", look.theme["quiet"])], look.width)
 
 
-def _change(answer: Answer, look: Look, folds: Folds) -> Iterator[Row] | None:
+def _change(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | None:
     patch = answer.raw.get("structuredPatch")
     if not is_patch(patch):
         return None
@@ -307,7 +307,7 @@ def _change(answer: Answer, look: Look, folds: Folds) -> Iterator[Row] | None:
     return _counted(counted(patch), cut(whole(look.width), answer.title, whole, look, folds), look)
 
 
-def _new_file(answer: Answer, look: Look, folds: Folds) -> Iterator[Row] | None:
+def _new_file(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | None:
     content = answer.raw.get("content")
     if answer.raw.get("type") != "create" or not isinstance(content, str):
         return None
@@ -324,12 +324,12 @@ def _counted(words: str, rows: Iterator[Row], look: Look) -> Iterator[Row]:
     yield from rows
 
 
-def _path(answer: Answer) -> str:
+def _path(answer: ToolResultView) -> str:
     path = answer.raw.get("filePath", answer.raw.get("notebook_path"))
     return path if isinstance(path, str) else ""
 
 
-def _todos(answer: Answer) -> list[Json] | None:
+def _todos(answer: ToolResultView) -> list[Json] | None:
     todos = answer.raw.get("newTodos", answer.raw.get("tasks"))
     if not isinstance(todos, list) or not all(isinstance(todo, dict) for todo in todos):
         return None
@@ -347,14 +347,14 @@ def todo_rows(todos: list[Json], look: Look) -> Iterator[Row]:
             yield [Span(f"{box} " if number == 0 else "  ", style), *row]
 
 
-def _plan(answer: Answer, look: Look, folds: Folds) -> Iterator[Row] | None:
+def _plan(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | None:
     plan = answer.raw.get("plan")
     if not isinstance(plan, str) or not plan:
         return None
     return _markdown(plan, answer, look, folds)
 
 
-def _agent(answer: Answer, look: Look, folds: Folds) -> Iterator[Row] | None:
+def _agent(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | None:
     if answer.name not in ("Agent", "Task") or not answer.text:
         return None
     if answer.raw.get("status") == "async_launched":
@@ -363,13 +363,13 @@ def _agent(answer: Answer, look: Look, folds: Folds) -> Iterator[Row] | None:
     return _markdown(answer.text, answer, look, folds)
 
 
-def _background(answer: Answer, look: Look, folds: Folds) -> Iterator[Row] | None:
+def _background(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | None:
     """A command that goes on beside the conversation, and what it printed until it was left."""
     words = runs_for_person(answer.text)
     return folded(words, answer.title, look, folds) if words else None
 
 
-def _markdown(text: str, answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:
+def _markdown(text: str, answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
     def whole(width: int) -> Iterator[Row]:
         markdown = Markdown(look.theme, width, links=look.abilities.links)
         yield from markdown.feed(text)

@@ -24,12 +24,12 @@ from clew.agent.events import (
 from clew.agent.hooks.progress import HookFinished, HookStarted
 from clew.agent.tasks.notice import for_person
 from clew.core.json_object import Json
-from clew.core.messages.messages import User
+from clew.core.messages.messages import UserMessage
 from clew.core.messages.text import count_of
 from clew.core.normalize.repairs import in_words
 from clew.core.stream.events import MessageFinished, TextDelta, ThinkingDelta
 from clew.fronts.render.folding import Folds, lines_of
-from clew.fronts.render.results import Answer
+from clew.fronts.render.results import ToolResultView
 from clew.fronts.render.results import lines as result_lines
 from clew.fronts.render.rows import Line, Row, Span, as_line, clipped, one_line, visible, wrapped
 from clew.fronts.render.theme import Look
@@ -42,7 +42,7 @@ from clew.providers.answer_events import FellBack, Held, Retrying, Waiting, With
 SAID_CHARACTERS = 200
 
 
-class Agent:
+class AgentLine:
     """`call_id` is the call that began it, in whichever conversation."""
 
     def __init__(self, begun: FromAgent) -> None:
@@ -130,7 +130,7 @@ def words(event: EngineEvent) -> Iterator[str]:
 
 def news(entry: dict[str, Any]) -> str:
     """What the model is told of work beside the conversation, for who wonders why it answers."""
-    if entry.get("type") != "user" or not (told := User(entry)).is_news:
+    if entry.get("type") != "user" or not (told := UserMessage(entry)).is_news:
         return ""
     return f"* {one_line(for_person(told.text))[:NEWS_CHARACTERS]}"
 
@@ -184,7 +184,7 @@ def stopped(look: Look) -> Line:
     return as_line([Span(f"{INDENT}stopped", look.theme["quiet"])])
 
 
-class Story:
+class CallStory:
     """One call, and the agents that work for it."""
 
     def __init__(self, block: Json) -> None:
@@ -193,7 +193,7 @@ class Story:
         self.state = "writing"
         self.written = 0
         self.progress = ""
-        self.agents: list[Agent] = []
+        self.agents: list[AgentLine] = []
         self._hooks: list[str] = []
 
     def ready(self, block: Json) -> None:
@@ -218,7 +218,7 @@ class Story:
 
     def told(self, entry: Json, display: str, look: Look, folds: Folds) -> list[Line]:
         """What stands below the head, once it has an end."""
-        answer = Answer(str(self.block.get("name", "")), self.title, entry, display)
+        answer = ToolResultView(str(self.block.get("name", "")), self.title, entry, display)
         inner = look.narrowed(len(INDENT))
         below = [as_line(row) for row in self._beside(inner)] + result_lines(answer, inner, folds)
         return [INDENT + row if row else "" for row in below]

@@ -47,7 +47,7 @@ from clew.fronts.render.rows import (
     visible,
     wrapped,
 )
-from clew.fronts.render.stories import Agent, Story, stopped, title_of
+from clew.fronts.render.stories import AgentLine, CallStory, stopped, title_of
 from clew.fronts.render.theme import Abilities, Look, Theme
 from clew.providers.answer_events import Waiting, Withdrawn
 
@@ -83,9 +83,9 @@ class Transcript:
         self._has_words = False
         self._thought: list[str] = []
         # Calls that have no end yet: by id, and the ids by their places in the answer.
-        self._stories: dict[str, Story] = {}
+        self._stories: dict[str, CallStory] = {}
         self._places: dict[int, str] = {}
-        self._agents: dict[str, Agent] = {}
+        self._agents: dict[str, AgentLine] = {}
         self._waits = ""
         self._announces = announces
         # The call whose beginning is the last thing that went out.
@@ -258,8 +258,8 @@ class Transcript:
 
     # -- calls
 
-    def _story(self, block: Json) -> Story:
-        return self._stories.setdefault(str(block.get("id", "")), Story(block))
+    def _story(self, block: Json) -> CallStory:
+        return self._stories.setdefault(str(block.get("id", "")), CallStory(block))
 
     def _begins(self, event: BlockStarted) -> None:
         if event.block.get("type") == "tool_use":
@@ -308,7 +308,7 @@ class Transcript:
     def _agent(self, event: FromAgent) -> list[Line]:
         agent = self._agents.get(event.agent_id)
         if agent is None:
-            agent = self._agents[event.agent_id] = Agent(event)
+            agent = self._agents[event.agent_id] = AgentLine(event)
             if event.tool_use_id in self._stories:
                 self._stories[event.tool_use_id].agents.append(agent)
         agent.heed(event)

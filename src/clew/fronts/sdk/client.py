@@ -17,9 +17,9 @@ from uuid import uuid4
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode, encode
 from clew.core.messages.kinds import faults_of_words
-from clew.core.wire.incoming import Answered, Asked, Said
+from clew.core.wire.incoming import ControlRequest, HostAnswer, Said
 from clew.fronts.headless.permission import HostError
-from clew.fronts.headless.serve import Server
+from clew.fronts.headless.serve import HostServer
 from clew.fronts.sdk.functions import answered
 from clew.fronts.sdk.memory import MemoryChannel
 from clew.fronts.sdk.messages import Message, Result, read
@@ -55,7 +55,7 @@ class ClewClient:
             raise RuntimeError("a client is entered once; another one can go on with its session")
         options = self.options
         environ = os.environ | dict(options.env)
-        server = Server(options.as_options(), self._channel, environ, self._cwd)
+        server = HostServer(options.as_options(), self._channel, environ, self._cwd)
         self._session = asyncio.create_task(server.run(), name="clew session")
         self._pump = asyncio.create_task(self._deliver(), name="clew messages")
         try:
@@ -141,7 +141,9 @@ class ClewClient:
         self._answers[request_id] = answer
         try:
             self._say(
-                Asked(request_id=request_id, subtype=subtype, fields={"subtype": subtype, **fields})
+                ControlRequest(
+                    request_id=request_id, subtype=subtype, fields={"subtype": subtype, **fields}
+                )
             )
             response = await answer
         finally:
@@ -151,7 +153,7 @@ class ClewClient:
         held: Json = response.get("response", {})
         return held
 
-    def _say(self, incoming: Said | Asked) -> None:
+    def _say(self, incoming: Said | ControlRequest) -> None:
         """Hands it to the session, which must be there to hear it: else nobody would ever answer."""
         if self._pump is None:
             raise RuntimeError("there is no session yet: async with ClewClient(...) as client")
@@ -202,7 +204,7 @@ class ClewClient:
             except TypeError as odd:  # what no JSON holds
                 error = odd
         words = None if error is None else told(error)
-        self._channel.say(Answered(request_id=request_id, response=response, error=words))
+        self._channel.say(HostAnswer(request_id=request_id, response=response, error=words))
 
     def _withdrawn(self, request_id: str) -> None:
         call = self._calls.get(request_id)

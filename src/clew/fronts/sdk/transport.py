@@ -13,7 +13,7 @@ from claude_agent_sdk import Transport
 
 from clew.core.stream.sse import LineSplitter
 from clew.core.wire.incoming import read_line
-from clew.fronts.headless.serve import Server
+from clew.fronts.headless.serve import HostServer
 from clew.fronts.sdk.memory import MemoryChannel
 from clew.fronts.sdk.options import ClewOptions
 
@@ -32,7 +32,7 @@ class InProcess(Transport):
     async def connect(self) -> None:
         options = self._options.as_options(asks_host=self._asks_host)
         environ = os.environ | dict(self._options.env)
-        server = Server(options, self._channel, environ, self._cwd)
+        server = HostServer(options, self._channel, environ, self._cwd)
         self._session = asyncio.create_task(server.run(), name="clew session")
 
     async def write(self, data: str) -> None:

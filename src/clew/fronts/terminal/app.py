@@ -19,13 +19,13 @@ from prompt_toolkit.key_binding import KeyBindings
 from clew.core.messages.errors import ClewError, CommandLineError, first_of
 from clew.fronts.render.rows import one_line
 from clew.fronts.render.theme import accented, chosen
-from clew.fronts.terminal.bound import State, join, leave_insert
+from clew.fronts.terminal.bound import KeyState, join, leave_insert
 from clew.fronts.terminal.completion import Completion
-from clew.fronts.terminal.desk import Desk
+from clew.fronts.terminal.desk import PromptController
 from clew.fronts.terminal.first_run import ENDED_BY, HUNG_UP, INTERRUPTED
-from clew.fronts.terminal.history import History
+from clew.fronts.terminal.history import PromptHistory
 from clew.fronts.terminal.keys import own_bindings
-from clew.fronts.terminal.prompt import Entry, Prompt, Queue, Queued
+from clew.fronts.terminal.prompt import PromptEditor, Queue, Queued, SubmittedText
 from clew.fronts.terminal.screen import Screen
 from clew.fronts.terminal.stage import Stage
 from clew.fronts.terminal.terminal import Terminal
@@ -45,7 +45,7 @@ UNDO = "/compact --undo"
 def main(options: Options | None, terminal: Terminal) -> int:
     try:
         with asyncio.Runner() as runner:
-            return runner.run(Front(terminal).run(options))
+            return runner.run(TerminalFront(terminal).run(options))
     except (ClewError, ExceptionGroup) as raised:
         error = first_of(raised)
         if not isinstance(error, ClewError):
@@ -54,7 +54,7 @@ def main(options: Options | None, terminal: Terminal) -> int:
         return 2 if isinstance(error, CommandLineError) else 1
 
 
-class Front:
+class TerminalFront:
     """What lasts over all sessions of one run. `talk` is the session that is open, if one is."""
 
     def __init__(self, terminal: Terminal) -> None:
@@ -62,14 +62,14 @@ class Front:
         keys = KeyBindings()
         self.talk: Talk | None = None
         self.bindings = own_bindings(home)
-        self.history = History(home / "history.jsonl", str(Path.cwd()))
-        self.stage = Stage(chosen("", os.environ), Prompt(), Completion(), Queue())
+        self.history = PromptHistory(home / "history.jsonl", str(Path.cwd()))
+        self.stage = Stage(chosen("", os.environ), PromptEditor(), Completion(), Queue())
         self.screen = Screen(terminal, self.stage, keys)
         # The colour of the session that is open, if it has one.
         self.accent = ""
         self.screen.on_colours = self.recolour
         self.stage.on_question = lambda title: terminal.notify(f"clew asks: {one_line(title)}")
-        self.desk = Desk(
+        self.desk = PromptController(
             self.stage,
             self.screen,
             self.history,
@@ -85,7 +85,7 @@ class Front:
         join(
             keys,
             self.bindings,
-            State(
+            KeyState(
                 in_dialog=lambda: self.stage.takes_keys,
                 is_typing=lambda: self.stage.dialog is not None and self.stage.dialog.is_typing,
                 is_offering=lambda: self.stage.completion.is_open,
@@ -167,7 +167,7 @@ class Front:
             "chat:imagePaste": desk.paste_picture,
             "chat:stash": desk.stash,
             "chat:modelPicker": self._with_talk(lambda talk: talk.pick_model()),
-            "chat:undoSummary": self._with_talk(lambda talk: talk.send(Entry(text=UNDO))),
+            "chat:undoSummary": self._with_talk(lambda talk: talk.send(SubmittedText(text=UNDO))),
             "history:previous": desk.older,
             "history:next": desk.newer,
             "history:search": desk.search,
@@ -185,14 +185,14 @@ class Front:
         if self.talk is None or self.talk.is_running:
             self.desk.queue()
 
-    def _sent(self, entry: Entry, *, later: bool) -> None:
+    def _sent(self, entry: SubmittedText, *, later: bool) -> None:
         if self.talk is None:
             self.stage.queue.add(Queued(entry=entry, when="at the start"))
             self.screen.changed()
         else:
             self.talk.send(entry, later=later)
 
-    def _take_back(self) -> Entry | None:
+    def _take_back(self) -> SubmittedText | None:
         """The newest of what was sent and nobody has heard."""
         if self.talk is not None:
             return self.talk.take_back()

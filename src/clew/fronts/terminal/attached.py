@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from clew.agent.conversation import Speaker
 from clew.agent.events import FromAgent, ToolStarted
-from clew.agent.tasks.registry import Task, Tasks
+from clew.agent.tasks.registry import BackgroundTask, Tasks
 from clew.commands.slash.tasks import kept_words
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
@@ -18,7 +18,7 @@ from clew.fronts.render.rows import Line, one_line, visible
 from clew.fronts.render.transcript import Transcript
 from clew.fronts.terminal.choosing import Choice, Chooser
 from clew.fronts.terminal.stage import Stage
-from clew.session.agents.agent import Agent
+from clew.session.agents.agent import Subagent
 
 Flows: TypeAlias = Callable[[], object]
 # Of what it said before somebody looked; and of it all, what can be scrolled back to.
@@ -27,11 +27,11 @@ RECALLED_ROWS, KEPT_ROWS = 100, 2_000
 TAIL_ROWS = 12
 
 
-class Attached:
+class AttachedAgent:
     """`heed` is given what agents do, whoever they are; `flows` is told that something looks different."""
 
     def __init__(
-        self, stage: Stage, flows: Flows, agent: Agent, task: Task, titles: Titles
+        self, stage: Stage, flows: Flows, agent: Subagent, task: BackgroundTask, titles: Titles
     ) -> None:
         assert stage.transcript is not None
         self._stage = stage
@@ -94,7 +94,7 @@ def without(message: Json, calls: list[Json]) -> Json:
 Page = Callable[[str], Awaitable[None]]
 
 
-async def dealt_with(task: Task, tasks: Tasks, stage: Stage, page: Page) -> str:
+async def dealt_with(task: BackgroundTask, tasks: Tasks, stage: Stage, page: Page) -> str:
     """What came of it, in words for the person; empty where there is nothing to say."""
     if task.keeping is None or task.ending is not None:
         await page(output_of(task))
@@ -122,11 +122,11 @@ async def dealt_with(task: Task, tasks: Tasks, stage: Stage, page: Page) -> str:
     return ""
 
 
-def output_of(task: Task) -> str:
+def output_of(task: BackgroundTask) -> str:
     task.output.look()
     said = bytes(task.output.head) + task.output.tail
     return visible(said.decode("utf-8", "replace"))
 
 
-def standing(task: Task) -> str:
+def standing(task: BackgroundTask) -> str:
     return f"{task.status}, kept" if task.is_kept else task.status

@@ -26,7 +26,7 @@ SELECT = {
 }
 
 
-class State:
+class KeyState:
     """What decides which keys count: asked at each key."""
 
     def __init__(
@@ -57,7 +57,7 @@ class State:
 def join(
     keys: KeyBindings,
     bindings: Bindings,
-    state: State,
+    state: KeyState,
     actions: Mapping[str, Do],
     *,
     send: Callable[[str], object],
@@ -97,7 +97,7 @@ ORDER: tuple[Context, ...] = ("Global", "Chat", "Autocomplete", "Select", "Sessi
 def _bind(
     keys: KeyBindings,
     one: Binding,
-    state: State,
+    state: KeyState,
     actions: Mapping[str, Do],
     send: Callable[[str], object],
     press: Callable[[str], object],

@@ -22,8 +22,8 @@ from clew.fronts.render.theme import Theme
 from clew.fronts.terminal.completion import matching
 from clew.fronts.terminal.prompt import laid_out
 from clew.permissions.in_session import SessionRules
-from clew.permissions.request import Request
-from clew.permissions.suggest import Offer, offers
+from clew.permissions.request import PermissionRequest
+from clew.permissions.suggest import LastingAnswer, offers
 
 # What a person may answer when asked for permission, and what becomes of it: the same for every screen.
 
@@ -33,16 +33,16 @@ FOR_NOW, KEPT = "s", "a"
 NOT_YET = "kept, and it counts in later sessions once this folder is trusted: clew config trust"
 
 
-def offered(question: Question, rules: SessionRules | None) -> dict[str, Offer]:
+def offered(question: Question, rules: SessionRules | None) -> dict[str, LastingAnswer]:
     """By the letter that takes it: what holds for more than this call."""
     if rules is None:
         return {}
-    request = Request(tool=question.block["name"], input=question.block["input"])
+    request = PermissionRequest(tool=question.block["name"], input=question.block["input"])
     found = offers(request, question.decision, rules.mode, is_trusted=rules.standing.is_trusted)
     return {KEPT if offer.is_kept else FOR_NOW: offer for offer in found}
 
 
-def take(offer: Offer, rules: SessionRules) -> str:
+def take(offer: LastingAnswer, rules: SessionRules) -> str:
     """Has the offer hold from now on. What cannot be kept is said; the call itself is permitted all the same."""
     try:
         rules.update([offer.update])
@@ -77,7 +77,7 @@ class Choice(Struct, frozen=True, kw_only=True):
     asks_words: bool = False
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class DialogAnswer(Struct, frozen=True, kw_only=True):
     """The numbers of what was chosen, in their order, and the words that were typed."""
 
     chosen: tuple[int, ...]
@@ -123,7 +123,9 @@ class Chooser:
     ) -> None:
         self.title = title
         self.choices = list(choices)
-        self.answer: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+        self.answer: asyncio.Future[DialogAnswer | None] = (
+            asyncio.get_running_loop().create_future()
+        )
         self.field = Buffer(multiline=False)
         self._body = body
         self._several = several
@@ -245,7 +247,7 @@ class Chooser:
         choice = self.choices[number]
         words = self.field.text.strip() if choice.asks_words else ""
         chosen = tuple(sorted(self._marked)) if self._several and not words else (number,)
-        self.answer.set_result(Answer(chosen=chosen or (number,), words=words))
+        self.answer.set_result(DialogAnswer(chosen=chosen or (number,), words=words))
 
     # -- how it looks
 

@@ -21,7 +21,7 @@ COMMAND = re.compile(r"/([\w:.-]*)\Z")
 ARGUMENT = re.compile(r"/([\w:.-]+)[ ]+((?:\S+[ ]+)*)(\S*)\Z")
 
 
-class Offer(Struct, frozen=True, kw_only=True):
+class CompletionOffer(Struct, frozen=True, kw_only=True):
     """`text` takes the place of the word. `is_whole`: nothing is left to be typed behind it."""
 
     text: str
@@ -30,7 +30,7 @@ class Offer(Struct, frozen=True, kw_only=True):
     is_whole: bool = True
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class CompletionWord(Struct, frozen=True, kw_only=True):
     """The word before the cursor that something may be offered for, and where it begins."""
 
     kind: Kind
@@ -41,23 +41,25 @@ class Asked(Struct, frozen=True, kw_only=True):
     before: tuple[str, ...] = ()
 
 
-def asked(before: str) -> Asked | None:
+def asked(before: str) -> CompletionWord | None:
     """What the text before the cursor asks for."""
     if (found := FILE.search(before)) is not None:
-        return Asked(kind="file", word=found[1].lstrip('"'), begin=found.start())
+        return CompletionWord(kind="file", word=found[1].lstrip('"'), begin=found.start())
     if (found := COMMAND.match(before)) is not None:
-        return Asked(kind="command", word=found[1], begin=0)
+        return CompletionWord(kind="command", word=found[1], begin=0)
     if (found := ARGUMENT.match(before)) is not None:
         said = tuple(found[2].split())
         place = found.start(3)
-        return Asked(kind="argument", word=found[3], begin=place, command=found[1], before=said)
+        return CompletionWord(
+            kind="argument", word=found[3], begin=place, command=found[1], before=said
+        )
     return None
 
 
-def file_offer(name: str) -> Offer:
+def file_offer(name: str) -> CompletionOffer:
     spaced = any(character.isspace() or character in "\"'`<>|" for character in name)
     quoted = f'@"{name}"' if spaced and '"' not in name else f"@{name}"
-    return Offer(text=quoted, label=name, is_whole=not name.endswith("/"))
+    return CompletionOffer(text=quoted, label=name, is_whole=not name.endswith("/"))
 
 
 def matching(word: str, names: Iterable[str]) -> list[str]:
@@ -76,11 +78,11 @@ def matching(word: str, names: Iterable[str]) -> list[str]:
     return [name for place, name in placed if place < 3]
 
 
-async def nothing(_: Asked) -> Sequence[str]:
+async def nothing(_: CompletionWord) -> Sequence[str]:
     return ()
 
 
-class Known(Struct, frozen=True, kw_only=True):
+class CompletionSource(Struct, frozen=True, kw_only=True):
     """What a session knows: commands, each with the hint of its arguments and its words; arguments.
 
     `seek` asks others, who may take their time, what a word may become.
@@ -90,17 +92,17 @@ class Known(Struct, frozen=True, kw_only=True):
     # Other names of commands, and whose they are.
     aliases: Callable[[], Mapping[str, str]] = dict
     arguments: Callable[[str], Sequence[tuple[str, str]]] = lambda _: ()
-    seek: Callable[[Asked], Awaitable[Sequence[str]]] = nothing
+    seek: Callable[[CompletionWord], Awaitable[Sequence[str]]] = nothing
 
 
 class Completion:
     """A machine: the text before the cursor in, offers out."""
 
     def __init__(self) -> None:
-        self.known = Known()
-        self._asked: Asked | None = None
+        self.known = CompletionSource()
+        self._asked: CompletionWord | None = None
         self._dismissed: str | None = None
-        self.offers: list[Offer] = []
+        self.offers: list[CompletionOffer] = []
         self._at = 0
         # Whether a person chose; else the first is only what Tab would take.
         self.is_chosen = False
@@ -114,7 +116,7 @@ class Completion:
     def is_open(self) -> bool:
         return bool(self.offers)
 
-    def update(self, before: str) -> Asked | None:
+    def update(self, before: str) -> CompletionWord | None:
         """The text before the cursor is now this; returns what is to be looked for, if anything."""
         now = asked(before)
         if now == self._asked:
@@ -131,12 +133,12 @@ class Completion:
         )
         return now if now.kind == "argument" and not self.offers else None
 
-    def found(self, asked_for: Asked, names: Sequence[str]) -> None:
+    def found(self, asked_for: CompletionWord, names: Sequence[str]) -> None:
         """What was looked for; told more than once, the last one counts."""
         if asked_for != self._asked or self.is_chosen:
             return
         if asked_for.kind == "argument":
-            self._show([Offer(text=name, label=name) for name in names[:MOST]])
+            self._show([CompletionOffer(text=name, label=name) for name in names[:MOST]])
         else:
             self._show([file_offer(name) for name in names[:MOST]])
 
@@ -154,7 +156,7 @@ class Completion:
             self._at = (self._at + steps) % len(self.offers)
             self.is_chosen = True
 
-    def chosen(self) -> tuple[int, Offer] | None:
+    def chosen(self) -> tuple[int, CompletionOffer] | None:
         """Where the word begins, and what takes its place."""
         if not self.offers or self._asked is None:
             return None
@@ -169,13 +171,13 @@ class Completion:
         is_meant = name.startswith(word.lower()) or self.known.aliases().get(word) == name
         return "" if is_meant else word
 
-    def _command_offers(self, word: str) -> list[Offer]:
+    def _command_offers(self, word: str) -> list[CompletionOffer]:
         known = {name: (hint, words) for name, hint, words in self.known.commands()}
         names = matching(word, known)
         if (meant := self.known.aliases().get(word)) in known:
             names = [meant, *(name for name in names if name != meant)]
         return [
-            Offer(
+            CompletionOffer(
                 text=f"/{name} " if known[name][0] else f"/{name}",
                 label=f"/{name} {known[name][0]}".rstrip(),
                 hint=known[name][1],
@@ -184,15 +186,15 @@ class Completion:
             for name in names
         ]
 
-    def _argument_offers(self, now: Asked) -> list[Offer]:
+    def _argument_offers(self, now: CompletionWord) -> list[CompletionOffer]:
         if now.before:
             return []
         word = now.word.lower()
         found = [each for each in self.known.arguments(now.command) if word in each[0].lower()]
         found.sort(key=lambda each: not each[0].lower().startswith(word))
-        return [Offer(text=value, label=value, hint=hint) for value, hint in found]
+        return [CompletionOffer(text=value, label=value, hint=hint) for value, hint in found]
 
-    def _show(self, offers: Iterable[Offer]) -> None:
+    def _show(self, offers: Iterable[CompletionOffer]) -> None:
         self.offers = list(offers)
         self._at = 0
         self.is_chosen = False
@@ -212,7 +214,7 @@ class Completion:
             found[-1] = [*found[-1], Span(f"  ({rest} more)", theme["quiet"])]
         return [as_line(clipped(row, width)) for row in found]
 
-    def _row(self, offer: Offer, column: int, theme: Theme) -> list[Span]:
+    def _row(self, offer: CompletionOffer, column: int, theme: Theme) -> list[Span]:
         is_at = offer is self.offers[self._at]
         style = theme["marker"] if is_at else ""
         mark = "> " if is_at else "  "

@@ -10,7 +10,7 @@ import time
 
 from clew.fronts.render.rows import one_line
 from clew.fronts.terminal.choosing import Choice, Chooser
-from clew.fronts.terminal.prompt import Entry
+from clew.fronts.terminal.prompt import SubmittedText
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from clew.agent.tools.searching import FileNames
-    from clew.fronts.terminal.completion import Asked
-    from clew.fronts.terminal.history import History
+    from clew.fronts.terminal.completion import CompletionWord
+    from clew.fronts.terminal.history import PromptHistory
     from clew.fronts.terminal.screen import Screen
     from clew.fronts.terminal.stage import Stage
 
     class Sent(Protocol):
-        def __call__(self, entry: Entry, *, later: bool) -> object: ...
+        def __call__(self, entry: SubmittedText, *, later: bool) -> object: ...
 
 
 # Where a line is continued: terminals that cannot tell Shift-Enter from Enter have this.
 CONTINUES = "\\"
 
 
-class Desk:
+class PromptController:
     """`begin` has something done beside the typing; `take_back` gives back what waits to be heard."""
 
     def __init__(
         self,
         stage: Stage,
         screen: Screen,
-        history: History,
+        history: PromptHistory,
         begin: Callable[[Coroutine[Any, Any, None]], object],
         *,
         sent: Sent,
-        take_back: Callable[[], Entry | None],
+        take_back: Callable[[], SubmittedText | None],
     ) -> None:
         self._stage = stage
         self._screen = screen
@@ -52,11 +52,11 @@ class Desk:
         self._begin = begin
         self._sent = sent
         self._take_back = take_back
-        self._stashed: Entry | None = None
+        self._stashed: SubmittedText | None = None
         # What servers are still to be asked; what was found for a word, by them and among the files.
-        self._wanted: Asked | None = None
+        self._wanted: CompletionWord | None = None
         self._is_seeking = False
-        self._offered: tuple[Asked | None, Sequence[str], Sequence[str]] = (None, (), ())
+        self._offered: tuple[CompletionWord | None, Sequence[str], Sequence[str]] = (None, (), ())
         stage.prompt.buffer.on_text_changed += lambda _: self._changed()
         stage.prompt.buffer.on_cursor_position_changed += lambda _: self._look()
 
@@ -80,7 +80,7 @@ class Desk:
             self._is_seeking = True
             self._begin(self._seek())
 
-    async def _look_for(self, asked: Asked, files: FileNames) -> None:
+    async def _look_for(self, asked: CompletionWord, files: FileNames) -> None:
         self._offer(asked, files=await files.find(asked.word))
 
     async def _seek(self) -> None:
@@ -95,7 +95,11 @@ class Desk:
             self._is_seeking = False
 
     def _offer(
-        self, asked: Asked, *, files: Sequence[str] | None = None, more: Sequence[str] | None = None
+        self,
+        asked: CompletionWord,
+        *,
+        files: Sequence[str] | None = None,
+        more: Sequence[str] | None = None,
     ) -> None:
         """Shows what there is for a word, whichever part of it came first; not what is too late for it."""
         last, before, listed = self._offered
@@ -152,7 +156,7 @@ class Desk:
 
     def line(self, text: str) -> None:
         """A key that stands for a line: it is sent as if it had been typed."""
-        self._sent(Entry(text=text), later=False)
+        self._sent(SubmittedText(text=text), later=False)
 
     def newline(self) -> None:
         self._stage.prompt.buffer.insert_text("\n")
@@ -250,5 +254,5 @@ class Desk:
         if come_back.trouble:
             self._stage.hint(come_back.trouble)
         else:
-            prompt.put(Entry(text=come_back.text, pasted=prompt.look().pasted))
+            prompt.put(SubmittedText(text=come_back.text, pasted=prompt.look().pasted))
             self._screen.changed()

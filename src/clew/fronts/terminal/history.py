@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.core.input.parse import Pasted
-from clew.fronts.terminal.prompt import Entry
+from clew.fronts.terminal.prompt import SubmittedText
 
 # Enough for thousands of entries, and read in a few milliseconds.
 READ_BYTES = 2 << 20
@@ -23,7 +23,7 @@ KEPT_CHARACTERS = 100_000
 IMAGE = re.compile(r" ?\[Image #\d+\]")
 
 
-class History:
+class PromptHistory:
     """The newest first, each text once; read when it is first asked for."""
 
     def __init__(self, path: Path, project: str, session_id: str = "") -> None:
@@ -32,12 +32,12 @@ class History:
         self.session_id = session_id
         # Whether what is sent is there for later runs.
         self.is_kept = True
-        self._entries: list[Entry] | None = None
+        self._entries: list[SubmittedText] | None = None
         # How far back a person went, and what they had written before they did.
         self._at = 0
-        self._draft = Entry(text="")
+        self._draft = SubmittedText(text="")
 
-    def add(self, entry: Entry, at_ms: int) -> None:
+    def add(self, entry: SubmittedText, at_ms: int) -> None:
         """Keeps what was sent; a disk that takes nothing takes nothing from the session."""
         self._at = 0
         if not entry.text.strip():
@@ -56,7 +56,7 @@ class History:
             finally:
                 os.close(file)
 
-    def _spelled(self, entry: Entry, at_ms: int) -> dict[str, Any]:
+    def _spelled(self, entry: SubmittedText, at_ms: int) -> dict[str, Any]:
         texts = [one for one in entry.meant if one.media_type is None]
         kept = {
             str(one.number): {
@@ -80,7 +80,7 @@ class History:
     def is_recalling(self) -> bool:
         return self._at > 0
 
-    def older(self, now: Entry) -> Entry | None:
+    def older(self, now: SubmittedText) -> SubmittedText | None:
         if self._at == 0:
             self._draft = now
         if self._at >= len(self.entries):
@@ -88,7 +88,7 @@ class History:
         self._at += 1
         return self.entries[self._at - 1]
 
-    def newer(self) -> Entry | None:
+    def newer(self) -> SubmittedText | None:
         if self._at == 0:
             return None
         self._at -= 1
@@ -101,12 +101,12 @@ class History:
     # -- reading
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[SubmittedText]:
         if self._entries is None:
             self._entries = list(self._read())
         return self._entries
 
-    def _read(self) -> Iterator[Entry]:
+    def _read(self) -> Iterator[SubmittedText]:
         seen: set[str] = set()
         for line in reversed(_last_lines(self._path)):
             entry = entry_of(line, self._project)
@@ -129,7 +129,7 @@ def _last_lines(path: Path) -> list[bytes]:
     return lines[1:] if begin else lines
 
 
-def entry_of(line: bytes, project: str) -> Entry | None:
+def entry_of(line: bytes, project: str) -> SubmittedText | None:
     """What a line of the file says, if it is of this project."""
     try:
         said = json.loads(line)
@@ -142,7 +142,7 @@ def entry_of(line: bytes, project: str) -> Entry | None:
         return None
     found = pasted.values() if isinstance(pasted, dict) else ()
     texts = tuple(one for value in found if (one := _pasted(value)) is not None)
-    return Entry(text=IMAGE.sub("", text), pasted=texts)
+    return SubmittedText(text=IMAGE.sub("", text), pasted=texts)
 
 
 def _pasted(value: Any) -> Pasted | None:

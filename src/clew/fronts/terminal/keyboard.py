@@ -20,7 +20,7 @@ BACKSPACES = b"\x08\x7f"
 READ_BYTES = 65536
 
 
-class Keyboard:
+class LineKeyboard:
     """One reader of standard input for the whole session; prompts go to `paper`."""
 
     def __init__(self, paper: Paper, fd: int = 0) -> None:

@@ -13,18 +13,18 @@ from msgspec.structs import replace
 from clew.agent.options import Options
 from clew.commands.mcp import reach_of
 from clew.commands.slash.table import known
-from clew.core.input.outcome import Command, Outcome, Show
-from clew.core.messages.messages import Assistant
+from clew.core.input.outcome import Outcome, Show, SlashCommand
+from clew.core.messages.messages import AssistantMessage
 from clew.core.messages.text import count_of
 from clew.fronts.render.rows import one_line
 from clew.fronts.render.theme import abilities
 from clew.fronts.render.transcript import Transcript
-from clew.fronts.terminal.app import Front
-from clew.fronts.terminal.completion import Asked, Known
+from clew.fronts.terminal.app import TerminalFront
+from clew.fronts.terminal.completion import CompletionSource, CompletionWord
 from clew.fronts.terminal.dialogs import Dialogs
 from clew.fronts.terminal.first_run import following, is_first_start, offered
 from clew.fronts.terminal.keys import listed
-from clew.fronts.terminal.prompt import Entry
+from clew.fronts.terminal.prompt import SubmittedText
 from clew.fronts.terminal.stage import Stage
 from clew.fronts.terminal.start import stands
 from clew.fronts.terminal.status import Status
@@ -43,7 +43,7 @@ from clew.version import VERSION
 # Slash commands that only make sense where a terminal is drawn on.
 
 
-def commands(front: Front) -> list[Command[Session]]:
+def commands(front: TerminalFront) -> list[SlashCommand[Session]]:
     async def copy(session: Session, _: str) -> Outcome:
         text = last_answer(session)
         if not text:
@@ -60,13 +60,13 @@ def commands(front: Front) -> list[Command[Session]]:
         return Show(text=f"{listed(front.bindings)}\n{where}")
 
     return [
-        Command(
+        SlashCommand(
             name="copy",
             description="copy the last answer to the clipboard",
             run=copy,
             is_interactive=True,
         ),
-        Command(
+        SlashCommand(
             name="keybindings",
             description="list what keys do here, and where your own stand",
             run=keys,
@@ -79,7 +79,9 @@ def commands(front: Front) -> list[Command[Session]]:
 def last_answer(session: Session) -> str:
     history = session.story.history
     for at in range(len(history) - 1, -1, -1):
-        if history[at].get("type") == "assistant" and (text := Assistant(history[at]).text.strip()):
+        if history[at].get("type") == "assistant" and (
+            text := AssistantMessage(history[at]).text.strip()
+        ):
             return text
     return ""
 
@@ -88,7 +90,7 @@ def last_answer(session: Session) -> str:
 RECALLED_ROWS, RECALLED_SCREENS = 120, 5
 
 
-async def one_session(front: Front, options: Options) -> int | Options:
+async def one_session(front: TerminalFront, options: Options) -> int | Options:
     """An exit code, or the options of the session that follows."""
     stage = front.stage
     stage.transcript = Transcript(front.screen.terminal.size[0], stage.theme, abilities(os.environ))
@@ -110,7 +112,7 @@ async def one_session(front: Front, options: Options) -> int | Options:
 
 
 async def while_open(
-    front: Front, session: Session, options: Options, dialogs: Dialogs, *, is_new: bool
+    front: TerminalFront, session: Session, options: Options, dialogs: Dialogs, *, is_new: bool
 ) -> int | Options:
     dialogs.rules = session.rules
     dialogs.cwd = session.where
@@ -146,7 +148,7 @@ async def picked(stage: Stage) -> str | None:
     return None if found is None else str(found)
 
 
-def note(front: Front, words: str, part: str = "notice") -> None:
+def note(front: TerminalFront, words: str, part: str = "notice") -> None:
     if front.stage.transcript is not None:
         front.stage.catch_up()
         front.screen.say(front.stage.transcript.note(words, part=part))
@@ -158,14 +160,14 @@ def color_of(session: Session) -> str:
     return str(side.get("agent-color", {}).get("agentColor", ""))
 
 
-def tell(front: Front, session: Session) -> None:
+def tell(front: TerminalFront, session: Session) -> None:
     """What became of the session's copy in a store, also while nobody does anything."""
     for words in session.copies.news():
         note(front, words)
     front.screen.changed()
 
 
-def set_up(front: Front, session: Session, programs: Programs) -> None:
+def set_up(front: TerminalFront, session: Session, programs: Programs) -> None:
     """What the settings say about the screen, and what can be completed."""
     stage, settings = front.stage, session.rules.standing.settings
     front.accent = color_of(session)
@@ -177,7 +179,7 @@ def set_up(front: Front, session: Session, programs: Programs) -> None:
     session.commands.extend(commands(front))
     front.history.session_id = session.session_id
     front.desk.files = session.names
-    stage.completion.known = Known(
+    stage.completion.known = CompletionSource(
         commands=lambda: [(one.name, one.hint, one.description) for one in known(session)],
         aliases=lambda: {alias: one.name for one in known(session) for alias in one.aliases},
         arguments=lambda name: arguments(session, name),
@@ -185,7 +187,7 @@ def set_up(front: Front, session: Session, programs: Programs) -> None:
     )
 
 
-async def sought(session: Session, asked: Asked) -> Sequence[str]:
+async def sought(session: Session, asked: CompletionWord) -> Sequence[str]:
     """What servers would put for a word: an argument of a prompt of theirs, or a resource."""
     if not session.mcp.clients():
         return ()
@@ -210,7 +212,7 @@ def arguments(session: Session, command: str) -> list[tuple[str, str]]:
     return []
 
 
-async def has_way(front: Front, dialogs: Dialogs, session: Session) -> bool:
+async def has_way(front: TerminalFront, dialogs: Dialogs, session: Session) -> bool:
     """Whether a person without a key chose a way to a model just now."""
     if not session.lacks_key:
         return False
@@ -260,7 +262,7 @@ def below(file: str | None, root: Path) -> str:
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
-async def conversed(front: Front, session: Session, options: Options) -> int | Options:
+async def conversed(front: TerminalFront, session: Session, options: Options) -> int | Options:
     """Says what is to be said at the start, and talks until the session ends."""
     stage, screen = front.stage, front.screen
     assert stage.transcript is not None
@@ -285,7 +287,7 @@ async def conversed(front: Front, session: Session, options: Options) -> int | O
     if front.code is not None:
         talk.end(front.code)
     if options.prompt:
-        talk.send(Entry(text=options.prompt))
+        talk.send(SubmittedText(text=options.prompt))
     for queued in stage.queue.take_all():
         talk.send(queued.entry)
     front.begin(talk.look_again())

@@ -29,22 +29,22 @@ async def in_foreground(argv: Sequence[str]) -> int:
         signal.signal(signal.SIGINT, was)
 
 
-class Edited(Struct, frozen=True, kw_only=True):
+class EditedText(Struct, frozen=True, kw_only=True):
     """What came back, or why nothing did."""
 
     text: str = ""
     trouble: str = ""
 
 
-async def edited(screen: Screen, text: str, environ: Mapping[str, str]) -> Edited:
+async def edited(screen: Screen, text: str, environ: Mapping[str, str]) -> EditedText:
     """A text as it comes out of the person's editor."""
     named = environ.get("VISUAL") or environ.get("EDITOR") or "vi"
     try:
         with written("prompt.md", text) as path:
             trouble = await shown_in(screen, named, path)
-            return Edited(trouble=trouble) if trouble else Edited(text=read(path))
+            return EditedText(trouble=trouble) if trouble else EditedText(text=read(path))
     except OSError as error:  # no room for the file, or the editor took it away
-        return Edited(trouble=f"{named}: {error.strerror or error}")
+        return EditedText(trouble=f"{named}: {error.strerror or error}")
 
 
 async def paged(screen: Screen, text: str, environ: Mapping[str, str]) -> str:

@@ -25,7 +25,7 @@ from clew.system.process.run import Programs
 # What a person sent off: the text, and what its placeholders stand for. Pure.
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class SubmittedText(Struct, frozen=True, kw_only=True):
     """`pasted` may hold what the text no longer mentions; `meant` is what is sent."""
 
     text: str
@@ -106,7 +106,7 @@ def _fits(system: str, needs: str, environ: Mapping[str, str]) -> bool:
 INLINE_CHARACTERS, INLINE_LINES = 1_000, 5
 
 
-class Prompt:
+class PromptEditor:
     """`buffer` is edited by keys; everything else is asked of and told to this."""
 
     def __init__(self) -> None:
@@ -122,28 +122,28 @@ class Prompt:
     def is_empty(self) -> bool:
         return not self.buffer.text
 
-    def take(self) -> Entry:
+    def take(self) -> SubmittedText:
         """What was written; the prompt is empty after it."""
         entry = self.look()
         self.buffer.reset()
         self._pasted.clear()
         return entry
 
-    def look(self) -> Entry:
-        return Entry(text=self.text.strip("\n"), pasted=tuple(self._pasted.values()))
+    def look(self) -> SubmittedText:
+        return SubmittedText(text=self.text.strip("\n"), pasted=tuple(self._pasted.values()))
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: SubmittedText) -> None:
         """Has it edited again, in the place of what stands here."""
         self.buffer.document = Document(entry.text)
         for one in entry.pasted:
             self._pasted[one.number] = one
             self._count = max(self._count, one.number)
 
-    def put_back(self, entry: Entry) -> None:
+    def put_back(self, entry: SubmittedText) -> None:
         """Has it edited again, before what stands here."""
         here = self.look()
         both = [each for each in (entry.text, here.text) if each]
-        self.put(Entry(text="\n".join(both), pasted=(*entry.pasted, *here.pasted)))
+        self.put(SubmittedText(text="\n".join(both), pasted=(*entry.pasted, *here.pasted)))
 
     def paste(self, text: str) -> None:
         """Long text goes in as a placeholder; short text as it is, without what rules a terminal."""
@@ -218,7 +218,7 @@ SHOWN = 4
 class Queued(Struct, frozen=True, kw_only=True):
     """With a `uuid` the running turn will hear it between two rounds; without, the next turn begins with it."""
 
-    entry: Entry
+    entry: SubmittedText
     uuid: str = ""
     when: str = "after this"
 
@@ -245,7 +245,7 @@ class Queue:
             self._queued.remove(found)
         return found
 
-    def next(self) -> Entry | None:
+    def next(self) -> SubmittedText | None:
         """What the next turn begins with."""
         found = next((each for each in self._queued if not each.uuid), None)
         if found is None:

@@ -40,7 +40,7 @@ PASTE_S = 2.0
 READ_BYTES = 1 << 16
 
 
-class Keyboard(Vt100Input):
+class KeyInput(Vt100Input):
     """What is typed, read in large pieces; a terminal that was closed is `closed`."""
 
     def __init__(self, typed: Typed, typed_ahead: int, was_read: Callable[[], object]) -> None:
@@ -129,7 +129,7 @@ class Screen:
         self.app: Application[None] = Application(
             layout=stage.layout,
             key_bindings=keys,
-            input=Keyboard(self._typed, terminal.typed_ahead, self._wait_for_the_rest),
+            input=KeyInput(self._typed, terminal.typed_ahead, self._wait_for_the_rest),
             output=output,
             terminal_size_polling_interval=None,
             erase_when_done=True,

@@ -15,7 +15,7 @@ from clew.fronts.render.folding import Folds
 from clew.fronts.render.recalled import recalled
 from clew.fronts.render.rows import Line, Row, Span, as_line, clipped, one_line, wrapped
 from clew.fronts.render.theme import Look, Theme
-from clew.fronts.terminal.choosing import EVERYWHERE, TREE, Answer, Chooser
+from clew.fronts.terminal.choosing import EVERYWHERE, TREE, Chooser, DialogAnswer
 from clew.fronts.terminal.prompt import laid_out
 from clew.record.transcript.light import Outline, read_ends
 from clew.system.clock import here
@@ -198,7 +198,7 @@ class SessionChooser(Chooser):
 
     def _enter(self) -> None:
         if self._at < len(self._found):
-            self.answer.set_result(Answer(chosen=(self._found[self._at],)))
+            self.answer.set_result(DialogAnswer(chosen=(self._found[self._at],)))
         else:
             self._is_ahead = not self.is_whole
 

@@ -15,7 +15,7 @@ from clew.core.messages.errors import ClewError
 from clew.core.messages.factories import written
 from clew.fronts.render.rows import one_line
 from clew.fronts.render.theme import Look
-from clew.fronts.terminal.choosing import Answer, Choice, Chooser
+from clew.fronts.terminal.choosing import Choice, Chooser, DialogAnswer
 from clew.fronts.terminal.session_chooser import SessionChooser, glimpse
 from clew.fronts.terminal.stage import Stage
 from clew.record.library.branches import live_leaf, prompt_line, tree
@@ -131,7 +131,7 @@ class SessionPicker:
                 continue
             if path is not None and not dialog.answer.done():
                 self._branched = path
-                dialog.answer.set_result(Answer(chosen=(0,)))
+                dialog.answer.set_result(DialogAnswer(chosen=(0,)))
 
     async def _of_tree(self, one: Outline) -> Path | None:
         found = await asyncio.to_thread(tree, one.path)

@@ -20,9 +20,9 @@ from prompt_toolkit.layout import BufferControl, HSplit, Layout, Window
 
 from clew.fronts.render.rows import RESET, Line, Span, as_line, cells, clipped
 from clew.fronts.render.theme import Theme
-from clew.fronts.terminal.choosing import Answer, Chooser
+from clew.fronts.terminal.choosing import Chooser, DialogAnswer
 from clew.fronts.terminal.completion import Completion
-from clew.fronts.terminal.prompt import Prompt, Queue
+from clew.fronts.terminal.prompt import PromptEditor, Queue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -178,7 +178,9 @@ class Stage:
     called before it is looked at; whoever gathers what came puts itself there.
     """
 
-    def __init__(self, theme: Theme, prompt: Prompt, completion: Completion, queue: Queue) -> None:
+    def __init__(
+        self, theme: Theme, prompt: PromptEditor, completion: Completion, queue: Queue
+    ) -> None:
         self.theme = theme
         self.prompt = prompt
         self.completion = completion
@@ -224,7 +226,7 @@ class Stage:
         """When a person wrote last."""
         return self._typed_s
 
-    async def ask(self, dialog: Chooser) -> Answer | None:
+    async def ask(self, dialog: Chooser) -> DialogAnswer | None:
         """A dialog that nobody called for: it does not take letters that were meant for the prompt."""
         self.on_question(dialog.title)
         return await self.answered(self.show(dialog, is_sudden=True))
@@ -262,7 +264,7 @@ class Stage:
             self._field.buffer = self._at.field
             self.layout.focus(self._field)
 
-    async def answered(self, dialog: Chooser) -> Answer | None:
+    async def answered(self, dialog: Chooser) -> DialogAnswer | None:
         try:
             return await dialog.answer
         finally:

@@ -13,15 +13,15 @@ from typing import Any, TypeAlias, assert_never
 from clew.agent.conversation import Speaker
 from clew.agent.events import EngineEvent, FromAgent, Noticed, Recorded, Signalled, TurnEnded
 from clew.agent.intake import Raw, Taken, Turn
-from clew.core.input.outcome import Clear, Compact, Exit, Pick, Resume, Rewound, Show
+from clew.core.input.outcome import Clear, CompactSession, ExitSession, Pick, Resume, Rewound, Show
 from clew.core.messages.errors import SettingsError, UserError
 from clew.core.stream.events import TextDelta
 from clew.fronts.render.markdown import get_ready
 from clew.fronts.render.rows import Span, as_line, one_line, visible, wrapped
-from clew.fronts.terminal.attached import Attached, dealt_with, standing
+from clew.fronts.terminal.attached import AttachedAgent, dealt_with, standing
 from clew.fronts.terminal.choosing import Choice, Chooser
 from clew.fronts.terminal.first_run import FAREWELLS, INTERRUPTED
-from clew.fronts.terminal.prompt import Entry, Queued
+from clew.fronts.terminal.prompt import Queued, SubmittedText
 from clew.fronts.terminal.screen import Screen
 from clew.fronts.terminal.stage import Stage
 from clew.fronts.terminal.status import FRAMES_S, Working
@@ -44,7 +44,7 @@ LOOK_AGAIN_S = 0.3
 CYCLE: tuple[Mode, ...] = ("default", "acceptEdits", "plan", "auto")
 
 
-class News:
+class BackgroundNews:
     """Something in the background has something to say."""
 
 
@@ -60,7 +60,7 @@ class Talk:
         self._status = stage.status
         self._screen = screen
         self._begin = begin
-        self._sent: asyncio.Queue[Entry | Taken | News | None] = asyncio.Queue()
+        self._sent: asyncio.Queue[SubmittedText | Taken | BackgroundNews | None] = asyncio.Queue()
         self._code = 0
         self._then: Clear | Resume | None = None
         self._asked_to_end_s = 0.0
@@ -68,7 +68,7 @@ class Talk:
         self._taking: asyncio.Task[Taken] | None = None
         # Words of the answer that came since they were last shown.
         self._words: list[TextDelta] = []
-        self._attached: Attached | None = None
+        self._attached: AttachedAgent | None = None
         # What is still to be said about the line that was sent.
         self._noticed: list[Noticed] = []
         self._idle = Idle(
@@ -87,7 +87,7 @@ class Talk:
 
     # -- what a person does
 
-    def send(self, entry: Entry, *, later: bool = False) -> None:
+    def send(self, entry: SubmittedText, *, later: bool = False) -> None:
         """A line that was sent: for the next turn, or for the one that runs."""
         if entry.text.strip() in FAREWELLS:
             self.end(0)
@@ -98,11 +98,11 @@ class Talk:
         else:
             self._begin(self._meanwhile(entry))
 
-    def _wait_for_end(self, entry: Entry) -> None:
+    def _wait_for_end(self, entry: SubmittedText) -> None:
         self._stage.queue.add(Queued(entry=entry))
         self._screen.changed()
 
-    async def _meanwhile(self, entry: Entry) -> None:
+    async def _meanwhile(self, entry: SubmittedText) -> None:
         """A line that was sent while a turn runs: its words are heard between two rounds."""
         taken = await self._session.take(raw(entry), self.emit)
         conversation = self._session.conversation
@@ -113,13 +113,13 @@ class Talk:
         elif isinstance(taken, Show):
             self._echo(entry)
             self._show(taken)
-        elif isinstance(taken, Exit):
+        elif isinstance(taken, ExitSession):
             self.end(0)
         else:
             self._sent.put_nowait(taken)
         self._screen.changed()
 
-    def take_back(self) -> Entry | None:
+    def take_back(self) -> SubmittedText | None:
         """The newest of what waits, unless the turn has heard it already."""
         queued = self._stage.queue.take_last()
         if queued is None:
@@ -174,24 +174,24 @@ class Talk:
     async def _talked(self) -> int | Clear | Resume:
         offer = self._session.keeping.offer()
         if offer is not None and (line := await self._picked(offer)):
-            await self._heed(await self._taken(Entry(text=line)), None)
+            await self._heed(await self._taken(SubmittedText(text=line)), None)
         while (sent := await self._next()) is not None:
-            if isinstance(sent, News):
+            if isinstance(sent, BackgroundNews):
                 if self._session.agents.has_news:
                     await self._heard_out(self._session.conversation.answer_unheard(self.emit))
                 continue
-            entry = sent if isinstance(sent, Entry) else None
-            taken = await self._taken(sent) if isinstance(sent, Entry) else sent
+            entry = sent if isinstance(sent, SubmittedText) else None
+            taken = await self._taken(sent) if isinstance(sent, SubmittedText) else sent
             if not await self._heed(taken, entry):
                 break
         return self._code if self._then is None else self._then
 
-    async def _next(self) -> Entry | Taken | News | None:
+    async def _next(self) -> SubmittedText | Taken | BackgroundNews | None:
         if self._sent.empty() and (waiting := self._stage.queue.next()) is not None:
             return waiting
         return await self._sent.get()
 
-    async def _taken(self, entry: Entry) -> Taken:
+    async def _taken(self, entry: SubmittedText) -> Taken:
         """What a line comes to; a line for the shell takes its time, and can be stopped."""
         self._begin_work()
         try:
@@ -215,12 +215,12 @@ class Talk:
         else:
             await self.emit(event)
 
-    async def _heed(self, taken: Taken, entry: Entry | None) -> bool:
+    async def _heed(self, taken: Taken, entry: SubmittedText | None) -> bool:
         """Does what a line comes to; False when the session ends with it."""
         match taken:
             case Turn():
                 await self._turn(taken, entry)
-            case Compact():
+            case CompactSession():
                 self._echo(entry)
                 ended = await self._heard_out(self._session.conversation.compact(taken, self.emit))
                 if taken.undo and not ended.is_error:
@@ -234,11 +234,11 @@ class Talk:
                 self._echo(entry)
                 self._note(taken.text)
                 if taken.prompt:
-                    self._stage.prompt.put_back(Entry(text=taken.prompt))
+                    self._stage.prompt.put_back(SubmittedText(text=taken.prompt))
             case Clear() | Resume():
                 self._then = taken
                 return False
-            case Exit():
+            case ExitSession():
                 return False
             case _:
                 assert_never(taken)
@@ -249,7 +249,7 @@ class Talk:
         if pick.of:
             await self._pick_session(everywhere=pick.of == "all sessions")
         elif line := await self._picked(pick):
-            self._sent.put_nowait(Entry(text=line))
+            self._sent.put_nowait(SubmittedText(text=line))
 
     async def _pick_session(self, *, everywhere: bool) -> None:
         from clew.fronts.terminal.session_picker import SessionPicker
@@ -258,7 +258,7 @@ class Talk:
         home = session.rules.standing.places.config_home
         picker = SessionPicker(self._stage, home, session.cwd, without=session.session_id)
         if found := await picker.pick(everywhere=everywhere):
-            self._sent.put_nowait(Entry(text=f"/resume {found}"))
+            self._sent.put_nowait(SubmittedText(text=f"/resume {found}"))
 
     async def _picked(self, pick: Pick) -> str:
         """The line that does what was chosen; empty for nothing."""
@@ -273,7 +273,7 @@ class Talk:
         answer = await self._stage.answered(self._stage.show(chooser))
         return "" if answer is None else pick.rows[answer.chosen[0]].line
 
-    async def _turn(self, turn: Turn, entry: Entry | None) -> None:
+    async def _turn(self, turn: Turn, entry: SubmittedText | None) -> None:
         # A line for the shell stands already above what it printed.
         self._echo(None if entry is not None and entry.text.startswith("!") else entry)
         await self._heard_out(
@@ -411,7 +411,9 @@ class Talk:
             agent = self._session.agents.agents.get(task.id)
             if agent is not None and task.ending is None:
                 titles = self._session.tools.title
-                await self._attach(Attached(self._stage, self._screen.flows, agent, task, titles))
+                await self._attach(
+                    AttachedAgent(self._stage, self._screen.flows, agent, task, titles)
+                )
             else:
                 tasks_now, stage = self._session.tasks, self._stage
                 self._note(await dealt_with(task, tasks_now, stage, self._page))
@@ -419,7 +421,7 @@ class Talk:
         rows = [(f"{task.id} {task.title}", standing(task)) for task in tasks]
         self._choose("Background tasks", rows, chosen)
 
-    async def _attach(self, attached: Attached) -> None:
+    async def _attach(self, attached: AttachedAgent) -> None:
         self._attached = attached
         try:
             await attached.shown()
@@ -456,7 +458,7 @@ class Talk:
 
     def _news(self) -> None:
         if not self.is_running:
-            self._sent.put_nowait(News())
+            self._sent.put_nowait(BackgroundNews())
         self._screen.changed()
 
     async def _hear(self, event: EngineEvent) -> None:
@@ -508,7 +510,7 @@ class Talk:
             if queued is not None:
                 self._screen.say(self._transcript.prompt(queued.entry.text))
 
-    def _echo(self, entry: Entry | None) -> None:
+    def _echo(self, entry: SubmittedText | None) -> None:
         """What was typed, above what it comes to."""
         self._catch_up()
         if entry is not None:
@@ -531,5 +533,5 @@ class Talk:
         return Speaker(source="typed", mode=self._session.mode, origin={"kind": "human"})
 
 
-def raw(entry: Entry) -> Raw:
+def raw(entry: SubmittedText) -> Raw:
     return Raw(text=entry.text, pasted=entry.meant, by_person=True)

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from clew.agent.conversation import Inbox
 from clew.agent.events import EngineEvent, Recorded, ToolStarted
-from clew.agent.tasks.registry import Task, Tasks, Usage
+from clew.agent.tasks.registry import BackgroundTask, Tasks, TaskUsage
 from clew.core.json_object import Json
 from clew.core.ledger.ledger import Spend
 from clew.core.messages import factories
-from clew.core.messages.messages import Assistant
+from clew.core.messages.messages import AssistantMessage
 from clew.record.transcript.agents import Letter, unheard
 from clew.record.transcript.record import AgentRecorder
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 
 # By which agents reach the session's own conversation.
 MAIN = "main"
@@ -75,15 +75,15 @@ class Tale:
     def __init__(self, tasks: Tasks, spent: Callable[[], Spend]) -> None:
         self._tasks = tasks
         self._spent = spent
-        self._task: Task | None = None
-        self.output = Output(keep_bytes=KEEP_BYTES)
+        self._task: BackgroundTask | None = None
+        self.output = ProcessOutput(keep_bytes=KEEP_BYTES)
 
-    def again(self) -> Output:
+    def again(self) -> ProcessOutput:
         """The output of a new piece of work."""
-        self.output = Output(keep_bytes=KEEP_BYTES)
+        self.output = ProcessOutput(keep_bytes=KEEP_BYTES)
         return self.output
 
-    def begin(self, task: Task) -> None:
+    def begin(self, task: BackgroundTask) -> None:
         self._task = task
         self._move("")
 
@@ -92,7 +92,7 @@ class Tale:
             case Recorded():
                 for entry in event.entries:
                     if entry.get("type") == "assistant":
-                        self._say(Assistant(entry).text)
+                        self._say(AssistantMessage(entry).text)
             case ToolStarted():
                 self._say(f"- {event.title}")
                 self._move(event.block["name"])
@@ -102,8 +102,8 @@ class Tale:
             self.output.feed(f"{words}\n".encode("utf-8", "replace"))
 
     @property
-    def usage(self) -> Usage:
-        used = Usage() if self._task is None or self._task.usage is None else self._task.usage
+    def usage(self) -> TaskUsage:
+        used = TaskUsage() if self._task is None or self._task.usage is None else self._task.usage
         return replace(used, tokens=self._spent().tokens.total)
 
     def _move(self, tool: str) -> None:

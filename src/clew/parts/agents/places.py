@@ -9,26 +9,26 @@ from clew.agent.context.explain import project_of
 from clew.agent.context.facts import Fact
 from clew.agent.hooks.handlers import read_hooks
 from clew.agent.options import SOURCES
-from clew.agent.subagents.files import Found, in_folder, in_object, refuses_none
+from clew.agent.subagents.files import DefinedAgents, in_folder, in_object, refuses_none
 from clew.agent.subagents.files import folders as folders_of
-from clew.agent.subagents.specs import Catalog, Origin, Spec
+from clew.agent.subagents.specs import AgentCatalog, AgentSpec, Origin
 from clew.core.messages.text import tagged
-from clew.parts.context import Brought, Ground
+from clew.parts.context import Ground, HostParts
 from clew.system.config.paths import Places
 from clew.system.files import content
 
 
 def kinds_of(
-    ground: Ground, brought: Brought, plugins: Iterable[tuple[str, Path]] = ()
-) -> tuple[Catalog, tuple[str, ...]]:
+    ground: Ground, brought: HostParts, plugins: Iterable[tuple[str, Path]] = ()
+) -> tuple[AgentCatalog, tuple[str, ...]]:
     """The kinds of agents there are, and what is wrong with the definitions of others."""
     found = in_files(ground, plugins)
     given = [in_object(ground.options.agents or {}, "flag"), in_object(brought.agents, "host")]
     found += [checked(ground, one) for one in given]
-    return Catalog(spec for one in found for spec in one.specs), faults_of(found)
+    return AgentCatalog(spec for one in found for spec in one.specs), faults_of(found)
 
 
-def in_files(ground: Ground, plugins: Iterable[tuple[str, Path]]) -> list[Found]:
+def in_files(ground: Ground, plugins: Iterable[tuple[str, Path]]) -> list[DefinedAgents]:
     """`plugins` are the names and agent folders of the plugins that are there."""
     root = project_of(ground.began.places)
 
@@ -43,7 +43,7 @@ def in_files(ground: Ground, plugins: Iterable[tuple[str, Path]]) -> list[Found]
     return [checked(ground, one) for one in found]
 
 
-def checked(ground: Ground, found: Found) -> Found:
+def checked(ground: Ground, found: DefinedAgents) -> DefinedAgents:
     """What definitions start counts where somebody vouches for them: programs, not words."""
     is_trusted = ground.rules.standing.is_trusted
     specs, faults = [], list(found.faults)
@@ -57,7 +57,7 @@ def checked(ground: Ground, found: Found) -> Found:
             spec = replace(spec, hooks={}, servers={})
         faults += [f"{place}: {fault}" for fault in read_hooks(spec.hooks).faults]
         specs.append(spec)
-    return Found(specs=specs, faults=faults)
+    return DefinedAgents(specs=specs, faults=faults)
 
 
 def folders(ground: Ground) -> list[tuple[Origin, Path]]:
@@ -67,7 +67,7 @@ def folders(ground: Ground) -> list[tuple[Origin, Path]]:
     return folders_of(ground.began.places, sources)
 
 
-def faults_of(found: Iterable[Found]) -> tuple[str, ...]:
+def faults_of(found: Iterable[DefinedAgents]) -> tuple[str, ...]:
     return tuple(fault for one in found for fault in one.faults)
 
 
@@ -78,7 +78,7 @@ FILE = "MEMORY.md"
 SHOWN_BYTES = 24 * 1024
 
 
-def folder_of(spec: Spec, places: Places) -> Path:
+def folder_of(spec: AgentSpec, places: Places) -> Path:
     name = "".join(c if c.isalnum() or c in "-_" else "-" for c in spec.name)
     folders = {
         "user": places.config_home / "agent-memory",
@@ -88,7 +88,7 @@ def folder_of(spec: Spec, places: Places) -> Path:
     return folders[spec.memory or "user"] / name
 
 
-def memory_fact(spec: Spec, places: Places) -> Fact | None:
+def memory_fact(spec: AgentSpec, places: Places) -> Fact | None:
     """The agent's notes so far, and where they are; none where it keeps none."""
     if spec.memory is None:
         return None

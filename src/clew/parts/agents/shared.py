@@ -14,19 +14,19 @@ from msgspec.structs import replace
 from clew.agent.context.facts import Fact, instructions_fact
 from clew.agent.deps import Emit
 from clew.agent.hooks.handlers import Hook, read_hooks
-from clew.agent.hooks.outcome import NOTHING, Outcome
-from clew.agent.hooks.run import Hooks
+from clew.agent.hooks.outcome import NOTHING, HookOutcome
+from clew.agent.hooks.run import SessionHooks
 from clew.agent.subagents.offer import is_named
-from clew.agent.subagents.specs import Spec
+from clew.agent.subagents.specs import AgentSpec
 from clew.agent.tools.base import Tool
 from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError
 from clew.core.messages.text import tagged
 from clew.parts.context import Ground
 from clew.parts.mcp.part import Connected, denied
-from clew.parts.mcp.scopes import Entry, Found, settled
+from clew.parts.mcp.scopes import ServerEntry, ServerListing, settled
 from clew.parts.skills.part import SessionSkills
-from clew.parts.skills.tool import Loaded
+from clew.parts.skills.tool import LoadedSkill
 
 # The session's hooks as a conversation beside it has them: told whose event it is, and where.
 
@@ -35,7 +35,7 @@ from clew.parts.skills.tool import Loaded
 NOT_ITS_OWN = frozenset({"UserPromptSubmit", "StopFailure", "SessionStart"})
 
 
-def hooks_of(spec: Spec, agent_id: str) -> list[Hook]:
+def hooks_of(spec: AgentSpec, agent_id: str) -> list[Hook]:
     """What a definition wants called while this agent works; its end is an event of an agent's."""
     said = {("SubagentStop" if name == "Stop" else name): v for name, v in spec.hooks.items()}
     found = read_hooks(said, source=f"agent:{agent_id}").hooks
@@ -47,7 +47,7 @@ class AgentHooks:
 
     def __init__(
         self,
-        hooks: Hooks,
+        hooks: SessionHooks,
         *,
         agent_id: str,
         kind: str,
@@ -64,7 +64,7 @@ class AgentHooks:
         self._transcript = str(transcript)
         self._where = where
 
-    async def fire(self, event: str, fields: Json, emit: Emit, /) -> Outcome:
+    async def fire(self, event: str, fields: Json, emit: Emit, /) -> HookOutcome:
         if event in NOT_ITS_OWN or not self._is_heard:
             return NOTHING
         fields = {**self._about, "cwd": self._where(), **fields}
@@ -82,7 +82,7 @@ class AgentHooks:
             return given
         return given | {"file_path": os.path.normpath(Path(self._where(), path))}
 
-    async def waiting(self, _: Emit, /) -> Outcome:
+    async def waiting(self, _: Emit, /) -> HookOutcome:
         """What hooks in the background say is for the session."""
         return NOTHING
 
@@ -92,7 +92,7 @@ class AgentHooks:
         said = await self._hooks.fire("TeammateIdle", fields, emit)
         return "" if said.block is None else said.block or "go on"
 
-    async def started(self, emit: Emit) -> Outcome:
+    async def started(self, emit: Emit) -> HookOutcome:
         if not self._is_heard:
             return NOTHING
         return await self._hooks.fire("SubagentStart", dict(self._about), emit)
@@ -101,11 +101,11 @@ class AgentHooks:
 class AgentServers:
     """Without servers all of it is nothing. What it begins, `rest` ends."""
 
-    def __init__(self, ground: Ground, mcp: Connected, spec: Spec) -> None:
+    def __init__(self, ground: Ground, mcp: Connected, spec: AgentSpec) -> None:
         self._mcp = mcp
         self._rules = ground.rules
         self._spec = spec
-        self._found = Found()
+        self._found = ServerListing()
         if spec.servers:
             self._found = found_of(ground, spec)
         self._servers = mcp.separate() if self._found.servers else None
@@ -161,14 +161,14 @@ def is_there(server: Any) -> bool:
     return bool(server.state == "ready")
 
 
-def found_of(ground: Ground, spec: Spec) -> Found:
+def found_of(ground: Ground, spec: AgentSpec) -> ServerListing:
     """The servers of a definition; where the command line names the only ones, none of them."""
     standing, options = ground.rules.standing, ground.options
     is_kept_out = options.is_bare or options.strict_mcp_config
     held = "only servers of the command line are begun" if is_kept_out else ""
     return settled(
         [
-            Entry(
+            ServerEntry(
                 name=name,
                 scope="cli",
                 source=spec.where or f"agent {spec.name}",
@@ -205,7 +205,7 @@ class AgentSkills:
     def fault(self, name: str) -> str:
         return self._skills.fault(name)
 
-    async def load(self, name: str, arguments: str) -> Loaded:
+    async def load(self, name: str, arguments: str) -> LoadedSkill:
         return await self._skills.load(name, arguments, lends=False)
 
     def search(self, query: str) -> Sequence[tuple[str, str]]:

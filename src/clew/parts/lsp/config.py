@@ -16,7 +16,7 @@ from clew.system.jsonrpc.wire import an_object
 STARTUP_S = 30.0
 
 
-class Spec(Struct, frozen=True, kw_only=True):
+class LanguageServerSpec(Struct, frozen=True, kw_only=True):
     """A server; `languages` says by a file's ending what language it is in."""
 
     name: str
@@ -35,10 +35,10 @@ class Spec(Struct, frozen=True, kw_only=True):
 class Specs(Struct, frozen=True, kw_only=True):
     """The servers of a session, the first that knows an ending is the one for it; and what is wrong."""
 
-    servers: tuple[Spec, ...] = ()
+    servers: tuple[LanguageServerSpec, ...] = ()
     faults: tuple[str, ...] = ()
 
-    def for_file(self, path: str) -> Spec | None:
+    def for_file(self, path: str) -> LanguageServerSpec | None:
         ending = ending_of(path)
         return next((spec for spec in self.servers if ending in spec.languages), None)
 
@@ -48,7 +48,7 @@ def ending_of(path: str) -> str:
     return f".{name.rpartition('.')[2].lower()}" if "." in name else ""
 
 
-def read_entry(name: str, entry: Any, source: str = "") -> Spec | str:
+def read_entry(name: str, entry: Any, source: str = "") -> LanguageServerSpec | str:
     """The server of an entry, or what is wrong with it."""
     given = an_object(entry)
     command, args = given.get("command"), given.get("args", [])
@@ -67,7 +67,7 @@ def read_entry(name: str, entry: Any, source: str = "") -> Spec | str:
     if startup_ms is not None and (type(startup_ms) not in (int, float) or startup_ms <= 0):
         return "startupTimeout: expected milliseconds, more than 0"
     folder = given.get("workspaceFolder", "")
-    return Spec(
+    return LanguageServerSpec(
         name=name,
         command=command,
         args=tuple(args),
@@ -81,11 +81,11 @@ def read_entry(name: str, entry: Any, source: str = "") -> Spec | str:
     )
 
 
-def read_entries(found: Any, source: str) -> tuple[list[Spec], list[str]]:
+def read_entries(found: Any, source: str) -> tuple[list[LanguageServerSpec], list[str]]:
     """The servers of one file, by name; an entry that cannot be read is a fault of its own."""
     if not isinstance(found, dict):
         return [], [f"{source}: expected an object of language servers"]
-    specs: list[Spec] = []
+    specs: list[LanguageServerSpec] = []
     faults: list[str] = []
     for name, entry in found.items():
         read = read_entry(name, entry, source)
@@ -96,7 +96,9 @@ def read_entries(found: Any, source: str) -> tuple[list[Spec], list[str]]:
     return specs, faults
 
 
-def with_known(specs: Iterable[Spec], known: Iterable[Spec]) -> tuple[Spec, ...]:
+def with_known(
+    specs: Iterable[LanguageServerSpec], known: Iterable[LanguageServerSpec]
+) -> tuple[LanguageServerSpec, ...]:
     """The configured ones, and of the known ones those for files that nobody else is for."""
     chosen = list(specs)
     for spec in known:
@@ -114,8 +116,8 @@ def with_dot(ending: str) -> str:
     return ending.lower() if ending.startswith(".") else f".{ending.lower()}"
 
 
-def known(name: str, command: str, *args: str, **languages: str) -> Spec:
-    return Spec(
+def known(name: str, command: str, *args: str, **languages: str) -> LanguageServerSpec:
+    return LanguageServerSpec(
         name=name,
         command=command,
         args=args,
@@ -125,7 +127,7 @@ def known(name: str, command: str, *args: str, **languages: str) -> Spec:
 
 
 # In the order of preference, where two are for the same files.
-KNOWN: tuple[Spec, ...] = (
+KNOWN: tuple[LanguageServerSpec, ...] = (
     known("pyright", "pyright-langserver", "--stdio", py="python", pyi="python"),
     known("basedpyright", "basedpyright-langserver", "--stdio", py="python", pyi="python"),
     known("pylsp", "pylsp", py="python", pyi="python"),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from clew.agent.context.facts import Fact
 from clew.agent.tools.base import Tool
 from clew.core.json_object import Json
-from clew.permissions.session_rules import Standing
+from clew.permissions.session_rules import CurrentRules
 from clew.system.process.spawn import Launcher
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def edited(results: Iterable[Json]) -> Iterator[str]:
 
 
 def language_servers(
-    standing: Standing,
+    standing: CurrentRules,
     launcher: Launcher,
     environ: Mapping[str, str],
     *,

@@ -135,7 +135,7 @@ MAX_WORDS = 300
 ERROR, WARNING = 1, 2
 
 
-class Problem(Struct, frozen=True, kw_only=True):
+class LspProblem(Struct, frozen=True, kw_only=True):
     """`line` and `column` are the server's, from 0."""
 
     severity: int
@@ -150,17 +150,17 @@ class Problem(Struct, frozen=True, kw_only=True):
         return self.severity, self.message, self.code
 
 
-Found: TypeAlias = Mapping[str, Sequence[Problem]]
+Found: TypeAlias = Mapping[str, Sequence[LspProblem]]
 
 
-def problems_of(given: Any) -> tuple[Problem, ...]:
+def problems_of(given: Any) -> tuple[LspProblem, ...]:
     return tuple(problem_of(an_object(one)) for one in a_list(given))
 
 
-def problem_of(one: Json) -> Problem:
+def problem_of(one: Json) -> LspProblem:
     line, column = start_of(one.get("range"))
     severity, code = one.get("severity"), one.get("code")
-    return Problem(
+    return LspProblem(
         severity=severity if severity in SEVERITIES else ERROR,
         message=" ".join(a_text(one.get("message")).split()),
         line=line,
@@ -170,10 +170,10 @@ def problem_of(one: Json) -> Problem:
     )
 
 
-def new_ones(before: Found, now: Found) -> dict[str, list[Problem]]:
+def new_ones(before: Found, now: Found) -> dict[str, list[LspProblem]]:
     """The errors and warnings that were not there before, by file; of a file that nothing was known
     of, the errors."""
-    new: dict[str, list[Problem]] = {}
+    new: dict[str, list[LspProblem]] = {}
     for path, problems in now.items():
         known = Counter(problem.key for problem in before.get(path, ()))
         weight = WARNING if path in before else ERROR
@@ -185,7 +185,7 @@ def new_ones(before: Found, now: Found) -> dict[str, list[Problem]]:
     return new
 
 
-def told(found: Mapping[str, Iterable[Problem]], shown_path: Mapping[str, str]) -> list[str]:
+def told(found: Mapping[str, Iterable[LspProblem]], shown_path: Mapping[str, str]) -> list[str]:
     """A line for each, the heaviest first, within bounds."""
     lines: list[str] = []
     for path in sorted(found):
@@ -199,7 +199,7 @@ def told(found: Mapping[str, Iterable[Problem]], shown_path: Mapping[str, str]) 
     return lines
 
 
-def line_of(name: str, one: Problem) -> str:
+def line_of(name: str, one: LspProblem) -> str:
     words = one.message if len(one.message) <= MAX_WORDS else one.message[:MAX_WORDS] + "..."
     by = " ".join(filter(None, (one.source, one.code)))
     return (

@@ -15,17 +15,17 @@ from msgspec import Struct
 from clew.agent.tools.files import decode
 from clew.core.json_object import Json
 from clew.core.messages.errors import OutsideError
-from clew.parts.lsp.config import Spec, ending_of
-from clew.parts.lsp.protocol import DIALECT, UTF_16, Problem, initialization, problems_of
+from clew.parts.lsp.config import LanguageServerSpec, ending_of
+from clew.parts.lsp.protocol import DIALECT, UTF_16, LspProblem, initialization, problems_of
 from clew.system.files import content
 from clew.system.jsonrpc.child import ChildLine
 from clew.system.jsonrpc.connection import Connection
 from clew.system.jsonrpc.framing import Headed, with_header
-from clew.system.jsonrpc.peer import Answer, Failure, Outcome
+from clew.system.jsonrpc.peer import Outcome, PeerAnswer, PeerFailure
 from clew.system.jsonrpc.wire import (
     METHOD_NOT_FOUND,
-    Fault,
     Params,
+    RpcFault,
     a_list,
     a_text,
     an_object,
@@ -47,7 +47,7 @@ class CannotServeError(OutsideError):
     """The server is not there, or has no answer; in words for the model."""
 
 
-class Document(Struct, frozen=True, kw_only=True):
+class OpenDocument(Struct, frozen=True, kw_only=True):
     """A file as the server knows it."""
 
     version: int
@@ -59,13 +59,13 @@ class LanguageServer:
 
     def __init__(
         self,
-        spec: Spec,
+        spec: LanguageServerSpec,
         root: str,
         launcher: Launcher,
         environ: Mapping[str, str],
     ) -> None:
         self.spec = spec
-        self.problems: dict[str, tuple[Problem, ...]] = {}
+        self.problems: dict[str, tuple[LspProblem, ...]] = {}
         self.encoding = UTF_16
         self.is_over = False
         self._root = spec.folder or root
@@ -74,7 +74,7 @@ class LanguageServer:
         self._awaited: dict[str, list[asyncio.Future[None]]] = {}
         self._capabilities: Json = {}
         self._connection: Connection | None = None
-        self._documents: dict[str, Document] = {}
+        self._documents: dict[str, OpenDocument] = {}
         self._ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._stopping = asyncio.Event()
 
@@ -123,7 +123,7 @@ class LanguageServer:
         name = Path(self._root).name
         params = initialization(self._root, name, os.getpid(), self.spec.options)
         outcome = await connection.request("initialize", params, limit_s=self.spec.startup_s)
-        if isinstance(outcome, Failure):
+        if isinstance(outcome, PeerFailure):
             return outcome.message
         self._capabilities = an_object(an_object(outcome.result).get("capabilities"))
         self.encoding = a_text(self._capabilities.get("positionEncoding")) or UTF_16
@@ -166,9 +166,9 @@ class LanguageServer:
             raise CannotServeError(f"The language server {self.spec.name} has ended.")
         outcome: Outcome = await self._connection.request(method, params, limit_s=limit_s)
         match outcome:
-            case Answer():
+            case PeerAnswer():
                 return outcome.result
-            case Failure():
+            case PeerFailure():
                 raise CannotServeError(f"{self.spec.name}: {outcome.message}")
 
     def sync(self, path: str) -> str:
@@ -186,12 +186,12 @@ class LanguageServer:
 
     def _opened(self, path: str, text: str) -> None:
         language = self.spec.languages.get(ending_of(path), "plaintext")
-        self._documents[path] = Document(version=1, text=text)
+        self._documents[path] = OpenDocument(version=1, text=text)
         document = {"uri": uri_of(path), "languageId": language, "version": 1, "text": text}
         self._tell("textDocument/didOpen", {"textDocument": document})
 
     def _changed(self, path: str, text: str, version: int) -> None:
-        self._documents[path] = Document(version=version, text=text)
+        self._documents[path] = OpenDocument(version=version, text=text)
         document: Json = {"uri": uri_of(path)}
         self._tell(
             "textDocument/didChange",
@@ -244,7 +244,7 @@ class LanguageServer:
     def odd(self, why: str) -> None:
         """What it prints beside its messages is for its own log."""
 
-    async def asked(self, method: str, params: Params) -> Any | Fault:
+    async def asked(self, method: str, params: Params) -> Any | RpcFault:
         match method:
             case "workspace/configuration":
                 return [self._setting(one) for one in a_list(an_object(params).get("items"))]
@@ -263,7 +263,7 @@ class LanguageServer:
                 | "workspace/codeLens/refresh"
             ):
                 return None
-        return Fault(code=METHOD_NOT_FOUND, message=f"{method} is not offered here")
+        return RpcFault(code=METHOD_NOT_FOUND, message=f"{method} is not offered here")
 
     def _setting(self, item: Any) -> Any:
         """A section of the settings, by its name with dots."""

@@ -12,8 +12,8 @@ from typing import Any
 
 from clew.agent.context.facts import Fact
 from clew.core.messages.text import tagged
-from clew.parts.lsp.config import KNOWN, Spec, Specs, read_entries, with_known
-from clew.parts.lsp.protocol import Found, Problem, new_ones, told
+from clew.parts.lsp.config import KNOWN, LanguageServerSpec, Specs, read_entries, with_known
+from clew.parts.lsp.protocol import Found, LspProblem, new_ones, told
 from clew.parts.lsp.server import CannotServeError, LanguageServer
 from clew.system.process.spawn import Launcher
 
@@ -77,7 +77,7 @@ class LanguageServers:
     def running(self) -> list[LanguageServer]:
         return [server for server, _ in self._running.values() if not server.is_over]
 
-    def _started(self, spec: Spec) -> LanguageServer:
+    def _started(self, spec: LanguageServerSpec) -> LanguageServer:
         running = self._running.get(spec.name)
         if running is not None and not running[0].is_over:
             return running[0]
@@ -117,7 +117,7 @@ class LanguageServers:
             self._before = self.known()
         self._changed[path] = None
 
-    def known(self) -> dict[str, tuple[Problem, ...]]:
+    def known(self) -> dict[str, tuple[LspProblem, ...]]:
         return {path: found for s in self.running() for path, found in s.problems.items()}
 
     async def news(self) -> Fact | None:
@@ -154,7 +154,7 @@ class LanguageServers:
             return  # there is nobody to ask, or nothing to ask about
 
 
-def fact_of(found: Mapping[str, list[Problem]], root: str) -> Fact | None:
+def fact_of(found: Mapping[str, list[LspProblem]], root: str) -> Fact | None:
     if not found:
         return None
     lines = told(found, {path: shown_path(path, root) for path in found})

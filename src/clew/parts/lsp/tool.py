@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolResult
+from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome
 from clew.core.messages.text import count_of
 from clew.parts.lsp.protocol import (
     column_in_units,
@@ -91,16 +91,16 @@ class Lsp(Tool[LspInput]):
         what = f" {given.symbol or given.query}".rstrip()
         return f"{given.operation}{what} in {given.file_path}{where}"
 
-    async def call(self, given: LspInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: LspInput, ctx: ToolContext) -> ToolOutcome:
         path = str(ctx.session.path(given.file_path).resolve())
         server = await self._servers.at(path)
         server.sync_all()
         text = server.sync(path)
-        asking = Asking(server, path, text, ctx)
+        asking = LspQuestion(server, path, text, ctx)
         lines = await asking.answer(given)
         content = "\n".join(lines) or "The language server found nothing."
         result = {"operation": given.operation, "filePath": path, "result": content}
-        return ToolResult(
+        return ToolOutcome(
             content=content,
             tool_use_result=result | {"resultCount": len(lines)},
             display=count_of(len(lines), "line") if len(lines) != 1 else lines[0][:MAX_LINE_CHARS],
@@ -111,7 +111,7 @@ def shown_lines(path: str) -> list[str]:
     return content(Path(path), MAX_FILE_BYTES).decode("utf-8", "replace").split("\n")
 
 
-class Asking:
+class LspQuestion:
     """One question about a file, and its answer in lines."""
 
     def __init__(self, server: LanguageServer, path: str, text: str, ctx: ToolContext) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 from clew.agent.deps import NOTIFY_AFTER_S, Granted, Question, Refused, Verdict
-from clew.agent.hooks.outcome import Outcome
+from clew.agent.hooks.outcome import HookOutcome
 from clew.agent.models import AskPerson
 from clew.agent.tools.base import AskModel
 from clew.core.json_object import Json
@@ -17,11 +17,11 @@ from clew.parts.mcp import elicit
 from clew.parts.mcp.client import Helpers
 from clew.parts.mcp.protocol import a_text, an_object
 from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, reason
-from clew.system.jsonrpc.wire import INTERNAL_ERROR, INVALID_PARAMS, Fault
+from clew.system.jsonrpc.wire import INTERNAL_ERROR, INVALID_PARAMS, RpcFault
 
 Judge: TypeAlias = Callable[[Json], Decision]
 # Tells hooks of an event beside a turn.
-Aside: TypeAlias = Callable[[str, Json], Awaitable[Outcome]]
+Aside: TypeAlias = Callable[[str, Json], Awaitable[HookOutcome]]
 # The same, of an event whose hooks nobody waits for.
 Tell: TypeAlias = Callable[[str, Json], object]
 # Puts a question to the program around the session; None where that has no way to ask it.
@@ -41,7 +41,7 @@ MOST_SAMPLES = 50
 MOST_WORDS = 100_000
 
 
-class Answering:
+class ServerQuestions:
     """Holds how often each server had the model asked."""
 
     def __init__(
@@ -128,17 +128,17 @@ class Answering:
         """A question of the server's to the model, if a rule or a person lets it."""
         self._samples[server] = self._samples.get(server, 0) + 1
         if self._samples[server] > MOST_SAMPLES:
-            return Fault(code=USER_REFUSED, message=f"asked {MOST_SAMPLES} times; that is all")
+            return RpcFault(code=USER_REFUSED, message=f"asked {MOST_SAMPLES} times; that is all")
         prompt = conversation(params.get("messages"))
         if prompt is None:
-            return Fault(code=INVALID_PARAMS, message="only messages of text can be answered")
+            return RpcFault(code=INVALID_PARAMS, message="only messages of text can be answered")
         system = a_text(params.get("systemPrompt"))[:MOST_WORDS]
         refused = await self._refused(server, {"prompt": prompt, "system": system})
         if refused:
-            return Fault(code=USER_REFUSED, message=refused)
+            return RpcFault(code=USER_REFUSED, message=refused)
         answer = await self._ask_model(prompt, system=system)
         if not isinstance(answer, str):
-            return Fault(code=INTERNAL_ERROR, message="the model did not answer")
+            return RpcFault(code=INTERNAL_ERROR, message="the model did not answer")
         return {
             "role": "assistant",
             "content": {"type": "text", "text": answer},
@@ -171,7 +171,7 @@ def answered(server: str, params: Json, verdict: Granted) -> Json:
     return {"action": "decline"} if content is None else {"action": "accept", "content": content}
 
 
-def answer_of(said: Outcome) -> Json:
+def answer_of(said: HookOutcome) -> Json:
     """The answer that hooks gave; empty if they gave none."""
     if not said.action:
         return {}

@@ -15,8 +15,8 @@ from clew.parts.mcp import protocol
 from clew.parts.mcp.protocol import LIST_CHANGES, LOG_LEVELS, Agreement, a_text, an_object
 from clew.system.jsonrpc import wire
 from clew.system.jsonrpc.connection import Connection, OnProgress
-from clew.system.jsonrpc.peer import Answer, Failure, Outcome
-from clew.system.jsonrpc.wire import INVALID_PARAMS, METHOD_NOT_FOUND, Fault, Params
+from clew.system.jsonrpc.peer import Outcome, PeerAnswer, PeerFailure
+from clew.system.jsonrpc.wire import INVALID_PARAMS, METHOD_NOT_FOUND, Params, RpcFault
 
 # What a server may ask of clew, and what it may tell.
 
@@ -72,7 +72,7 @@ class ServerHost:
         # A person and a model are asked one question at a time, whatever a server sends at once.
         self._one_at_a_time = asyncio.Lock()
 
-    async def asked(self, method: str, params: Params) -> Any | Fault:
+    async def asked(self, method: str, params: Params) -> Any | RpcFault:
         given = an_object(params)
         match method:
             case "ping":
@@ -84,11 +84,11 @@ class ServerHost:
             case "sampling/createMessage" if self._helpers.sample is not None:
                 return await self._one(self._helpers.sample, given)
             case _:
-                return Fault(code=METHOD_NOT_FOUND, message=f"{method} is not offered here")
+                return RpcFault(code=METHOD_NOT_FOUND, message=f"{method} is not offered here")
 
-    async def _one(self, answerer: Answerer, params: Json) -> Any | Fault:
+    async def _one(self, answerer: Answerer, params: Json) -> Any | RpcFault:
         if not params:
-            return Fault(code=INVALID_PARAMS, message="params are missing")
+            return RpcFault(code=INVALID_PARAMS, message="params are missing")
         async with self._one_at_a_time:
             return await answerer(self._server, params)
 
@@ -138,7 +138,7 @@ AGAIN_AFTER_S = 0.1
 
 async def agree(
     connection: Connection, offered: Json, *, stateless: bool = False
-) -> Agreement | Failure:
+) -> Agreement | PeerFailure:
     """Settles the era: the handshake, unless the server knows only what came after it.
 
     Nearly every server knows the handshake, and a stateless one refuses it with its versions: one
@@ -149,26 +149,26 @@ async def agree(
     outcome = await connection.request(
         "initialize", protocol.initialize(offered), patience_s=HANDSHAKE_PATIENCE_S
     )
-    if isinstance(outcome, Failure):
+    if isinstance(outcome, PeerFailure):
         version = protocol.wants_stateless(outcome)
         return outcome if version is None else await discover(connection, offered, version)
     found = protocol.agreed(outcome.result)
     if isinstance(found, str):
-        return Failure(kind="invalid", message=found)
+        return PeerFailure(kind="invalid", message=found)
     connection.notify("notifications/initialized")
     return found
 
 
-async def discover(connection: Connection, offered: Json, version: str) -> Agreement | Failure:
+async def discover(connection: Connection, offered: Json, version: str) -> Agreement | PeerFailure:
     params = {"_meta": protocol.envelope(version, offered, None)}
     outcome = await connection.request("server/discover", params, patience_s=HANDSHAKE_PATIENCE_S)
-    if isinstance(outcome, Failure):
+    if isinstance(outcome, PeerFailure):
         return outcome
     found = protocol.discovered(outcome.result)
-    return Failure(kind="invalid", message=found) if isinstance(found, str) else found
+    return PeerFailure(kind="invalid", message=found) if isinstance(found, str) else found
 
 
-class Client:
+class McpClient:
     """`ask` answers what the server wants to know first; it is the same that answers its requests."""
 
     def __init__(
@@ -202,13 +202,13 @@ class Client:
         given = dict(params or {})
         for _ in range(MOST_ROUNDS):
             outcome = await self._once(method, given, patience_s, on_progress)
-            if not isinstance(outcome, Answer) or not protocol.needs_input(outcome.result):
+            if not isinstance(outcome, PeerAnswer) or not protocol.needs_input(outcome.result):
                 return outcome
             answers = await self._answers(outcome.result)
-            if isinstance(answers, Failure):
+            if isinstance(answers, PeerFailure):
                 return answers
             given = {**(params or {}), **answers}
-        return Failure(kind="invalid", message=f"the server asked back {MOST_ROUNDS} times")
+        return PeerFailure(kind="invalid", message=f"the server asked back {MOST_ROUNDS} times")
 
     async def _once(
         self, method: str, params: Json, patience_s: float | None, on_progress: OnProgress | None
@@ -227,7 +227,7 @@ class Client:
             on_progress=on_progress,
         )
 
-    async def _answers(self, wanted: Json) -> Json | Failure:
+    async def _answers(self, wanted: Json) -> Json | PeerFailure:
         """What the next round must bring: answers under the server's keys, and its own state."""
         given: Json = {}
         if isinstance(wanted.get("requestState"), str):
@@ -240,12 +240,12 @@ class Client:
         for key, request in requests.items():
             asked = protocol.an_object(request)
             answer = await self._ask(protocol.a_text(asked.get("method")), asked.get("params"))
-            if isinstance(answer, Fault):
-                return Failure(kind="refused", message=answer.message, code=answer.code)
+            if isinstance(answer, RpcFault):
+                return PeerFailure(kind="refused", message=answer.message, code=answer.code)
             answers[key] = answer
         return given | {"inputResponses": answers}
 
-    async def listed(self, kind: str, method: str, key: str) -> list[Json] | Failure:
+    async def listed(self, kind: str, method: str, key: str) -> list[Json] | PeerFailure:
         """All pages of a list; nothing where the server does not offer it."""
         if not self.agreement.offers(kind):
             return []
@@ -255,12 +255,12 @@ class Client:
         for _ in range(MOST_PAGES):
             params = None if cursor is None else {"cursor": cursor}
             outcome = await self.call(method, params, patience_s=LIST_PATIENCE_S)
-            if isinstance(outcome, Failure):
+            if isinstance(outcome, PeerFailure):
                 return outcome
             page = protocol.an_object(outcome.result)
             items = page.get(key)
             if not isinstance(items, list):
-                return Failure(kind="invalid", message=f"{method}: the answer lists no {key}")
+                return PeerFailure(kind="invalid", message=f"{method}: the answer lists no {key}")
             found += [item for item in items if isinstance(item, dict)]
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or cursor in seen or len(found) >= MOST_LISTED:

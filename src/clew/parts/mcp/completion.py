@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from clew.parts.mcp.part import Connected
-from clew.parts.mcp.server import Server
+from clew.parts.mcp.server import McpServer
 
 MOST = 20
 # What is longer is nothing to choose from a list.
@@ -49,7 +49,7 @@ async def resources_of(mcp: Connected, word: str) -> Sequence[str]:
     return list(dict.fromkeys(fit(matching)))
 
 
-async def filled(server: Server, uri: str) -> list[str]:
+async def filled(server: McpServer, uri: str) -> list[str]:
     found: list[str] = []
     for offer in server.offers.resources:
         place = PLACE.match(offer.uri) if offer.is_template else None

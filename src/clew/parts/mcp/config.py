@@ -70,7 +70,7 @@ KINDS = {"stdio": "stdio", "http": "http", "streamable-http": "http", "sse": "ss
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
-class Stdio(Struct, frozen=True, kw_only=True):
+class StdioServer(Struct, frozen=True, kw_only=True):
     """A program that is started and spoken to over its pipes."""
 
     command: str
@@ -87,7 +87,7 @@ class OAuthSettings(Struct, frozen=True, kw_only=True):
     scopes: str | None = None
 
 
-class Http(Struct, frozen=True, kw_only=True):
+class HttpServer(Struct, frozen=True, kw_only=True):
     """A URL. `is_sse`: it speaks as in 2024, with one stream for everything."""
 
     url: str
@@ -97,13 +97,13 @@ class Http(Struct, frozen=True, kw_only=True):
     is_sse: bool = False
 
 
-class InProcess(Struct, frozen=True, kw_only=True):
+class InProcessServer(Struct, frozen=True, kw_only=True):
     """A server in the program that started clew, reached over that program's own channel."""
 
     name: str
 
 
-Reach: TypeAlias = Stdio | Http | InProcess
+Reach: TypeAlias = StdioServer | HttpServer | InProcessServer
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True):
@@ -123,9 +123,9 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> str:
-        if isinstance(self.reach, Http):
+        if isinstance(self.reach, HttpServer):
             return "sse" if self.reach.is_sse else "http"
-        return "stdio" if isinstance(self.reach, Stdio) else "sdk"
+        return "stdio" if isinstance(self.reach, StdioServer) else "sdk"
 
 
 def read_server(
@@ -205,11 +205,11 @@ def mistyped(entry: Json) -> str:
 
 def reach_of(name: str, kind: str, filled: Json) -> Reach | str:
     if kind == "sdk":
-        return InProcess(name=filled.get("name", name))
+        return InProcessServer(name=filled.get("name", name))
     if kind == "stdio":
         if not filled.get("command"):
             return "command: missing (for a URL: url)"
-        return Stdio(
+        return StdioServer(
             command=filled["command"],
             args=tuple(filled.get("args", ())),
             env=filled.get("env", {}),
@@ -221,7 +221,7 @@ def reach_of(name: str, kind: str, filled: Json) -> Reach | str:
     oauth = oauth_of(filled.get("oauth", {}))
     if isinstance(oauth, str):
         return oauth
-    return Http(
+    return HttpServer(
         url=url,
         headers=filled.get("headers", {}),
         headers_helper=filled.get("headersHelper"),
@@ -296,9 +296,12 @@ def names(entry: Any, server: ServerConfig) -> bool:
         return False
     if "serverCommand" in entry:
         reach = server.reach
-        return isinstance(reach, Stdio) and entry["serverCommand"] == [reach.command, *reach.args]
+        return isinstance(reach, StdioServer) and entry["serverCommand"] == [
+            reach.command,
+            *reach.args,
+        ]
     if "serverUrl" in entry:
-        return isinstance(server.reach, Http) and fits(entry["serverUrl"], server.reach.url)
+        return isinstance(server.reach, HttpServer) and fits(entry["serverUrl"], server.reach.url)
     return entry.get("serverName") == server.name
 
 

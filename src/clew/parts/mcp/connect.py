@@ -8,11 +8,11 @@ from typing import Any, TypeAlias, assert_never
 from msgspec import Struct
 
 from clew.parts.mcp.client import Helpers, ServerHost
-from clew.parts.mcp.config import Http, InProcess, ServerConfig, Stdio
+from clew.parts.mcp.config import HttpServer, InProcessServer, ServerConfig, StdioServer
 from clew.parts.mcp.credentials import Proof, TokenStore
 from clew.parts.mcp.http import HttpLine, SseLine
-from clew.parts.mcp.line import InProcessLine, Line, StdioLine
-from clew.parts.mcp.server import MakeLine, Server
+from clew.parts.mcp.line import InProcessLine, ServerConnection, StdioLine
+from clew.parts.mcp.server import MakeLine, McpServer
 from clew.parts.mcp.servers import Servers
 from clew.providers.credentials import printed_by
 from clew.system.config.environment import freeze
@@ -49,18 +49,18 @@ def line_maker(
     async def helped(command: str) -> str | None:
         return await printed_by(launcher, command, cwd, environ)
 
-    def make(config: ServerConfig, host: ServerHost, group: asyncio.TaskGroup) -> Line:
+    def make(config: ServerConfig, host: ServerHost, group: asyncio.TaskGroup) -> ServerConnection:
         reach = config.reach
         match reach:
-            case Stdio():
+            case StdioServer():
                 return StdioLine(reach, host, group, launcher=launcher, cwd=cwd, environ=environ)
-            case Http():
+            case HttpServer():
                 proof = Proof(reach, store(), transport, helped)
                 make_http = SseLine if reach.is_sse else HttpLine
                 return make_http(reach, host, group, transport=transport, credentials=proof)
-            case InProcess() if in_host is not None:
+            case InProcessServer() if in_host is not None:
                 return in_host(config, host, group)
-            case InProcess():
+            case InProcessServer():
                 return InProcessLine(reach, host, group, to_host=to_host)
             case _ as never:
                 assert_never(never)
@@ -101,7 +101,7 @@ async def look(configs: Iterable[ServerConfig], places: Places) -> dict[str, See
         await transport.aclose()
 
 
-def seen(server: Server) -> Seen:
+def seen(server: McpServer) -> Seen:
     offers = server.offers
     if server.state != "ready":
         words = {"needs-auth": f"wants a login: clew mcp login {server.name}"}
@@ -124,7 +124,9 @@ def first_line(text: str) -> str:
     return text.split("\n", 1)[0][:120]
 
 
-async def log_in(reach: Http, places: Places, *, browser: bool, show: Callable[[str], None]) -> str:
+async def log_in(
+    reach: HttpServer, places: Places, *, browser: bool, show: Callable[[str], None]
+) -> str:
     """Brings a person through the login; returns where the tokens are kept."""
     from clew.parts.mcp.oauth import login
 
@@ -144,7 +146,7 @@ async def log_in(reach: Http, places: Places, *, browser: bool, show: Callable[[
     return TokenStore.usual(places).save(reach.url, tokens)
 
 
-async def challenge_of(reach: Http, transport: Transport) -> str:
+async def challenge_of(reach: HttpServer, transport: Transport) -> str:
     """What the server says to one who has no token."""
     exchange = transport.exchange(
         HttpRequest(

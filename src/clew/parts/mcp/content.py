@@ -20,7 +20,7 @@ MAX_IMAGE_BYTES = 5 << 20
 MAX_BLOCKS = 200
 
 
-class Reply(Struct, frozen=True, kw_only=True):
+class ServerReply(Struct, frozen=True, kw_only=True):
     """A result as blocks; `structured` is for programs."""
 
     blocks: list[Json]
@@ -32,10 +32,10 @@ class Reply(Struct, frozen=True, kw_only=True):
         return "\n".join(b["text"] for b in self.blocks if b["type"] == "text")
 
 
-def reply_of(result: Any) -> Reply:
+def reply_of(result: Any) -> ServerReply:
     """The result of a tool call, whatever it is."""
     if not isinstance(result, dict):
-        return Reply(blocks=[text("The server's answer is no object.")], is_error=True)
+        return ServerReply(blocks=[text("The server's answer is no object.")], is_error=True)
     content = result.get("content")
     structured = result.get("structuredContent")
     blocks = blocks_of(content if isinstance(content, list) else [])
@@ -45,7 +45,7 @@ def reply_of(result: Any) -> Reply:
         blocks = [text(as_json(structured))]
     if content is not None and not isinstance(content, list):
         blocks.append(text("The server's content is no list."))
-    return Reply(blocks=blocks, is_error=result.get("isError") is True, structured=structured)
+    return ServerReply(blocks=blocks, is_error=result.get("isError") is True, structured=structured)
 
 
 def blocks_of(content: list[Any]) -> list[Json]:

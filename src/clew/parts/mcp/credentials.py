@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 from clew.core.json_object import Json
-from clew.parts.mcp.config import Http
+from clew.parts.mcp.config import HttpServer
 from clew.parts.mcp.line import CannotReachError
 from clew.parts.mcp.oauth import LoginError, renewed
-from clew.parts.mcp.oauth_words import Tokens
+from clew.parts.mcp.oauth_words import OAuthTokens
 from clew.system.config.keys import find_keyring
 from clew.system.config.paths import Places
 from clew.system.files import replace
@@ -40,16 +40,16 @@ class TokenStore:
     def usual(cls, places: Places) -> "TokenStore":
         return cls(places, find_keyring())
 
-    def load(self, url: str) -> Tokens | None:
+    def load(self, url: str) -> OAuthTokens | None:
         kept = self._asked(url)
         if kept is None:
             kept = self._read().get(url)
         try:
-            return msgspec.convert(kept, Tokens)
+            return msgspec.convert(kept, OAuthTokens)
         except msgspec.ValidationError:
             return None
 
-    def save(self, url: str, tokens: Tokens) -> str:
+    def save(self, url: str, tokens: OAuthTokens) -> str:
         """Keeps them; returns where, for people."""
         said = msgspec.to_builtins(tokens)
         if self._keyring is not None:
@@ -102,14 +102,14 @@ class Proof:
     """One server's; a helper is asked when something was turned down, not for every request."""
 
     def __init__(
-        self, reach: Http, store: TokenStore, transport: Transport, run_helper: RunHelper
+        self, reach: HttpServer, store: TokenStore, transport: Transport, run_helper: RunHelper
     ) -> None:
         self._reach = reach
         self._store = store
         self._transport = transport
         self._run_helper = run_helper
         self._helped: Mapping[str, str] | None = None
-        self._tokens: Tokens | None = None
+        self._tokens: OAuthTokens | None = None
         self._renewing = asyncio.Lock()
         self._was_loaded = False
 
@@ -141,7 +141,7 @@ class Proof:
             return True
         return await self._renew(before_token) is not None
 
-    async def _current(self) -> Tokens | None:
+    async def _current(self) -> OAuthTokens | None:
         if not self._was_loaded:
             self._was_loaded = True
             self._tokens = self._store.load(self._reach.url)
@@ -150,7 +150,7 @@ class Proof:
             return tokens
         return await self._renew(tokens)
 
-    async def _renew(self, stale: Tokens | None) -> Tokens | None:
+    async def _renew(self, stale: OAuthTokens | None) -> OAuthTokens | None:
         """Once for all who found the same token stale."""
         if stale is None:
             return None

@@ -13,7 +13,7 @@ from clew.core.json_object import Json
 from clew.core.stream.events import StreamFault
 from clew.core.stream.sse import SseDecoder
 from clew.parts.mcp.client import ServerHost
-from clew.parts.mcp.config import Http
+from clew.parts.mcp.config import HttpServer
 from clew.parts.mcp.line import (
     MAX_MESSAGE_BYTES,
     CannotReachError,
@@ -43,7 +43,7 @@ class HttpLine(WebLine):
 
     def __init__(
         self,
-        reach: Http,
+        reach: HttpServer,
         host: ServerHost,
         group: asyncio.TaskGroup,
         *,
@@ -190,7 +190,7 @@ class HttpLine(WebLine):
         for message in wire.read(payload, batches=True):
             if isinstance(message, wire.Refusal) and message.id is None and identity is not None:
                 message = wire.Refusal(id=identity, fault=message.fault)
-            if isinstance(message, wire.Malformed) and identity is not None:
+            if isinstance(message, wire.MalformedMessage) and identity is not None:
                 self.connection.fail(identity, f"the answer is no message: {message.why}")
             self.connection.deliver([message])
 
@@ -308,7 +308,7 @@ class SseLine(WebLine):
 
     def __init__(
         self,
-        reach: Http,
+        reach: HttpServer,
         host: ServerHost,
         group: asyncio.TaskGroup,
         *,

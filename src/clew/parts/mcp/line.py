@@ -12,12 +12,12 @@ from clew.core.json_object import Json
 from clew.core.messages.encoding import encode
 from clew.core.messages.errors import ClewError, OutsideError
 from clew.parts.mcp.client import ServerHost
-from clew.parts.mcp.config import Http, InProcess, Stdio
+from clew.parts.mcp.config import HttpServer, InProcessServer, StdioServer
 from clew.parts.mcp.protocol import DIALECT, Agreement
 from clew.system.jsonrpc import wire
 from clew.system.jsonrpc.child import ChildLine
-from clew.system.jsonrpc.connection import Connection, Host
-from clew.system.jsonrpc.framing import Lines, as_line
+from clew.system.jsonrpc.connection import Connection, PeerHandler
+from clew.system.jsonrpc.framing import LineFraming, as_line
 from clew.system.process.spawn import Launcher
 from clew.system.transport.seam import Exchange, Head, HttpRequest, Transport, TransportError
 
@@ -40,7 +40,7 @@ class UnauthorizedError(OutsideError):
         self.challenge = challenge
 
 
-class Line(Protocol):
+class ServerConnection(Protocol):
     """One connection, used once."""
 
     @property
@@ -66,8 +66,8 @@ class StdioLine:
 
     def __init__(
         self,
-        reach: Stdio,
-        host: Host,
+        reach: StdioServer,
+        host: PeerHandler,
         group: asyncio.TaskGroup,
         *,
         launcher: Launcher,
@@ -78,7 +78,7 @@ class StdioLine:
         self._launcher = launcher
         self._cwd = reach.cwd or cwd
         self._environ = environ
-        self._child = ChildLine(Lines(max_bytes=MAX_MESSAGE_BYTES), as_line)
+        self._child = ChildLine(LineFraming(max_bytes=MAX_MESSAGE_BYTES), as_line)
         self.connection = Connection(self._child.send, host, DIALECT, group)
 
     async def open(self) -> None:
@@ -121,7 +121,7 @@ class WebLine:
 
     def __init__(
         self,
-        reach: Http,
+        reach: HttpServer,
         host: ServerHost,
         group: asyncio.TaskGroup,
         *,
@@ -203,7 +203,7 @@ class InProcessLine:
 
     def __init__(
         self,
-        reach: InProcess,
+        reach: InProcessServer,
         host: ServerHost,
         group: asyncio.TaskGroup,
         *,

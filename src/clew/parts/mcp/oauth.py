@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from clew.core.messages.errors import OutsideError
 from clew.parts.mcp import oauth_words as words
-from clew.parts.mcp.config import Http
-from clew.parts.mcp.oauth_words import Issuer, Tokens, query_of
+from clew.parts.mcp.config import HttpServer
+from clew.parts.mcp.oauth_words import Issuer, OAuthTokens, query_of
 from clew.system.transport.seam import HttpRequest, Transport, TransportError
 
 # The port of this machine to which a browser comes back from a login.
@@ -35,7 +35,7 @@ DONE = "The login is done as far as the browser goes. You can close this page an
 STRANGE = "This is not the answer that clew waits for."
 
 
-class Callback(Struct, frozen=True, kw_only=True):
+class LoginCallback(Struct, frozen=True, kw_only=True):
     """What came back; its parameters hold a code, so it is never shown."""
 
     parameters: Mapping[str, str]
@@ -50,7 +50,7 @@ class Loopback:
     def __init__(self, port: int = 0) -> None:
         self._port = port
         self._server: asyncio.Server | None = None
-        self._answers: asyncio.Queue[Callback] = asyncio.Queue()
+        self._answers: asyncio.Queue[LoginCallback] = asyncio.Queue()
 
     @property
     def redirect_uri(self) -> str:
@@ -74,7 +74,7 @@ class Loopback:
         self._server.close()
         await self._server.wait_closed()
 
-    async def answer(self, state: str) -> Callback:
+    async def answer(self, state: str) -> LoginCallback:
         """Waits for the answer to the question with this state; others are none."""
         self._state = state
         while True:
@@ -91,7 +91,7 @@ class Loopback:
             method, _, rest = line.decode("latin-1").partition(" ")
             target = rest.partition(" ")[0]
             is_ours = method == "GET" and target.partition("?")[0] == PATH
-            found = Callback(parameters=query_of(target)) if is_ours else None
+            found = LoginCallback(parameters=query_of(target)) if is_ours else None
             known = found is not None and found.parameters.get("state") == self._state
             self._say(writer, known=known)
             await writer.drain()
@@ -126,7 +126,7 @@ class LoginError(OutsideError):
     """Why there is no login, in words that hold no secret."""
 
 
-class Client(Struct, frozen=True, kw_only=True):
+class OAuthClient(Struct, frozen=True, kw_only=True):
     """Who clew is to an authorisation server."""
 
     client_id: str
@@ -137,13 +137,13 @@ class Client(Struct, frozen=True, kw_only=True):
 
 
 async def login(
-    reach: Http,
+    reach: HttpServer,
     transport: Transport,
     show: Callable[[str], object],
     *,
     challenge: str = "",
     person_s: float = PERSON_S,
-) -> Tokens:
+) -> OAuthTokens:
     """The whole way to tokens. `show` brings a person to an address."""
     said = words.challenge_of(challenge)
     issuer, wanted = await discover(reach.url, transport, said)
@@ -185,7 +185,7 @@ async def login(
         return await exchanged(transport, issuer.token, client, resource, asked)
 
 
-def code_of(answer: Callback, issuer: Issuer) -> str:
+def code_of(answer: LoginCallback, issuer: Issuer) -> str:
     """The code that came back, if it came from where it was asked for."""
     said = answer.parameters
     named = said.get("iss", "")
@@ -196,11 +196,11 @@ def code_of(answer: Callback, issuer: Issuer) -> str:
     return said["code"]
 
 
-async def renewed(tokens: Tokens, transport: Transport) -> Tokens:
+async def renewed(tokens: OAuthTokens, transport: Transport) -> OAuthTokens:
     """Other tokens for those that are stale."""
     if not tokens.refresh:
         raise LoginError("there is nothing to renew it with")
-    client = Client(client_id=tokens.client_id, client_secret=tokens.client_secret)
+    client = OAuthClient(client_id=tokens.client_id, client_secret=tokens.client_secret)
     asked = {
         "grant_type": "refresh_token",
         "refresh_token": tokens.refresh,
@@ -216,12 +216,12 @@ async def renewed(tokens: Tokens, transport: Transport) -> Tokens:
 async def exchanged(
     transport: Transport,
     token_url: str,
-    client: Client,
+    client: OAuthClient,
     resource: str,
     asked: Mapping[str, str],
     *,
     refresh: str = "",
-) -> Tokens:
+) -> OAuthTokens:
     status, answer = await ask(
         transport,
         "POST",
@@ -277,11 +277,11 @@ async def discover(
 
 
 async def registered(
-    reach: Http, issuer: Issuer, transport: Transport, redirect_uri: str, scope: str
-) -> Client:
+    reach: HttpServer, issuer: Issuer, transport: Transport, redirect_uri: str, scope: str
+) -> OAuthClient:
     """The client id that was settled beforehand, or one that is given on request."""
     if reach.oauth.client_id:
-        return Client(client_id=reach.oauth.client_id)
+        return OAuthClient(client_id=reach.oauth.client_id)
     if not issuer.register:
         raise LoginError(
             f"{issuer.issuer} gives out no client ids; name one: oauth.clientId in the server's entry"
@@ -297,7 +297,7 @@ async def registered(
     client_id, secret = given.get("client_id"), given.get("client_secret")
     if status >= 400 or not isinstance(client_id, str) or not client_id:
         raise LoginError(f"{issuer.issuer} gave no client id: {words.refusal(given)}")
-    return Client(client_id=client_id, client_secret=secret if isinstance(secret, str) else "")
+    return OAuthClient(client_id=client_id, client_secret=secret if isinstance(secret, str) else "")
 
 
 async def ask(

@@ -34,7 +34,7 @@ class Issuer(Struct, frozen=True, kw_only=True):
     says_issuer: bool = False
 
 
-class Tokens(Struct, frozen=True, kw_only=True):
+class OAuthTokens(Struct, frozen=True, kw_only=True):
     """What was given for one server, and what is needed to have it renewed. Never in `repr`."""
 
     access: str
@@ -243,7 +243,7 @@ def tokens_of(
     client_secret: str,
     resource: str,
     refresh: str = "",
-) -> Tokens:
+) -> OAuthTokens:
     """The tokens of an answer; raises ValueError where it holds none."""
     said = answer if isinstance(answer, dict) else {}
     access = said.get("access_token")
@@ -253,7 +253,7 @@ def tokens_of(
         raise ValueError(f"its token is of another type ({said['token_type']!r:.40})")
     lives_s, renewed = said.get("expires_in"), said.get("refresh_token")
     scope = said.get("scope")
-    return Tokens(
+    return OAuthTokens(
         access=access,
         token_url=token_url,
         client_id=client_id,

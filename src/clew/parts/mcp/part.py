@@ -18,22 +18,22 @@ from clew.agent.context.facts import (
     told_of,
     tool_listing_fact,
 )
-from clew.agent.hooks.run import Hooks
+from clew.agent.hooks.run import SessionHooks
 from clew.agent.models import AskPerson
 from clew.agent.options import Options
 from clew.agent.subagents.offer import has
-from clew.agent.subagents.specs import Spec
+from clew.agent.subagents.specs import AgentSpec
 from clew.agent.tools.base import AskModel
 from clew.agent.tools.registry import Toolbox
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
-from clew.parts.context import NOTHING, Brought
+from clew.parts.context import NOTHING, HostParts
 from clew.parts.mcp.config import ServerConfig
-from clew.parts.mcp.scopes import Entry, Found, find
+from clew.parts.mcp.scopes import ServerEntry, ServerListing, find
 from clew.parts.plugins.part import OF_PLUGINS
 from clew.permissions.decision import Decision
 from clew.permissions.in_session import SessionRules
-from clew.permissions.session_rules import Standing
+from clew.permissions.session_rules import CurrentRules
 from clew.system.clock import new_id
 from clew.system.config.environment import Environment
 from clew.system.config.paths import Places
@@ -41,11 +41,11 @@ from clew.system.process.spawn import Launcher
 from clew.system.transport.seam import Transport
 
 if TYPE_CHECKING:
-    from clew.parts.mcp.server import Server
+    from clew.parts.mcp.server import McpServer
     from clew.parts.mcp.servers import Servers
 
 
-Named = TypeVar("Named", ServerConfig, Entry)
+Named = TypeVar("Named", ServerConfig, ServerEntry)
 
 # Who brings servers while the session runs.
 HOST = "host"
@@ -58,7 +58,11 @@ class Connected:
     """What the session knows of its servers; without any, all of it is nothing."""
 
     def __init__(
-        self, found: Found, toolbox: Toolbox, first_wait_s: float, lead: Spec | None = None
+        self,
+        found: ServerListing,
+        toolbox: Toolbox,
+        first_wait_s: float,
+        lead: AgentSpec | None = None,
     ) -> None:
         self.found = found
         self._lead = lead
@@ -94,8 +98,8 @@ class Connected:
         cwd: str,
         environ: Mapping[str, str],
         environment: Environment,
-        hooks: Hooks,
-        brought: Brought = NOTHING,
+        hooks: SessionHooks,
+        brought: HostParts = NOTHING,
     ) -> None:
         """Starts every server there is; returns before any of them has."""
         # What no call could come to is not offered.
@@ -105,7 +109,7 @@ class Connected:
         )
 
         def made(on_change: Callable[[], None] = self._gather, *, defers: bool = True) -> Servers:
-            from clew.parts.mcp.asking import Answering
+            from clew.parts.mcp.asking import ServerQuestions
             from clew.parts.mcp.connect import line_maker
             from clew.parts.mcp.servers import Servers
 
@@ -119,7 +123,7 @@ class Connected:
                     to_host=brought.to_host,
                     in_host=brought.in_host,
                 ),
-                Answering(
+                ServerQuestions(
                     ask, judge, ask_model, new_id, hooks.aside, hooks.tell, brought.elicit
                 ).helpers(lambda: rules.standing.context.roots),
                 on_change=on_change,
@@ -138,7 +142,7 @@ class Connected:
         return self._made(nothing, defers=False)
 
     async def exchange(
-        self, found: Found, by: str = HOST
+        self, found: ServerListing, by: str = HOST
     ) -> tuple[list[str], list[str], dict[str, str]]:
         """Takes these servers in, in place of those that the same brought before.
 
@@ -171,9 +175,11 @@ class Connected:
         self._gather()
         return added, gone, errors
 
-    async def exchange_plugins(self, found: Found) -> tuple[list[str], list[str], dict[str, str]]:
+    async def exchange_plugins(
+        self, found: ServerListing
+    ) -> tuple[list[str], list[str], dict[str, str]]:
         """Takes in what plugins bring of the servers that were found, in place of what they brought."""
-        mine = Found(servers=of_plugins(found.servers), held=of_plugins(found.held))
+        mine = ServerListing(servers=of_plugins(found.servers), held=of_plugins(found.held))
         others = [s for s in self.found.servers if s not in of_plugins(self.found.servers)]
         held = [s for s in self.found.held if s not in of_plugins(self.found.held)]
         self.found = replace(self.found, servers=(*others, *mine.servers), held=(*held, *mine.held))
@@ -264,7 +270,7 @@ class Connected:
 
         return await answer_of(self.servers, name, given)
 
-    def clients(self) -> tuple[Server, ...]:
+    def clients(self) -> tuple[McpServer, ...]:
         return () if self.servers is None else self.servers.all()
 
     async def aclose(self) -> None:
@@ -285,18 +291,18 @@ def denied(rules: SessionRules, name: str) -> bool:
     return rules.standing.rules.for_tool("deny", name, untrusted=False) is not None
 
 
-def shown(found: Found) -> Iterable[Any]:
+def shown(found: ServerListing) -> Iterable[Any]:
     """Of those that do not begin, the ones a person may not know of: a no of their own they know."""
     return (entry for entry in found.held if "turned down" not in entry.held)
 
 
 def servers_of(
     options: Options,
-    standing: Standing,
+    standing: CurrentRules,
     toolbox: Toolbox,
     environment: Environment,
-    brought: Brought = NOTHING,
-    plugins: Sequence[Entry] = (),
+    brought: HostParts = NOTHING,
+    plugins: Sequence[ServerEntry] = (),
 ) -> Connected:
     """Which servers the session has; raises `SettingsError` where --mcp-config cannot be read."""
     found = find_servers(options, standing, brought, plugins)
@@ -304,8 +310,8 @@ def servers_of(
 
 
 def find_servers(
-    options: Options, standing: Standing, brought: Brought, plugins: Sequence[Entry]
-) -> Found:
+    options: Options, standing: CurrentRules, brought: HostParts, plugins: Sequence[ServerEntry]
+) -> ServerListing:
     return find(
         standing.places,
         standing.layers,
@@ -318,14 +324,14 @@ def find_servers(
     )
 
 
-def of_lead(spec: Spec | None) -> list[Entry]:
+def of_lead(spec: AgentSpec | None) -> list[ServerEntry]:
     """The servers that the definition describes of the agent that the session is itself."""
     if spec is None:
         return []
     source = spec.where or f"agent {spec.name}"
     is_literal = spec.origin == "host"
     return [
-        Entry(name=name, scope="cli", source=source, value=value, is_literal=is_literal)
+        ServerEntry(name=name, scope="cli", source=source, value=value, is_literal=is_literal)
         for name, value in spec.servers.items()
     ]
 

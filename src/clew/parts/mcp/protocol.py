@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from msgspec import Struct
 
 from clew.core.json_object import Json
-from clew.system.jsonrpc.peer import Dialect, Failure
+from clew.system.jsonrpc.peer import Dialect, PeerFailure
 from clew.system.jsonrpc.wire import a_text as a_text
 from clew.system.jsonrpc.wire import an_object as an_object
 from clew.version import VERSION
@@ -117,7 +117,7 @@ def discovered(result: Any) -> Agreement | str:
     )
 
 
-def wants_stateless(failure: Failure) -> str | None:
+def wants_stateless(failure: PeerFailure) -> str | None:
     """The stateless version a refused handshake asks for, if clew speaks one of those it names."""
     if failure.code != UNSUPPORTED_VERSION:
         return None

@@ -6,12 +6,12 @@ from typing import Any
 from msgspec import Struct
 
 from clew.agent.context.facts import Fact
-from clew.agent.tools.base import Input, Tool, ToolContext, ToolError, ToolResult, failed
-from clew.parts.mcp.content import Reply, as_json, blocks_of
+from clew.agent.tools.base import Input, Tool, ToolContext, ToolError, ToolOutcome, failed
+from clew.parts.mcp.content import ServerReply, as_json, blocks_of
 from clew.parts.mcp.protocol import an_object
-from clew.parts.mcp.server import Server
+from clew.parts.mcp.server import McpServer
 from clew.parts.mcp.tools import CALL_PATIENCE_S, RECONNECT_WAIT_S, refused, result_of
-from clew.system.jsonrpc.peer import Answer
+from clew.system.jsonrpc.peer import PeerAnswer
 
 
 class ResourceTool(Tool[Input]):
@@ -20,7 +20,7 @@ class ResourceTool(Tool[Input]):
     is_mcp = True
 
     def __init__(
-        self, servers: Callable[[], tuple[Server, ...]], *, is_deferred: bool = False
+        self, servers: Callable[[], tuple[McpServer, ...]], *, is_deferred: bool = False
     ) -> None:
         self._servers = servers
         self.is_deferred = is_deferred
@@ -44,7 +44,7 @@ class ListMcpResourcesTool(ResourceTool[ListInput]):
     )
     input_type = ListInput
 
-    async def call(self, given: ListInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: ListInput, ctx: ToolContext) -> ToolOutcome:
         servers = chosen(self._servers(), given.server)
         listed = [
             {
@@ -58,36 +58,36 @@ class ListMcpResourcesTool(ResourceTool[ListInput]):
             for offer in server.offers.resources
         ]
         if not listed:
-            return ToolResult(content="No server offers a resource.", tool_use_result=[])
-        return ToolResult(
+            return ToolOutcome(content="No server offers a resource.", tool_use_result=[])
+        return ToolOutcome(
             content="\n".join(as_json(one) for one in listed),
             tool_use_result=listed,
             display=f"{len(listed)} resources",
         )
 
 
-class ReadInput(Struct, frozen=True, forbid_unknown_fields=True):
+class ReadResourceInput(Struct, frozen=True, forbid_unknown_fields=True):
     server: str
     uri: str
 
 
-class ReadMcpResourceTool(ResourceTool[ReadInput]):
+class ReadMcpResourceTool(ResourceTool[ReadResourceInput]):
     """One resource, read."""
 
     name = "ReadMcpResourceTool"
     description = "Reads a resource of an MCP server."
     prompt = "Reads one resource of an MCP server, named by the server and the resource's URI."
-    input_type = ReadInput
+    input_type = ReadResourceInput
 
-    def title(self, given: ReadInput) -> str:
+    def title(self, given: ReadResourceInput) -> str:
         return f"{given.server}:{given.uri}"
 
-    async def call(self, given: ReadInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: ReadResourceInput, ctx: ToolContext) -> ToolOutcome:
         (server,) = chosen(self._servers(), given.server)
         return await read_resource(server, given.uri)
 
 
-async def resource_fact(server: Server, uri: str, shown: str) -> Fact:
+async def resource_fact(server: McpServer, uri: str, shown: str) -> Fact:
     """A resource that a prompt names, as it goes along with that prompt."""
     result = await read_resource(server, uri)
     head = f"The person's prompt names {shown}; this is what the MCP server {server.name} gives:"
@@ -106,22 +106,22 @@ async def resource_fact(server: Server, uri: str, shown: str) -> Fact:
     return Fact(payload=payload, rendered=(blocks,))
 
 
-async def read_resource(server: Server, uri: str) -> ToolResult:
+async def read_resource(server: McpServer, uri: str) -> ToolOutcome:
     """A resource as a result; also what an `@server:uri` in a prompt stands for."""
     outcome = await server.call(
         "resources/read", {"uri": uri}, patience_s=CALL_PATIENCE_S, wait_s=RECONNECT_WAIT_S
     )
-    if not isinstance(outcome, Answer):
+    if not isinstance(outcome, PeerAnswer):
         return failed(refused(server.name, outcome, CALL_PATIENCE_S))
     contents = an_object(outcome.result).get("contents")
     if not isinstance(contents, list):
         return failed(f"The server {server.name} gave an answer without contents.")
     await server.watch(uri)
     blocks = blocks_of([{"type": "resource", "resource": one} for one in contents])
-    return result_of(Reply(blocks=blocks), {"content": contents})
+    return result_of(ServerReply(blocks=blocks), {"content": contents})
 
 
-def chosen(servers: tuple[Server, ...], name: str | None) -> tuple[Server, ...]:
+def chosen(servers: tuple[McpServer, ...], name: str | None) -> tuple[McpServer, ...]:
     if name is None:
         return servers
     found = tuple(server for server in servers if server.name == name)

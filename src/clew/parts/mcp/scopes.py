@@ -25,7 +25,7 @@ from clew.system.files import alone, content, is_there, replace
 # What a person said about servers in a project: of its own, and of those it brings along.
 
 
-class Choices(Struct, frozen=True, kw_only=True):
+class ServerChoices(Struct, frozen=True, kw_only=True):
     """For one project: server -> the digest of the entry that was approved; and who was turned down."""
 
     approved: dict[str, str] = {}
@@ -70,10 +70,10 @@ def keep(places: Places, said: Json) -> None:
     replace(path_of(places), json.dumps(everything, indent=2) + "\n", mode=0o600)
 
 
-def read(places: Places) -> Choices:
+def read(places: Places) -> ServerChoices:
     said = choices_of_project(places)
     approved, denied = said.get("approved"), said.get("denied")
-    return Choices(
+    return ServerChoices(
         approved=approved if isinstance(approved, dict) else {},
         denied=frozenset(n for n in denied if isinstance(n, str))
         if isinstance(denied, list)
@@ -81,7 +81,7 @@ def read(places: Places) -> Choices:
     )
 
 
-def write(places: Places, choices: Choices) -> None:
+def write(places: Places, choices: ServerChoices) -> None:
     said = {"approved": choices.approved, "denied": sorted(choices.denied)}
     keep(places, choices_of_project(places) | said)
 
@@ -89,7 +89,7 @@ def write(places: Places, choices: Choices) -> None:
 def forget(places: Places) -> None:
     """Takes back every yes and no; a person's own servers stay."""
     with alone(places.config_home):
-        write(places, Choices())
+        write(places, ServerChoices())
 
 
 def servers(places: Places) -> Json:
@@ -114,7 +114,7 @@ def approve(places: Places, entries: Json) -> None:
         before = read(places)
         write(
             places,
-            Choices(
+            ServerChoices(
                 approved=before.approved | {name: mark(entry) for name, entry in entries.items()},
                 denied=before.denied - set(entries),
             ),
@@ -125,7 +125,7 @@ def deny(places: Places, names: Collection[str]) -> None:
     with alone(places.config_home):
         before = read(places)
         kept = {name: was for name, was in before.approved.items() if name not in names}
-        write(places, Choices(approved=kept, denied=before.denied | set(names)))
+        write(places, ServerChoices(approved=kept, denied=before.denied | set(names)))
 
 
 OF_LAYER: dict[Layered, Scope] = {
@@ -138,7 +138,7 @@ OF_LAYER: dict[Layered, Scope] = {
 }
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class ServerEntry(Struct, frozen=True, kw_only=True):
     """One description of a server, where it stands, and why it does not begin; empty if it does."""
 
     name: str
@@ -150,11 +150,11 @@ class Entry(Struct, frozen=True, kw_only=True):
     is_literal: bool = False
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class ServerListing(Struct, frozen=True, kw_only=True):
     """`servers` begin; `held` do not, and `faults` say what cannot be read."""
 
     servers: tuple[ServerConfig, ...] = ()
-    held: tuple[Entry, ...] = ()
+    held: tuple[ServerEntry, ...] = ()
     faults: tuple[str, ...] = ()
 
 
@@ -177,14 +177,14 @@ def find(
     *,
     given: Sequence[str] = (),
     brought: Mapping[str, Json] | None = None,
-    plugins: Sequence[Entry] = (),
+    plugins: Sequence[ServerEntry] = (),
     strict: bool = False,
-) -> Found:
+) -> ServerListing:
     """The servers of a session. `given` are the arguments of --mcp-config, `brought` are those of the
     program around it; `strict`: only those."""
     faults: list[str] = []
     entries = [
-        Entry(name=name, scope="cli", source="(brought along)", value=value, is_literal=True)
+        ServerEntry(name=name, scope="cli", source="(brought along)", value=value, is_literal=True)
         for name, value in (brought or {}).items()
     ]
     entries += from_arguments(given, places.cwd)
@@ -195,15 +195,15 @@ def find(
 
 
 def settled(
-    entries: Iterable[Entry],
+    entries: Iterable[ServerEntry],
     layers: Sequence[Layer],
     settings: Json,
     environ: Mapping[str, str],
-) -> Found:
+) -> ServerListing:
     """What these descriptions, the strongest first, come to: which begin, which may not, and why."""
     faults: list[str] = []
     servers: dict[str, ServerConfig] = {}
-    held: dict[str, Entry] = {}
+    held: dict[str, ServerEntry] = {}
     for entry in entries:
         if entry.name in servers or entry.name in held:
             continue
@@ -225,7 +225,9 @@ def settled(
             held[entry.name] = msgspec.structs.replace(entry, held=why)
         else:
             servers[entry.name] = read
-    return Found(servers=tuple(servers.values()), held=tuple(held.values()), faults=tuple(faults))
+    return ServerListing(
+        servers=tuple(servers.values()), held=tuple(held.values()), faults=tuple(faults)
+    )
 
 
 def allow_list(layers: Iterable[Layer]) -> Any:
@@ -242,9 +244,9 @@ def all_entries(
     settings: Json,
     environ: Mapping[str, str],
     faults: list[str],
-) -> list[Entry]:
+) -> list[ServerEntry]:
     """Every entry of files, the strongest first."""
-    entries: list[Entry] = []
+    entries: list[ServerEntry] = []
     for layer in ordered(layers):
         found = usable(layer).get("mcpServers")
         source = layer.file or f"({layer.scope})"
@@ -256,15 +258,15 @@ def all_entries(
     return sorted(entries, key=lambda entry: order.index(entry.scope))
 
 
-def each(found: Any, scope: Scope, source: str) -> Iterator[Entry]:
+def each(found: Any, scope: Scope, source: str) -> Iterator[ServerEntry]:
     for name, value in (found if isinstance(found, dict) else {}).items():
-        yield Entry(name=name, scope=scope, source=source, value=value)
+        yield ServerEntry(name=name, scope=scope, source=source, value=value)
 
 
 # -- the command line
 
 
-def from_arguments(given: Sequence[str], cwd: Path) -> Iterator[Entry]:
+def from_arguments(given: Sequence[str], cwd: Path) -> Iterator[ServerEntry]:
     """The servers of --mcp-config: JSON or the name of a file, as often as it is given."""
     for text in given:
         is_json = text.lstrip().startswith("{")
@@ -310,15 +312,15 @@ def read_project(path: Path, faults: list[str]) -> Json:
     return found
 
 
-def of_project(places: Places, settings: Json, faults: list[str]) -> Iterator[Entry]:
+def of_project(places: Places, settings: Json, faults: list[str]) -> Iterator[ServerEntry]:
     is_trusted, said = trusts(places), read(places)
     for path in project_files(places):
         for name, value in read_project(path, faults).items():
             why = waiting(name, value, settings, said, is_trusted=is_trusted)
-            yield Entry(name=name, scope="project", source=str(path), value=value, held=why)
+            yield ServerEntry(name=name, scope="project", source=str(path), value=value, held=why)
 
 
-def waiting(name: str, value: Any, settings: Json, said: Choices, *, is_trusted: bool) -> str:
+def waiting(name: str, value: Any, settings: Json, said: ServerChoices, *, is_trusted: bool) -> str:
     """Why a project's server does not begin yet."""
     word = said.says(name, value)
     if word is False or name in listed(settings, "disabledMcpjsonServers"):
@@ -339,7 +341,7 @@ def listed(settings: Json, key: str) -> list[Any]:
 # -- what other tools keep
 
 
-def of_others(places: Places, environ: Mapping[str, str]) -> Iterator[Entry]:
+def of_others(places: Places, environ: Mapping[str, str]) -> Iterator[ServerEntry]:
     """Servers that a person added with another tool that shares this config home."""
     named = environ.get("CLEW_CONFIG_DIR") or environ.get("CLAUDE_CONFIG_DIR")
     folder = Path(named) if named else places.home

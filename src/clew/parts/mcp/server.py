@@ -22,14 +22,14 @@ from clew.parts.mcp.catalogue import (
     short,
     tools_of,
 )
-from clew.parts.mcp.client import Client, Helpers, ServerHost, agree
+from clew.parts.mcp.client import Helpers, McpClient, ServerHost, agree
 from clew.parts.mcp.config import ServerConfig
-from clew.parts.mcp.line import CannotReachError, Line, UnauthorizedError
+from clew.parts.mcp.line import CannotReachError, ServerConnection, UnauthorizedError
 from clew.parts.mcp.protocol import PATIENCE_S, Agreement, Event, State, an_object, capabilities
 from clew.system.jsonrpc.connection import OnProgress
-from clew.system.jsonrpc.peer import Answer, Failure, Outcome
+from clew.system.jsonrpc.peer import Outcome, PeerAnswer, PeerFailure
 
-MakeLine: TypeAlias = Callable[[ServerConfig, ServerHost, asyncio.TaskGroup], Line]
+MakeLine: TypeAlias = Callable[[ServerConfig, ServerHost, asyncio.TaskGroup], ServerConnection]
 
 # A server that announces changes without end is asked as often and no more.
 RELIST_PAUSE_S = 1.0
@@ -40,7 +40,7 @@ GIVEN_UP = ("failed", "needs-auth", "disabled")
 LISTS = ("tools", "prompts", "resources")
 
 
-class Server:
+class McpServer:
     """`on_change` is called whenever the state or the offers are others than before."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Server:
             updated=self._updated,
             headers_of=self._headers_of,
         )
-        self._client: Client | None = None
+        self._client: McpClient | None = None
         self._stale_lists: set[str] = set()
         self._wake = asyncio.Event()
         self._moved = asyncio.Event()
@@ -170,7 +170,7 @@ class Server:
     def _patience(self, state: State) -> float | None:
         return self._startup_s or PATIENCE_S[state]
 
-    async def _connected(self, line: Line) -> None:
+    async def _connected(self, line: ServerConnection) -> None:
         async with asyncio.timeout(self._patience("connecting")):
             await line.open()
         self._to("opened")
@@ -197,7 +197,7 @@ class Server:
             if not ending.cancelled():
                 ending.exception()
 
-    async def _failed(self, failure: Failure, ending: "asyncio.Future[str]") -> None:
+    async def _failed(self, failure: PeerFailure, ending: "asyncio.Future[str]") -> None:
         """A handshake that came to nothing: a server that is gone may come back, one that refuses not."""
         if failure.kind == "lost":
             self._to("lost", await ending)
@@ -206,13 +206,13 @@ class Server:
         else:
             self._to("refused", failure.message)
 
-    async def _agreed(self, line: Line) -> Failure | None:
+    async def _agreed(self, line: ServerConnection) -> PeerFailure | None:
         found = await agree(line.connection, self._offered, stateless=self.config.stateless)
-        if isinstance(found, Failure):
+        if isinstance(found, PeerFailure):
             return found
         line.settled(found)
         self.agreement = found
-        self._client = Client(line.connection, found, self._offered, self.host.asked)
+        self._client = McpClient(line.connection, found, self._offered, self.host.asked)
         self.watched.clear()
         if found.offers("logging") and found.era == "handshake":
             await self._client.call(
@@ -247,11 +247,11 @@ class Server:
                 **({"resourceSubscriptions": sorted(self.watched)} if self.watched else {}),
             }
             outcome = await client.call("subscriptions/listen", {"notifications": wanted})
-            if isinstance(outcome, Failure):
+            if isinstance(outcome, PeerFailure):
                 return
             await asyncio.sleep(RELIST_PAUSE_S)
 
-    async def _list(self, kinds: set[str]) -> Failure | None:
+    async def _list(self, kinds: set[str]) -> PeerFailure | None:
         """Asks for lists again; a server that does not answer keeps what it offered before."""
         client = self._client
         assert client is not None
@@ -259,7 +259,7 @@ class Server:
         faults = self.offers.faults
         if "tools" in kinds:
             listed = await client.listed("tools", "tools/list", "tools")
-            if isinstance(listed, Failure):
+            if isinstance(listed, PeerFailure):
                 return listed
             tools, faults = tools_of(self.name, listed)
         if "prompts" in kinds:
@@ -271,7 +271,7 @@ class Server:
         self.offers = Offers(tools=tools, prompts=prompts, resources=resources, faults=faults)
         return None
 
-    async def _resources(self, client: Client) -> tuple[ResourceOffer, ...]:
+    async def _resources(self, client: McpClient) -> tuple[ResourceOffer, ...]:
         found: list[ResourceOffer] = []
         for method, key in (
             ("resources/list", "resources"),
@@ -345,7 +345,9 @@ class Server:
         if given:
             params["context"] = {"arguments": dict(given)}
         outcome = await client.call("completion/complete", params, patience_s=ASIDE_PATIENCE_S)
-        found = an_object(outcome.result).get("completion") if isinstance(outcome, Answer) else None
+        found = (
+            an_object(outcome.result).get("completion") if isinstance(outcome, PeerAnswer) else None
+        )
         values = an_object(found).get("values")
         return (
             [one for one in values if isinstance(one, str)][:10] if isinstance(values, list) else []
@@ -371,5 +373,7 @@ class Server:
         client = self._client
         if client is None or not self._is_there:
             why = f": {self.problem}" if self.problem else ""
-            return Failure(kind="unsent", message=f"the server {self.name} is {self.state}{why}")
+            return PeerFailure(
+                kind="unsent", message=f"the server {self.name} is {self.state}{why}"
+            )
         return await client.call(method, params, patience_s=patience_s, on_progress=on_progress)

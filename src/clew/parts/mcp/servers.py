@@ -12,7 +12,7 @@ from clew.parts.mcp import config as names
 from clew.parts.mcp.client import Helpers
 from clew.parts.mcp.config import ServerConfig
 from clew.parts.mcp.resource_tools import ListMcpResourcesTool, ReadMcpResourceTool
-from clew.parts.mcp.server import MakeLine, Server
+from clew.parts.mcp.server import MakeLine, McpServer
 from clew.parts.mcp.tools import CALL_PATIENCE_S, McpTool
 
 
@@ -36,7 +36,7 @@ class Servers:
         self._patience_s = patience_s
         # Whether the model is told a tool's name alone, until it looks for more.
         self._defers = defers
-        self._servers: dict[str, Server] = {}
+        self._servers: dict[str, McpServer] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._tools: dict[str, tuple[object, tuple[McpTool, ...]]] = {}
         self._readers = (
@@ -47,10 +47,10 @@ class Servers:
     def __len__(self) -> int:
         return len(self._servers)
 
-    def all(self) -> tuple[Server, ...]:
+    def all(self) -> tuple[McpServer, ...]:
         return tuple(self._servers.values())
 
-    def get(self, name: str) -> Server | None:
+    def get(self, name: str) -> McpServer | None:
         return self._servers.get(name)
 
     def add(self, configs: Iterable[ServerConfig]) -> list[str]:
@@ -64,7 +64,7 @@ class Servers:
                     f"MCP server {config.name}: reads like {same[0]} to the model; rename it"
                 )
                 continue
-            server = Server(
+            server = McpServer(
                 config,
                 self._make_line,
                 self._helpers,
@@ -75,7 +75,7 @@ class Servers:
             self._begin(server)
         return wrong
 
-    def _begin(self, server: Server) -> None:
+    def _begin(self, server: McpServer) -> None:
         self._tasks[server.name] = asyncio.create_task(server.live(), name=f"mcp {server.name}")
 
     async def settled(self, most_s: float, *, kind: str | None = None) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ class Servers:
             found += self._readers
         return tuple(found)
 
-    def _tools_of(self, server: Server) -> tuple[McpTool, ...]:
+    def _tools_of(self, server: McpServer) -> tuple[McpTool, ...]:
         """The same objects as long as the server offers the same."""
         known = self._tools.get(server.name)
         if known is None or known[0] is not server.offers.tools:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from clew.agent.tools.base import RESULT_MAX_CHARS, Progress, Tool, ToolContext, ToolResult, failed
+from clew.agent.tools.base import RESULT_MAX_CHARS, Progress, Tool, ToolContext, ToolOutcome, failed
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.parts.mcp.catalogue import ToolOffer
-from clew.parts.mcp.content import Reply, as_json, reply_of
+from clew.parts.mcp.content import ServerReply, as_json, reply_of
 from clew.parts.mcp.protocol import URL_ELICITATION_REQUIRED, a_text, an_object
-from clew.parts.mcp.server import Server
-from clew.system.jsonrpc.peer import Failure, Outcome
+from clew.parts.mcp.server import McpServer
+from clew.system.jsonrpc.peer import Outcome, PeerFailure
 
 if TYPE_CHECKING:
     from clew.parts.mcp.servers import Servers
@@ -29,20 +29,20 @@ RESULT_CEILING_CHARS = 500_000
 MAX_DATA = 2000
 
 
-class Given(Struct, frozen=True):
+class ServerArguments(Struct, frozen=True):
     """Arguments under a schema that is the server's."""
 
     values: dict[str, Any]
 
 
-class McpTool(Tool[Given]):
+class McpTool(Tool[ServerArguments]):
     """One tool of one server; `server` is whoever serves that name now."""
 
     is_mcp = True
     owns_its_time = True
 
     def __init__(
-        self, offer: ToolOffer, server: Server, *, patience_s: float, is_deferred: bool
+        self, offer: ToolOffer, server: McpServer, *, patience_s: float, is_deferred: bool
     ) -> None:
         self.offer = offer
         self.is_deferred = is_deferred and not offer.always_load
@@ -57,34 +57,34 @@ class McpTool(Tool[Given]):
         self._patience_s = server.config.timeout_s or patience_s
 
     @property
-    def input_type(self) -> type[Given]:
-        return Given
+    def input_type(self) -> type[ServerArguments]:
+        return ServerArguments
 
-    def is_read_only(self, given: Given) -> bool:
+    def is_read_only(self, given: ServerArguments) -> bool:
         return self.offer.read_only
 
-    def is_destructive(self, given: Given) -> bool:
+    def is_destructive(self, given: ServerArguments) -> bool:
         return self.offer.destructive and not self.offer.read_only
 
-    def title(self, given: Given) -> str:
+    def title(self, given: ServerArguments) -> str:
         shown = as_json(given.values)
         return f"{self.name} {shown if len(shown) <= 200 else shown[:200] + '…'}"
 
-    async def call(self, given: Given, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: ServerArguments, ctx: ToolContext) -> ToolOutcome:
         params = {
             "name": self.offer.tool,
             "arguments": given.values,
             "_meta": {"claudecode/toolUseId": ctx.tool_use_id},
         }
         outcome = await self._asked(params, ctx)
-        if isinstance(outcome, Failure) and await self._visited(outcome):
+        if isinstance(outcome, PeerFailure) and await self._visited(outcome):
             outcome = await self._asked(params, ctx)
-        if isinstance(outcome, Failure):
+        if isinstance(outcome, PeerFailure):
             return failed(refused(self.offer.server, outcome, self._patience_s))
         return result_of(reply_of(outcome.result), an_object(outcome.result))
 
     async def _asked(self, params: Json, ctx: ToolContext) -> Outcome:
-        news = News(ctx)
+        news = ProgressNews(ctx)
         try:
             return await self._server.call(
                 "tools/call",
@@ -96,7 +96,7 @@ class McpTool(Tool[Given]):
         finally:
             await news.aclose()
 
-    async def _visited(self, failure: Failure) -> bool:
+    async def _visited(self, failure: PeerFailure) -> bool:
         """Whether a person went where the server wants them to go before it answers."""
         wanted = an_object(failure.data).get("elicitations")
         if failure.code != URL_ELICITATION_REQUIRED or not isinstance(wanted, list) or not wanted:
@@ -108,7 +108,7 @@ class McpTool(Tool[Given]):
         return True
 
 
-class News:
+class ProgressNews:
     """Hands on what the server says about a call that runs; of many steps at once the last.
 
     Begins with the first of them: most calls say nothing.
@@ -143,19 +143,19 @@ def in_words(step: Json) -> str:
     return " ".join(filter(None, (counted, a_text(step.get("message"))[:200])))
 
 
-def result_of(reply: Reply, raw: Json) -> ToolResult:
+def result_of(reply: ServerReply, raw: Json) -> ToolOutcome:
     blocks = reply.blocks
     only = blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else None
     content: str | list[Json] = only if only is not None else blocks
     if reply.is_error:
         words = reply.words or "the tool failed and did not say why"
-        return ToolResult(
+        return ToolOutcome(
             content=content or words,
             is_error=True,
             tool_use_result=f"Error: {words}",
             display=words.split("\n", 1)[0],
         )
-    return ToolResult(
+    return ToolOutcome(
         content=content or "The tool gave nothing back.",
         tool_use_result=raw.get("content", []),
         mcp_meta={"structuredContent": reply.structured} if reply.structured is not None else None,
@@ -177,7 +177,7 @@ async def answer_of(servers: "Servers", name: str, given: Json) -> str:
         patience_s=server.config.timeout_s or CALL_PATIENCE_S,
         wait_s=RECONNECT_WAIT_S,
     )
-    if isinstance(outcome, Failure):
+    if isinstance(outcome, PeerFailure):
         raise UserError(refused(server.name, outcome, CALL_PATIENCE_S))
     reply = reply_of(outcome.result)
     if reply.is_error:
@@ -185,7 +185,7 @@ async def answer_of(servers: "Servers", name: str, given: Json) -> str:
     return reply.words
 
 
-def refused(server: str, failure: Failure, patience_s: float) -> str:
+def refused(server: str, failure: PeerFailure, patience_s: float) -> str:
     """What the model is told of a call that came to nothing."""
     match failure.kind:
         case "timeout":

@@ -16,9 +16,9 @@ from pathlib import Path, PurePosixPath
 
 from clew.agent.subagents.worktree import Git
 from clew.core.messages.errors import UserError
-from clew.parts.plugins.manifest import NPM, Source
+from clew.parts.plugins.manifest import NPM, PluginSource
 from clew.system.files import is_folder, is_link, make_private
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
 from clew.system.process.spawn import Launcher
 
@@ -32,7 +32,7 @@ MAX_FILES = 20_000
 BETWEEN_BYTES = 1 << 20
 
 
-async def unpacked(source: Source, draft: Path, environ: Mapping[str, str]) -> None:
+async def unpacked(source: PluginSource, draft: Path, environ: Mapping[str, str]) -> None:
     """Puts the package's files at `draft`, which is not there yet."""
     here = draft.with_name("archive")
     here.mkdir()
@@ -48,9 +48,9 @@ async def unpacked(source: Source, draft: Path, environ: Mapping[str, str]) -> N
 
 
 async def packed(
-    launcher: Launcher, source: Source, here: Path, environ: Mapping[str, str]
+    launcher: Launcher, source: PluginSource, here: Path, environ: Mapping[str, str]
 ) -> None:
-    said, complained = Output(keep_bytes=2000), Output(keep_bytes=2000)
+    said, complained = ProcessOutput(keep_bytes=2000), ProcessOutput(keep_bytes=2000)
     wanted = source.url.removeprefix(NPM) + (f"@{source.ref}" if source.ref else "")
     argv = ["npm", "pack", "--ignore-scripts", "--pack-destination", str(here)]
     argv += [f"--registry={source.registry}"] if source.registry else []
@@ -121,7 +121,7 @@ PROTOCOLS = "https:http:ssh:file"
 LEADS_OUT = "is a link that leads out of the plugin"
 
 
-def bring(source: Source, into: Path, *, base: Path, environ: Mapping[str, str]) -> str:
+def bring(source: PluginSource, into: Path, *, base: Path, environ: Mapping[str, str]) -> str:
     """Puts what `source` names at `into`, which is not there yet; the commit, if it has one.
 
     `base` is the folder that relative paths start from. What fails leaves nothing behind.
@@ -153,7 +153,7 @@ def bring(source: Source, into: Path, *, base: Path, environ: Mapping[str, str])
     return commit
 
 
-async def clone(source: Source, into: Path, environ: Mapping[str, str]) -> str:
+async def clone(source: PluginSource, into: Path, environ: Mapping[str, str]) -> str:
     launcher = Launcher()
     git = Git(launcher, {**environ, "GIT_ALLOW_PROTOCOL": PROTOCOLS})
     try:

@@ -17,9 +17,17 @@ from msgspec import Struct, structs
 
 from clew.core.messages.errors import UserError
 from clew.parts.plugins.fetch import bring, inside
-from clew.parts.plugins.manifest import NPM, Market, Offer, Source, last_of, market, typed_source
+from clew.parts.plugins.manifest import (
+    NPM,
+    Market,
+    MarketplacePlugin,
+    PluginSource,
+    last_of,
+    market,
+    typed_source,
+)
 from clew.parts.plugins.parts import NOTHING, Parts, decoded, is_nothing, parts_of, read_manifest
-from clew.parts.plugins.store import LOCAL, Installed, Known, Store, fingerprint
+from clew.parts.plugins.store import LOCAL, Installed, KnownMarketplace, Store, fingerprint
 from clew.system.config.json_text import without
 from clew.system.config.layers import value_at
 from clew.system.config.load import assign, load, read
@@ -30,7 +38,7 @@ MARKET = Path(".claude-plugin", "marketplace.json")
 SCOPES = ("user", "project", "local")
 
 
-class Desk(Struct, frozen=True, kw_only=True):
+class PluginInstaller(Struct, frozen=True, kw_only=True):
     """Where plugins are handled: the places of a person, their environment, and whom to ask."""
 
     places: Places
@@ -53,22 +61,24 @@ def parts_at(store: Store, one: Installed) -> Parts:
     return parts_of(root, structs.replace(said, name=one.name), store.data(one.id))
 
 
-def install(desk: Desk, wanted: str, *, scope: str, trusts: bool | None) -> tuple[Installed, Parts]:
+def install(
+    desk: PluginInstaller, wanted: str, *, scope: str, trusts: bool | None
+) -> tuple[Installed, Parts]:
     """Installs what a person named: a plugin of a marketplace, a folder or a repository."""
     offer, base, at = found(desk, wanted)
     permitted(desk.places, offer.source)
     return settle(desk, offer, base=base, at=at, scope=scope, trusts=trusts, before=None)
 
 
-def found(desk: Desk, wanted: str) -> tuple[Offer, Path, str]:
+def found(desk: PluginInstaller, wanted: str) -> tuple[MarketplacePlugin, Path, str]:
     """What is offered, where relative paths start, and the marketplace's name."""
     name, _, at = wanted.partition("@")
     looks_like_place = "/" in wanted or wanted.startswith((".", "~")) or ":" in wanted
     if looks_like_place:
         source = typed(wanted)
         whole = source if source.url else at_home(desk.places.cwd, source)
-        return Offer(name=last_of(whole), source=source), desk.places.cwd, LOCAL
-    offers: list[tuple[str, Path, Offer]] = []
+        return MarketplacePlugin(name=last_of(whole), source=source), desk.places.cwd, LOCAL
+    offers: list[tuple[str, Path, MarketplacePlugin]] = []
     faults: list[str] = []
     for market_name, known in desk.store.markets().items():
         if at and market_name != at:
@@ -94,14 +104,14 @@ def found(desk: Desk, wanted: str) -> tuple[Offer, Path, str]:
     return one, base, market_name
 
 
-def at_home(base: Path, source: Source) -> Source:
+def at_home(base: Path, source: PluginSource) -> PluginSource:
     """A folder, wherever it is named from."""
-    return Source(path=str((base / Path(source.path).expanduser()).resolve()))
+    return PluginSource(path=str((base / Path(source.path).expanduser()).resolve()))
 
 
 def settle(
-    desk: Desk,
-    offer: Offer,
+    desk: PluginInstaller,
+    offer: MarketplacePlugin,
     *,
     base: Path,
     at: str,
@@ -153,7 +163,7 @@ def settle(
     return one, parts
 
 
-def is_same(one: Source, other: Source) -> bool:
+def is_same(one: PluginSource, other: PluginSource) -> bool:
     """Whether both are the same place, at whatever version."""
     return (one.url, one.path, one.registry) == (other.url, other.path, other.registry)
 
@@ -166,7 +176,9 @@ def drafted(above: Path) -> Iterator[Path]:
         yield Path(made, "whole")
 
 
-def update(desk: Desk, one: Installed, *, trusts: bool | None) -> tuple[Installed, Parts]:
+def update(
+    desk: PluginInstaller, one: Installed, *, trusts: bool | None
+) -> tuple[Installed, Parts]:
     """The newest of its source. What was trusted before is asked about again if it has changed."""
     if one.is_foreign:
         raise UserError(f"{one.id} was installed by another tool, which updates it")
@@ -182,11 +194,11 @@ def pinned(one: Installed) -> str:
 
 
 def renewed(
-    desk: Desk, one: Installed, source: Source, *, trusts: bool | None
+    desk: PluginInstaller, one: Installed, source: PluginSource, *, trusts: bool | None
 ) -> tuple[Installed, Parts]:
     return settle(
         desk,
-        Offer(name=one.name, source=source, declared=one.declared),
+        MarketplacePlugin(name=one.name, source=source, declared=one.declared),
         base=desk.places.cwd,
         at="",
         scope=None,
@@ -195,14 +207,14 @@ def renewed(
     )
 
 
-def unchanged(one: Installed, source: Source) -> bool:
+def unchanged(one: Installed, source: PluginSource) -> bool:
     """Whether the source still is what a person has agreed to."""
     if source.url or not one.trusted or not is_folder(source.path):
         return False
     return fingerprint(Path(source.path)) == one.trusted
 
 
-def pin(desk: Desk, one: Installed, commit: str, *, trusts: bool | None) -> Installed:
+def pin(desk: PluginInstaller, one: Installed, commit: str, *, trusts: bool | None) -> Installed:
     """Holds a plugin at a commit, by default the one that is there; of a folder, at its content."""
     if one.is_foreign:
         raise UserError(f"{one.id} was installed by another tool, which settles its version")
@@ -217,12 +229,12 @@ def pin(desk: Desk, one: Installed, commit: str, *, trusts: bool | None) -> Inst
     return pinned
 
 
-def unpin(desk: Desk, one: Installed) -> None:
+def unpin(desk: PluginInstaller, one: Installed) -> None:
     source = structs.replace(one.source, commit="")
     desk.store.keep(structs.replace(one, is_pinned=False, source=source))
 
 
-def switch(desk: Desk, plugin_id: str, scope: str, *, on: bool) -> Path:
+def switch(desk: PluginInstaller, plugin_id: str, scope: str, *, on: bool) -> Path:
     """Writes into the settings of a scope whether a plugin is on."""
     kinds: dict[str, Any] = {"user": "user", "project": "project", "local": "local"}
     return assign(desk.places, kinds[scope], ("enabledPlugins", plugin_id), on).path
@@ -249,14 +261,16 @@ def base_of(path: Path) -> Path:
     return base.parent if base.name == MARKET.parent.name else base
 
 
-def add_market(desk: Desk, words: str) -> Market:
+def add_market(desk: PluginInstaller, words: str) -> Market:
     """A marketplace: a folder or file on this machine, where it stays, or a repository, which is copied."""
     source = typed(words)
     permitted(desk.places, source)
     if not source.url:
         path = (desk.places.cwd / Path(source.path).expanduser()).resolve()
         said = read_market(path)
-        desk.store.keep_market(said.name, Known(source=Source(path=str(path)), path=str(path)))
+        desk.store.keep_market(
+            said.name, KnownMarketplace(source=PluginSource(path=str(path)), path=str(path))
+        )
         return said
     folder = desk.store.folder / "markets"
     with drafted(folder) as draft:
@@ -268,18 +282,18 @@ def add_market(desk: Desk, words: str) -> Market:
         target = folder / said.name
         shutil.rmtree(target, ignore_errors=True)
         draft.rename(target)
-    desk.store.keep_market(said.name, Known(source=source, path=str(target)))
+    desk.store.keep_market(said.name, KnownMarketplace(source=source, path=str(target)))
     return said
 
 
-def typed(words: str) -> Source:
+def typed(words: str) -> PluginSource:
     try:
         return typed_source(words)
     except ValueError as error:
         raise UserError(str(error)) from None
 
 
-def update_market(desk: Desk, name: str) -> Market:
+def update_market(desk: PluginInstaller, name: str) -> Market:
     known = desk.store.markets().get(name)
     if known is None:
         raise UserError(
@@ -289,7 +303,7 @@ def update_market(desk: Desk, name: str) -> Market:
     return add_market(desk, str(source) if source.url else source.path)
 
 
-def remove_market(desk: Desk, name: str) -> None:
+def remove_market(desk: PluginInstaller, name: str) -> None:
     known = desk.store.markets().get(name)
     if known is None:
         raise UserError(
@@ -300,7 +314,7 @@ def remove_market(desk: Desk, name: str) -> None:
         shutil.rmtree(known.path, ignore_errors=True)
 
 
-def permitted(places: Places, source: Source) -> None:
+def permitted(places: Places, source: PluginSource) -> None:
     """Refuses a source that an administrator's list does not name; without a list all may be used."""
     for layer in load(places).layers:
         listed = layer.data.get("strictKnownMarketplaces")
@@ -310,7 +324,7 @@ def permitted(places: Places, source: Source) -> None:
             )
 
 
-def named_by(listed: Sequence[Any], source: Source) -> bool:
+def named_by(listed: Sequence[Any], source: PluginSource) -> bool:
     for entry in listed:
         said = entry if isinstance(entry, dict) else {}
         repo = said.get("repo")
@@ -332,7 +346,7 @@ def named_by(listed: Sequence[Any], source: Source) -> bool:
 GONE = ".gone-"
 
 
-def remove(desk: Desk, one: Installed) -> list[Path]:
+def remove(desk: PluginInstaller, one: Installed) -> list[Path]:
     """Takes a plugin away with all that clew wrote for it; what was taken away. Its files are put aside
     at once, however many they are: `swept` ends them."""
     if one.is_foreign:
@@ -350,7 +364,7 @@ def remove(desk: Desk, one: Installed) -> list[Path]:
     return [*gone, *changed]
 
 
-def switched_nowhere(desk: Desk, plugin_id: str, scope: str) -> list[Path]:
+def switched_nowhere(desk: PluginInstaller, plugin_id: str, scope: str) -> list[Path]:
     """The settings file of a scope, if it said whether the plugin is on."""
     path, key = desk.places.settings_file(scope), ("enabledPlugins", plugin_id)
     with alone(desk.places.config_home):
@@ -363,7 +377,7 @@ def switched_nowhere(desk: Desk, plugin_id: str, scope: str) -> list[Path]:
     return [path]
 
 
-def swept(desk: Desk) -> None:
+def swept(desk: PluginInstaller) -> None:
     """Deletes what was put aside, also by a removal that was broken off."""
     for above in (desk.store.copies, desk.store.kept):
         for folder in above.glob(f"{GONE}*"):

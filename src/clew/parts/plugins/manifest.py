@@ -32,7 +32,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     declared: Json = {}
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class PluginSource(Struct, frozen=True, kw_only=True):
     """Where a plugin or marketplace comes from: a local folder, a git repository, an npm package."""
 
     # An address of a repository, or `npm:` and the name of a package; empty for a folder.
@@ -57,17 +57,17 @@ class Source(Struct, frozen=True, kw_only=True):
         return self.url + (f"#{self.ref or self.commit}" if self.ref or self.commit else "")
 
 
-def last_of(source: Source) -> str:
+def last_of(source: PluginSource) -> str:
     """What a plugin that does not say its name is called: the last word of where it comes from."""
     place = source.path or source.url.rstrip("/").removesuffix(".git")
     return re.split(r"[/:]", place.rstrip("/"))[-1]
 
 
-class Offer(Struct, frozen=True, kw_only=True):
+class MarketplacePlugin(Struct, frozen=True, kw_only=True):
     """One plugin of a marketplace. A relative source is a folder of the marketplace itself."""
 
     name: str
-    source: Source
+    source: PluginSource
     description: str = ""
     version: str = ""
     declared: Json = {}
@@ -75,7 +75,7 @@ class Offer(Struct, frozen=True, kw_only=True):
 
 class Market(Struct, frozen=True, kw_only=True):
     name: str
-    offers: tuple[Offer, ...]
+    offers: tuple[MarketplacePlugin, ...]
     faults: tuple[str, ...] = ()
 
 
@@ -112,7 +112,7 @@ def market(data: Any) -> Market | str:
         return "plugins: expected an array"
     metadata = data.get("metadata")
     base = text(metadata, "pluginRoot") if isinstance(metadata, dict) else ""
-    offers: list[Offer] = []
+    offers: list[MarketplacePlugin] = []
     faults: list[str] = []
     for i, entry in enumerate(listed):
         found = offer(entry, base)
@@ -123,7 +123,7 @@ def market(data: Any) -> Market | str:
     return Market(name=name, offers=tuple(offers), faults=tuple(faults))
 
 
-def offer(entry: Any, base: str) -> Offer | str:
+def offer(entry: Any, base: str) -> MarketplacePlugin | str:
     said = manifest(entry)
     if isinstance(said, str):
         return said
@@ -131,8 +131,8 @@ def offer(entry: Any, base: str) -> Offer | str:
     if isinstance(found, str):
         return f"{said.name}: {found}"
     if not found.url and base:
-        found = Source(path=f"{base.rstrip('/')}/{found.path.removeprefix('./')}")
-    return Offer(
+        found = PluginSource(path=f"{base.rstrip('/')}/{found.path.removeprefix('./')}")
+    return MarketplacePlugin(
         name=said.name,
         source=found,
         description=said.description,
@@ -141,10 +141,10 @@ def offer(entry: Any, base: str) -> Offer | str:
     )
 
 
-def source(value: Any) -> Source | str:
+def source(value: Any) -> PluginSource | str:
     """The source of a marketplace's entry, or of a setting; a text is a folder beside it."""
     if isinstance(value, str):
-        return Source(path=value) if value else "source: empty"
+        return PluginSource(path=value) if value else "source: empty"
     if not isinstance(value, dict):
         return "source: expected a path or an object"
     kind, commit = text(value, "source"), text(value, "sha")
@@ -156,20 +156,22 @@ def source(value: Any) -> Source | str:
         if not SHORT.fullmatch(repo):
             return "source.repo: expected owner/name"
         url = f"https://github.com/{repo}.git"
-        return Source(url=url, path=text(value, "path"), **more)
+        return PluginSource(url=url, path=text(value, "path"), **more)
     if kind in ("url", "git", "git-subdir"):
         url = text(value, "url")
         if not url.startswith(REMOTE):
             return "source.url: expected an address of a git repository"
-        return Source(url=url, path=text(value, "path"), **more)
+        return PluginSource(url=url, path=text(value, "path"), **more)
     if kind in ("directory", "file", "local"):
-        return Source(path=text(value, "path")) if value.get("path") else "source.path: missing"
+        return (
+            PluginSource(path=text(value, "path")) if value.get("path") else "source.path: missing"
+        )
     if kind == "npm":
         return package(text(value, "package"), text(value, "version"), text(value, "registry"))
     return f"source: {kind or 'it'} is not supported; there are folders, github, url, git-subdir and npm"
 
 
-def package(name: str, version: str, registry: str = "") -> Source | str:
+def package(name: str, version: str, registry: str = "") -> PluginSource | str:
     """A package by its name in a registry; npm would take much else for one."""
     if not PACKAGE.fullmatch(name):
         return "source.package: expected the name of a package"
@@ -177,10 +179,10 @@ def package(name: str, version: str, registry: str = "") -> Source | str:
         return "source.version: expected a version or a tag"
     if registry and not registry.startswith(("https://", "http://")):
         return "source.registry: expected an address"
-    return Source(url=f"{NPM}{name}", ref=version, registry=registry)
+    return PluginSource(url=f"{NPM}{name}", ref=version, registry=registry)
 
 
-def typed_source(words: str) -> Source:
+def typed_source(words: str) -> PluginSource:
     """What a person types: a folder, `owner/name`, or an address; behind # a branch, tag or commit;
     or `npm:` and a package. Raises ValueError."""
     if words.startswith(NPM):
@@ -194,10 +196,10 @@ def typed_source(words: str) -> Source:
     place, _, ref = words.partition("#")
     more = {"commit": ref} if COMMIT.fullmatch(ref) else {"ref": ref}
     if place.startswith(REMOTE):
-        return Source(url=place, **more)
+        return PluginSource(url=place, **more)
     if SHORT.fullmatch(place) and not place.startswith("."):
-        return Source(url=f"https://github.com/{place}.git", **more)
-    return Source(path=place)
+        return PluginSource(url=f"https://github.com/{place}.git", **more)
+    return PluginSource(path=place)
 
 
 def with_root(value: Any, places: dict[str, str]) -> Any:

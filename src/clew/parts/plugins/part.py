@@ -17,14 +17,14 @@ from clew.agent.hooks.handlers import read_hooks
 from clew.agent.options import Options
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
-from clew.parts.mcp.scopes import Entry
+from clew.parts.mcp.scopes import ServerEntry
 from clew.parts.skills.folders import FromPlugin
-from clew.permissions.session_rules import Standing
+from clew.permissions.session_rules import CurrentRules
 from clew.system.config.layers import Layer, usable
 from clew.system.files import is_folder
 
 if TYPE_CHECKING:
-    from clew.agent.hooks.run import Hooks
+    from clew.agent.hooks.run import SessionHooks
     from clew.parts.plugins.parts import Parts
 
 
@@ -87,7 +87,7 @@ class SessionPlugins:
     def styles(self) -> list[tuple[Path, str]]:
         return [(path, f"{one.name}:") for one in self for path in one.parts.styles]
 
-    def hook(self, hooks: Hooks, layers: Sequence[Layer]) -> list[str]:
+    def hook(self, hooks: SessionHooks, layers: Sequence[Layer]) -> list[str]:
         """Adds the hooks of those that may run; what is wrong with some."""
         faults: list[str] = []
         for one in self:
@@ -99,14 +99,14 @@ class SessionPlugins:
                     hooks.add(found.hooks)
         return faults
 
-    def unhook(self, hooks: Hooks) -> None:
+    def unhook(self, hooks: SessionHooks) -> None:
         for one in self:
             hooks.remove(source_of(one))
 
-    def servers(self) -> list[Entry]:
+    def servers(self) -> list[ServerEntry]:
         """MCP servers; those of a plugin that may not run are told of and held back."""
         return [
-            Entry(
+            ServerEntry(
                 name=f"{OF_PLUGINS}{one.name}:{name}",
                 scope="user",
                 source=str(one.parts.root),
@@ -137,7 +137,7 @@ def waiting(name: str) -> str:
     return f"its plugin is not trusted as it is now; clew plugin trust {name}"
 
 
-def plugins_of(options: Options, standing: Standing) -> SessionPlugins:
+def plugins_of(options: Options, standing: CurrentRules) -> SessionPlugins:
     """The plugins of a session; looking for them costs nothing where there are none."""
     settings, places = standing.settings, standing.places
     named = settings.get("enabledPlugins")

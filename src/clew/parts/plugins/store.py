@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.core.json_object import Json
-from clew.parts.plugins.manifest import Source
+from clew.parts.plugins.manifest import PluginSource
 from clew.system.config.paths import Places
 from clew.system.files import alone, content, is_link, only_files, replace
 
@@ -32,7 +32,7 @@ class Installed(Struct, frozen=True, kw_only=True):
 
     id: str
     path: str
-    source: Source = Source()
+    source: PluginSource = PluginSource()
     version: str = ""
     commit: str = ""
     trusted: str = ""
@@ -47,10 +47,10 @@ class Installed(Struct, frozen=True, kw_only=True):
         return self.id.partition("@")[0]
 
 
-class Known(Struct, frozen=True, kw_only=True):
+class KnownMarketplace(Struct, frozen=True, kw_only=True):
     """A marketplace, and where its folder is."""
 
-    source: Source
+    source: PluginSource
     path: str
 
 
@@ -138,15 +138,15 @@ class Store:
 
     # -- marketplaces
 
-    def markets(self) -> dict[str, Known]:
+    def markets(self) -> dict[str, KnownMarketplace]:
         data = read_json(self.folder / "marketplaces.json")
         return {
             name: found
             for name, value in members(data)
-            if (found := converted(value, Known)) is not None
+            if (found := converted(value, KnownMarketplace)) is not None
         }
 
-    def keep_market(self, name: str, known: Known | None) -> None:
+    def keep_market(self, name: str, known: KnownMarketplace | None) -> None:
         """Remembers a marketplace, or forgets it."""
         with alone(self._places.config_home):
             markets = {k: v for k, v in self.markets().items() if k != name}

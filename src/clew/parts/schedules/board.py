@@ -14,12 +14,12 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from clew.agent.tasks.notice import SCHEDULE as KIND
-from clew.agent.tasks.registry import Ending, Task, Tasks
-from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolResult
+from clew.agent.tasks.registry import BackgroundTask, TaskEnding, Tasks
+from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome
 from clew.core.messages.errors import UserError
 from clew.parts.schedules import cron
 from clew.parts.schedules.cron import Cron, span
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 
 # So long at most is slept in one go: a clock may be set, and a machine may sleep.
 LOOK_S = 20.0
@@ -29,7 +29,7 @@ LEAST_EVERY_S = 60
 USUAL_DAYS = 3
 
 
-class Wish(Struct, frozen=True, kw_only=True):
+class ScheduleRequest(Struct, frozen=True, kw_only=True):
     """What is to be said and when: by an expression, every so many seconds, or once at a moment."""
 
     prompt: str
@@ -66,10 +66,10 @@ class Wish(Struct, frozen=True, kw_only=True):
         return f"every {span(self.every_s)}" if self.every_s else f"once at {self.at:%H:%M}"
 
 
-class Item:
+class ScheduledItem:
     """One schedule and how far it has come."""
 
-    def __init__(self, wish: Wish, task_id: str, until: datetime, spent: float) -> None:
+    def __init__(self, wish: ScheduleRequest, task_id: str, until: datetime, spent: float) -> None:
         self.wish = wish
         self.id = task_id
         self.until = until
@@ -97,9 +97,9 @@ class Board:
         self._spent = spent
         self._prepared = prepared
         self._sleep = sleep
-        self._items: dict[str, Item] = {}
+        self._items: dict[str, ScheduledItem] = {}
 
-    def running(self) -> list[Item]:
+    def running(self) -> list[ScheduledItem]:
         return [one for one in self._items.values() if (t := self._task(one)) and t.ending is None]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -114,12 +114,12 @@ class Board:
             for one in self.running()
         ]
 
-    def spent_since(self, one: Item) -> float:
+    def spent_since(self, one: ScheduledItem) -> float:
         # The session's, since the schedule began: charging single turns would need the loop to know why
         # each of them began.
         return self._spent() - one.spent_before
 
-    def add(self, wish: Wish) -> Item:
+    def add(self, wish: ScheduleRequest) -> ScheduledItem:
         """Begins a schedule. Raises UserError for one that never comes."""
         now = self._now()
         if len(self.running()) >= MOST:
@@ -133,7 +133,7 @@ class Board:
             until = max(until, wish.at)
         if first is None or first < now or first > until:
             raise UserError(f"{wish.rhythm()} does not come before {until:%Y-%m-%d %H:%M}")
-        one = Item(wish, self._tasks.new_id(KIND), until, self._spent())
+        one = ScheduledItem(wish, self._tasks.new_id(KIND), until, self._spent())
         one.next_at = first
         self._items[one.id] = one
         self._tasks.begin(
@@ -141,25 +141,25 @@ class Board:
             task_id=one.id,
             kind=KIND,
             title=wish.prompt.split("\n")[0][:80],
-            output=Output(keep_bytes=0),
+            output=ProcessOutput(keep_bytes=0),
         )
         return one
 
-    async def stop(self, one: Item) -> None:
+    async def stop(self, one: ScheduledItem) -> None:
         task = self._task(one)
         if task is not None:
             # Who stops it knows.
             task.is_told = True
             await self._tasks.stop(task)
 
-    def find(self, task_id: str) -> Item | None:
+    def find(self, task_id: str) -> ScheduledItem | None:
         return next((one for one in self.running() if one.id == task_id), None)
 
-    def _task(self, one: Item) -> Task | None:
+    def _task(self, one: ScheduledItem) -> BackgroundTask | None:
         """Its task; one that ended long ago is not remembered."""
         return self._tasks.get(one.id)
 
-    async def _keep(self, one: Item, task: Task) -> Ending:
+    async def _keep(self, one: ScheduledItem, task: BackgroundTask) -> TaskEnding:
         while one.next_at is not None:
             await self._wait_for(one)
             why = self._over(one)
@@ -170,9 +170,9 @@ class Board:
                 self._tasks.say(task, await self._words(one))
             one.next_at = self._following(one)
         task.is_told = True
-        return Ending(status="completed", words=self._over(one) or "it has come")
+        return TaskEnding(status="completed", words=self._over(one) or "it has come")
 
-    async def _wait_for(self, one: Item) -> None:
+    async def _wait_for(self, one: ScheduledItem) -> None:
         """Until it comes. What comes all day long does not wait until a clock that was set back is again
         where it was; what has its hour goes by the clock."""
         seen = self._now()
@@ -183,20 +183,20 @@ class Board:
                 sooner = one.wish.after(seen)
                 one.next_at = min(filter(None, (one.next_at, sooner)))
 
-    def _following(self, one: Item) -> datetime | None:
+    def _following(self, one: ScheduledItem) -> datetime | None:
         if one.wish.times is not None and one.came >= one.wish.times:
             return None
         found = one.wish.after(self._now())
         return found if found is not None and found <= one.until else None
 
-    def _over(self, one: Item) -> str:
+    def _over(self, one: ScheduledItem) -> str:
         """Why it comes no more; empty if it does."""
         budget = one.wish.budget_usd
         if budget is not None and self.spent_since(one) >= budget:
             return f"${budget:.2f} were spent since it began"
         return f"its time was over at {one.until:%H:%M}" if self._now() > one.until else ""
 
-    async def _words(self, one: Item) -> str:
+    async def _words(self, one: ScheduledItem) -> str:
         of = f" of {one.wish.times}" if one.wish.times else ""
         head = (
             f"[Schedule {one.id}, {one.wish.rhythm()}, time {one.came}{of}; "
@@ -205,7 +205,7 @@ class Board:
         return f"{head}\n{await self._prepared(one.wish.prompt)}"
 
 
-def line(one: Item, spent: float) -> str:
+def line(one: ScheduledItem, spent: float) -> str:
     """One schedule for a person."""
     when = f"next {one.next_at:%H:%M}" if one.next_at else "ending"
     times = f"{one.came} of {one.wish.times}" if one.wish.times else str(one.came)
@@ -257,25 +257,25 @@ class ScheduleCron(Tool[ScheduleCronInput]):
     def title(self, given: ScheduleCronInput) -> str:
         return f"{given.cron or f'in {given.after_s} s'}: {given.prompt[:60]}"
 
-    async def call(self, given: ScheduleCronInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: ScheduleCronInput, ctx: ToolContext) -> ToolOutcome:
         try:
             one = self._board.add(self._wish(given))
         except (UserError, ValueError) as error:
             raise ToolError(str(error)) from None
         said = f"Schedule {one.id}: {one.wish.rhythm()}, next at {one.next_at:%Y-%m-%d %H:%M}"
-        return ToolResult(
+        return ToolOutcome(
             content=f"{said}, at the latest until {one.until:%Y-%m-%d %H:%M}. ScheduleDelete ends it.",
             tool_use_result={"id": one.id, "humanSchedule": one.wish.rhythm()},
             display=said,
         )
 
-    def _wish(self, given: ScheduleCronInput) -> Wish:
+    def _wish(self, given: ScheduleCronInput) -> ScheduleRequest:
         if bool(given.cron) == bool(given.after_s):
             raise ToolError("Give one of cron and after_s.")
         if given.after_s:
             at = self._now() + timedelta(seconds=given.after_s)
-            return Wish(prompt=given.prompt, at=at, times=1)
-        return Wish(
+            return ScheduleRequest(prompt=given.prompt, at=at, times=1)
+        return ScheduleRequest(
             prompt=given.prompt,
             cron=cron.read(given.cron),
             expression=given.cron,
@@ -307,9 +307,9 @@ class ScheduleList(Tool[ScheduleListInput]):
     def is_read_only(self, given: ScheduleListInput) -> bool:
         return True
 
-    async def call(self, given: ScheduleListInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: ScheduleListInput, ctx: ToolContext) -> ToolOutcome:
         lines = [line(one, self._board.spent_since(one)) for one in self._board.running()]
-        return ToolResult(
+        return ToolOutcome(
             content="\n".join(lines) or "Nothing is scheduled.",
             tool_use_result={"jobs": [one.id for one in self._board.running()]},
             display=f"{len(lines)} scheduled",
@@ -333,10 +333,10 @@ class ScheduleDelete(Tool[ScheduleDeleteInput]):
     def title(self, given: ScheduleDeleteInput) -> str:
         return given.id
 
-    async def call(self, given: ScheduleDeleteInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: ScheduleDeleteInput, ctx: ToolContext) -> ToolOutcome:
         one = self._board.find(given.id)
         if one is None:
             there = ", ".join(one.id for one in self._board.running()) or "none"
             raise ToolError(f"There is no schedule {given.id}. There are: {there}.")
         await self._board.stop(one)
-        return ToolResult(content=f"Schedule {one.id} ended.", display=f"{one.id} ended")
+        return ToolOutcome(content=f"Schedule {one.id} ended.", display=f"{one.id} ended")

@@ -23,13 +23,13 @@ MARK = re.compile(
 FROM_ZERO = re.compile(r"(?<!\\)(?:\$0\b|\$ARGUMENTS\[)")
 
 
-class Command(Struct, frozen=True, kw_only=True):
+class ExpansionCommand(Struct, frozen=True, kw_only=True):
     """A command that the text wants run; what it prints stands in its place."""
 
     line: str
 
 
-Piece: TypeAlias = str | Command
+Piece: TypeAlias = str | ExpansionCommand
 
 
 def expand(
@@ -49,7 +49,7 @@ def expand(
     end = 0
     for match in SHELL.finditer(body):
         pieces.append(values.put_into(body[end : match.start()]))
-        pieces.append(Command(line=values.put_into(match[1] or match[2]).strip()))
+        pieces.append(ExpansionCommand(line=values.put_into(match[1] or match[2]).strip()))
         end = match.end()
     pieces.append(values.put_into(body[end:]))
     if given and not values.were_used:

@@ -34,7 +34,7 @@ def refuses_none(_: str, __: Origin) -> str | None:
     return None
 
 
-class Found(Struct):
+class SkillListing(Struct):
     """What was found so far, and what is wrong with it."""
 
     skills: list[Skill]
@@ -42,29 +42,29 @@ class Found(Struct):
     refuses: Refuses = refuses_none
 
 
-def skills_in(folder: Path, origin: Origin, found: Found, *, space: str = "") -> None:
+def skills_in(folder: Path, origin: Origin, found: SkillListing, *, space: str = "") -> None:
     """Every skill of a folder of skills: its subfolders that have a SKILL.md."""
     for name in names_in(folder, found.faults):
         path = f"{folder}/{name}/{SKILL_FILE}"
         take(path, f"{space}{name}", origin, found, folder=f"{folder}/{name}")
 
 
-def skill_at(folder: Path, origin: Origin, found: Found, *, space: str = "") -> None:
+def skill_at(folder: Path, origin: Origin, found: SkillListing, *, space: str = "") -> None:
     """One skill, whose folder this is."""
     take(f"{folder}/{SKILL_FILE}", f"{space}{folder.name}", origin, found, folder=str(folder))
 
 
-def commands_in(folder: Path, origin: Origin, found: Found, *, space: str = "") -> None:
+def commands_in(folder: Path, origin: Origin, found: SkillListing, *, space: str = "") -> None:
     """Every command file of a folder and of those below it, whose names stand before theirs."""
     for path, names in markdown_below(folder, found.faults):
         take(path, space + ":".join(names), origin, found)
 
 
-def command_at(path: Path, origin: Origin, found: Found, *, space: str = "") -> None:
+def command_at(path: Path, origin: Origin, found: SkillListing, *, space: str = "") -> None:
     take(str(path), f"{space}{path.stem}", origin, found)
 
 
-def take(path: str, name: str, origin: Origin, found: Found, *, folder: str = "") -> None:
+def take(path: str, name: str, origin: Origin, found: SkillListing, *, folder: str = "") -> None:
     """Adds the skill of a file; no file is no skill, and one that has no name to call it by neither."""
     if found.refuses(path, origin) is not None:
         return
@@ -97,7 +97,7 @@ def body_of(one: Skill) -> str:
 BUNDLED = Path(__file__).parent / "bundled"
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class SkillFolder(Struct, frozen=True, kw_only=True):
     """A folder with `commands` and `skills` in it."""
 
     folder: Path
@@ -117,19 +117,21 @@ class FromPlugin(Struct, frozen=True, kw_only=True):
     single_skills: tuple[Path, ...] = ()
 
 
-def places_of(places: Places, sources: Collection[str], further: Iterable[str] = ()) -> list[Place]:
+def places_of(
+    places: Places, sources: Collection[str], further: Iterable[str] = ()
+) -> list[SkillFolder]:
     """The folders of a session; `sources` are the kinds of settings that count."""
     found = [
-        Place(folder=each, origin="managed")
+        SkillFolder(folder=each, origin="managed")
         for folder in places.managed_folders
         for each in (folder, folder / ".claude")
     ]
     if "user" in sources:
-        found.append(Place(folder=places.config_home, origin="user"))
+        found.append(SkillFolder(folder=places.config_home, origin="user"))
     if "project" in sources:
         around = (folder / ".claude" for folder in (*upwards(places), *map(Path, further)))
         found += [
-            Place(folder=folder, origin="project")
+            SkillFolder(folder=folder, origin="project")
             for folder in dict.fromkeys(around)
             if folder != places.config_home
         ]
@@ -145,12 +147,12 @@ def upwards(places: Places) -> Iterator[Path]:
             return
 
 
-class Shelf:
+class SkillLibrary:
     """Everything that was found, by name; looked for when first asked, and again when asked to."""
 
     def __init__(
         self,
-        places: Sequence[Place],
+        places: Sequence[SkillFolder],
         plugins: Sequence[FromPlugin] = (),
         refuses: Refuses = refuses_none,
     ) -> None:
@@ -166,7 +168,7 @@ class Shelf:
             self._by_name = self._look()
         return self._by_name
 
-    def add(self, place: Place) -> bool:
+    def add(self, place: SkillFolder) -> bool:
         """Looks in one more folder from now on; False if it is known, or has nothing."""
         if place in self._places:
             return False
@@ -189,7 +191,7 @@ class Shelf:
         self._plugins, self._by_name = list(plugins), None
 
     def _look(self) -> dict[str, Skill]:
-        found = Found([], [], self._refuses)
+        found = SkillListing([], [], self._refuses)
         self._stamps = {}
         for place in self._places:
             for name, look in (("skills", skills_in), ("commands", commands_in)):
@@ -203,8 +205,8 @@ class Shelf:
         return ranked(found.skills)
 
 
-def add_plugin(plugin: FromPlugin, found: Found) -> None:
-    space, own = f"{plugin.name}:", Found([], found.faults)
+def add_plugin(plugin: FromPlugin, found: SkillListing) -> None:
+    space, own = f"{plugin.name}:", SkillListing([], found.faults)
     for folder in plugin.skill_folders:
         skills_in(folder, "plugin", own, space=space)
     for folder in plugin.single_skills:

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 
 from clew.agent.hooks.handlers import Hook
-from clew.agent.hooks.run import Hooks
+from clew.agent.hooks.run import SessionHooks
 from clew.agent.models import Speaking
 from clew.agent.tools.base import ToolError
 from clew.parts.skills.skill import Skill
@@ -38,7 +38,7 @@ WAITING = "the allowed-tools of its file count once the folder is trusted: clew 
 class Lent:
     """Holds what was before the first skill changed it."""
 
-    def __init__(self, rules: SessionRules, speaking: Speaking, hooks: Hooks) -> None:
+    def __init__(self, rules: SessionRules, speaking: Speaking, hooks: SessionHooks) -> None:
         self._rules = rules
         self._hooks = hooks
         self._speaking = speaking

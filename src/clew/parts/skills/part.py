@@ -22,22 +22,22 @@ from clew.agent.hooks.handlers import Hook, read_hooks
 from clew.agent.options import SOURCES
 from clew.agent.tools.base import ToolError
 from clew.agent.toolset import SessionTools, decide
-from clew.core.input.outcome import Command, Invoke, Outcome
+from clew.core.input.outcome import Invoke, Outcome, SlashCommand
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.parts.context import Ground
 from clew.parts.plugins.part import managed_hooks_only
-from clew.parts.skills.folders import FromPlugin, Place, Shelf, body_of, places_of
+from clew.parts.skills.folders import FromPlugin, SkillFolder, SkillLibrary, body_of, places_of
 from clew.parts.skills.lent import Lent, LineRefusedError, way_out
 from clew.parts.skills.listing import found, kept_facts, listing_fact, told
 from clew.parts.skills.skill import Origin, Skill
-from clew.parts.skills.tool import Loaded
+from clew.parts.skills.tool import LoadedSkill
 from clew.permissions.decision import Allow, Decision, Deny, decided, reason
 from clew.system.clock import new_id
 
 if TYPE_CHECKING:
     from clew.parts.mcp.catalogue import PromptOffer
-    from clew.parts.mcp.server import Server
+    from clew.parts.mcp.server import McpServer
     from clew.session.session import Session
 
 
@@ -59,7 +59,7 @@ class SessionSkills:
         session_id: str,
         plugins: Sequence[FromPlugin] = (),
         *,
-        prompts: Callable[[], Iterable[tuple[Server, PromptOffer]]],
+        prompts: Callable[[], Iterable[tuple[McpServer, PromptOffer]]],
         wanted: Sequence[str] | None = None,
     ) -> None:
         options, began = ground.options, ground.began
@@ -74,7 +74,7 @@ class SessionSkills:
             )
 
         places = places_of(began.places, sources, began.context.directories)
-        self._shelf = Shelf(places, plugins, refuses)
+        self._shelf = SkillLibrary(places, plugins, refuses)
         self._rules = ground.rules
         # Whether the model has any part in it.
         self._is_told = options.has_commands and not options.is_bare
@@ -135,11 +135,11 @@ class SessionSkills:
         ]
         return [*own, *(of_prompt(server, offer) for server, offer in self._prompts())]
 
-    def commands(self) -> list[Command[Session]]:
+    def commands(self) -> list[SlashCommand[Session]]:
         """Those a person may call, as commands."""
         return [self._command(one) for one in self.all() if one.for_person]
 
-    def _command(self, one: Skill) -> Command[Session]:
+    def _command(self, one: Skill) -> SlashCommand[Session]:
         async def run(_: Session, arguments: str) -> Outcome:
             try:
                 text = await self._text(one, arguments)
@@ -154,7 +154,7 @@ class SessionSkills:
 
         about = one.description or one.file
         told_of = f"{about} ({one.origin})" if one.origin != "bundled" else about
-        return Command(
+        return SlashCommand(
             name=one.name, description=told_of, run=run, hint=one.hint, expands=one.origin
         )
 
@@ -215,7 +215,7 @@ class SessionSkills:
         }
         new, self._seen = below - self._seen, self._seen | below
         added = [
-            self._shelf.add(Place(folder=folder / ".claude", origin="project"))
+            self._shelf.add(SkillFolder(folder=folder / ".claude", origin="project"))
             for folder in sorted(new)
         ]
         return any(added)
@@ -239,20 +239,22 @@ class SessionSkills:
     def search(self, query: str) -> Sequence[tuple[str, str]]:
         return [(one.name, one.description) for one in found(query, self.for_model())]
 
-    async def load(self, name: str, arguments: str, *, lends: bool = True) -> Loaded:
+    async def load(self, name: str, arguments: str, *, lends: bool = True) -> LoadedSkill:
         for server, offer in self._prompts():
             if offer.name == name:
                 from clew.commands.slash.mcp import said
 
                 text = await said(server, offer, arguments)
-                return Loaded(text=text, record={"success": True, "skill": name, "source": "mcp"})
+                return LoadedSkill(
+                    text=text, record={"success": True, "skill": name, "source": "mcp"}
+                )
         one = self.get(name)
         if one is None:
             raise ToolError(self.fault(name))
         text = await self._text(one, arguments, lends=lends)
         record = {"success": True, "skill": name, "commandName": name, **record_of(one)}
         record |= {"allowedTools": list(one.allowed_tools)}
-        return Loaded(text=text, record=record, agent=one.agent, model=one.model)
+        return LoadedSkill(text=text, record=record, agent=one.agent, model=one.model)
 
     def spared(self, name: str, given: Json, decision: Decision) -> Decision:
         """A decision about loading a skill that brings nothing but words: it is a file that is read."""
@@ -301,7 +303,7 @@ class SessionSkills:
             body = body_of(one)
         except OSError as error:
             raise ToolError(f"{one.file}: {error.strerror}") from None
-        from clew.parts.skills.expand import Command as Wanted
+        from clew.parts.skills.expand import ExpansionCommand as Wanted
         from clew.parts.skills.expand import expand
 
         places = {
@@ -379,7 +381,7 @@ def record_of(one: Skill) -> Json:
     return {"kind": "skill", "name": one.name, "source": one.origin, "path": one.file}
 
 
-def of_prompt(server: Server, offer: PromptOffer) -> Skill:
+def of_prompt(server: McpServer, offer: PromptOffer) -> Skill:
     """A prompt of a server as a skill."""
     about = (offer.description or offer.prompt).split("\n")[0]
     takes = f" Takes: {offer.hint}" if offer.hint else ""

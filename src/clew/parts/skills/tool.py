@@ -8,11 +8,11 @@ from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct
 
-from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolResult, ToolSession, Wish
+from clew.agent.tools.base import Delegation, Tool, ToolContext, ToolError, ToolOutcome, ToolSession
 from clew.core.json_object import Json
 
 
-class Loaded(Struct, frozen=True, kw_only=True):
+class LoadedSkill(Struct, frozen=True, kw_only=True):
     """A skill's text as the model reads it, and what the record says of it."""
 
     text: str
@@ -29,7 +29,7 @@ class Keeper(Protocol):
         """Why the model cannot load a skill; empty if it can."""
         ...
 
-    async def load(self, name: str, arguments: str) -> Loaded:
+    async def load(self, name: str, arguments: str) -> LoadedSkill:
         """Raises ToolError."""
         ...
 
@@ -44,7 +44,7 @@ class NoSkills:
     def fault(self, name: str) -> str:
         return f"there is no skill {name}"
 
-    async def load(self, name: str, arguments: str) -> Loaded:
+    async def load(self, name: str, arguments: str) -> LoadedSkill:
         raise ToolError(self.fault(f"{name} {arguments}".strip()))
 
     def search(self, query: str) -> Sequence[tuple[str, str]]:
@@ -85,26 +85,26 @@ class SkillTool(Tool[SkillInput]):
             return ""
         return self._keeper.fault(bare(given.skill))
 
-    async def call(self, given: SkillInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: SkillInput, ctx: ToolContext) -> ToolOutcome:
         if given.search:
             return self._found(given.search)
         loaded = await self._keeper.load(bare(given.skill), given.args)
         if loaded.agent and ctx.session.agents is not None:
-            wish = Wish(
+            wish = Delegation(
                 prompt=loaded.text,
                 description=f"skill {given.skill}",
                 kind=loaded.agent,
                 model=loaded.model or None,
             )
             return await ctx.session.agents.run(wish, ctx.tool_use_id)
-        return ToolResult(
+        return ToolOutcome(
             content=loaded.text, tool_use_result=loaded.record, display=f"{given.skill} loaded"
         )
 
-    def _found(self, query: str) -> ToolResult:
+    def _found(self, query: str) -> ToolOutcome:
         found = self._keeper.search(query)
         lines = [f"- {name}: {description}" for name, description in found]
-        return ToolResult(
+        return ToolOutcome(
             content="\n".join(lines) or f"No skill fits {query!r}.",
             tool_use_result={"query": query, "matches": [name for name, _ in found]},
             display=", ".join(name for name, _ in found) or "nothing found",

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from clew.core.json_object import Json
 from clew.core.messages.encoding import encode
-from clew.core.normalize.for_display import Item, for_display
+from clew.core.normalize.for_display import DisplayItem, for_display
 from clew.system.config.mask import mask, mask_lines, mask_member
 
 # Takes out of an export what is nobody else's business: secrets, the person's folders, addresses. Pure.
@@ -91,7 +91,7 @@ class Piece(Struct, frozen=True, kw_only=True):
     data: str = ""
 
 
-class Talk(Struct, frozen=True, kw_only=True):
+class ConversationAccount(Struct, frozen=True, kw_only=True):
     """A conversation: of the session, or of one of its subagents, which names the call it served."""
 
     title: str
@@ -109,7 +109,7 @@ class Account(Struct, frozen=True, kw_only=True):
     branch: str
     created_at: str
     models: tuple[str, ...]
-    talks: tuple[Talk, ...]
+    talks: tuple[ConversationAccount, ...]
 
 
 class _Place(Struct, frozen=True):
@@ -123,7 +123,7 @@ def pieces_of(messages: Iterable[Json]) -> Iterator[Piece]:
         yield from _of_item(item)
 
 
-def _of_item(item: Item) -> Iterator[Piece]:
+def _of_item(item: DisplayItem) -> Iterator[Piece]:
     entry, block = item.entry, item.block
     kind = entry.get("type")
     place = _Place(uuid=item.uuid, timestamp=_text(entry.get("timestamp")))

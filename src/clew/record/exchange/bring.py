@@ -26,8 +26,8 @@ from clew.record.transcript.files import Files
 from clew.record.transcript.load import load
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import (
-    Place,
     SessionPaths,
+    SessionPlace,
     canonical,
     find_session,
     own_dir,
@@ -50,7 +50,7 @@ PAGES = (".md", ".markdown", ".html", ".htm")
 PAGE = "a page for people cannot come in; JSON and JSONL can (clew sessions export --help)"
 
 
-class Brought(Struct, frozen=True, kw_only=True):
+class ImportedSession(Struct, frozen=True, kw_only=True):
     """A session that came in: where it lies, what it was, and what is lost, by reason."""
 
     session_id: str
@@ -62,7 +62,9 @@ class Brought(Struct, frozen=True, kw_only=True):
     losses: dict[str, int]
 
 
-def bring(home: Path, source: Path, cwd: str, *, now: Callable[[], str], anew: bool) -> Brought:
+def bring(
+    home: Path, source: Path, cwd: str, *, now: Callable[[], str], anew: bool
+) -> ImportedSession:
     """`anew` gives it an id of its own instead of the one it has."""
     data = source.read_bytes()
     whole = _one_object(data)
@@ -142,7 +144,7 @@ def _session_id(home: Path, wanted: str, seed: bytes, *, anew: bool) -> str:
 
 def _write(
     home: Path, converted: Converted, here: str, now: Callable[[], str], seed: bytes, *, anew: bool
-) -> Brought:
+) -> ImportedSession:
     """Messages without a place, recorded as a session of ours is."""
     session_id = _session_id(home, converted.source_id, seed[:4096], anew=anew)
     folder, cwd = _folder(home, converted.cwd, here)
@@ -176,7 +178,9 @@ def _write(
             raise OSError(str(trouble))
         if not is_there(recorder.transcript):
             raise SessionError("there is no message in it")
-        return _settle(Place(session_id=session_id, project_dir=Path(staging)), folder, converted)
+        return _settle(
+            SessionPlace(session_id=session_id, project_dir=Path(staging)), folder, converted
+        )
 
 
 def _record(recorder: Recorder, messages: list[Json], losses: dict[str, int]) -> None:
@@ -191,7 +195,7 @@ def _lose(losses: dict[str, int], reason: str) -> None:
     losses[reason] = losses.get(reason, 0) + 1
 
 
-def _copy(home: Path, source: Path, data: bytes, here: str, *, anew: bool) -> Brought:
+def _copy(home: Path, source: Path, data: bytes, here: str, *, anew: bool) -> ImportedSession:
     """Lines of ours, byte for byte but for a session id that must change; subagents go apart."""
     ids = [s for line in _lines(data)[0] if type(s := line.get("sessionId")) is str]
     wanted = source.stem if light.is_uuid(source.stem) else next(iter(ids), "")
@@ -221,7 +225,7 @@ def _copy(home: Path, source: Path, data: bytes, here: str, *, anew: bool) -> Br
     base = own_dir(home) / "importing"
     Files().make_folder(base)
     with tempfile.TemporaryDirectory(dir=base) as staging:
-        place = Place(session_id=session_id, project_dir=Path(staging))
+        place = SessionPlace(session_id=session_id, project_dir=Path(staging))
         for name, lines in files.items():
             path = place.agent(name) if name else place.transcript
             write_file(path, lines)
@@ -233,21 +237,21 @@ def _copy(home: Path, source: Path, data: bytes, here: str, *, anew: bool) -> Br
         return _settle(place, folder, converted)
 
 
-def _settle(staged: Place, folder: Path, converted: Converted) -> Brought:
+def _settle(staged: SessionPlace, folder: Path, converted: Converted) -> ImportedSession:
     """Read back, and then named: the transcript last, for it is what makes a session."""
     loaded = load(staged.transcript)
     if loaded.is_empty:
         raise SessionError("there is no conversation in it")
     files = Files()
     files.make_folder(folder)
-    target = Place(session_id=staged.session_id, project_dir=folder)
+    target = SessionPlace(session_id=staged.session_id, project_dir=folder)
     agents = len(list((staged.folder / "subagents").rglob("agent-*.jsonl")))
     if is_folder(staged.folder):
         staged.folder.rename(target.folder)
     staged.transcript.rename(target.transcript)
     files.sync_folder(folder)
     outline = light.outline(target.transcript)
-    return Brought(
+    return ImportedSession(
         session_id=target.session_id,
         path=target.transcript,
         kind=converted.kind,

@@ -6,14 +6,14 @@ from typing import Any
 
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode
-from clew.record.exchange.account import Account, Piece, Redaction, Talk, pieces_of
+from clew.record.exchange.account import Account, ConversationAccount, Piece, Redaction, pieces_of
 from clew.record.transcript import light
 from clew.record.transcript.agents import agents, read_metadata
 from clew.record.transcript.links import ROOT, Node
 from clew.record.transcript.load import load
-from clew.record.transcript.paths import Place
+from clew.record.transcript.paths import SessionPlace
 from clew.record.transcript.siblings import with_siblings
-from clew.record.transcript.source import Source
+from clew.record.transcript.source import TranscriptSource
 
 # The conversation with what its compactions closed: each entry once, where it was said. Reads, never writes.
 
@@ -25,7 +25,7 @@ def from_the_beginning(path: Path) -> list[dict[str, Any]]:
     if chain.boundary == ROOT:
         return loaded.messages
     with path.open("rb", buffering=0) as file:
-        source = Source(file.fileno())
+        source = TranscriptSource(file.fileno())
 
         def body(node: Node) -> dict[str, Any]:
             data: dict[str, Any] = node.data or decode(source.part(node.at, node.size))
@@ -79,15 +79,15 @@ def messages_of(path: Path, *, is_all: bool) -> list[Json]:
 def agent_files(path: Path) -> list[Path]:
     if not light.is_uuid(path.stem):
         return []
-    return agents(Place(session_id=path.stem, project_dir=path.parent))
+    return agents(SessionPlace(session_id=path.stem, project_dir=path.parent))
 
 
-def _agent(path: Path, redaction: Redaction | None, *, is_all: bool) -> Talk:
+def _agent(path: Path, redaction: Redaction | None, *, is_all: bool) -> ConversationAccount:
     metadata = read_metadata(path)
     name = path.stem.removeprefix("agent-")
     title = (metadata.description or metadata.agent_type) if metadata else name
     talk = _talk(title, messages_of(path, is_all=is_all), redaction)
-    return Talk(
+    return ConversationAccount(
         title=talk.title,
         pieces=talk.pieces,
         agent=name,
@@ -95,12 +95,12 @@ def _agent(path: Path, redaction: Redaction | None, *, is_all: bool) -> Talk:
     )
 
 
-def _talk(title: str, messages: list[Json], redaction: Redaction | None) -> Talk:
+def _talk(title: str, messages: list[Json], redaction: Redaction | None) -> ConversationAccount:
     pieces = tuple(pieces_of(messages))
     if redaction is not None:
         pieces = tuple(_redacted(piece, redaction) for piece in pieces)
         title = redaction.text(title)
-    return Talk(title=title, pieces=pieces)
+    return ConversationAccount(title=title, pieces=pieces)
 
 
 def _redacted(piece: Piece, redaction: Redaction) -> Piece:

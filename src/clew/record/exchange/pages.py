@@ -7,7 +7,7 @@ headings, lists, tables, emphasis, code and fences, enough to read well and noth
 import re
 from collections.abc import Iterator
 
-from clew.record.exchange.account import Account, Piece, Talk
+from clew.record.exchange.account import Account, ConversationAccount, Piece
 
 # An account as Markdown. Pure.
 
@@ -39,7 +39,7 @@ def _lines(account: Account) -> Iterator[str]:
         yield from _talk(talk)
 
 
-def _talk(talk: Talk) -> Iterator[str]:
+def _talk(talk: ConversationAccount) -> Iterator[str]:
     for piece in talk.pieces:
         yield from _piece(piece)
         yield ""
@@ -229,7 +229,7 @@ def _contents(account: Account) -> Iterator[str]:
                 yield f'<li><a href="#p{number}">{short}</a></li>'
 
 
-def _talk_as_html(talk: Talk) -> Iterator[str]:
+def _talk_as_html(talk: ConversationAccount) -> Iterator[str]:
     agent = escaped(talk.agent)
     if agent:
         yield (

@@ -10,15 +10,15 @@ from clew.core.input.parse import as_typed
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode
 from clew.core.messages.errors import SessionError
-from clew.core.messages.messages import User
+from clew.core.messages.messages import UserMessage
 from clew.core.messages.text import count_of
 from clew.record.transcript import light
 from clew.record.transcript.chain import build
 from clew.record.transcript.copies import header_of
 from clew.record.transcript.leaf import Marker
 from clew.record.transcript.links import ROOT, Links, Node
-from clew.record.transcript.load import Loaded, load
-from clew.record.transcript.source import Source
+from clew.record.transcript.load import LoadedSession, load
+from clew.record.transcript.source import TranscriptSource
 
 # What counts as a message; notes and what was told beside are none.
 SAID = ("user", "assistant")
@@ -29,7 +29,7 @@ class Branch(Struct, frozen=True, kw_only=True):
 
     nodes: list[Node]
     messages: list[Json]
-    loaded: Loaded
+    loaded: LoadedSession
 
 
 def branch(path: Path, uuid: str | None = None) -> Branch:
@@ -43,7 +43,7 @@ def branch(path: Path, uuid: str | None = None) -> Branch:
     marker = Marker(leaf_uuid=uuid, is_explicit=True, at=loaded.size_bytes + 1)
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        source = Source(fd)
+        source = TranscriptSource(fd)
 
         def body(node: Node) -> Json:
             data: Json = node.data or decode(source.read(node.at, node.size))
@@ -63,7 +63,7 @@ def branch(path: Path, uuid: str | None = None) -> Branch:
     return Branch(nodes=nodes, messages=messages, loaded=loaded)
 
 
-class Prompt(Struct, frozen=True, kw_only=True):
+class BranchPrompt(Struct, frozen=True, kw_only=True):
     """Something a person said, where it stands in the tree, and how many messages answer it before the
     next; `live` if the session stands on its branch, `end` is the last of what belongs to it."""
 
@@ -77,12 +77,12 @@ class Prompt(Struct, frozen=True, kw_only=True):
     is_leaf: bool
 
 
-def prompts(path: Path) -> Iterator[Prompt]:
+def prompts(path: Path) -> Iterator[BranchPrompt]:
     """Every prompt of every branch, a branch behind what it leaves; depth counts the forks above."""
     yield from _of(load(path, whole=True))
 
 
-def prompt_above(path: Path, uuid: str) -> Prompt | None:
+def prompt_above(path: Path, uuid: str) -> BranchPrompt | None:
     """The prompt that a message is or answers, on whatever branch."""
     loaded = load(path, whole=True)
     links = loaded.chain.links
@@ -94,20 +94,20 @@ def prompt_above(path: Path, uuid: str) -> Prompt | None:
     return found.get(i)
 
 
-def _of(loaded: Loaded) -> Iterator[Prompt]:
+def _of(loaded: LoadedSession) -> Iterator[BranchPrompt]:
     fd = os.open(loaded.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        yield from _prompts(loaded.chain.links, set(loaded.chain.live), Source(fd))
+        yield from _prompts(loaded.chain.links, set(loaded.chain.live), TranscriptSource(fd))
     finally:
         os.close(fd)
 
 
-def _prompts(links: Links, live: set[int], source: Source) -> Iterator[Prompt]:
+def _prompts(links: Links, live: set[int], source: TranscriptSource) -> Iterator[BranchPrompt]:
     bodies: dict[int, Json] = {}
     for i, node in enumerate(links.nodes):
         if links.is_shown(i) and node.keys.type == "user" and not node.keys.is_meta:
             entry = node.data or decode(source.read(node.at, node.size))
-            if User(entry).face == "typed":
+            if UserMessage(entry).face == "typed":
                 bodies[i] = entry
     above: dict[int, int] = {}
     counts: dict[int, int] = {}
@@ -129,7 +129,7 @@ def _prompts(links: Links, live: set[int], source: Source) -> Iterator[Prompt]:
     while waiting:
         i, depth = waiting.pop()
         children = below.get(i, [])
-        yield Prompt(
+        yield BranchPrompt(
             uuid=links.nodes[i].uuid,
             end=links.nodes[ends[i]].uuid,
             text=_text(bodies[i]),
@@ -172,16 +172,16 @@ def _text(entry: Json) -> str:
 SHOWN_WORDS = 90
 
 
-class Tree(Struct, frozen=True, kw_only=True):
+class SessionTree(Struct, frozen=True, kw_only=True):
     """`forked_from` names a session and a message of it; so does each fork, of this one."""
 
     forked_from: Json | None
-    prompts: list[Prompt]
+    prompts: list[BranchPrompt]
     forks: list[Json]
 
 
-def tree(path: Path) -> Tree:
-    return Tree(
+def tree(path: Path) -> SessionTree:
+    return SessionTree(
         forked_from=_lineage(path),
         prompts=list(prompts(path)),
         forks=[
@@ -192,12 +192,12 @@ def tree(path: Path) -> Tree:
     )
 
 
-def live_leaf(found: Tree) -> int:
+def live_leaf(found: SessionTree) -> int:
     """The number of the prompt where the session stands."""
     return next((n for n, one in enumerate(found.prompts) if one.live and one.is_leaf), 0)
 
 
-def told(found: Tree) -> Iterator[str]:
+def told(found: SessionTree) -> Iterator[str]:
     """The tree for people, a line for each prompt."""
     if found.forked_from:
         yield f"a fork of {found.forked_from['sessionId']} at {found.forked_from['messageUuid']}"
@@ -207,7 +207,7 @@ def told(found: Tree) -> Iterator[str]:
         yield f"forked at {fork['messageUuid'][:8]}: {fork['sessionId']}"
 
 
-def prompt_line(one: Prompt, name: str = "") -> str:
+def prompt_line(one: BranchPrompt, name: str = "") -> str:
     """Where a prompt stands in the tree, and how it begins; filled is where the session stands."""
     mark = "●" if one.live else "○"
     long = len(one.text) > SHOWN_WORDS

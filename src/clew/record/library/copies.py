@@ -20,7 +20,7 @@ from clew.record.transcript.entries import encode
 from clew.record.transcript.files import Files
 from clew.record.transcript.links import Node
 from clew.record.transcript.log import Log
-from clew.record.transcript.paths import Place, home_of
+from clew.record.transcript.paths import SessionPlace, home_of
 from clew.record.transcript.record import FORMAT
 from clew.record.transcript.siblings import block_ids
 from clew.version import VERSION
@@ -51,7 +51,7 @@ def fork(path: Path, uuid: str | None, *, title: str, at: str) -> Forked:
     target = path.with_name(f"{session_id}.jsonl")
     named = title or f"{_title(found)} (fork)"
     lines = [encode(line) + b"\n" for line in _lines(found, path, session_id, named, at)]
-    place, home = Place(session_id=session_id, project_dir=path.parent), home_of(path)
+    place, home = SessionPlace(session_id=session_id, project_dir=path.parent), home_of(path)
     spoken = None if uuid is None else spoken_until(found.loaded, found.nodes[-1])
     agents = share_anew(path, place, lines, home=home, spoken=spoken)
     give_tasks(path.stem, place, home=home, spoken=spoken)
@@ -124,7 +124,7 @@ def graft(target: Path, source: Path, first: str, last: str | None) -> Grafted:
     try:
         if not log.claim(target):
             raise SessionError(f"session {target.stem} is open in another process; end it first")
-        place = Place(session_id=target.stem, project_dir=target.parent)
+        place = SessionPlace(session_id=target.stem, project_dir=target.parent)
         agents = share(source, place, encoded, home=home_of(source), spoken=spoken_of(encoded))
         log.append(target, encoded)
         for trouble in log.flush().troubles:

@@ -16,7 +16,7 @@ from zlib import crc32
 
 import msgspec
 
-from clew.core.catalog.lookup import Catalog, known_models
+from clew.core.catalog.lookup import ModelCatalog, known_models
 from clew.record.transcript.paths import own_dir
 from clew.system.config.layers import merge
 from clew.system.config.load import load
@@ -41,7 +41,7 @@ class Prices:
         return crc32(msgspec.json.encode(self._models, order="deterministic")) & 0x7FFFFFFF or 1
 
     @cached_property
-    def catalog(self) -> Catalog:
+    def catalog(self) -> ModelCatalog:
         return known_models({"models": self._models})[0]
 
 

@@ -16,14 +16,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.core.catalog.lookup import Catalog
+from clew.core.catalog.lookup import ModelCatalog
 from clew.core.ledger.ledger import Ledger, charges
 from clew.core.messages.encoding import decode
 from clew.record.library.database import Prices, forget, opened, transaction
-from clew.record.library.places import Found, hidden, transcripts
+from clew.record.library.places import TranscriptFile, hidden, transcripts
 from clew.record.library.words import spaced, text_of
 from clew.record.transcript import light
-from clew.record.transcript.source import Source
+from clew.record.transcript.source import TranscriptSource
 
 STEP_BYTES = 64 << 20
 SEAM_BYTES = 64
@@ -74,10 +74,10 @@ def whole_index(home: Path, tell: Tell | None = None) -> Iterator[sqlite3.Connec
         yield found.connection
 
 
-class Pending(Struct, frozen=True, kw_only=True):
+class PendingFile(Struct, frozen=True, kw_only=True):
     """A file of which the index does not know everything: what lies behind `read_to`."""
 
-    found: Found
+    found: TranscriptFile
     read_to: int
 
     @property
@@ -85,17 +85,17 @@ class Pending(Struct, frozen=True, kw_only=True):
         return max(0, self.found.size - self.read_to)
 
 
-def pending(connection: sqlite3.Connection, files: Iterable[Found]) -> list[Pending]:
+def pending(connection: sqlite3.Connection, files: Iterable[TranscriptFile]) -> list[PendingFile]:
     """What is to be read, the oldest first; what is gone is forgotten on the way."""
     known = {
         row[0]: row[1:]
         for row in connection.execute("SELECT path, size, mtime_ns, inode, read_to FROM file")
     }
-    waiting: list[Pending] = []
+    waiting: list[PendingFile] = []
     for found in files:
         size, mtime_ns, inode, read_to = known.pop(found.path, (-1, 0, 0, 0))
         if (size, mtime_ns, inode) != (found.size, found.mtime_ns, found.inode):
-            waiting.append(Pending(found=found, read_to=0 if inode != found.inode else read_to))
+            waiting.append(PendingFile(found=found, read_to=0 if inode != found.inode else read_to))
     if known:
         with transaction(connection):
             for path in known:
@@ -109,7 +109,7 @@ def unread_tails(connection: sqlite3.Connection) -> list[tuple[str, int]]:
     return [(path, read_to) for path, read_to in rows]
 
 
-def take_in(index: Index, waiting: list[Pending], tell: Tell | None = None) -> None:
+def take_in(index: Index, waiting: list[PendingFile], tell: Tell | None = None) -> None:
     """Reads everything that waits."""
     connection = index.connection
     total = sum(one.size_bytes for one in waiting)
@@ -150,8 +150,8 @@ def is_worn(connection: sqlite3.Connection) -> bool:
     return bool(last > 1000 and last - live > last * GARBAGE_SHARE)
 
 
-def _steps(waiting: list[Pending]) -> Iterator[list[Pending]]:
-    step: list[Pending] = []
+def _steps(waiting: list[PendingFile]) -> Iterator[list[PendingFile]]:
+    step: list[PendingFile] = []
     size = 0
     for one in waiting:
         step.append(one)
@@ -181,14 +181,14 @@ class _Read(Struct, kw_only=True):
     read_to: int = 0
 
 
-def _take_file(connection: sqlite3.Connection, found: Found, prices: Prices) -> None:
+def _take_file(connection: sqlite3.Connection, found: TranscriptFile, prices: Prices) -> None:
     try:
         fd = os.open(found.path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         _forget_file(connection, found.path)
         return
     try:
-        source = Source(fd)
+        source = TranscriptSource(fd)
         number, read_to = _known(connection, found, source)
         read = _lines(source, read_to)
         seam = source.read(max(0, read.read_to - SEAM_BYTES), min(SEAM_BYTES, read.read_to))
@@ -198,7 +198,9 @@ def _take_file(connection: sqlite3.Connection, found: Found, prices: Prices) -> 
     _keep_charges(connection, number, read, prices.catalog)
 
 
-def _known(connection: sqlite3.Connection, found: Found, source: Source) -> tuple[int | None, int]:
+def _known(
+    connection: sqlite3.Connection, found: TranscriptFile, source: TranscriptSource
+) -> tuple[int | None, int]:
     """The file's number and how far it was read; nothing if it is another file by now."""
     row = connection.execute(
         "SELECT id, read_to, seam, inode FROM file WHERE path = ?", (found.path,)
@@ -213,7 +215,7 @@ def _known(connection: sqlite3.Connection, found: Found, source: Source) -> tupl
     return None, 0
 
 
-def _lines(source: Source, start: int) -> _Read:
+def _lines(source: TranscriptSource, start: int) -> _Read:
     read = _Read(read_to=start)
     for _, at, raw in source.lines(start):
         if at + len(raw) >= source.size:
@@ -254,7 +256,11 @@ def _is_prompt(entry: dict[str, Any]) -> bool:
 
 
 def _keep(
-    connection: sqlite3.Connection, found: Found, number: int | None, read: _Read, seam: bytes
+    connection: sqlite3.Connection,
+    found: TranscriptFile,
+    number: int | None,
+    read: _Read,
+    seam: bytes,
 ) -> int:
     outline = light.outline(Path(found.path))
     state = {
@@ -286,7 +292,7 @@ def _keep(
     return number
 
 
-def _facts(found: Found, outline: light.Outline | None) -> dict[str, Any]:
+def _facts(found: TranscriptFile, outline: light.Outline | None) -> dict[str, Any]:
     names = ("title", "custom_title", "first_prompt", "cwd", "git_branch", "tag", "created_at")
     if outline is not None:
         return {name: getattr(outline, name) for name in names}
@@ -318,7 +324,7 @@ def _keep_entries(connection: sqlite3.Connection, number: int, read: _Read) -> N
 
 
 def _keep_charges(
-    connection: sqlite3.Connection, number: int, read: _Read, catalog: Catalog
+    connection: sqlite3.Connection, number: int, read: _Read, catalog: ModelCatalog
 ) -> None:
     ledger = Ledger(charges(read.counted, catalog))
     connection.executemany(

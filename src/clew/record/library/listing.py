@@ -25,7 +25,7 @@ from clew.record.transcript.paths import canonical, project_dir
 from clew.system.clock import stamp
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class ListingFilter(Struct, frozen=True, kw_only=True):
     """What a session must be to be listed; empty wishes are none. Times are ISO texts, by the clock of
     this place or, with a Z, of UTC."""
 
@@ -128,7 +128,7 @@ def all_hidden(home: Path, cwd: str, *, everywhere: bool) -> Iterator[Hidden]:
             yield Hidden(path=found.path, size_bytes=found.size, reason=reason)
 
 
-def fitting(home: Path, wanted: Wanted, tell: Tell | None = None) -> set[str]:
+def fitting(home: Path, wanted: ListingFilter, tell: Tell | None = None) -> set[str]:
     """The ids of the sessions in which such a model answered, or that cost so much, by the database;
     it is brought up to date first."""
     with whole_index(home, tell) as connection:

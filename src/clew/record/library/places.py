@@ -65,7 +65,7 @@ LATEST_NS = 2**63 - 1
 SILENT = "it holds no prompt and no title"
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class TranscriptFile(Struct, frozen=True, kw_only=True):
     """A transcript and its state; `agent` is a subagent's id, empty for a session itself."""
 
     path: str
@@ -77,7 +77,7 @@ class Found(Struct, frozen=True, kw_only=True):
     inode: int
 
 
-def transcripts(home: Path) -> Iterator[Found]:
+def transcripts(home: Path) -> Iterator[TranscriptFile]:
     """All of them, archived ones not: a look at each folder and one at each file."""
     for folder in sorted(_folders(projects_dir(home))):
         yield from in_folder(folder)
@@ -108,7 +108,7 @@ def archive_dir(home: Path) -> Path:
     return own_dir(home) / "archive"
 
 
-def in_folder(folder: str) -> Iterator[Found]:
+def in_folder(folder: str) -> Iterator[TranscriptFile]:
     inside = _scan(folder)
     for entry in inside:
         if entry.name.endswith(".jsonl"):
@@ -120,7 +120,7 @@ def in_folder(folder: str) -> Iterator[Found]:
             yield from _agents(f"{entry.path}/subagents", folder, entry.name)
 
 
-def _agents(place: str, folder: str, session_id: str) -> Iterator[Found]:
+def _agents(place: str, folder: str, session_id: str) -> Iterator[TranscriptFile]:
     for entry in _scan(place):
         if entry.is_dir(follow_symlinks=False):
             yield from _agents(entry.path, folder, session_id)
@@ -142,14 +142,16 @@ def _scan(place: str) -> list[os.DirEntry[str]]:
         return []
 
 
-def _found(entry: os.DirEntry[str], folder: str, session_id: str, agent: str) -> Found | None:
+def _found(
+    entry: os.DirEntry[str], folder: str, session_id: str, agent: str
+) -> TranscriptFile | None:
     try:
         state = entry.stat()
     except OSError:
         return None
     if not stat.S_ISREG(state.st_mode):
         return None
-    return Found(
+    return TranscriptFile(
         path=entry.path,
         folder=folder,
         session_id=session_id,
@@ -160,7 +162,7 @@ def _found(entry: os.DirEntry[str], folder: str, session_id: str, agent: str) ->
     )
 
 
-def hidden(found: Found, outline: light.Outline | None) -> str | None:
+def hidden(found: TranscriptFile, outline: light.Outline | None) -> str | None:
     """Why a session's file is in no list; None if it is in them."""
     if not light.is_uuid(found.session_id):
         return MISNAMED

@@ -20,8 +20,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.core.messages.encoding import decode
-from clew.record.library.indexing import Pending, index, pending, take_in, unread_tails
-from clew.record.library.places import Found, transcripts
+from clew.record.library.indexing import PendingFile, index, pending, take_in, unread_tails
+from clew.record.library.places import TranscriptFile, transcripts
 from clew.record.library.words import Entry, Query, answers, fts_of, snippet, speaker_of, text_of
 from clew.record.transcript import light
 from clew.record.transcript.paths import canonical, project_dir
@@ -38,7 +38,7 @@ _NEEDLES_ASKED = 3
 _WORTH_A_PROGRAM_BYTES = 32 << 20
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class ScanMatch(Struct, frozen=True, kw_only=True):
     """An entry that answers a query, and where it lies."""
 
     path: str
@@ -51,7 +51,7 @@ class Line(Struct, frozen=True, kw_only=True):
     snippet: str
 
 
-def line_of(query: Query, path: str, at: int, raw: bytes) -> Line | None:
+def line_of(query: Query, path: str, at: int, raw: bytes) -> ScanMatch | None:
     """The entry in `raw` if it answers the query."""
     try:
         entry = decode(raw)
@@ -60,7 +60,7 @@ def line_of(query: Query, path: str, at: int, raw: bytes) -> Line | None:
     text = text_of(entry) if type(entry) is dict else ""
     if not text or not answers(query, text):
         return None
-    return Line(
+    return ScanMatch(
         path=path,
         at=at,
         size=len(raw),
@@ -72,7 +72,7 @@ def line_of(query: Query, path: str, at: int, raw: bytes) -> Line | None:
     )
 
 
-def scan(query: Query, files: Sequence[tuple[str, int]]) -> Iterator[Line]:
+def scan(query: Query, files: Sequence[tuple[str, int]]) -> Iterator[ScanMatch]:
     """The answers in these files, each from an offset on; files in the order given."""
     needles = needles_of(query)
     candidates = _candidates(needles, files)
@@ -102,7 +102,7 @@ def _candidates(needles: list[bytes], files: Sequence[tuple[str, int]]) -> set[s
     return left
 
 
-def _in_file(query: Query, needles: list[bytes], path: str, start: int) -> Iterator[Line]:
+def _in_file(query: Query, needles: list[bytes], path: str, start: int) -> Iterator[ScanMatch]:
     try:
         with FileIO(path) as file:
             file.seek(start)
@@ -191,7 +191,7 @@ class Scope(Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     agents: bool = True
 
-    def holds(self, found: Found) -> bool:
+    def holds(self, found: TranscriptFile) -> bool:
         return (
             (self.folders is None or found.folder in self.folders)
             and (self.session_id is None or found.session_id == self.session_id)
@@ -199,7 +199,7 @@ class Scope(Struct, frozen=True, kw_only=True):
         )
 
 
-class Hit(Struct, frozen=True, kw_only=True):
+class SearchHit(Struct, frozen=True, kw_only=True):
     """An entry that answers, the session it stands in, and what is around the words."""
 
     session_id: str
@@ -215,11 +215,11 @@ class Hit(Struct, frozen=True, kw_only=True):
     snippet: str
 
 
-class Result(Struct, frozen=True, kw_only=True):
+class SearchHits(Struct, frozen=True, kw_only=True):
     """`behind_bytes` were searched in files because the index does not know them yet; `unread` are files
     that cannot be read."""
 
-    hits: list[Hit]
+    hits: list[SearchHit]
     behind_bytes: int
     without_index: str
     unread: tuple[str, ...] = ()
@@ -233,7 +233,7 @@ def search(
     limit: int,
     use_index: bool = True,
     reads_files: bool = True,
-) -> Result:
+) -> SearchHits:
     """The newest answers first, at most `limit` of them; with `reads_files` off what the index does not
     know yet is left out, for who asks with each letter."""
     files = list(transcripts(home))
@@ -246,11 +246,13 @@ def search(
         except (OSError, sqlite3.Error, UnicodeEncodeError) as error:
             reason = str(error)  # a path that is no text cannot be kept in the index
     if not reads_files:
-        return Result(hits=[], behind_bytes=sum(one.size for one in files), without_index=reason)
+        return SearchHits(
+            hits=[], behind_bytes=sum(one.size for one in files), without_index=reason
+        )
     mine = sorted(filter(scope.holds, files), key=lambda one: -one.mtime_ns)
     lines = _first(scan(query, [(one.path, 0) for one in mine]), limit)
     behind = sum(one.size for one in mine)
-    return Result(
+    return SearchHits(
         hits=_hits(lines, by_path),
         behind_bytes=behind,
         without_index=reason,
@@ -258,7 +260,7 @@ def search(
     )
 
 
-def _unread(files: list[Found], scope: Scope) -> tuple[str, ...]:
+def _unread(files: list[TranscriptFile], scope: Scope) -> tuple[str, ...]:
     mine = (one.path for one in files if scope.holds(one))
     return tuple(path for path in mine if not os.access(path, os.R_OK))
 
@@ -267,12 +269,12 @@ def _by_index(
     home: Path,
     query: Query,
     scope: Scope,
-    files: list[Found],
-    by_path: dict[str, Found],
+    files: list[TranscriptFile],
+    by_path: dict[str, TranscriptFile],
     limit: int,
     *,
     reads_files: bool,
-) -> Result:
+) -> SearchHits:
     with index(home) as found:
         connection = found.connection
         waiting = pending(connection, files)
@@ -289,13 +291,15 @@ def _by_index(
         key=lambda line: (-order[line.path], line.path, -line.at),
     )
     sizes = sum(by_path[path].size - start for path, start in behind)
-    return Result(hits=_hits(merged[:limit], by_path, named), behind_bytes=sizes, without_index="")
+    return SearchHits(
+        hits=_hits(merged[:limit], by_path, named), behind_bytes=sizes, without_index=""
+    )
 
 
 def _behind(
-    waiting: list[Pending],
+    waiting: list[PendingFile],
     tails: list[tuple[str, int]],
-    by_path: dict[str, Found],
+    by_path: dict[str, TranscriptFile],
     scope: Scope,
 ) -> list[tuple[str, int]]:
     """Where the index does not reach: files to be searched from an offset on, newest first."""
@@ -306,7 +310,7 @@ def _behind(
 
 def _indexed(
     connection: sqlite3.Connection, query: Query, scope: Scope, limit: int, stale: set[str]
-) -> list[Line]:
+) -> list[ScanMatch]:
     """Answers of the index, the latest written first; each is read from its file to be shown."""
     where, values = ["words MATCH ?"], [fts_of(query)]
     if scope.folders is not None:
@@ -322,7 +326,7 @@ def _indexed(
         f" JOIN file ON file.id = entry.file WHERE {' AND '.join(where)} ORDER BY words.rowid DESC",
         values,
     )
-    found: list[Line] = []
+    found: list[ScanMatch] = []
     for path, at, size in rows:
         line = None if path in stale else _read(query, path, at, size)
         if line is not None:
@@ -332,7 +336,7 @@ def _indexed(
     return found
 
 
-def _read(query: Query, path: str, at: int, size: int) -> Line | None:
+def _read(query: Query, path: str, at: int, size: int) -> ScanMatch | None:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -343,14 +347,16 @@ def _read(query: Query, path: str, at: int, size: int) -> Line | None:
         os.close(fd)
 
 
-def _first(lines: Iterator[Line], limit: int) -> list[Line]:
+def _first(lines: Iterator[ScanMatch], limit: int) -> list[ScanMatch]:
     return [line for line, _ in zip(lines, range(limit), strict=False)]
 
 
 Named = dict[str, tuple[str, str]]
 
 
-def _named(connection: sqlite3.Connection, paths: set[str], by_path: dict[str, Found]) -> Named:
+def _named(
+    connection: sqlite3.Connection, paths: set[str], by_path: dict[str, TranscriptFile]
+) -> Named:
     """Title and working folder of the sessions that these files belong to, as far as known."""
     homes = {_home_of(by_path[path]) for path in paths}
     marks = ", ".join("?" * len(homes))
@@ -362,8 +368,8 @@ def _named(connection: sqlite3.Connection, paths: set[str], by_path: dict[str, F
 
 
 def _hits(
-    lines: Iterable[Line], by_path: dict[str, Found], named: Named | None = None
-) -> list[Hit]:
+    lines: Iterable[ScanMatch], by_path: dict[str, TranscriptFile], named: Named | None = None
+) -> list[SearchHit]:
     known = {} if named is None else dict(named)
     hits = []
     for line in lines:
@@ -374,7 +380,7 @@ def _hits(
             known[home] = (outline.title, outline.cwd or "") if outline else ("", "")
         title, cwd = known[home]
         hits.append(
-            Hit(
+            SearchHit(
                 session_id=found.session_id,
                 agent=found.agent,
                 path=line.path,
@@ -391,7 +397,7 @@ def _hits(
     return hits
 
 
-def _home_of(found: Found) -> str:
+def _home_of(found: TranscriptFile) -> str:
     """The session's own transcript, whichever of its files was found."""
     return f"{found.folder}/{found.session_id}.jsonl"
 
@@ -401,7 +407,7 @@ def folders_of(home: Path, cwds: Iterable[str]) -> tuple[str, ...]:
     return tuple(str(project_dir(home, canonical(cwd))) for cwd in cwds)
 
 
-def format_hits(found: Result) -> Iterator[str]:
+def format_hits(found: SearchHits) -> Iterator[str]:
     """The answers for people, below the session they stand in."""
     last = None
     for hit in found.hits:

@@ -17,7 +17,7 @@ from clew.core.json_object import Json
 Kind: TypeAlias = Literal["absent", "file", "link", "folder", "other", "unkept"]
 
 
-class State(Struct, frozen=True, kw_only=True):
+class FileState(Struct, frozen=True, kw_only=True):
     """What stands at a path. A file's content is its `sha256`; `under` is the first folder that was
     missing above what is absent; `why` says what kept a content from being kept."""
 
@@ -29,7 +29,7 @@ class State(Struct, frozen=True, kw_only=True):
     under: str = ""
     why: str = ""
 
-    def same(self, other: "State") -> bool:
+    def same(self, other: "FileState") -> bool:
         """Whether two states are one for whoever reads the path."""
         mine = (self.kind, self.sha256, self.mode, self.target)
         return mine == (other.kind, other.sha256, other.mode, other.target)
@@ -55,7 +55,7 @@ class State(Struct, frozen=True, kw_only=True):
                 return {"kind": self.kind, "size": self.size, "mode": self.mode, "why": self.why}
 
 
-ABSENT = State(kind="absent")
+ABSENT = FileState(kind="absent")
 
 
 _VERBS: dict[Kind, str] = {
@@ -63,12 +63,12 @@ _VERBS: dict[Kind, str] = {
 }  # fmt: skip
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class PathChange(Struct, frozen=True, kw_only=True):
     """One path before and after a call."""
 
     path: str
-    before: State
-    after: State
+    before: FileState
+    after: FileState
 
     @property
     def verb(self) -> str:
@@ -95,7 +95,7 @@ class Rewind(Struct, frozen=True, kw_only=True):
     redo_of: int | None = None
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class ChangeStep(Struct, frozen=True, kw_only=True):
     """One line of changes. `at` is the line's place; `since` the place from which on it counts: its
     call's result where there is one."""
 
@@ -104,7 +104,7 @@ class Step(Struct, frozen=True, kw_only=True):
     tool_use_id: str
     message_uuid: str
     timestamp: str
-    changes: tuple[Change, ...]
+    changes: tuple[PathChange, ...]
     more: int = 0
     rewind: Rewind | None = None
 
@@ -128,7 +128,7 @@ def path_of_text(text: str) -> str:
         return text
 
 
-def step_of(line: Json, at: int, results: Mapping[tuple[str, str], int]) -> Step | None:
+def step_of(line: Json, at: int, results: Mapping[tuple[str, str], int]) -> ChangeStep | None:
     """A `file-change` line; None if it is not one that can be read. `results` are the places of the
     results, by the message that made the call, and the call."""
     listed = line.get("changes")
@@ -136,7 +136,7 @@ def step_of(line: Json, at: int, results: Mapping[tuple[str, str], int]) -> Step
     if any(change is None for change in changes):
         return None
     call, message = _text(line.get("toolUseId")), _text(line.get("messageId"))
-    return Step(
+    return ChangeStep(
         at=at,
         since=results.get((message, call), at),
         tool_use_id=call,
@@ -148,13 +148,13 @@ def step_of(line: Json, at: int, results: Mapping[tuple[str, str], int]) -> Step
     )
 
 
-def _change(value: Any) -> Change | None:
+def _change(value: Any) -> PathChange | None:
     if type(value) is not dict or type(value.get("path")) is not str:
         return None
     before, after = _state(value.get("before")), _state(value.get("after"))
     if before is None or after is None:
         return None
-    return Change(path=path_of_text(value["path"]), before=before, after=after)
+    return PathChange(path=path_of_text(value["path"]), before=before, after=after)
 
 
 _KINDS: dict[str, Kind] = {
@@ -163,11 +163,11 @@ _KINDS: dict[str, Kind] = {
 }  # fmt: skip
 
 
-def _state(value: Any) -> State | None:
+def _state(value: Any) -> FileState | None:
     kind = _KINDS.get(_text(value.get("kind"))) if type(value) is dict else None
     if kind is None:
         return None
-    return State(
+    return FileState(
         kind=kind,
         sha256=_text(value.get("sha256")),
         size=_number(value.get("size")),
@@ -192,7 +192,7 @@ def _rewind(value: Any) -> Rewind | None:
     )
 
 
-def in_order(changes: Sequence[Change]) -> tuple[list[Change], list[Change]]:
+def in_order(changes: Sequence[PathChange]) -> tuple[list[PathChange], list[PathChange]]:
     """What is to be taken away, the innermost first, and what is to be made, the outermost first; a
     path that becomes another kind of thing is in both."""
     away = [c for c in changes if c.before.kind != "absent" and c.before.kind != c.after.kind]
@@ -203,9 +203,9 @@ def in_order(changes: Sequence[Change]) -> tuple[list[Change], list[Change]]:
     )
 
 
-def wanted_at(steps: Iterable[Step], place: int) -> dict[str, State]:
+def wanted_at(steps: Iterable[ChangeStep], place: int) -> dict[str, FileState]:
     """What each path was at a place of the log, for every path that changed after it."""
-    found: dict[str, State] = {}
+    found: dict[str, FileState] = {}
     for step in steps:
         if step.since > place:
             for change in step.changes:
@@ -213,13 +213,13 @@ def wanted_at(steps: Iterable[Step], place: int) -> dict[str, State]:
     return found
 
 
-def expected_now(steps: Sequence[Step]) -> dict[str, tuple[State, ...]]:
+def expected_now(steps: Sequence[ChangeStep]) -> dict[str, tuple[FileState, ...]]:
     """What each path may be if nobody else touched it: as the last step left it, or, where a crash
     may have cut a way back short, as it was before, or gone on its way to another kind of thing."""
-    found: dict[str, tuple[State, ...]] = {}
+    found: dict[str, tuple[FileState, ...]] = {}
     for step in steps:
         for change in step.changes:
-            states: tuple[State, ...] = (change.after,)
+            states: tuple[FileState, ...] = (change.after,)
             if step.rewind is not None:
                 states += (change.before,)
                 if change.before.kind != change.after.kind:
@@ -228,7 +228,7 @@ def expected_now(steps: Sequence[Step]) -> dict[str, tuple[State, ...]]:
     return found
 
 
-def to_redo(steps: Sequence[Step]) -> Step | None:
+def to_redo(steps: Sequence[ChangeStep]) -> ChangeStep | None:
     """The latest way back that was not taken back itself."""
     undone = {step.rewind.redo_of for step in steps if step.rewind is not None}
     for step in reversed(steps):

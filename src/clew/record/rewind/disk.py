@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
 
-from clew.record.rewind.changes import State
+from clew.record.rewind.changes import FileState
 from clew.record.transcript.files import Files
 from clew.record.transcript.paths import own_dir
 
@@ -85,21 +85,21 @@ class CannotRestoreError(Exception):
     """A state cannot be brought about; nothing at the path was changed."""
 
 
-def look(path: str, blobs: Blobs | None) -> State:
+def look(path: str, blobs: Blobs | None) -> FileState:
     """What stands at a path; its content is kept if `blobs` takes it."""
     try:
         found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
-        return State(kind="absent", under=_first_missing(path))
+        return FileState(kind="absent", under=_first_missing(path))
     except (OSError, ValueError):
-        return State(kind="other", why="it cannot be looked at")
+        return FileState(kind="other", why="it cannot be looked at")
     mode = stat.S_IMODE(found.st_mode)
     if stat.S_ISLNK(found.st_mode):
-        return State(kind="link", target=os.readlink(path))
+        return FileState(kind="link", target=os.readlink(path))
     if stat.S_ISDIR(found.st_mode):
-        return State(kind="folder", mode=mode)
+        return FileState(kind="folder", mode=mode)
     if not stat.S_ISREG(found.st_mode):
-        return State(kind="other", mode=mode, why="it is no file")
+        return FileState(kind="other", mode=mode, why="it is no file")
     if found.st_size > KEPT_MAX_BYTES:
         return _unkept(found, f"larger than {KEPT_MAX_BYTES >> 20} MiB")
     try:
@@ -109,12 +109,12 @@ def look(path: str, blobs: Blobs | None) -> State:
         name = _named(data) if blobs is None else blobs.put(data)
     except OSError as error:
         return _unkept(found, error.strerror or str(error))
-    return State(kind="file", sha256=name, size=len(data), mode=mode)
+    return FileState(kind="file", sha256=name, size=len(data), mode=mode)
 
 
-def _unkept(found: os.stat_result, why: str) -> State:
+def _unkept(found: os.stat_result, why: str) -> FileState:
     mode = stat.S_IMODE(found.st_mode)
-    return State(kind="unkept", size=found.st_size, mode=mode, why=why)
+    return FileState(kind="unkept", size=found.st_size, mode=mode, why=why)
 
 
 def _named(data: bytes) -> str:
@@ -131,7 +131,7 @@ def _first_missing(path: str) -> str:
     return missing
 
 
-def take_away(path: str, state: State) -> None:
+def take_away(path: str, state: FileState) -> None:
     """Removes what stands at a path, a folder only if it is empty, and with `state` absent the
     folders that were made for it."""
     with contextlib.suppress(FileNotFoundError):
@@ -139,7 +139,7 @@ def take_away(path: str, state: State) -> None:
     _leave(path, state.under)
 
 
-def bring_about(path: str, state: State, blobs: Blobs) -> None:
+def bring_about(path: str, state: FileState, blobs: Blobs) -> None:
     """Makes `path` what it was. Raises `CannotRestoreError`, or `OSError` with nothing changed."""
     match state.kind:
         case "file":

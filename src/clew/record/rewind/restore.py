@@ -20,9 +20,9 @@ from clew.core.messages.errors import SessionError
 from clew.core.messages.factories import written
 from clew.core.messages.text import count_of
 from clew.record.rewind.changes import (
-    Change,
-    State,
-    Step,
+    ChangeStep,
+    FileState,
+    PathChange,
     expected_now,
     in_order,
     step_of,
@@ -32,9 +32,9 @@ from clew.record.rewind.changes import (
 from clew.record.rewind.disk import Blobs, CannotRestoreError, bring_about, look, take_away
 from clew.record.transcript.entries import encode
 from clew.record.transcript.leaf import NOBODY
-from clew.record.transcript.load import Loaded, load
+from clew.record.transcript.load import LoadedSession, load
 from clew.record.transcript.log import Log
-from clew.record.transcript.source import Source
+from clew.record.transcript.source import TranscriptSource
 
 # The steps that a session's log tells of, and where in it each message stands. Reads one file.
 
@@ -43,10 +43,10 @@ _CHANGE = b'"type":"file-change"'
 _RESULT = b'"tool_use_id"'
 
 
-class Story(Struct, frozen=True, kw_only=True):
+class RecordedChanges(Struct, frozen=True, kw_only=True):
     """`places` are where entries stand in the file, by uuid."""
 
-    steps: list[Step]
+    steps: list[ChangeStep]
     places: dict[str, int]
     kinds: dict[str, str]
     unread: int
@@ -56,13 +56,13 @@ def tells_of_changes(path: Path) -> bool:
     """Whether there are steps at all; raises `OSError` only if the file cannot be read."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        source = Source(fd)
+        source = TranscriptSource(fd)
         return source.last_line_with(_CHANGE, source.size) is not None
     finally:
         os.close(fd)
 
 
-def read(path: Path) -> Story:
+def read(path: Path) -> RecordedChanges:
     """Raises `OSError` only if the file cannot be read."""
     changes: list[tuple[int, dict[str, Any]]] = []
     results: dict[tuple[str, str], int] = {}
@@ -71,7 +71,7 @@ def read(path: Path) -> Story:
     unread = 0
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        for _, at, raw in Source(fd).lines(0):
+        for _, at, raw in TranscriptSource(fd).lines(0):
             try:
                 entry = decode(raw)
             except ValueError:
@@ -90,7 +90,7 @@ def read(path: Path) -> Story:
         os.close(fd)
     steps = [step_of(line, at, results) for at, line in changes]
     known = [step for step in steps if step is not None]
-    return Story(
+    return RecordedChanges(
         steps=sorted(known, key=lambda step: (step.since, step.at)),
         places=places,
         kinds=kinds,
@@ -129,7 +129,7 @@ def _kind(entry: dict[str, Any]) -> str:
 START = "start"
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class RestorePlan(Struct, frozen=True, kw_only=True):
     """What a way back would do. `foreign` are files somebody else changed since, `lost` those whose
     content nobody has, each with the reason; `leaf` is where the conversation would stand (None:
     before its first message), if `conversation` says that it moves, and `boundary` the compaction it
@@ -137,7 +137,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     path: Path
     to: str
-    changes: tuple[Change, ...]
+    changes: tuple[PathChange, ...]
     foreign: tuple[tuple[str, str], ...]
     lost: tuple[tuple[str, str], ...]
     conversation: bool
@@ -152,7 +152,7 @@ class Plan(Struct, frozen=True, kw_only=True):
         return not self.foreign and not self.lost
 
 
-def plan(path: Path, uuid: str, blobs: Blobs, *, files: bool, conversation: bool) -> Plan:
+def plan(path: Path, uuid: str, blobs: Blobs, *, files: bool, conversation: bool) -> RestorePlan:
     """To the message `uuid`: before it if a person said it, else behind it. `start`: to nothing."""
     story = read(path)
     loaded = load(path, whole=True)
@@ -165,7 +165,7 @@ def plan(path: Path, uuid: str, blobs: Blobs, *, files: bool, conversation: bool
         leaf = _parent(loaded, uuid) if story.kinds[uuid] == "prompt" else uuid
     if conversation and uuid != START and uuid not in loaded.uuids:
         raise SessionError(f"the conversation cannot stand at {uuid}: it is no part of it")
-    return Plan(
+    return RestorePlan(
         path=path,
         to=uuid,
         conversation=conversation,
@@ -177,7 +177,7 @@ def plan(path: Path, uuid: str, blobs: Blobs, *, files: bool, conversation: bool
     )
 
 
-def plan_redo(path: Path, blobs: Blobs) -> Plan:
+def plan_redo(path: Path, blobs: Blobs) -> RestorePlan:
     """Takes the latest way back, back."""
     story = read(path)
     step = to_redo(story.steps)
@@ -185,7 +185,7 @@ def plan_redo(path: Path, blobs: Blobs) -> Plan:
         raise SessionError(f"{path.stem}: there is no way back to take back")
     wanted = {change.path: change.before for change in step.changes}
     now = load(path, whole=True)
-    return Plan(
+    return RestorePlan(
         path=path,
         to=step.rewind.to,
         conversation=step.rewind.conversation,
@@ -201,7 +201,7 @@ def plan_redo(path: Path, blobs: Blobs) -> Plan:
 _NO_FILES: Json = {"changes": (), "foreign": (), "lost": ()}
 
 
-def _files_at(story: Story, place: int, blobs: Blobs) -> Json:
+def _files_at(story: RecordedChanges, place: int, blobs: Blobs) -> Json:
     found = _files(story, wanted_at(story.steps, place), blobs)
     more = sum(step.more for step in story.steps if step.since > place)
     if more:
@@ -211,10 +211,10 @@ def _files_at(story: Story, place: int, blobs: Blobs) -> Json:
     return found
 
 
-def _files(story: Story, wanted: dict[str, State], blobs: Blobs) -> Json:
+def _files(story: RecordedChanges, wanted: dict[str, FileState], blobs: Blobs) -> Json:
     """What is to be changed so that each path is what is wanted, and what stands against it."""
     expected = expected_now(story.steps)
-    changes: list[Change] = []
+    changes: list[PathChange] = []
     foreign: list[tuple[str, str]] = []
     lost: list[tuple[str, str]] = []
     for path, then in sorted(wanted.items()):
@@ -230,11 +230,11 @@ def _files(story: Story, wanted: dict[str, State], blobs: Blobs) -> Json:
             continue
         if not any(now.same(state) for state in expected.get(path, ())):
             foreign.append((path, "it was changed since, by somebody else"))
-        changes.append(Change(path=path, before=now, after=then))
+        changes.append(PathChange(path=path, before=now, after=then))
     return {"changes": tuple(changes), "foreign": tuple(foreign), "lost": tuple(lost)}
 
 
-def _why_lost(state: State, blobs: Blobs) -> str:
+def _why_lost(state: FileState, blobs: Blobs) -> str:
     if state.kind in ("other", "unkept"):
         return state.why or "its content is not known"
     if state.kind == "file" and blobs.get(state.sha256) is None:
@@ -242,7 +242,7 @@ def _why_lost(state: State, blobs: Blobs) -> str:
     return ""
 
 
-def _parent(loaded: Loaded, uuid: str) -> str | None:
+def _parent(loaded: LoadedSession, uuid: str) -> str | None:
     links = loaded.chain.links
     if uuid not in links.index:
         return None
@@ -254,7 +254,7 @@ class NotClearError(SessionError):
     """Something stands against it; the plan says what."""
 
 
-def carry_out(planned: Plan, blobs: Blobs, *, force: bool = False) -> None:
+def carry_out(planned: RestorePlan, blobs: Blobs, *, force: bool = False) -> None:
     """Does all of it or nothing, as the session's only writer.
 
     Raises `NotClearError`, `SessionError` if another process has the session open, and `OSError` if
@@ -284,7 +284,7 @@ def carry_out(planned: Plan, blobs: Blobs, *, force: bool = False) -> None:
 
 
 async def carry_out_within(
-    planned: Plan,
+    planned: RestorePlan,
     blobs: Blobs,
     append: Callable[[Sequence[Json]], Awaitable[None]],
     *,
@@ -299,12 +299,12 @@ async def carry_out_within(
         raise SessionError(f"nothing was changed: {why}")
 
 
-def _must_be_clear(planned: Plan, *, force: bool) -> None:
+def _must_be_clear(planned: RestorePlan, *, force: bool) -> None:
     if not planned.is_clear and not force:
         raise NotClearError("files stand against it; look, then --force")
 
 
-def done(planned: Plan, blobs: Blobs) -> str:
+def done(planned: RestorePlan, blobs: Blobs) -> str:
     """Brings every file about, or none; why it could not, or nothing."""
     try:
         _apply(planned.changes, blobs)
@@ -314,7 +314,7 @@ def done(planned: Plan, blobs: Blobs) -> str:
     return ""
 
 
-def after(planned: Plan, why: str) -> list[Json]:
+def after(planned: RestorePlan, why: str) -> list[Json]:
     """What the log says when the files are brought about, or when it failed."""
     if why:
         return [_line(planned, [_turned(change) for change in planned.changes], failed=True)]
@@ -324,11 +324,11 @@ def after(planned: Plan, why: str) -> list[Json]:
     return []
 
 
-def announced(planned: Plan) -> Json:
+def announced(planned: RestorePlan) -> Json:
     return _line(planned, planned.changes)
 
 
-def _apply(changes: Sequence[Change], blobs: Blobs) -> None:
+def _apply(changes: Sequence[PathChange], blobs: Blobs) -> None:
     away, made = in_order(changes)
     for change in away:
         take_away(change.path, change.after)
@@ -336,21 +336,21 @@ def _apply(changes: Sequence[Change], blobs: Blobs) -> None:
         bring_about(change.path, change.after, blobs)
 
 
-def _back(changes: Sequence[Change]) -> list[Change]:
+def _back(changes: Sequence[PathChange]) -> list[PathChange]:
     """What it takes for each path to be what it was before."""
     now = [(change, look(change.path, None)) for change in changes]
     return [
-        Change(path=change.path, before=state, after=change.before)
+        PathChange(path=change.path, before=state, after=change.before)
         for change, state in now
         if not state.same(change.before)
     ]
 
 
-def _turned(change: Change) -> Change:
-    return Change(path=change.path, before=change.after, after=change.before)
+def _turned(change: PathChange) -> PathChange:
+    return PathChange(path=change.path, before=change.after, after=change.before)
 
 
-def _line(planned: Plan, changes: Sequence[Change], *, failed: bool = False) -> Json:
+def _line(planned: RestorePlan, changes: Sequence[PathChange], *, failed: bool = False) -> Json:
     rewind: Json = {
         "to": planned.to,
         "leaf": planned.leaf_now,
@@ -369,7 +369,7 @@ def _line(planned: Plan, changes: Sequence[Change], *, failed: bool = False) -> 
     )
 
 
-def _marker(planned: Plan) -> Json:
+def _marker(planned: RestorePlan) -> Json:
     named = {} if planned.boundary is UNSET else {"boundaryUuid": planned.boundary}
     return factories.record(
         "last-prompt",
@@ -381,5 +381,5 @@ def _marker(planned: Plan) -> Json:
     )
 
 
-def steps_of(path: Path) -> list[Step]:
+def steps_of(path: Path) -> list[ChangeStep]:
     return read(path).steps if tells_of_changes(path) else []

@@ -32,7 +32,7 @@ def look_of(found: os.stat_result) -> Look:
     return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_mode)
 
 
-class Tree:
+class FolderTree:
     """One folder, looked at again and again. Remembers what is ignored until the rules change."""
 
     def __init__(self, folder: str, *, passed: str = "") -> None:

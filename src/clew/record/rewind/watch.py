@@ -14,10 +14,10 @@ from stat import S_ISLNK, S_ISREG
 from msgspec import Struct
 
 from clew.record.rewind import disk
-from clew.record.rewind.changes import ABSENT, Change, State
+from clew.record.rewind.changes import ABSENT, FileState, PathChange
 from clew.record.rewind.disk import Blobs
 from clew.record.rewind.repository import Repository
-from clew.record.rewind.tree import Glance, Look, Tree, differing, look_of
+from clew.record.rewind.tree import FolderTree, Glance, Look, differing, look_of
 
 # A working folder around a command: what each file held before, whichever of them the command changes.
 
@@ -30,18 +30,18 @@ AT_ONCE, LATER = 300, 5_000
 AT_ONCE_BYTES, LATER_BYTES = 16 << 20, 128 << 20
 
 
-class Snapshot:
+class FolderSnapshot:
     """One folder. `take` before a command; `was` after it, for what came to look otherwise."""
 
     def __init__(self, folder: str, blobs: Blobs) -> None:
         self.folder = folder
         self._blobs = blobs
         home = str(blobs.home)
-        self._tree = Tree(folder, passed=home)
+        self._tree = FolderTree(folder, passed=home)
         # Around clew's own folder lies a home, with keys that nobody wants copied.
         self._copies = not home.startswith(f"{folder.rstrip('/')}/")
         self._repository = Repository(folder)
-        self._copied: dict[str, tuple[Look, State]] = {}
+        self._copied: dict[str, tuple[Look, FileState]] = {}
         self._copied_bytes = 0
         self._last: Glance | None = None
 
@@ -90,9 +90,9 @@ class Snapshot:
             self._copied_bytes += look[0]
         return True
 
-    def was(self, paths: Iterable[str], before: Glance) -> dict[str, State]:
+    def was(self, paths: Iterable[str], before: Glance) -> dict[str, FileState]:
         """What the files held that `before` saw."""
-        found: dict[str, State] = {}
+        found: dict[str, FileState] = {}
         from_git: list[str] = []
         for path in paths:
             look = before[path]
@@ -111,24 +111,24 @@ class Snapshot:
             found.setdefault(path, _unkept(before[path], "git does not have it as it was"))
         return found
 
-    def _from_git(self, look: Look, data: bytes, *, is_link: bool) -> State | None:
+    def _from_git(self, look: Look, data: bytes, *, is_link: bool) -> FileState | None:
         """A file as git has it; None where git keeps another form of it."""
         size, mode = look[0], look[4]
         if len(data) != size:
             return None
         if is_link and S_ISLNK(mode):
-            return State(kind="link", target=data.decode("utf-8", "surrogateescape"))
+            return FileState(kind="link", target=data.decode("utf-8", "surrogateescape"))
         if is_link or not S_ISREG(mode):
             return None
         try:
             name = self._blobs.put(data)
         except OSError:
             return None
-        return State(kind="file", sha256=name, size=size, mode=mode & 0o7777)
+        return FileState(kind="file", sha256=name, size=size, mode=mode & 0o7777)
 
 
-def _unkept(look: Look, why: str) -> State:
-    return State(kind="unkept", size=look[0], mode=look[4] & 0o7777, why=why)
+def _unkept(look: Look, why: str) -> FileState:
+    return FileState(kind="unkept", size=look[0], mode=look[4] & 0o7777, why=why)
 
 
 # Of one call: a switch of branches changes thousands.
@@ -146,36 +146,36 @@ class Named(Struct, frozen=True, kw_only=True):
     flat: frozenset[str] = frozenset()
 
 
-class Before(Struct, kw_only=True):
+class StateBefore(Struct, kw_only=True):
     """How things stood when a call began. `whole` is the folder of `snapshot` at a glance."""
 
-    states: dict[str, State]
+    states: dict[str, FileState]
     deep: frozenset[str]
-    snapshot: Snapshot | None
+    snapshot: FolderSnapshot | None
     whole: Glance | None
     # What said which files are passed over.
     rules: frozenset[tuple[str, Look]]
     begin_ns: int
 
 
-class Watch:
+class CallWatch:
     """Looks; holds what it saw last of each file, so that an unchanged one is not read again."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
-        self._seen: dict[str, tuple[Look, State]] = {}
-        self._snapshots: dict[str, Snapshot] = {}
+        self._seen: dict[str, tuple[Look, FileState]] = {}
+        self._snapshots: dict[str, FolderSnapshot] = {}
 
     @property
     def touched(self) -> frozenset[str]:
         """The files that calls of this run changed or named."""
         return frozenset(self._seen)
 
-    def before(self, named: Named, folder: str, *, whole: bool) -> Before:
+    def before(self, named: Named, folder: str, *, whole: bool) -> StateBefore:
         paths = _with_targets(named.deep) | {path for path in named.flat if _is_file(path)}
         snapshot = self._snapshot(folder) if whole else None
         whole_before = None if snapshot is None else snapshot.take()
-        return Before(
+        return StateBefore(
             states={path: self._look(path) for path in paths},
             deep=named.deep,
             snapshot=snapshot,
@@ -184,15 +184,15 @@ class Watch:
             begin_ns=time.time_ns() - COARSE_NS,
         )
 
-    def _snapshot(self, folder: str) -> Snapshot:
+    def _snapshot(self, folder: str) -> FolderSnapshot:
         """The one of this folder, or of a folder above it that calls ran in before."""
         for known in self._snapshots.values():
             if folder == known.folder or folder.startswith(f"{known.folder}/"):
                 return known
-        self._snapshots[folder] = Snapshot(folder, self._blobs)
+        self._snapshots[folder] = FolderSnapshot(folder, self._blobs)
         return self._snapshots[folder]
 
-    def after(self, before: Before) -> tuple[list[Change], int]:
+    def after(self, before: StateBefore) -> tuple[list[PathChange], int]:
         """What changed since, and how many changes are too many to record."""
         paths = _with_targets(before.deep) | before.states.keys()
         was = dict(before.states)
@@ -208,12 +208,12 @@ class Watch:
             then = was.get(path) or _unseen(path, before)
             now = self._look(path)
             if not then.same(now):
-                changes.append(Change(path=path, before=then, after=now))
+                changes.append(PathChange(path=path, before=then, after=now))
         if before.snapshot is not None and whole is not None:
             before.snapshot.keep_up(whole)
         return changes[:RECORDED_MAX], max(0, len(changes) - RECORDED_MAX)
 
-    def _look(self, path: str) -> State:
+    def _look(self, path: str) -> FileState:
         signature = _signature(path)
         if signature is None:
             self._seen.pop(path, None)
@@ -226,7 +226,7 @@ class Watch:
         return state
 
 
-def _unseen(path: str, before: Before) -> State:
+def _unseen(path: str, before: StateBefore) -> FileState:
     """What a path was that nobody saw: nothing, or, where it is older than the call, nobody knows."""
     look = _signature(path)
     if before.snapshot is not None and before.whole is not None:
@@ -236,7 +236,7 @@ def _unseen(path: str, before: Before) -> State:
             return ABSENT
     elif any(path.startswith(f"{known}/") for known in before.deep):
         return ABSENT  # below a folder that was walked
-    return State(kind="unkept", size=look[0] if look else 0, why="no call had named it")
+    return FileState(kind="unkept", size=look[0] if look else 0, why="no call had named it")
 
 
 def _with_targets(paths: Iterable[str]) -> set[str]:

@@ -28,7 +28,7 @@ class StoreError(Exception):
     """A store did not do what was asked. The text names the kind of failure, and nothing of anybody's."""
 
 
-class Key(Struct, frozen=True, kw_only=True):
+class TranscriptKey(Struct, frozen=True, kw_only=True):
     """A transcript: the session's id, and a subagent's within it."""
 
     session_id: str
@@ -38,14 +38,14 @@ class Key(Struct, frozen=True, kw_only=True):
 class Listed(Struct, frozen=True, kw_only=True):
     """A transcript that a store has, and how many lines of it."""
 
-    key: Key
+    key: TranscriptKey
     lines: int
 
 
 class SessionStore(Protocol):
     """Every failure is a `StoreError`, whatever happened beneath."""
 
-    async def append(self, key: Key, lines: Sequence[bytes], *, at: int) -> int:
+    async def append(self, key: TranscriptKey, lines: Sequence[bytes], *, at: int) -> int:
         """Takes whole lines behind the first `at` ones, and answers how many there are now.
 
         What the store has already of these lines is not taken twice; lines that differ from what it has, or
@@ -53,7 +53,7 @@ class SessionStore(Protocol):
         """
         ...
 
-    def read(self, key: Key) -> AsyncIterator[bytes]:
+    def read(self, key: TranscriptKey) -> AsyncIterator[bytes]:
         """The transcript's bytes from its beginning; nothing for one that is not there."""
         ...
 
@@ -78,7 +78,7 @@ class FolderStore:
         # Sizes and lines of what this process wrote: where nothing else did, it is not read again.
         self._known: dict[Path, tuple[int, int]] = {}
 
-    async def append(self, key: Key, lines: Sequence[bytes], *, at: int) -> int:
+    async def append(self, key: TranscriptKey, lines: Sequence[bytes], *, at: int) -> int:
         path = self._path(key)
         try:
             return await asyncio.to_thread(self._append, path, lines, at)
@@ -114,7 +114,7 @@ class FolderStore:
         finally:
             files.close(fd)
 
-    async def read(self, key: Key) -> AsyncIterator[bytes]:
+    async def read(self, key: TranscriptKey) -> AsyncIterator[bytes]:
         path = self._path(key)
         try:
             with await asyncio.to_thread(_opened, path) as file:
@@ -136,14 +136,14 @@ class FolderStore:
     def _list(self, sessions: str) -> Sequence[Listed]:
         return [
             Listed(
-                key=Key(session_id=path.parent.name, agent_id=_agent_of(path.stem)),
+                key=TranscriptKey(session_id=path.parent.name, agent_id=_agent_of(path.stem)),
                 lines=_count(path),
             )
             for path in sorted(self._folder.glob(f"{sessions}/*.jsonl"))
             if is_uuid(path.parent.name) and is_file(path)
         ]
 
-    def _path(self, key: Key) -> Path:
+    def _path(self, key: TranscriptKey) -> Path:
         if not is_uuid(key.session_id) or (key.agent_id and not _AGENT.fullmatch(key.agent_id)):
             raise StoreError("no such name of a transcript")
         name = f"agent-{key.agent_id}" if key.agent_id else "session"
@@ -192,7 +192,7 @@ class HttpStore:
         self._transport = transport
         self._headers = (("authorization", f"Bearer {token}"),) if token else ()
 
-    async def append(self, key: Key, lines: Sequence[bytes], *, at: int) -> int:
+    async def append(self, key: TranscriptKey, lines: Sequence[bytes], *, at: int) -> int:
         found = await self._json(
             HttpRequest(
                 method="POST",
@@ -207,7 +207,7 @@ class HttpStore:
             raise StoreError("http store: it says that it took fewer lines than it was given")
         return int(found["lines"])
 
-    async def read(self, key: Key) -> AsyncIterator[bytes]:
+    async def read(self, key: TranscriptKey) -> AsyncIterator[bytes]:
         request = HttpRequest(method="GET", url=self._url(key), headers=self._headers)
         exchange = self._transport.exchange(request)
         try:
@@ -239,7 +239,9 @@ class HttpStore:
             if not isinstance(one, dict) or type(one.get("sessionId")) is not str:
                 raise StoreError("http store: the list holds what is no transcript")
             agent, lines = one.get("agentId"), one.get("lines")
-            key = Key(session_id=one["sessionId"], agent_id=agent if type(agent) is str else "")
+            key = TranscriptKey(
+                session_id=one["sessionId"], agent_id=agent if type(agent) is str else ""
+            )
             if session_id in ("", key.session_id):
                 listed.append(Listed(key=key, lines=lines if type(lines) is int else 0))
         return listed
@@ -261,7 +263,7 @@ class HttpStore:
         finally:
             await exchange.close()
 
-    def _url(self, key: Key) -> str:
+    def _url(self, key: TranscriptKey) -> str:
         agent = f"/agents/{key.agent_id}" if key.agent_id else ""
         return f"{self._base}/sessions/{key.session_id}{agent}"
 

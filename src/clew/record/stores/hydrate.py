@@ -14,12 +14,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from clew.core.messages.text import count_of
-from clew.record.stores.base import Key, SessionStore, StoreError
+from clew.record.stores.base import SessionStore, StoreError, TranscriptKey
 from clew.record.stores.merge import merge, uuids_of, whole_lines, with_last
 from clew.record.stores.sending import Sender, agent_file, files_of, key_of
 from clew.record.transcript.files import Files
 from clew.record.transcript.load import load
-from clew.record.transcript.paths import Place, SessionPaths, own_dir
+from clew.record.transcript.paths import SessionPaths, SessionPlace, own_dir
 
 TIMEOUT_S = 120.0
 
@@ -64,7 +64,7 @@ async def hydrate_session(
         set_ingress()
 
 
-async def hydrate(place: Place, home: Path, store: SessionStore, note: Note) -> bool:
+async def hydrate(place: SessionPlace, home: Path, store: SessionStore, note: Note) -> bool:
     """The session's transcript and its subagents'. True if the session's own is at least what the store
     has of it."""
     done = False
@@ -76,7 +76,7 @@ async def hydrate(place: Place, home: Path, store: SessionStore, note: Note) -> 
                 for one in listed
                 if one.key.session_id == place.session_id and one.key.agent_id
             ]
-            own = Key(session_id=place.session_id)
+            own = TranscriptKey(session_id=place.session_id)
             done = await _one(own, place.transcript, home, store, note)
             for key in agents:
                 await _one(key, agent_file(place, key.agent_id), home, store, note)
@@ -89,7 +89,7 @@ async def hydrate(place: Place, home: Path, store: SessionStore, note: Note) -> 
     return done
 
 
-async def _one(key: Key, path: Path, home: Path, store: SessionStore, note: Note) -> bool:
+async def _one(key: TranscriptKey, path: Path, home: Path, store: SessionStore, note: Note) -> bool:
     base = own_dir(home) / "fetching"
     Files().make_folder(base)
     with tempfile.TemporaryDirectory(dir=base) as folder:
@@ -111,7 +111,7 @@ def _of_agent(found: Diagnostic) -> Diagnostic:
     )
 
 
-async def _fetch(store: SessionStore, key: Key, target: Path) -> None:
+async def _fetch(store: SessionStore, key: TranscriptKey, target: Path) -> None:
     fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:
         async for piece in store.read(key):
@@ -187,7 +187,7 @@ def _back_up(path: Path, backups: Path) -> None:
     copy.chmod(0o600)
 
 
-async def send(place: Place, store: SessionStore) -> dict[str, int]:
+async def send(place: SessionPlace, store: SessionStore) -> dict[str, int]:
     """Appends to the store what it does not have yet; answers how many lines went, by subagent id (the
     session itself is the empty one). Raises `StoreError`."""
     sender = Sender(store)

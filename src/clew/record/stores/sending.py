@@ -15,10 +15,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.record.stores.base import Key, SessionStore, StoreError
+from clew.record.stores.base import SessionStore, StoreError, TranscriptKey
 from clew.record.transcript.light import is_uuid
-from clew.record.transcript.paths import Place
-from clew.record.transcript.source import Source
+from clew.record.transcript.paths import SessionPlace
+from clew.record.transcript.source import TranscriptSource
 
 BATCH_BYTES = 4 << 20
 # One answer to one call.
@@ -32,20 +32,20 @@ class Mark(Struct, frozen=True):
     at: int = 0
 
 
-def key_of(path: Path) -> Key:
+def key_of(path: Path) -> TranscriptKey:
     """What a store calls a transcript: a session's file, or a subagent's below its folder."""
     if is_uuid(path.stem):
-        return Key(session_id=path.stem)
+        return TranscriptKey(session_id=path.stem)
     session = next((folder.name for folder in path.parents if is_uuid(folder.name)), "")
-    return Key(session_id=session, agent_id=path.stem.removeprefix("agent-"))
+    return TranscriptKey(session_id=session, agent_id=path.stem.removeprefix("agent-"))
 
 
-def files_of(place: Place) -> list[Path]:
+def files_of(place: SessionPlace) -> list[Path]:
     """The session's transcript and its subagents'."""
     return [place.transcript, *sorted((place.folder / "subagents").rglob("agent-*.jsonl"))]
 
 
-def agent_file(place: Place, agent_id: str) -> Path:
+def agent_file(place: SessionPlace, agent_id: str) -> Path:
     """A subagent's transcript, in whatever group it lies. Raises `StoreError` for a name that is none."""
     try:
         own = place.agent(agent_id)
@@ -60,7 +60,7 @@ class Sender:
     def __init__(self, store: SessionStore) -> None:
         self._store = store
         self._marks: dict[Path, Mark] = {}
-        self._held: dict[str, dict[Key, int]] = {}
+        self._held: dict[str, dict[TranscriptKey, int]] = {}
 
     async def send(self, path: Path) -> int:
         """Sends what a file has and the store has not; answers how many lines that was."""
@@ -82,7 +82,7 @@ class Sender:
             self._marks[path] = mark
         return max(0, mark.lines - had)
 
-    async def is_behind(self, place: Place) -> bool:
+    async def is_behind(self, place: SessionPlace) -> bool:
         """Whether this machine lacks something of a session that the store has: by the numbers of
         lines, and by the last line that is there."""
         for key, count in (await self._held_of(place.session_id)).items():
@@ -100,7 +100,7 @@ class Sender:
                 return True
         return False
 
-    async def _held_of(self, session_id: str) -> dict[Key, int]:
+    async def _held_of(self, session_id: str) -> dict[TranscriptKey, int]:
         if session_id not in self._held:
             async with answering():
                 listed = await self._store.list(session_id)
@@ -149,7 +149,7 @@ def _lines(path: Path, start: int) -> Iterator[tuple[int, int, bytes]]:
     """Lines that have their end; none of a file that is not there."""
     try:
         with path.open("rb", buffering=0) as file:
-            source = Source(file.fileno())
+            source = TranscriptSource(file.fileno())
             for number, at, raw in source.lines(start):
                 if at + len(raw) < source.size:
                     yield number, at, raw

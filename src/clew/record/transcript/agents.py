@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from clew.record.transcript.files import Files
-from clew.record.transcript.load import Loaded
+from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.log import Log
-from clew.record.transcript.paths import AGENT, Place, copy_name, rescue_dirs, sidecar
+from clew.record.transcript.paths import AGENT, SessionPlace, copy_name, rescue_dirs, sidecar
 from clew.record.transcript.recovery import copies, lines_of, with_unsaved
 from clew.system.files import content, held_open, is_folder, make_private
 
@@ -55,7 +55,7 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
 class ResumedAgent(msgspec.Struct, frozen=True, kw_only=True):
     """A subagent's conversation and what it was; no metadata means its type is not known."""
 
-    loaded: Loaded
+    loaded: LoadedSession
     metadata: AgentMetadata | None
 
 
@@ -151,7 +151,7 @@ def entry_of(line: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def agents(place: Place, home: Path | None = None) -> list[Path]:
+def agents(place: SessionPlace, home: Path | None = None) -> list[Path]:
     """The transcripts of a session's subagents, grouped or not; where `home` is given, those too of which
     nothing but an emergency copy was saved.
 
@@ -163,12 +163,12 @@ def agents(place: Place, home: Path | None = None) -> list[Path]:
     return list(dict.fromkeys([*_saved(place), *unsaved_agents(place, home)]))
 
 
-def _saved(place: Place) -> list[Path]:
+def _saved(place: SessionPlace) -> list[Path]:
     folder = place.folder / "subagents"
     return sorted(folder.rglob(f"{AGENT}*.jsonl")) if is_folder(folder) else []
 
 
-def unsaved_agents(place: Place, home: Path) -> list[Path]:
+def unsaved_agents(place: SessionPlace, home: Path) -> list[Path]:
     """The transcripts of those of whom an emergency copy has what their own files have not."""
     end = f".{place.session_id}.json"
     names = {
@@ -195,7 +195,7 @@ def bring_home(agent_transcript: Path, log: Log, home: Path) -> None:
         write_metadata(agent_transcript, metadata, home)
 
 
-def named(place: Place, home: Path, name: str) -> Path | None:
+def named(place: SessionPlace, home: Path, name: str) -> Path | None:
     """The transcript of an agent by the name it was given or its id; of several the last one."""
 
     def is_meant(path: Path) -> bool:
@@ -210,15 +210,15 @@ def _latest(path: Path, home: Path) -> int:
     return max(map(_written_at, (path, *copies(path, home))))
 
 
-def write_remote(place: Place, task_id: str, metadata: dict[str, Any]) -> None:
+def write_remote(place: SessionPlace, task_id: str, metadata: dict[str, Any]) -> None:
     _write(_remote(place, task_id), metadata)
 
 
-def read_remote(place: Place, task_id: str) -> dict[str, Any] | None:
+def read_remote(place: SessionPlace, task_id: str) -> dict[str, Any] | None:
     return _read(_remote(place, task_id)) or None
 
 
-def remote_agents(place: Place) -> Iterator[tuple[str, dict[str, Any]]]:
+def remote_agents(place: SessionPlace) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each remote agent of the session: the id of its task and what is known of it."""
     for path in sorted((place.folder / _REMOTE).glob("*.meta.json")):
         found = _read(path)
@@ -226,7 +226,7 @@ def remote_agents(place: Place) -> Iterator[tuple[str, dict[str, Any]]]:
             yield path.name.removesuffix(".meta.json"), found
 
 
-def _remote(place: Place, task_id: str) -> Path:
+def _remote(place: SessionPlace, task_id: str) -> Path:
     name = place.agent(task_id).stem.removeprefix("agent-")  # refuses what is no id
     return place.folder / _REMOTE / f"{name}.meta.json"
 

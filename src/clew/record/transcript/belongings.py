@@ -19,10 +19,10 @@ from clew.record.transcript.copies import staging
 from clew.record.transcript.files import Files
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.links import Node
-from clew.record.transcript.load import Loaded
-from clew.record.transcript.paths import AGENT, Place, sidecar, task_list_dir
+from clew.record.transcript.load import LoadedSession
+from clew.record.transcript.paths import AGENT, SessionPlace, sidecar, task_list_dir
 from clew.record.transcript.recovery import copies
-from clew.record.transcript.source import Source, reading
+from clew.record.transcript.source import TranscriptSource, reading
 from clew.system.files import content, held_open, is_file, is_folder, is_there, only_files
 
 BUFFER_BYTES = 1 << 20
@@ -34,7 +34,7 @@ _RESULTS = re.compile(rb"/tool-results/([\w.-]+)")
 LEFT_IN, SHARED_WITH = "leftIn", "sharedWith"
 
 
-def spoken_until(loaded: Loaded, last: Node) -> set[str]:
+def spoken_until(loaded: LoadedSession, last: Node) -> set[str]:
     """What everything speaks of that was written up to an entry of a session's file: other branches too,
     for a working folder has one past, and what a summary closed."""
     with reading(loaded.path, loaded.copies) as source:
@@ -48,7 +48,7 @@ def spoken_of(lines: Iterable[bytes]) -> set[str]:
 
 def share_anew(
     source: Path,
-    target: Place,
+    target: SessionPlace,
     lines: Iterable[bytes],
     *,
     home: Path,
@@ -60,7 +60,7 @@ def share_anew(
         return share(source, target, lines, home=home, spoken=spoken)
     Files().make_folder(target.project_dir)
     with staging(target.transcript) as folder:
-        made = Place(session_id=target.session_id, project_dir=folder)
+        made = SessionPlace(session_id=target.session_id, project_dir=folder)
         given = share(source, made, lines, home=home, spoken=spoken)
         if is_folder(made.folder):
             made.folder.rename(target.folder)
@@ -69,7 +69,7 @@ def share_anew(
 
 def share(
     source: Path,
-    target: Place,
+    target: SessionPlace,
     lines: Iterable[bytes],
     *,
     home: Path,
@@ -103,7 +103,7 @@ def _agents_of(
     """The agents that somebody speaks of, and those that they began."""
     paths = of_agents(source)
     if is_uuid(source.stem):
-        paths = agents(Place(session_id=source.stem, project_dir=source.parent), home)
+        paths = agents(SessionPlace(session_id=source.stem, project_dir=source.parent), home)
     there = [(path, read_metadata(path, home)) for path in paths]
     begun_by = {_id_of(path): "" if said is None else _parent_of(said) for path, said in there}
     known = {
@@ -149,7 +149,7 @@ def of_agents(source: Path) -> list[Path]:
     return sorted(path for path in found if is_file(path))
 
 
-def give_agents(source: Path, target: Place) -> None:
+def give_agents(source: Path, target: SessionPlace) -> None:
     """The subagents of the session in the file `source`, each with what it was, in its group's folder."""
     above = source.with_suffix("")
     for agent in of_agents(source):
@@ -161,7 +161,7 @@ def give_agents(source: Path, target: Place) -> None:
 
 
 def give_tasks(
-    session_id: str, target: Place, *, home: Path, spoken: Container[str] | None = None
+    session_id: str, target: SessionPlace, *, home: Path, spoken: Container[str] | None = None
 ) -> None:
     """The numbered tasks of its model, as they are by now, and which number is the next."""
     own = task_list_dir(home, target.session_id)
@@ -171,7 +171,7 @@ def give_tasks(
             write_file(own / file.name, [content(file)])
 
 
-def give_results(source: Path, target: Place, names: Container[str] | None = None) -> None:
+def give_results(source: Path, target: SessionPlace, names: Container[str] | None = None) -> None:
     """What its calls and commands had to say at length: all of it, or what is named and not there."""
     folder = source.with_suffix("") / target.tool_results.name
     held_open(folder)
@@ -183,7 +183,7 @@ def give_results(source: Path, target: Place, names: Container[str] | None = Non
                 write_file(own, iter(lambda: found.read(BUFFER_BYTES), b""))
 
 
-def _renamed(source: Source, session_id: str) -> Iterator[bytes]:
+def _renamed(source: TranscriptSource, session_id: str) -> Iterator[bytes]:
     for _, _, raw in source.lines(0):
         if raw.strip():
             try:

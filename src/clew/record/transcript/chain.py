@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from clew.record.transcript.leaf import Marker, choose, stood_at
-from clew.record.transcript.links import ROOT, Links, Node, Note, link
+from clew.record.transcript.links import ROOT, LinkNote, Links, Node, link
 from clew.record.transcript.siblings import with_siblings
 
 Body = Callable[[Node], dict[str, Any]]
@@ -29,7 +29,7 @@ class Chain(msgspec.Struct, kw_only=True):
     live: list[int]
     boundary: int
     is_kept_missing: bool
-    notes: list[Note]
+    notes: list[LinkNote]
     ways: "_Ways"
 
     @property
@@ -75,14 +75,14 @@ class Chain(msgspec.Struct, kw_only=True):
             ways=_Ways(links, markers, body),
         )
 
-    def left_out(self) -> Iterator[Note]:
+    def left_out(self) -> Iterator[LinkNote]:
         """Every conversation entry that is not live, with the reason."""
         links, live = self.links, set(self.live)
         behind = set(self._behind_boundary())
         summarised = _summarised(links)
         for node in links.superseded:
             if node.is_conversation:
-                yield Note(rule="superseded", number=node.number, at=node.at)
+                yield LinkNote(rule="superseded", number=node.number, at=node.at)
         for i, node in enumerate(links.nodes):
             if not node.is_conversation or i in live:
                 continue
@@ -96,7 +96,7 @@ class Chain(msgspec.Struct, kw_only=True):
                 rule = "boundary-without-summary"
             else:
                 rule = "other-branch"
-            yield Note(rule=rule, number=node.number, at=node.at)
+            yield LinkNote(rule=rule, number=node.number, at=node.at)
 
     def _behind_boundary(self) -> Iterator[int]:
         i, seen = self.boundary, set[int]()
@@ -129,7 +129,7 @@ def build(
     links = link(nodes, withdrawn=withdrawn)
     ways = _Ways(links, markers, body)
     leaf = choose(links, markers, ways.ends, is_agent_file=is_agent_file)
-    notes: list[Note] = []
+    notes: list[LinkNote] = []
     path, boundary = ways.walk(leaf, stood_at(links, markers, leaf), notes)
     kept = ways.kept[boundary] if boundary != ROOT else _Kept([], ROOT)
     return Chain(
@@ -187,7 +187,7 @@ class _Ways:
             owner = boundary
         return owner
 
-    def walk(self, leaf: int, stood_at: int, notes: list[Note]) -> tuple[list[int], int]:
+    def walk(self, leaf: int, stood_at: int, notes: list[LinkNote]) -> tuple[list[int], int]:
         """The path from its beginning to the leaf, and the boundary it begins with (or ROOT).
 
         `stood_at` is where in the file it was said last that the conversation stands at the leaf: behind
@@ -208,7 +208,9 @@ class _Ways:
                     _place_kept(links, path, self.kept[i])
                 return path, i
             if node.is_boundary:
-                notes.append(Note(rule="boundary-without-summary", number=node.number, at=node.at))
+                notes.append(
+                    LinkNote(rule="boundary-without-summary", number=node.number, at=node.at)
+                )
                 i = links.past_boundary(i)
             elif owner != ROOT:
                 # What came after the compaction hangs on the last entry it kept.

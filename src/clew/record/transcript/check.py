@@ -18,13 +18,13 @@ from clew.core.messages.encoding import bare
 from clew.core.messages.text import count_of
 from clew.record.transcript.chain import Chain
 from clew.record.transcript.leaf import Marker
-from clew.record.transcript.links import ROOT, Note
+from clew.record.transcript.links import ROOT, LinkNote
 from clew.record.transcript.siblings import block_ids
 
 Severity = Literal["error", "warning", "note"]
 
 
-class Rule(msgspec.Struct, frozen=True):
+class FormatRule(msgspec.Struct, frozen=True):
     """One rule; its number never changes and is never used again."""
 
     number: str
@@ -33,49 +33,49 @@ class Rule(msgspec.Struct, frozen=True):
     broken_when: str
 
 
-RULES: tuple[Rule, ...] = (
-    Rule("L01", "torn-line", "warning", "the last line is not finished"),
-    Rule("L02", "not-an-entry", "warning", "a line is not a JSON object"),
-    Rule("L03", "spliced", "error", "a line holds several entries, or one behind a torn one"),
-    Rule("L04", "bad-text", "error", "a line is not valid UTF-8 or has a lone surrogate; several readers stop there"),
-    Rule("L05", "spaced-json", "warning", "a line is not compact JSON; ccusage counts nothing of it"),
-    Rule("L06", "odd-timestamp", "error", "an entry's time is missing or not like 2026-01-31T12:00:00.000Z"),
-    Rule("L07", "nul-bytes", "warning", "a line has NUL bytes, as a power cut leaves them"),
-    Rule("L08", "marks-around", "error", "an entry shares its line with NUL bytes or a BOM; other readers miss it"),
-    Rule("C01", "missing-parent", "error", "an entry names a parent that is not in the file"),
-    Rule("C02", "own-parent", "error", "an entry names itself as its parent"),
-    Rule("C03", "cycle", "error", "entries name each other as parents in a circle"),
-    Rule("C04", "no-parent-key", "error", "an entry does not say what it follows"),
-    Rule("C05", "no-uuid", "error", "an entry has no id"),
-    Rule("C06", "duplicate-uuid", "warning", "an id is written again; the later line counts, in the first one's place"),
-    Rule("C07", "bridged", "error", "progress or an unknown kind stands in the chain as a parent"),
-    Rule("C08", "second-root", "warning", "an entry in the middle says it is the first; what is above it is cut off"),
-    Rule("C09", "mixed-writers", "warning", "two writers' entries alternate in one file"),
-    Rule("C10", "nothing-live", "error", "the file has entries and no conversation"),
-    Rule("B01", "boundary-without-summary", "error", "a compaction has no summary behind it"),
-    Rule("B02", "double-boundary", "warning", "two boundaries close the same history"),
-    Rule("B03", "parent-before-summary", "warning", "an entry behind a summary hangs on what the summary replaced"),
-    Rule("B04", "kept-not-found", "warning", "a boundary keeps entries that are not in the file"),
-    Rule("T01", "missing-result", "error", "a call has no result"),
-    Rule("T02", "result-without-call", "warning", "a result answers no call of the conversation"),
-    Rule("T03", "duplicate-result", "warning", "a call is answered twice"),
-    Rule("T04", "duplicate-call", "warning", "two calls have one id"),
-    Rule("M01", "hollow-thinking", "warning", "a thinking block has neither text nor data, or nothing follows it in its answer"),
-    Rule("M02", "usage-differs", "warning", "the lines of one answer differ in their usage; readers count it wrong"),
-    Rule("M03", "no-request-id", "warning", "an answer has no request id or message id; readers count its usage per line"),
-    Rule("S01", "wrong-session", "error", "entries name another session than the file's name does"),
-    Rule("S02", "written-ahead", "warning", "entries were written ahead and never got their place; a crash came between"),
-    Rule("N01", "other-branch", "note", "an entry stands on a branch that was left"),
-    Rule("N02", "compacted", "note", "an entry stands above the compaction"),
-    Rule("N03", "sidechain", "note", "an entry of a subagent stands in the session's own file"),
-    Rule("N04", "withdrawn", "note", "an entry was withdrawn"),
-    Rule("N05", "superseded", "note", "an entry was written again later"),
+RULES: tuple[FormatRule, ...] = (
+    FormatRule("L01", "torn-line", "warning", "the last line is not finished"),
+    FormatRule("L02", "not-an-entry", "warning", "a line is not a JSON object"),
+    FormatRule("L03", "spliced", "error", "a line holds several entries, or one behind a torn one"),
+    FormatRule("L04", "bad-text", "error", "a line is not valid UTF-8 or has a lone surrogate; several readers stop there"),
+    FormatRule("L05", "spaced-json", "warning", "a line is not compact JSON; ccusage counts nothing of it"),
+    FormatRule("L06", "odd-timestamp", "error", "an entry's time is missing or not like 2026-01-31T12:00:00.000Z"),
+    FormatRule("L07", "nul-bytes", "warning", "a line has NUL bytes, as a power cut leaves them"),
+    FormatRule("L08", "marks-around", "error", "an entry shares its line with NUL bytes or a BOM; other readers miss it"),
+    FormatRule("C01", "missing-parent", "error", "an entry names a parent that is not in the file"),
+    FormatRule("C02", "own-parent", "error", "an entry names itself as its parent"),
+    FormatRule("C03", "cycle", "error", "entries name each other as parents in a circle"),
+    FormatRule("C04", "no-parent-key", "error", "an entry does not say what it follows"),
+    FormatRule("C05", "no-uuid", "error", "an entry has no id"),
+    FormatRule("C06", "duplicate-uuid", "warning", "an id is written again; the later line counts, in the first one's place"),
+    FormatRule("C07", "bridged", "error", "progress or an unknown kind stands in the chain as a parent"),
+    FormatRule("C08", "second-root", "warning", "an entry in the middle says it is the first; what is above it is cut off"),
+    FormatRule("C09", "mixed-writers", "warning", "two writers' entries alternate in one file"),
+    FormatRule("C10", "nothing-live", "error", "the file has entries and no conversation"),
+    FormatRule("B01", "boundary-without-summary", "error", "a compaction has no summary behind it"),
+    FormatRule("B02", "double-boundary", "warning", "two boundaries close the same history"),
+    FormatRule("B03", "parent-before-summary", "warning", "an entry behind a summary hangs on what the summary replaced"),
+    FormatRule("B04", "kept-not-found", "warning", "a boundary keeps entries that are not in the file"),
+    FormatRule("T01", "missing-result", "error", "a call has no result"),
+    FormatRule("T02", "result-without-call", "warning", "a result answers no call of the conversation"),
+    FormatRule("T03", "duplicate-result", "warning", "a call is answered twice"),
+    FormatRule("T04", "duplicate-call", "warning", "two calls have one id"),
+    FormatRule("M01", "hollow-thinking", "warning", "a thinking block has neither text nor data, or nothing follows it in its answer"),
+    FormatRule("M02", "usage-differs", "warning", "the lines of one answer differ in their usage; readers count it wrong"),
+    FormatRule("M03", "no-request-id", "warning", "an answer has no request id or message id; readers count its usage per line"),
+    FormatRule("S01", "wrong-session", "error", "entries name another session than the file's name does"),
+    FormatRule("S02", "written-ahead", "warning", "entries were written ahead and never got their place; a crash came between"),
+    FormatRule("N01", "other-branch", "note", "an entry stands on a branch that was left"),
+    FormatRule("N02", "compacted", "note", "an entry stands above the compaction"),
+    FormatRule("N03", "sidechain", "note", "an entry of a subagent stands in the session's own file"),
+    FormatRule("N04", "withdrawn", "note", "an entry was withdrawn"),
+    FormatRule("N05", "superseded", "note", "an entry was written again later"),
 )  # fmt: skip
 BY_NAME = {rule.name: rule for rule in RULES}
 ORDER = {rule.name: place for place, rule in enumerate(RULES)}
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class BrokenRule(msgspec.Struct, frozen=True, kw_only=True):
     """A rule that a line breaks. `at` is the line's (or the entry's) offset in the file."""
 
     rule: str
@@ -98,18 +98,18 @@ _LONE = re.compile(
 )
 
 
-def check_line(raw: bytes, number: int, at: int, *, is_last: bool) -> Iterator[Note]:
+def check_line(raw: bytes, number: int, at: int, *, is_last: bool) -> Iterator[LinkNote]:
     """What the bytes of one line break; `raw` is without its line end."""
     if is_last and raw.strip(b"\0 \r\t") and not _ends_object(raw):
-        yield Note(rule="torn-line", number=number, at=at)
+        yield LinkNote(rule="torn-line", number=number, at=at)
     if bare(raw) != raw.strip() and bare(raw).startswith(b"{"):
-        yield Note(rule="marks-around", number=number, at=at)
+        yield LinkNote(rule="marks-around", number=number, at=at)
     elif b"\0" in raw:
-        yield Note(rule="nul-bytes", number=number, at=at)
+        yield LinkNote(rule="nul-bytes", number=number, at=at)
     if not _is_utf8(raw) or (b"\\u" in raw and _LONE.search(raw.replace(b"\\\\", b""))):
-        yield Note(rule="bad-text", number=number, at=at)
+        yield LinkNote(rule="bad-text", number=number, at=at)
     if re.match(rb'\s*\{\s*"[A-Za-z]+"\s*:\s|\s*\{\s+"', raw):
-        yield Note(rule="spaced-json", number=number, at=at)
+        yield LinkNote(rule="spaced-json", number=number, at=at)
 
 
 def _ends_object(raw: bytes) -> bool:
@@ -127,13 +127,13 @@ def _is_utf8(raw: bytes) -> bool:
 def check(
     chain: Chain,
     messages: Sequence[dict[str, Any]],
-    notes: Iterable[Note],
+    notes: Iterable[LinkNote],
     *,
     session_id: str,
     written_ahead: int = 0,
     stands_before_all: bool = False,
     markers: Sequence[Marker] = (),
-) -> list[Finding]:
+) -> list[BrokenRule]:
     """Every finding about a session, in file order; `notes` are those its lines gave.
 
     `stands_before_all`: somebody took it back to before its first message, so that none is live.
@@ -154,7 +154,7 @@ def check(
         found.append(_of_leaf(chain, "written-ahead", count_of(written_ahead, "entry", "entries")))
     is_lost = not messages and not stands_before_all
     if is_lost and any(node.is_conversation for node in chain.links.nodes):
-        found.append(Note(rule="nothing-live", number=1, at=0))
+        found.append(LinkNote(rule="nothing-live", number=1, at=0))
     unique = {(note.rule, note.at): note for note in reversed(found)}
     for at in [at for rule, at in unique if rule == "torn-line"]:
         unique.pop(("not-an-entry", at), None)
@@ -162,9 +162,9 @@ def check(
     return [_finding(note) for note in ordered]
 
 
-def _finding(note: Note) -> Finding:
+def _finding(note: LinkNote) -> BrokenRule:
     rule = BY_NAME[note.rule]
-    return Finding(
+    return BrokenRule(
         rule=rule.number,
         name=rule.name,
         severity=rule.severity,
@@ -174,17 +174,17 @@ def _finding(note: Note) -> Finding:
     )
 
 
-def _of_leaf(chain: Chain, rule: str, detail: str) -> Note:
+def _of_leaf(chain: Chain, rule: str, detail: str) -> LinkNote:
     node = chain.links.nodes[chain.leaf]
-    return Note(rule=rule, number=node.number, at=node.at, detail=detail)
+    return LinkNote(rule=rule, number=node.number, at=node.at, detail=detail)
 
 
-def _note(chain: Chain, i: int, rule: str, detail: str = "") -> Note:
+def _note(chain: Chain, i: int, rule: str, detail: str = "") -> LinkNote:
     node = chain.links.nodes[i]
-    return Note(rule=rule, number=node.number, at=node.at, detail=detail)
+    return LinkNote(rule=rule, number=node.number, at=node.at, detail=detail)
 
 
-def _entries(chain: Chain, session_id: str) -> Iterator[Note]:
+def _entries(chain: Chain, session_id: str) -> Iterator[LinkNote]:
     for i, node in enumerate(chain.links.nodes):
         if not node.is_conversation:
             continue
@@ -194,7 +194,7 @@ def _entries(chain: Chain, session_id: str) -> Iterator[Note]:
             yield _note(chain, i, "wrong-session")
 
 
-def _roots(chain: Chain, taken_back: Sequence[int]) -> Iterator[Note]:
+def _roots(chain: Chain, taken_back: Sequence[int]) -> Iterator[LinkNote]:
     """A root that cuts off what talks above it, and branches whose lines alternate."""
     links = chain.links
     live = set(chain.live)
@@ -243,7 +243,7 @@ def _talks(chain: Chain, i: int) -> bool:
     return is_main and node.keys.type in ("user", "assistant")
 
 
-def _boundaries(chain: Chain) -> Iterator[Note]:
+def _boundaries(chain: Chain) -> Iterator[LinkNote]:
     links = chain.links
     # One that was taken back closes nothing.
     standing = [i for i, node in enumerate(links.nodes) if node.is_boundary and links.is_shown(i)]
@@ -260,7 +260,7 @@ def _boundaries(chain: Chain) -> Iterator[Note]:
         yield _note(chain, chain.boundary, "kept-not-found")
 
 
-def _tools(chain: Chain, messages: Sequence[dict[str, Any]]) -> Iterator[Note]:
+def _tools(chain: Chain, messages: Sequence[dict[str, Any]]) -> Iterator[LinkNote]:
     calls: dict[str, int] = {}
     results: Counter[str] = Counter()
     for i, message in zip(chain.live, messages, strict=True):
@@ -279,7 +279,7 @@ def _tools(chain: Chain, messages: Sequence[dict[str, Any]]) -> Iterator[Note]:
             yield _note(chain, i, "missing-result", call)
 
 
-def _answers(chain: Chain, messages: Sequence[dict[str, Any]]) -> Iterator[Note]:
+def _answers(chain: Chain, messages: Sequence[dict[str, Any]]) -> Iterator[LinkNote]:
     """Findings about answers: the entries that share one message id."""
     first: dict[str, tuple[int, Any]] = {}
     kinds: dict[str, list[str]] = {}

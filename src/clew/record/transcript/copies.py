@@ -19,8 +19,8 @@ from clew.core.messages.encoding import decode
 from clew.record.transcript import light
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.links import Node
-from clew.record.transcript.load import Loaded, load
-from clew.record.transcript.paths import Place, find_session
+from clew.record.transcript.load import LoadedSession, load
+from clew.record.transcript.paths import SessionPlace, find_session
 from clew.record.transcript.source import reading
 from clew.system.files import is_folder, is_link, locked
 
@@ -40,10 +40,10 @@ def header_of(path: Path) -> dict[str, Any]:
     return line if type(line) is dict else {}
 
 
-def origins(home: Path, place: Place, loaded: Loaded) -> list[Place]:
+def origins(home: Path, place: SessionPlace, loaded: LoadedSession) -> list[SessionPlace]:
     """The sessions that one is a copy of, or has parts of, as far as they are there: what calls said
     at length lies with them."""
-    found: dict[str, Place] = {}
+    found: dict[str, SessionPlace] = {}
     wanted = [_id_in(message.get("graftedFrom")) for message in loaded.messages]
     wanted += _made_of(place.transcript)
     while wanted:
@@ -51,7 +51,7 @@ def origins(home: Path, place: Place, loaded: Loaded) -> list[Place]:
         if not is_uuid(session_id) or session_id in (place.session_id, *found):
             continue
         for path in find_session(home, session_id)[:1]:
-            found[session_id] = Place(session_id=session_id, project_dir=path.parent)
+            found[session_id] = SessionPlace(session_id=session_id, project_dir=path.parent)
             wanted += _made_of(path)
     return list(found.values())
 
@@ -65,7 +65,7 @@ def _id_in(said: Any) -> str:
     return str(said.get("sessionId", "")) if type(said) is dict else ""
 
 
-def repaired_copy(path: Path, loaded: Loaded) -> Path | None:
+def repaired_copy(path: Path, loaded: LoadedSession) -> Path | None:
     """The repaired copy beside a file that holds the whole conversation `loaded` from it.
 
     Where somebody went on in the original after the repair, the copy stands for it no more.
@@ -128,7 +128,7 @@ _NO_REDO = -1
 
 def copied(
     pairs: Iterable[tuple[Node, Json]],
-    loaded: Loaded,
+    loaded: LoadedSession,
     session_id: str,
     *,
     until: str | None = None,
@@ -161,7 +161,7 @@ def copied(
         waiting = next(lines, None)
 
 
-def beside(loaded: Loaded, *kinds: str) -> Iterator[tuple[int, Json]]:
+def beside(loaded: LoadedSession, *kinds: str) -> Iterator[tuple[int, Json]]:
     """The lines of these kinds in the whole of what was loaded in part, each with its place in it."""
     signs = [f'"type":"{kind}"'.encode() for kind in kinds]
     with reading(loaded.path, loaded.copies) as source:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from clew.core.messages.views import View
 
 
-__all__ = ["Entry", "Keys", "Rejected", "encode", "parse", "scan", "scan_block"]
+__all__ = ["Keys", "RejectedLine", "TranscriptLine", "encode", "parse", "scan", "scan_block"]
 
 
-class Rejected(msgspec.Struct, frozen=True, kw_only=True):
+class RejectedLine(msgspec.Struct, frozen=True, kw_only=True):
     """A line that is not an entry; `reason` says why without quoting it."""
 
     number: int
@@ -33,7 +33,7 @@ class Rejected(msgspec.Struct, frozen=True, kw_only=True):
     raw: bytes
 
 
-class Entry:
+class TranscriptLine:
     """One line and what it says. `raw` is the truth: changing `data` changes no file."""
 
     __slots__ = ("_data", "_view", "number", "raw")
@@ -56,10 +56,10 @@ class Entry:
             self._view = view(self.data)
         return self._view
 
-    def replaced(self, key: str, value: Any) -> Entry:
+    def replaced(self, key: str, value: Any) -> TranscriptLine:
         """This entry with one top-level member set; every other byte stays as it is."""
         changed = _with_member(self.raw, key, encode(value), present=key in self.data)
-        return Entry(changed, self.number)
+        return TranscriptLine(changed, self.number)
 
     def __repr__(self) -> str:
         return f"<Entry {self.number}, {len(self.raw)} bytes>"
@@ -89,24 +89,24 @@ _scan_all = msgspec.json.Decoder(Keys).decode_lines
 _OPENS, _CLOSES = b"{}"
 
 
-def parse(line: bytes, number: int = 0) -> Entry | Rejected:
+def parse(line: bytes, number: int = 0) -> TranscriptLine | RejectedLine:
     """The entry written in `line` (without its line end), or why there is none."""
     try:
         data = decode(line)
     except ValueError as error:
-        return Rejected(number=number, reason=f"not JSON: {error}", raw=line)
+        return RejectedLine(number=number, reason=f"not JSON: {error}", raw=line)
     if type(data) is not dict:
-        return Rejected(number=number, reason="not a JSON object", raw=line)
-    return Entry(line, number, data)
+        return RejectedLine(number=number, reason="not a JSON object", raw=line)
+    return TranscriptLine(line, number, data)
 
 
-def scan(line: bytes, number: int = 0) -> Keys | Rejected:
+def scan(line: bytes, number: int = 0) -> Keys | RejectedLine:
     """The keys of `line`, or why there are none; agrees with `parse` on which lines are entries."""
     try:
         keys = _scan(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         entry = parse(line, number)
-        if isinstance(entry, Rejected):
+        if isinstance(entry, RejectedLine):
             return entry
         keys = _keys_of(entry.data)
     if keys.type is not None:
@@ -114,7 +114,7 @@ def scan(line: bytes, number: int = 0) -> Keys | Rejected:
     return keys
 
 
-def scan_block(block: bytes, number: int) -> Iterator[tuple[int, int, Keys | Rejected]]:
+def scan_block(block: bytes, number: int) -> Iterator[tuple[int, int, Keys | RejectedLine]]:
     """Where each line of `block` begins and ends, the first being line `number`, and its keys."""
     ends = _line_ends(block)
     found = _scan_at_once(block, ends)

@@ -4,27 +4,27 @@ from pathlib import Path
 
 import msgspec
 
-from clew.record.transcript.check import Finding, check, check_line
+from clew.record.transcript.check import BrokenRule, check, check_line
 from clew.record.transcript.light import is_uuid
-from clew.record.transcript.links import Note
-from clew.record.transcript.load import Loaded, load
-from clew.record.transcript.source import Source
+from clew.record.transcript.links import LinkNote
+from clew.record.transcript.load import LoadedSession, load
+from clew.record.transcript.source import TranscriptSource
 
 
 class Examination(msgspec.Struct, frozen=True, kw_only=True):
     """A file, what it holds, and which rules it breaks."""
 
     path: Path
-    loaded: Loaded
-    findings: list[Finding]
+    loaded: LoadedSession
+    findings: list[BrokenRule]
 
     @property
-    def problems(self) -> list[Finding]:
+    def problems(self) -> list[BrokenRule]:
         """The findings that are more than notes."""
         return [finding for finding in self.findings if finding.severity != "note"]
 
     @property
-    def errors(self) -> list[Finding]:
+    def errors(self) -> list[BrokenRule]:
         return [finding for finding in self.findings if finding.severity == "error"]
 
 
@@ -51,10 +51,10 @@ def session_id_of(path: Path) -> str:
     return next((folder.name for folder in path.parents if is_uuid(folder.name)), path.stem)
 
 
-def _line_notes(path: Path) -> list[Note]:
-    notes: list[Note] = []
+def _line_notes(path: Path) -> list[LinkNote]:
+    notes: list[LinkNote] = []
     with path.open("rb", buffering=0) as file:
-        source = Source(file.fileno())
+        source = TranscriptSource(file.fileno())
         for number, at, raw in source.lines(0):
             is_last = at + len(raw) >= source.size
             notes += check_line(raw, number, at, is_last=is_last)

@@ -175,7 +175,7 @@ class _Ahead(msgspec.Struct, gc=False):
 _read_ahead = msgspec.json.Decoder(_Ahead).decode
 
 
-class Owed(msgspec.Struct, frozen=True, kw_only=True):
+class OwedEntries(msgspec.Struct, frozen=True, kw_only=True):
     """A line that holds entries written ahead of their place in the chain, or one such; their uuids."""
 
     uuids: tuple[str, ...]
@@ -195,7 +195,7 @@ class Side(msgspec.Struct, kw_only=True):
     last_prompt: str | None = None
     # What tombstones name, and where in the file the last one for each stands.
     withdrawn: dict[str, int] = {}
-    owed: list[Owed] = []
+    owed: list[OwedEntries] = []
     replacements: list[dict[str, Any]] = []
     # The repairs of `current` as they are written: each counts once.
     mended: set[bytes] = set()
@@ -220,11 +220,11 @@ class Side(msgspec.Struct, kw_only=True):
         except msgspec.MsgspecError:
             return
         uuids = tuple(owed.uuid for owed in ahead.owed if owed.uuid is not None)
-        self.owed.append(Owed(uuids=uuids, number=number, at=at, size=len(raw)))
+        self.owed.append(OwedEntries(uuids=uuids, number=number, at=at, size=len(raw)))
 
     def owe_part(self, uuid: str, number: int, at: int, size: int) -> None:
         """Takes one entry out of a line of that sort that was torn."""
-        self.owed.append(Owed(uuids=(uuid,), number=number, at=at, size=size, is_part=True))
+        self.owed.append(OwedEntries(uuids=(uuid,), number=number, at=at, size=size, is_part=True))
 
     def _keep(self, kind: str, data: dict[str, Any], at: int) -> None:
         match kind:

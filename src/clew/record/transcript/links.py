@@ -42,7 +42,7 @@ class Node(msgspec.Struct, kw_only=True, gc=False):
         return self.keys.type == "system" and self.keys.subtype == "compact_boundary"
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True):
+class LinkNote(msgspec.Struct, frozen=True, kw_only=True):
     """Something about one line that a reader of the file should know."""
 
     rule: str
@@ -61,7 +61,7 @@ class Links(msgspec.Struct, kw_only=True):
     nodes: list[Node]
     index: dict[str, int]
     parents: list[int]
-    notes: list[Note]
+    notes: list[LinkNote]
     superseded: list[Node]
     shown: bytearray
     loose: list[int] = []
@@ -119,7 +119,7 @@ def link(
 
 def _unique(
     nodes: Sequence[Node], floor: int
-) -> tuple[list[Node], dict[str, int], list[Node], list[Note]]:
+) -> tuple[list[Node], dict[str, int], list[Node], list[LinkNote]]:
     """Of a uuid written twice the last content counts, in the place of the first."""
     of_all = {node.keys.uuid: i for i, node in enumerate(nodes)}
     if len(of_all) == len(nodes) and None not in of_all:
@@ -127,7 +127,7 @@ def _unique(
     unique: list[Node] = []
     index: dict[str, int] = {}
     superseded: list[Node] = []
-    notes: list[Note] = []
+    notes: list[LinkNote] = []
     below = {node.uuid: node for node in reversed(nodes) if node.at >= floor}
     for node in nodes:
         uuid = node.uuid
@@ -243,5 +243,5 @@ def _bridge(links: Links) -> None:
             parents[i] = parent
 
 
-def _note(rule: str, node: Node, detail: str = "") -> Note:
-    return Note(rule=rule, number=node.number, at=node.at, detail=detail)
+def _note(rule: str, node: Node, detail: str = "") -> LinkNote:
+    return LinkNote(rule=rule, number=node.number, at=node.at, detail=detail)

@@ -18,18 +18,18 @@ import msgspec
 from clew.core.messages.encoding import decode, decode_lines, encode
 from clew.core.messages.text import count_of
 from clew.record.transcript.chain import Chain, build
-from clew.record.transcript.entries import Keys, Rejected, entries_in, scan, scan_block
+from clew.record.transcript.entries import Keys, RejectedLine, entries_in, scan, scan_block
 from clew.record.transcript.leaf import CURRENT, NOBODY, Side, is_written_ahead
-from clew.record.transcript.links import ROOT, Node, Note
+from clew.record.transcript.links import ROOT, LinkNote, Node
 from clew.record.transcript.policy import CONVERSATION
-from clew.record.transcript.source import READ_AHEAD_BYTES, Source, reading
+from clew.record.transcript.source import READ_AHEAD_BYTES, TranscriptSource, reading
 
 # Titles and tags of a file that is read from its last boundary on are looked for up here too.
 HEAD_SIZE_BYTES = 65536
 _BOUNDARY = b'"compact_boundary"'
 
 
-class Loaded(msgspec.Struct, kw_only=True):
+class LoadedSession(msgspec.Struct, kw_only=True):
     """A session as it can go on: the live messages, oldest first, and what stands beside them.
 
     `owed` are entries of `messages` that so far were only written ahead: whoever resumes appends
@@ -43,7 +43,7 @@ class Loaded(msgspec.Struct, kw_only=True):
     leaf_uuid: str | None
     side: Side
     chain: Chain
-    line_notes: list[Note]
+    line_notes: list[LinkNote]
     owed: list[dict[str, Any]]
     read_from: int
     size_bytes: int
@@ -63,7 +63,7 @@ class Loaded(msgspec.Struct, kw_only=True):
         """Every uuid the read part of the file has."""
         return set(self.chain.links.index)
 
-    def gaps(self) -> list[Note]:
+    def gaps(self) -> list[LinkNote]:
         """The live entries whose parent is nowhere in the file: what stood there is lost."""
         missing = [note for note in self.chain.links.notes if note.rule == "missing-parent"]
         if not missing or self.read_from:
@@ -71,14 +71,14 @@ class Loaded(msgspec.Struct, kw_only=True):
         live = {node.at for node in self.chain.nodes()}
         return [note for note in missing if note.at in live]
 
-    def report(self) -> Iterator[Note]:
+    def report(self) -> Iterator[LinkNote]:
         """Every line that is damaged, healed or not live, with the reason, in file order."""
         chain = self.chain
         notes = [*self.line_notes, *chain.links.notes, *chain.notes, *chain.left_out()]
         return iter(sorted(notes, key=lambda note: note.number))
 
 
-def load(path: Path, *, whole: bool = False, copies: Iterable[Path] = ()) -> Loaded:
+def load(path: Path, *, whole: bool = False, copies: Iterable[Path] = ()) -> LoadedSession:
     """The conversation in `path`; with `whole` every line is read, whatever a compaction closed.
 
     `copies` hold lines that the file could not take: they are read behind it, or alone where there is no
@@ -98,7 +98,7 @@ def load(path: Path, *, whole: bool = False, copies: Iterable[Path] = ()) -> Loa
             gc.enable()
 
 
-def _from_last_boundary(path: Path, source: Source) -> Loaded | None:
+def _from_last_boundary(path: Path, source: TranscriptSource) -> LoadedSession | None:
     """The session read from its last boundary on; None if that part does not stand by itself."""
     start = source.last_line_with(_BOUNDARY, source.size, _is_boundary)
     if not start:
@@ -118,7 +118,7 @@ def _from_last_boundary(path: Path, source: Source) -> Loaded | None:
     return loaded if _stands_alone(loaded, has_kept=kept is not None) else None
 
 
-def _stands_alone(loaded: Loaded, *, has_kept: bool) -> bool:
+def _stands_alone(loaded: LoadedSession, *, has_kept: bool) -> bool:
     """Whether nothing that counts points above the part that was read."""
     chain = loaded.chain
     links = chain.links
@@ -172,10 +172,10 @@ class _Lines(msgspec.Struct, kw_only=True):
 
     nodes: list[Node]
     side: Side
-    notes: list[Note]
+    notes: list[LinkNote]
 
 
-def read_lines(source: Source, start: int) -> _Lines:
+def read_lines(source: TranscriptSource, start: int) -> _Lines:
     lines = _Lines(nodes=[], side=Side(), notes=[])
     if start:
         for number, at, raw in source.lines(0, HEAD_SIZE_BYTES):
@@ -186,7 +186,7 @@ def read_lines(source: Source, start: int) -> _Lines:
     number = 1
     for at, block in source.blocks(start):
         for begin, end, keys in scan_block(block, number):
-            if isinstance(keys, Rejected):
+            if isinstance(keys, RejectedLine):
                 if not _is_blank(keys.raw):
                     _salvage(lines, keys, number, at + begin, keys.raw)
             elif keys.type in CONVERSATION or (keys.uuid is not None and keys.type is not None):
@@ -200,13 +200,13 @@ def read_lines(source: Source, start: int) -> _Lines:
     return lines
 
 
-def _salvage(lines: _Lines, line: Rejected, number: int, at: int, raw: bytes) -> None:
+def _salvage(lines: _Lines, line: RejectedLine, number: int, at: int, raw: bytes) -> None:
     """Takes the whole entries out of a line that is none, and notes the line."""
     parts = entries_in(raw)
     # What a torn line wrote ahead is no line of the chain: its place in it is behind, or owed.
     is_ahead = is_written_ahead(raw)
     lines.notes.append(
-        Note(
+        LinkNote(
             rule="spliced" if parts and not is_ahead else "not-an-entry",
             number=number,
             at=at,
@@ -228,7 +228,9 @@ def _is_blank(raw: bytes) -> bool:
     return not raw.strip(b" \t\r\n\0")
 
 
-def _from(path: Path, source: Source, start: int, below: Loaded | None = None) -> Loaded:
+def _from(
+    path: Path, source: TranscriptSource, start: int, below: LoadedSession | None = None
+) -> LoadedSession:
     """What is in the file from `start` on; `below`, what was read of it and stands by itself."""
     lines = read_lines(source, start)
     bodies: dict[int, dict[str, Any]] = {}
@@ -253,7 +255,7 @@ def _from(path: Path, source: Source, start: int, below: Loaded | None = None) -
         chain = below.chain.within(
             nodes, markers=side.markers, withdrawn=side.withdrawn, floor=below.read_from, body=body
         )
-    return Loaded(
+    return LoadedSession(
         path=path,
         messages=below.messages if below else _messages(source, chain.nodes(), bodies),
         leaf_uuid=chain.leaf_uuid,
@@ -267,7 +269,7 @@ def _from(path: Path, source: Source, start: int, below: Loaded | None = None) -
 
 
 def _messages(
-    source: Source, nodes: Iterable[Node], bodies: dict[int, dict[str, Any]]
+    source: TranscriptSource, nodes: Iterable[Node], bodies: dict[int, dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """What the entries say; those that stand one behind the other are read together."""
     messages: list[dict[str, Any]] = []
@@ -288,7 +290,7 @@ def _messages(
     return messages + _row(source, row)
 
 
-def _row(source: Source, row: list[Node]) -> list[dict[str, Any]]:
+def _row(source: TranscriptSource, row: list[Node]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] | None = None
     if len(row) > 1:
         begin, end = row[0].at, row[-1].at + row[-1].size
@@ -296,13 +298,13 @@ def _row(source: Source, row: list[Node]) -> list[dict[str, Any]]:
     return [_body(source, node) for node in row] if found is None else found
 
 
-def _body(source: Source, node: Node) -> dict[str, Any]:
+def _body(source: TranscriptSource, node: Node) -> dict[str, Any]:
     """What the entry says; one that has no id says the id it goes by."""
     data: dict[str, Any] = node.data or decode(source.part(node.at, node.size))
     return data if node.keys.uuid is not None else data | {"uuid": node.uuid}
 
 
-def _with_owed(source: Source, lines: _Lines) -> list[Node]:
+def _with_owed(source: TranscriptSource, lines: _Lines) -> list[Node]:
     """The tree's lines and, in their places, the entries that were only written ahead."""
     if not lines.side.owed:
         return lines.nodes

@@ -112,7 +112,7 @@ def project_dir(home: Path, cwd: str) -> Path:
     return near[0] if near else exact
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class SessionPlace(msgspec.Struct, frozen=True, kw_only=True):
     """A session id and the folder its transcript lies in: one value, so that they never part."""
 
     session_id: str
@@ -153,14 +153,14 @@ def sidecar(agent_transcript: Path) -> Path:
 class SessionPaths:
     """Where the session that runs now is written; what a hook is told is where the writer writes.
 
-    One `Place` is exchanged for another in one assignment: there is no moment in which the id is
+    One `SessionPlace` is exchanged for another in one assignment: there is no moment in which the id is
     new and the folder old.
     """
 
     def __init__(self, *, home: Path, cwd: str, session_id: str) -> None:
         self.home = home
         self.cwd = canonical(cwd)
-        self.place = Place(session_id=session_id, project_dir=project_dir(home, self.cwd))
+        self.place = SessionPlace(session_id=session_id, project_dir=project_dir(home, self.cwd))
         # Where a run that is not kept has what it makes beside the transcript; gone with it.
         self.aside: Path | None = None
         self._groups: dict[str, str] = {}
@@ -171,17 +171,19 @@ class SessionPaths:
         own = self.place.tool_results
         return own if self.aside is None else self.aside / own.name
 
-    def switch(self, session_id: str, folder: Path | None = None) -> Place:
+    def switch(self, session_id: str, folder: Path | None = None) -> SessionPlace:
         """Makes another session the current one, in its own folder if that is not this cwd's."""
         self.place = self.of(session_id, folder)
         self._groups = {}
         return self.place
 
-    def of(self, session_id: str, folder: Path | None = None) -> Place:
+    def of(self, session_id: str, folder: Path | None = None) -> SessionPlace:
         """Another session's place. Without its folder this is a guess: this cwd's."""
         if session_id == self.place.session_id and folder is None:
             return self.place
-        return Place(session_id=session_id, project_dir=folder or project_dir(self.home, self.cwd))
+        return SessionPlace(
+            session_id=session_id, project_dir=folder or project_dir(self.home, self.cwd)
+        )
 
     def group_agent(self, agent_id: str, group: str) -> None:
         """Says before an agent runs in which group's folder it will be written."""

@@ -19,7 +19,7 @@ from clew.record.transcript import light
 from clew.record.transcript.agents import AgentMetadata, entry_of, write_metadata, written
 from clew.record.transcript.entries import encode
 from clew.record.transcript.leaf import NOBODY
-from clew.record.transcript.load import Loaded, load
+from clew.record.transcript.load import LoadedSession, load
 from clew.record.transcript.log import Log, Saved
 from clew.record.transcript.logfile import Trouble
 from clew.record.transcript.paths import SessionPaths
@@ -316,7 +316,7 @@ class Recorder:
                 for agent in agents:
                     self._mirror(agent, entries_of(agent))
 
-    def resume(self, loaded: Loaded) -> None:
+    def resume(self, loaded: LoadedSession) -> None:
         """Goes on from a loaded session; entries that were only written ahead get their place."""
         self._main = Strand.of(self.transcript, loaded)
         self._append(loaded.owed)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from clew.record.transcript.files import Files
 from clew.record.transcript.light import is_uuid
-from clew.record.transcript.load import Loaded, load
+from clew.record.transcript.load import LoadedSession, load
 from clew.record.transcript.paths import AGENT, copy_name, rescue_dirs
 from clew.record.transcript.source import reading
 from clew.system.files import is_folder
@@ -164,7 +164,7 @@ def kept_aside(home: Path) -> dict[str, list[Path]]:
     }
 
 
-def with_unsaved(path: Path, home: Path) -> Loaded:
+def with_unsaved(path: Path, home: Path) -> LoadedSession:
     """What a transcript's file holds, and behind it what the file could not take and nobody brought home yet."""
     return load(path, copies=copies(path, home))
 

@@ -30,7 +30,7 @@ from clew.record.transcript.belongings import (
     of_agents,
     write_file,
 )
-from clew.record.transcript.check import RULES, Finding
+from clew.record.transcript.check import RULES, BrokenRule
 from clew.record.transcript.copies import header_of, repaired_copy, staging
 from clew.record.transcript.entries import entries_in
 from clew.record.transcript.examine import Examination, examine, session_id_of
@@ -39,10 +39,10 @@ from clew.record.transcript.leaf import OWED
 from clew.record.transcript.links import ROOT, Links, Node
 from clew.record.transcript.load import load, read_lines
 from clew.record.transcript.log import Log
-from clew.record.transcript.paths import Place, home_of
+from clew.record.transcript.paths import SessionPlace, home_of
 from clew.record.transcript.record import FORMAT
 from clew.record.transcript.siblings import block_ids
-from clew.record.transcript.source import Source
+from clew.record.transcript.source import TranscriptSource
 from clew.system.files import is_folder, make_private
 from clew.version import VERSION
 
@@ -74,24 +74,24 @@ STAYS = "nothing is rewritten in the file; a copy without it: clew sessions repa
 MENDABLE = {rule.name for rule in RULES if rule.severity == "warning"} - set(TRUTHS)
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What a repair would do. `target` is the file it would write, or wrote already; `lines` go there."""
 
     kind: Kind
     source: Path
     target: Path
     lines: list[bytes]
-    findings: list[Finding]
+    findings: list[BrokenRule]
     # The subagents that a new session would have too.
     agents: int = 0
 
 
-class Repaired(msgspec.Struct, frozen=True, kw_only=True):
+class RepairReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a repair did; `remaining` are the problems that the written file still has."""
 
-    plan: Plan
+    plan: RepairPlan
     backup: Path | None
-    remaining: list[Finding]
+    remaining: list[BrokenRule]
 
 
 class HeldError(Exception):
@@ -102,7 +102,7 @@ class WouldLoseError(Exception):
     """The repaired file would not hold the conversation that the original loads as."""
 
 
-def why_it_stays(finding: Finding, session: str) -> str:
+def why_it_stays(finding: BrokenRule, session: str) -> str:
     """Why a problem remains in the file of a session that was repaired."""
     return TRUTHS.get(finding.name) or STAYS.format(session)
 
@@ -133,17 +133,19 @@ def is_possible(path: Path) -> bool:
     return planned.kind != "new session" or _says_all(path, planned.lines)
 
 
-def plan(path: Path, *, warnings: bool = False, new_uuid: Callable[[], str] | None = None) -> Plan:
+def plan(
+    path: Path, *, warnings: bool = False, new_uuid: Callable[[], str] | None = None
+) -> RepairPlan:
     """With `warnings` a copy is made for those alone too."""
     found = examine(path)
     new_uuid = new_uuid or (lambda: str(uuid.uuid4()))
     wrong = {finding.name for finding in found.problems}
     if is_lost(found):
-        return Plan(
+        return RepairPlan(
             kind="nothing to rescue", source=path, target=path, lines=[], findings=found.problems
         )
     if has_mendable(found) and (copy := repaired_copy(path, found.loaded)) is not None:
-        return Plan(
+        return RepairPlan(
             kind="repaired already", source=path, target=copy, lines=[], findings=found.problems
         )
     if warnings and wrong & MENDABLE:
@@ -164,7 +166,7 @@ def plan(path: Path, *, warnings: bool = False, new_uuid: Callable[[], str] | No
         target = path.with_name(f"{session_id}.jsonl")
         lines = [encode(line) + b"\n" for line in _anew(found, session_id, new_uuid)]
         agents = len(of_agents(path))
-    return Plan(
+    return RepairPlan(
         kind=kind,
         source=path,
         target=target,
@@ -174,7 +176,7 @@ def plan(path: Path, *, warnings: bool = False, new_uuid: Callable[[], str] | No
     )
 
 
-def carry_out(planned: Plan, backups: Path) -> Repaired:
+def carry_out(planned: RepairPlan, backups: Path) -> RepairReport:
     """Does what was planned.
 
     Raises `HeldError` if another process writes the session or repairs it, and `WouldLoseError`, with nothing
@@ -190,16 +192,16 @@ def carry_out(planned: Plan, backups: Path) -> Repaired:
                     planned = _placed(planned, folder)
         except BlockingIOError:
             raise HeldError(f"{planned.source} is being repaired by another process") from None
-    return Repaired(plan=planned, backup=backup, remaining=examine(planned.target).problems)
+    return RepairReport(plan=planned, backup=backup, remaining=examine(planned.target).problems)
 
 
-def rehearsed(planned: Plan) -> Repaired:
+def rehearsed(planned: RepairPlan) -> RepairReport:
     """What would be there if it were done; nothing is written but elsewhere, and that is gone again.
 
     Raises `WouldLoseError` as doing it would.
     """
     if planned.kind not in ("append", "new session"):
-        return Repaired(plan=planned, backup=None, remaining=examine(planned.target).problems)
+        return RepairReport(plan=planned, backup=None, remaining=examine(planned.target).problems)
     is_longer = planned.kind == "append"
     data = _longer(planned.source, planned.lines) if is_longer else planned.lines
     with tempfile.TemporaryDirectory(prefix="clew-") as folder:
@@ -207,10 +209,10 @@ def rehearsed(planned: Plan) -> Repaired:
         place = Path(folder, session_id_of(planned.target))
         _try(planned, data, place)
         remaining = examine(place / planned.target.name).problems
-    return Repaired(plan=planned, backup=None, remaining=remaining)
+    return RepairReport(plan=planned, backup=None, remaining=remaining)
 
 
-def _appended(planned: Plan, folder: Path, backups: Path) -> Path:
+def _appended(planned: RepairPlan, folder: Path, backups: Path) -> Path:
     log = Log()
     try:
         if not log.claim(planned.source):
@@ -225,12 +227,12 @@ def _appended(planned: Plan, folder: Path, backups: Path) -> Path:
     return backup
 
 
-def _placed(planned: Plan, folder: Path) -> Plan:
+def _placed(planned: RepairPlan, folder: Path) -> RepairPlan:
     """Makes the new session, unless somebody has by now; the transcript comes last, for it is what makes one."""
     source, target = planned.source, planned.target
     if (copy := repaired_copy(source, load(source, whole=True))) is not None:
         return msgspec.structs.replace(planned, kind="repaired already", target=copy, lines=[])
-    made = Place(session_id=target.stem, project_dir=folder)
+    made = SessionPlace(session_id=target.stem, project_dir=folder)
     _try(planned, planned.lines, folder)
     give_agents(source, made)
     give_results(source, made)
@@ -429,7 +431,7 @@ def _in_order(found: Examination) -> Iterator[tuple[int, dict[str, Any]]]:
     ahead = [(node.at, node.data) for node in nodes if node.data is not None]
     wanted = {node.at: node.size for node in nodes if node.data is None}
     with found.path.open("rb", buffering=0) as file:
-        source = Source(file.fileno())
+        source = TranscriptSource(file.fileno())
         kept = {node.at for node in read_lines(source, 0).nodes} | {at for at, _ in ahead}
         entries: list[tuple[int, int]] = list(wanted.items())
         for _, at, raw in source.lines(0):
@@ -463,7 +465,7 @@ def _longer(path: Path, lines: Sequence[bytes]) -> Iterator[bytes]:
     yield from lines
 
 
-def _try(planned: Plan, data: Iterable[bytes], folder: Path) -> None:
+def _try(planned: RepairPlan, data: Iterable[bytes], folder: Path) -> None:
     """What would be there then, in `folder`, synced and read back: it says all that is there now."""
     beside = folder / planned.target.name
     write_file(beside, data)

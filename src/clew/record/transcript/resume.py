@@ -13,12 +13,12 @@ import msgspec
 
 from clew.core.messages.errors import SessionError
 from clew.core.messages.history import missing_results, unanswered
-from clew.core.messages.messages import User
+from clew.core.messages.messages import UserMessage
 from clew.core.messages.text import ENDED_WHILE_RUNNING
 from clew.record.transcript.agents import bring_home, unsaved_agents
 from clew.record.transcript.copies import copied
 from clew.record.transcript.entries import encode
-from clew.record.transcript.load import Loaded, load
+from clew.record.transcript.load import LoadedSession, load
 from clew.record.transcript.log import Log
 from clew.record.transcript.record import Recorder
 from clew.record.transcript.recovery import with_unsaved
@@ -32,7 +32,7 @@ _COPIED = (
 )  # fmt: skip
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
+class LockedSession(msgspec.Struct, frozen=True, kw_only=True):
     """Another process writes the session; `holder` is known if it is in the registry."""
 
     path: Path
@@ -53,7 +53,7 @@ class Back(msgspec.Struct, frozen=True, kw_only=True):
     to: str
     only_turn: str | None = None
 
-    def of(self, loaded: Loaded) -> Loaded:
+    def of(self, loaded: LoadedSession) -> LoadedSession:
         """The session as it was then; raises `SessionError` if it may not or cannot be."""
         uuids = [message.get("uuid") for message in loaded.messages]
         if self.to not in uuids:
@@ -78,7 +78,7 @@ def turns_of(messages: Sequence[dict[str, Any]]) -> list[str | None]:
     turn: str | None = None
     waiting = 0
     for message in messages:
-        said = User(message) if message.get("type") == "user" else None
+        said = UserMessage(message) if message.get("type") == "user" else None
         if said is not None and (said.face == "typed" or said.is_news):
             turn = message["uuid"]
             turns[len(turns) - waiting :] = [turn] * waiting
@@ -87,7 +87,9 @@ def turns_of(messages: Sequence[dict[str, Any]]) -> list[str | None]:
     return turns
 
 
-def resume(recorder: Recorder, log: Log, *, home: Path, back: Back | None = None) -> Loaded | Held:
+def resume(
+    recorder: Recorder, log: Log, *, home: Path, back: Back | None = None
+) -> LoadedSession | LockedSession:
     """Takes the recorder's session and goes on from what it holds; the lock comes before the look.
 
     A call at its end that a crash left without a result gets one that says so, on disk too.
@@ -95,7 +97,7 @@ def resume(recorder: Recorder, log: Log, *, home: Path, back: Back | None = None
     """
     path = recorder.transcript
     if not log.claim(path):
-        return Held(path=path, holder=holder(home, path.stem))
+        return LockedSession(path=path, holder=holder(home, path.stem))
     for agent in unsaved_agents(recorder.paths.place, home):
         bring_home(agent, log, home)
     loaded = with_unsaved(path, home)
@@ -111,7 +113,7 @@ def resume(recorder: Recorder, log: Log, *, home: Path, back: Back | None = None
     return loaded
 
 
-def _taken_back(recorder: Recorder, log: Log, loaded: Loaded, back: Back) -> Loaded:
+def _taken_back(recorder: Recorder, log: Log, loaded: LoadedSession, back: Back) -> LoadedSession:
     """The session as it was, in the log too: whoever loads it later finds the same."""
     then = back.of(loaded)
     recorder.resume(then)
@@ -125,7 +127,7 @@ def _taken_back(recorder: Recorder, log: Log, loaded: Loaded, back: Back) -> Loa
     return loaded
 
 
-def lost_results(loaded: Loaded) -> list[dict[str, Any]]:
+def lost_results(loaded: LoadedSession) -> list[dict[str, Any]]:
     """Results for the unanswered calls of the last answer; none if something was said since.
 
     What lacks in the middle is for `clew sessions repair`: appended, it would become the end.
@@ -154,7 +156,7 @@ def lost_results(loaded: Loaded) -> list[dict[str, Any]]:
     )
 
 
-def forked(loaded: Loaded, session_id: str, *, until: str | None = None) -> Iterator[bytes]:
+def forked(loaded: LoadedSession, session_id: str, *, until: str | None = None) -> Iterator[bytes]:
     """The lines of a new session that begins as `loaded` does, up to and with the entry `until`; in a
     list it can be told from that."""
     pairs = zip(loaded.chain.nodes(), loaded.messages, strict=True)

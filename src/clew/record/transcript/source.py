@@ -17,7 +17,7 @@ BLOCK_SIZE_BYTES = 1 << 17
 READ_AHEAD_BYTES = 1 << 17
 
 
-class Source:
+class TranscriptSource:
     """The file as long as it was when opened: what is appended meanwhile is not seen.
 
     Further files are read as if they were appended to it.
@@ -117,7 +117,7 @@ class Source:
 
 
 @contextmanager
-def reading(path: Path, copies: Iterable[Path] = ()) -> Iterator[Source]:
+def reading(path: Path, copies: Iterable[Path] = ()) -> Iterator[TranscriptSource]:
     """A file and behind it its emergency copies, or those alone where there is no file."""
     with ExitStack() as opened:
         more = [*_there(opened, [each for each in copies if each != path])]
@@ -128,7 +128,7 @@ def reading(path: Path, copies: Iterable[Path] = ()) -> Iterator[Source]:
             if not more:
                 raise
             files = more
-        yield Source(*(file.fileno() for file in files))
+        yield TranscriptSource(*(file.fileno() for file in files))
 
 
 def _there(opened: ExitStack, paths: Iterable[Path]) -> Iterator[FileIO]:

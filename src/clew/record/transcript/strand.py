@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from clew.record.transcript.load import Loaded
+from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.siblings import block_ids
 
 
@@ -30,7 +30,7 @@ class Strand:
         self._withdrawn: dict[str, str | None] = {}
 
     @classmethod
-    def of(cls, path: Path, loaded: Loaded) -> "Strand":
+    def of(cls, path: Path, loaded: LoadedSession) -> "Strand":
         """A strand that goes on from what a file holds."""
         strand = cls(path)
         strand.has_file = loaded.size_bytes > 0

@@ -14,7 +14,7 @@ from clew.agent.hooked import entries
 from clew.agent.subagents.worktree import Worktree
 from clew.agent.tools.base import Agents
 from clew.core.json_object import Json
-from clew.core.ledger.state import Beside
+from clew.core.ledger.state import SideLedger
 from clew.core.messages.history import History
 from clew.parts.agents.mail import Mailbox, Tale
 from clew.parts.agents.places import memory_fact
@@ -40,7 +40,7 @@ from clew.system.clock import now
 MOST_ASKED = 3
 
 
-class Agent:
+class Subagent:
     """`turn` has it do a piece of work; the rest is for whoever looks on."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Agent:
         self._crew = crew
         self._heard = heard
         self.recorder = recorder_of(crew, birth)
-        self.spending = Beside(crew.thread.spending, birth.agent_id)
+        self.spending = SideLedger(crew.thread.spending, birth.agent_id)
         thread = thread_of(crew, birth, self.recorder, self.spending)
         hands = hands_of(crew, birth, thread, agents)
         self._listing = nothing if hands.toolbox.get("Agent") is None else listing

@@ -28,13 +28,13 @@ from clew.agent.models import binds_thinking, target_of
 from clew.agent.requests import Measure, Requests
 from clew.agent.story import Story
 from clew.agent.subagents.offer import mode_of, offered, refused
-from clew.agent.subagents.specs import Spec
+from clew.agent.subagents.specs import AgentSpec
 from clew.agent.subagents.worktree import Worktree
 from clew.agent.tools.base import Agents, Tool
 from clew.agent.tools.registry import Toolbox
 from clew.core.catalog.models import Model
 from clew.core.json_object import Json
-from clew.core.ledger.state import Beside
+from clew.core.ledger.state import SideLedger
 from clew.core.messages.history import History
 from clew.core.normalize.repairs import from_record
 from clew.parts.agents.shared import AgentHooks, AgentServers, AgentSkills
@@ -43,9 +43,9 @@ from clew.parts.context import Ground
 from clew.parts.skills.tool import SkillTool
 from clew.permissions.modes import MODES
 from clew.permissions.request import Mode
-from clew.record.transcript.load import Loaded
+from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.record import AgentRecorder
-from clew.session.compaction import Keeping
+from clew.session.compaction import SessionCompaction
 from clew.session.hands import Hands, tools_session, toolset_of
 from clew.session.thread import Thread
 
@@ -70,7 +70,7 @@ class Birth(Struct, frozen=True, kw_only=True):
     """Which agent is begun, by whom and where."""
 
     agent_id: str
-    spec: Spec
+    spec: AgentSpec
     description: str
     tool_use_id: str
     model: Model
@@ -87,10 +87,10 @@ class Birth(Struct, frozen=True, kw_only=True):
     # The last of what was said elsewhere and copied, where it goes on from that.
     begins_behind: str = ""
     # What it has said already, where it goes on.
-    loaded: Loaded | None = None
+    loaded: LoadedSession | None = None
 
 
-def thread_of(crew: Crew, birth: Birth, recorder: AgentRecorder, spending: Beside) -> Thread:
+def thread_of(crew: Crew, birth: Birth, recorder: AgentRecorder, spending: SideLedger) -> Thread:
     loaded = birth.loaded
     return replace(
         crew.thread,
@@ -117,7 +117,7 @@ def hands_of(crew: Crew, birth: Birth, thread: Thread, agents: Agents | None) ->
     return replace(shared, tool_session=session, toolbox=toolbox, tools=tools)
 
 
-def tools_of(shared: Hands, spec: Spec, *, may_delegate: bool) -> Iterable[Tool[Any]]:
+def tools_of(shared: Hands, spec: AgentSpec, *, may_delegate: bool) -> Iterable[Tool[Any]]:
     there = {tool.name: tool for tool in shared.toolbox}
     for name in offered(spec, there, may_delegate=may_delegate):
         yield SkillTool(AgentSkills(shared.skills)) if name == SkillTool.name else there[name]
@@ -162,7 +162,7 @@ def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, hands: Hands)
     )
 
 
-def mode_in(crew: Crew, spec: Spec) -> Mode:
+def mode_in(crew: Crew, spec: AgentSpec) -> Mode:
     """The mode an agent works in at this moment."""
     rules = crew.ground.rules
     word = mode_of(
@@ -206,7 +206,7 @@ def deps_of(
     thread.story.when_another(nearby.begin_again)
     judge = judge_of(crew, birth, thread, hands)
     measure = Measure(service.provider.count_tokens, service.catalog)
-    keeping = Keeping(ground, thread, hands, requests, crew.opening, judge, measure)
+    keeping = SessionCompaction(ground, thread, hands, requests, crew.opening, judge, measure)
     keeping.agents = listing
     keeping.reads_memory = birth.spec.reads_memory
     reads_memory = birth.spec.reads_memory and not ground.options.is_bare

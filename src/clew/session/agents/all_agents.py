@@ -22,20 +22,20 @@ from clew.agent.hooks.reach import HookError
 from clew.agent.models import small_model
 from clew.agent.subagents.files import in_object
 from clew.agent.subagents.offer import own_part
-from clew.agent.subagents.specs import ITSELF, JUDGE, OF_FILES, Catalog, Spec
+from clew.agent.subagents.specs import ITSELF, JUDGE, OF_FILES, AgentCatalog, AgentSpec
 from clew.agent.subagents.worktree import Git
 from clew.agent.tasks.notice import SCHEDULE
-from clew.agent.tasks.registry import Ending, Task, Tasks
-from clew.agent.tools.base import ToolError, Wish
+from clew.agent.tasks.registry import BackgroundTask, TaskEnding, Tasks
+from clew.agent.tools.base import Delegation, ToolError
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.parts.agents.shared import AgentServers
 from clew.parts.background_tasks import left_by_agent
 from clew.record.transcript.agents import AgentMetadata, ResumedAgent, named, resume_agent
 from clew.record.transcript.belongings import SHARED_WITH
-from clew.record.transcript.paths import Place
+from clew.record.transcript.paths import SessionPlace
 from clew.record.transcript.record import AgentRecorder
-from clew.session.agents.agent import Agent, metadata
+from clew.session.agents.agent import Subagent, metadata
 from clew.session.agents.agent_parts import Birth, Crew
 from clew.session.agents.checkouts import Checkouts, place_in, text, worktree_of
 from clew.session.agents.delegate import Delegate
@@ -64,7 +64,7 @@ async def unheard(_: EngineEvent) -> None:
 class AllAgents:
     """`catalog` are the kinds there are; `heard` is told what agents do. One for each session."""
 
-    def __init__(self, crew: Crew, catalog: Catalog, faults: Sequence[str] = ()) -> None:
+    def __init__(self, crew: Crew, catalog: AgentCatalog, faults: Sequence[str] = ()) -> None:
         self.catalog = catalog
         # What is wrong with definitions, those that are none among them.
         self.faults = tuple(faults)
@@ -78,14 +78,14 @@ class AllAgents:
             self._tell,
         )
         # By id: those of this run.
-        self.agents: dict[str, Agent] = {}
+        self.agents: dict[str, Subagent] = {}
 
     @property
     def tasks(self) -> Tasks:
         return self._crew.hands.tool_session.tasks
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SessionPlace:
         return self._crew.thread.recorder.paths.place
 
     @property
@@ -119,7 +119,7 @@ class AllAgents:
         self.catalog.add(found.specs)
         return tuple(found.faults)
 
-    def reload(self, found: Iterable[Spec], faults: Sequence[str]) -> None:
+    def reload(self, found: Iterable[AgentSpec], faults: Sequence[str]) -> None:
         """The kinds that files define, instead of those that they did; what is wrong with some."""
         self.faults = tuple(faults)
         for origin in OF_FILES:
@@ -163,7 +163,7 @@ class AllAgents:
 
     # -- who is meant
 
-    def spec(self, name: str) -> Spec:
+    def spec(self, name: str) -> AgentSpec:
         found = self.catalog.find(name)
         if found is None:
             near = self.catalog.nearest(name)
@@ -172,7 +172,7 @@ class AllAgents:
             raise ToolError(f"There is no kind of agent {name}{hint} There are: {there}.")
         return found
 
-    def called(self, name: str) -> Agent | None:
+    def called(self, name: str) -> Subagent | None:
         """An agent of this run, by its id or the name it was given; of several the last one."""
         found = self.agents.get(name)
         if found is not None:
@@ -180,7 +180,7 @@ class AllAgents:
         named = [agent for agent in self.agents.values() if agent.birth.name == name]
         return named[-1] if named else None
 
-    def model(self, spec: Spec, wanted: str | None) -> str:
+    def model(self, spec: AgentSpec, wanted: str | None) -> str:
         environment = self._crew.ground.environment
         name = environment.text("agent_model") or wanted or spec.model
         if name == SMALL:
@@ -190,7 +190,7 @@ class AllAgents:
 
     # -- the life of one
 
-    async def begun(self, wish: Wish, tool_use_id: str, by: Delegate) -> Agent:
+    async def begun(self, wish: Delegation, tool_use_id: str, by: Delegate) -> Subagent:
         spec = self.spec(wish.kind)
         agent_id = f"a{uuid4().hex[:16]}"
         in_worktree = spec.in_worktree if wish.in_worktree is None else wish.in_worktree
@@ -211,10 +211,10 @@ class AllAgents:
             )
         )
 
-    def _servers(self, spec: Spec) -> AgentServers:
+    def _servers(self, spec: AgentSpec) -> AgentServers:
         return AgentServers(self._crew.ground, self._crew.hands.mcp, spec)
 
-    async def itself(self, said: Sequence[Json], words: str, title: str) -> Task:
+    async def itself(self, said: Sequence[Json], words: str, title: str) -> BackgroundTask:
         """The session's own work in the background: an agent that goes on from what was said."""
         self.tasks.check_room()
         agent_id = f"a{uuid4().hex[:16]}"
@@ -247,7 +247,7 @@ class AllAgents:
             is_hooks_own=True,
         )
         await birth.servers.wake()
-        agent = Agent(self._crew, birth, unheard, None, self.listing)
+        agent = Subagent(self._crew, birth, unheard, None, self.listing)
         try:
             ended = await agent.turn(words)
         finally:
@@ -258,14 +258,14 @@ class AllAgents:
             raise HookError(f"the agent could not answer: {ended.message or ended.reason}")
         return last_words(agent.history)
 
-    async def _made(self, birth: Birth) -> Agent:
+    async def _made(self, birth: Birth) -> Subagent:
         """Its tools are part of what it is, so its servers are there before it."""
         await birth.servers.wake()
         if birth.worktree is not None:
             self._crew.hands.sandbox.opens(birth.worktree.path)
         may_delegate = birth.depth < MOST_DEPTH
         below = self.of(birth.agent_id, birth.depth, lambda: birth.cwd) if may_delegate else None
-        agent = Agent(self._crew, birth, self._tell, below, self.listing)
+        agent = Subagent(self._crew, birth, self._tell, below, self.listing)
         self._forget()
         self.agents[birth.agent_id] = agent
         return agent
@@ -282,7 +282,7 @@ class AllAgents:
     async def _tell(self, event: EngineEvent) -> None:
         await self.heard(event)
 
-    async def resumed(self, name: str) -> Agent:
+    async def resumed(self, name: str) -> Subagent:
         """An agent that has ended, as what it was: of this run, or of one before."""
         known = self.called(name)
         if known is not None:
@@ -370,13 +370,13 @@ class AllAgents:
         )
 
     def put_to_work(
-        self, agent: Agent, words: str, *, in_background: bool, owner: str = ""
-    ) -> Task:
+        self, agent: Subagent, words: str, *, in_background: bool, owner: str = ""
+    ) -> BackgroundTask:
         """Its next turn, as a task of whoever asked for it."""
         # Not ended any more, whatever its last turn came to.
         agent.recorder.describe(metadata(agent.birth))
 
-        async def work(task: Task) -> Ending:
+        async def work(task: BackgroundTask) -> TaskEnding:
             agent.tale.begin(task)
             try:
                 ended = await agent.turn(words)
@@ -404,8 +404,8 @@ class AllAgents:
         )
 
 
-def ending_of(ended: TurnEnded, agent: Agent) -> Ending:
+def ending_of(ended: TurnEnded, agent: Subagent) -> TaskEnding:
     said = last_words(agent.history)
     if ended.is_error:
-        return Ending(status="failed", words=ended.message or ended.reason, result=said)
-    return Ending(status="completed", result=said)
+        return TaskEnding(status="failed", words=ended.message or ended.reason, result=said)
+    return TaskEnding(status="completed", result=said)

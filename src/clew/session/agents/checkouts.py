@@ -10,21 +10,21 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from clew.agent.deps import Emit
-from clew.agent.hooks.run import Hooks
+from clew.agent.hooks.run import SessionHooks
 from clew.agent.subagents.worktree import Git, Worktree, again, clear, make, merge, remove
-from clew.agent.tasks.registry import Ending, Tasks
+from clew.agent.tasks.registry import TaskEnding, Tasks
 from clew.agent.tools.base import ToolError
 from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError, UserError
 from clew.record.transcript.agents import AgentMetadata, read_metadata
 from clew.record.transcript.paths import SessionPaths
-from clew.session.agents.agent import Agent
+from clew.session.agents.agent import Subagent
 from clew.system.files import is_folder
 
 
 class Checkouts:
     def __init__(
-        self, git: Git, hooks: Hooks, tasks: Tasks, paths: SessionPaths, heard: Emit
+        self, git: Git, hooks: SessionHooks, tasks: Tasks, paths: SessionPaths, heard: Emit
     ) -> None:
         self._git = git
         self._hooks = hooks
@@ -42,7 +42,7 @@ class Checkouts:
             return Worktree(path=said.worktree, branch="", base="", repository=cwd)
         return await make(self._git, cwd, name)
 
-    async def settled(self, agent: Agent, ending: Ending) -> Ending:
+    async def settled(self, agent: Subagent, ending: TaskEnding) -> TaskEnding:
         """What is left of its own checkout, told with what it said."""
         tree = agent.birth.worktree
         if tree is None:
@@ -64,7 +64,7 @@ class Checkouts:
         note = f"(Its changes are in the worktree {tree.path}, on the branch {tree.branch}.)"
         return with_note(ending, note)
 
-    async def _left(self, tree: Worktree, ending: Ending) -> Ending:
+    async def _left(self, tree: Worktree, ending: TaskEnding) -> TaskEnding:
         """A checkout that a hook made is a hook's to take away."""
         fields = {"worktree_path": tree.path}
         said = await self._hooks.fire("WorktreeRemove", fields, self._tell)
@@ -119,7 +119,7 @@ class Checkouts:
         await again(self._git, tree)
 
 
-def with_note(ending: Ending, note: str) -> Ending:
+def with_note(ending: TaskEnding, note: str) -> TaskEnding:
     return replace(ending, result=f"{ending.result}\n\n{note}".strip())
 
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from clew.agent.tasks.notice import plain
-from clew.agent.tasks.registry import Task, Tasks
-from clew.agent.tools.base import ToolError, ToolResult, Wish
+from clew.agent.tasks.registry import BackgroundTask, Tasks
+from clew.agent.tools.base import Delegation, ToolError, ToolOutcome
 from clew.core.messages.text import count_of
 from clew.parts.agents.mail import MAIN, to_session
-from clew.session.agents.agent import Agent
+from clew.session.agents.agent import Subagent
 from clew.system.clock import new_id
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Delegate:
         self.depth = depth
         self.cwd = cwd
 
-    async def run(self, wish: Wish, tool_use_id: str) -> ToolResult:
+    async def run(self, wish: Delegation, tool_use_id: str) -> ToolOutcome:
         everyone = self._everyone
         # Before anything is made for an agent that cannot begin.
         everyone.tasks.check_room()
@@ -48,7 +48,7 @@ class Delegate:
             return launched(agent, wish.prompt)
         return await self._waited(agent, task, wish.prompt)
 
-    async def _waited(self, agent: Agent, task: Task, prompt: str) -> ToolResult:
+    async def _waited(self, agent: Subagent, task: BackgroundTask, prompt: str) -> ToolOutcome:
         """The result of an agent that is waited for; it ends with the call."""
         try:
             await task.released()
@@ -57,7 +57,7 @@ class Delegate:
             raise
         return launched(agent, prompt) if task.ending is None else answered(agent, task, prompt)
 
-    async def send(self, to: str, words: str) -> ToolResult:
+    async def send(self, to: str, words: str) -> ToolOutcome:
         everyone = self._everyone
         if to == MAIN and self.parent_id:
             return await self._to_main(words)
@@ -68,7 +68,7 @@ class Delegate:
         task = everyone.tasks.get(agent.birth.agent_id)
         if task is not None and task.ending is None:
             await agent.hear(words)
-            return ToolResult(
+            return ToolOutcome(
                 content=f"Agent {agent.birth.agent_id} hears it before its next step.",
                 tool_use_result={"success": True, "agentId": agent.birth.agent_id},
                 display="told",
@@ -83,7 +83,7 @@ class Delegate:
             return words
         return f'<teammate-message teammate_id="{sender}">\n{plain(words)}\n</teammate-message>'
 
-    async def _to_everybody(self, words: str) -> ToolResult:
+    async def _to_everybody(self, words: str) -> ToolOutcome:
         tasks, agents = self._everyone.tasks, self._everyone.agents
         working = [
             agents[task.id]
@@ -95,13 +95,13 @@ class Delegate:
         for agent in working:
             await agent.hear(words)
         ids = [agent.birth.agent_id for agent in working]
-        return ToolResult(
+        return ToolOutcome(
             content=f"These hear it before their next step: {', '.join(ids)}.",
             tool_use_result={"success": True, "agentIds": ids},
             display=f"told {len(ids)}",
         )
 
-    async def _to_main(self, words: str) -> ToolResult:
+    async def _to_main(self, words: str) -> ToolOutcome:
         """News of the agent's own task; the conversation hears it as such."""
         tasks = self._everyone.tasks
         task = tasks.get(self.parent_id)
@@ -112,7 +112,7 @@ class Delegate:
             to_session(agent.recorder, words, uuid)
             await agent.recorder.durable()
         tasks.say(task, words, uuid)
-        return ToolResult(
+        return ToolOutcome(
             content="It hears it before its next step.",
             tool_use_result={"success": True},
             display="told",
@@ -126,15 +126,15 @@ def everyone_called(everyone: "AllAgents", agent_id: str) -> str:
     return plain(name).replace('"', "&quot;")
 
 
-def refuse_running(tasks: Tasks, agent: Agent) -> None:
+def refuse_running(tasks: Tasks, agent: Subagent) -> None:
     task = tasks.get(agent.birth.agent_id)
     if task is not None and task.ending is None:
         raise ToolError(f"Agent {agent.birth.agent_id} works already; SendMessage reaches it.")
 
 
-def launched(agent: Agent, prompt: str) -> ToolResult:
+def launched(agent: Subagent, prompt: str) -> ToolOutcome:
     birth = agent.birth
-    return ToolResult(
+    return ToolOutcome(
         content=f"Agent {birth.agent_id} works in the background. You are told when it has ended; "
         f"until then go on with what does not need it. SendMessage to {birth.agent_id} tells it "
         "something, TaskOutput shows how far it is, TaskStop ends it.",
@@ -151,7 +151,7 @@ def launched(agent: Agent, prompt: str) -> ToolResult:
     )
 
 
-def answered(agent: Agent, task: Task, prompt: str) -> ToolResult:
+def answered(agent: Subagent, task: BackgroundTask, prompt: str) -> ToolOutcome:
     """What an agent came back with; one that failed is an error that says how far it came."""
     ending = task.ending
     assert ending is not None
@@ -164,7 +164,7 @@ def answered(agent: Agent, task: Task, prompt: str) -> ToolResult:
         how = {"failed": "failed", "stopped": "was stopped"}[ending.status]
         why = f": {ending.words}" if ending.words else ""
         words = f"The agent {how}{why}. What it said last:\n{ending.result or '(nothing)'}"
-    return ToolResult(
+    return ToolOutcome(
         content=[{"type": "text", "text": words}, {"type": "text", "text": told}],
         is_error=ending.status != "completed",
         tool_use_result={

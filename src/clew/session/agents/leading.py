@@ -13,7 +13,7 @@ from clew.agent.context.facts import Fact
 from clew.agent.models import DEFAULT_MODEL, small_model
 from clew.agent.options import Options
 from clew.agent.subagents.offer import mode_of
-from clew.agent.subagents.specs import Catalog, Spec
+from clew.agent.subagents.specs import AgentCatalog, AgentSpec
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.parts.agents.places import memory_fact
@@ -21,7 +21,7 @@ from clew.parts.agents.shared import begun_with
 from clew.parts.context import Ground
 from clew.parts.skills.part import SessionSkills
 from clew.providers.base import Effort
-from clew.record.transcript.load import Loaded
+from clew.record.transcript.load import LoadedSession
 from clew.system.config.paths import Places
 
 SMALL = "small"
@@ -37,7 +37,7 @@ class Led(Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...] = ()
 
 
-def led(ground: Ground, kinds: Catalog, loaded: Loaded | None) -> Led:
+def led(ground: Ground, kinds: AgentCatalog, loaded: LoadedSession | None) -> Led:
     options = ground.options
     name = options.agent or recorded(loaded) or by_setting(ground, loaded)
     if name is None:
@@ -63,7 +63,7 @@ def led(ground: Ground, kinds: Catalog, loaded: Loaded | None) -> Led:
     return Led(ground=replace(ground, options=under(options, spec, ground, is_new=loaded is None)))
 
 
-def under(options: Options, spec: Spec, ground: Ground, *, is_new: bool) -> Options:
+def under(options: Options, spec: AgentSpec, ground: Ground, *, is_new: bool) -> Options:
     """The options with what the definition says where the command line is silent."""
     model = spec.model
     if model == SMALL:
@@ -79,7 +79,7 @@ def under(options: Options, spec: Spec, ground: Ground, *, is_new: bool) -> Opti
     )
 
 
-def recorded(loaded: Loaded | None) -> str | None:
+def recorded(loaded: LoadedSession | None) -> str | None:
     """The kind of agent that a session which goes on was."""
     if loaded is None:
         return None
@@ -87,13 +87,13 @@ def recorded(loaded: Loaded | None) -> str | None:
     return name if isinstance(name, str) and name else None
 
 
-def by_setting(ground: Ground, loaded: Loaded | None) -> str | None:
+def by_setting(ground: Ground, loaded: LoadedSession | None) -> str | None:
     """What the settings say of a new session."""
     name = ground.began.settings.get("agent")
     return name if loaded is None and isinstance(name, str) and name else None
 
 
-async def begins_with(spec: Spec | None, skills: SessionSkills, places: Places) -> list[Fact]:
+async def begins_with(spec: AgentSpec | None, skills: SessionSkills, places: Places) -> list[Fact]:
     """What such an agent knows from the beginning: its notes, and the skills it names."""
     if spec is None:
         return []
@@ -101,7 +101,7 @@ async def begins_with(spec: Spec | None, skills: SessionSkills, places: Places) 
     return [fact for fact in found if fact is not None]
 
 
-def first_words(spec: Spec | None, prompt: str | list[Json]) -> str | list[Json]:
+def first_words(spec: AgentSpec | None, prompt: str | list[Json]) -> str | list[Json]:
     """What is asked first, behind what the definition says goes before it."""
     if spec is None or not spec.first_words:
         return prompt

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from clew.agent.conversation import Conversation, words_of
 from clew.agent.story import Story
-from clew.agent.tasks.registry import Task
+from clew.agent.tasks.registry import BackgroundTask
 from clew.core.json_object import Json
 from clew.core.messages import factories
 from clew.core.normalize.select import is_boundary
@@ -67,11 +67,11 @@ class Leaving:
         )
         return True
 
-    async def beside(self, prompt: str) -> Task:
+    async def beside(self, prompt: str) -> BackgroundTask:
         """A prompt that is worked on beside the conversation, with all that was said in it."""
         return await self._begun(prompt, one_line(prompt))
 
-    async def _begun(self, words: str, title: str) -> Task:
+    async def _begun(self, words: str, title: str) -> BackgroundTask:
         assert self._agents is not None
         said = [entry for entry in self._story.sent if not is_boundary(entry)]
         return await self._agents.itself(said, words, title)

@@ -19,11 +19,11 @@ from clew.agent.subagents.offer import (
     told_ends,
 )
 from clew.agent.subagents.worktree import checkout_of
-from clew.agent.tasks.registry import Ending, Status, Task
+from clew.agent.tasks.registry import BackgroundTask, Status, TaskEnding
 from clew.agent.tools.agents import GENERAL
 from clew.core.json_object import Json
 from clew.core.messages.history import History
-from clew.core.messages.messages import Assistant
+from clew.core.messages.messages import AssistantMessage
 from clew.core.messages.text import count_of
 from clew.parts.agents.mail import words_of
 from clew.record.transcript.agents import (
@@ -37,14 +37,14 @@ from clew.record.transcript.agents import (
 )
 from clew.record.transcript.belongings import LEFT_IN
 from clew.record.transcript.copies import header_of
-from clew.record.transcript.paths import AGENT, Place, project_dir
+from clew.record.transcript.paths import AGENT, SessionPlace, project_dir
 from clew.record.transcript.recovery import lines_of, with_unsaved
 from clew.session.agents.agent import checkout_fields
 from clew.system.files import is_folder
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 
 
-def moved_along(cwd: str, place: Place, home: Path, here: str) -> str:
+def moved_along(cwd: str, place: SessionPlace, home: Path, here: str) -> str:
     """The folder that an agent worked in, where it is by now: its session may have been brought along
     with a project that was moved."""
     began = header_of(place.transcript).get("cwd")
@@ -54,7 +54,7 @@ def moved_along(cwd: str, place: Place, home: Path, here: str) -> str:
     return here + cwd[len(began) :] if f"{cwd}/".startswith(f"{began}/") else cwd
 
 
-def restore(place: Place, home: Path, wanted: Container[str] | None = None) -> None:
+def restore(place: SessionPlace, home: Path, wanted: Container[str] | None = None) -> None:
     """What agents were (None: all) of which no folder took it: the calls that began them say so, and they
     themselves where they worked and with which model."""
     there = agents(place, home)
@@ -101,7 +101,7 @@ def as_called(
 ) -> AgentMetadata:
     given = call["input"]
     cwd = next((one["cwd"] for one in reversed(own) if type(one.get("cwd")) is str), "")
-    answers = [Assistant(one) for one in own if one.get("type") == "assistant"]
+    answers = [AssistantMessage(one) for one in own if one.get("type") == "assistant"]
     depth = by.more.get("spawnDepth", 1) if by is not None else 0
     is_done = bool(answers) and own[-1].get("type") == "assistant"
     more = {
@@ -138,7 +138,7 @@ LEFT = (
 STATUSES: tuple[Status, ...] = ("completed", "failed", "stopped")
 
 
-def earlier(place: Place, home: Path, messages: Sequence[Json]) -> list[Task]:
+def earlier(place: SessionPlace, home: Path, messages: Sequence[Json]) -> list[BackgroundTask]:
     """The agents that the session's own conversation began, each with its end."""
     told, heard = told_ends(messages), letters_heard(messages)
     restore(place, home, [agent_id for agent_id, has_ended in told.items() if not has_ended])
@@ -150,7 +150,7 @@ def earlier(place: Place, home: Path, messages: Sequence[Json]) -> list[Task]:
     return found
 
 
-def left_elsewhere(tasks: Iterable[Task]) -> tuple[str, ...]:
+def left_elsewhere(tasks: Iterable[BackgroundTask]) -> tuple[str, ...]:
     """What somebody should know who goes on in a copy of a session in which agents worked."""
     left = [
         task
@@ -165,21 +165,21 @@ def left_elsewhere(tasks: Iterable[Task]) -> tuple[str, ...]:
 
 def _ended(
     path: Path, home: Path, said: AgentMetadata, told: dict[str, bool], heard: Container[str]
-) -> Task:
+) -> BackgroundTask:
     agent_id = path.stem.removeprefix("agent-")
     finished = next((s for s in STATUSES if s == said.more.get("finished")), None)
-    task = Task(
+    task = BackgroundTask(
         task_id=agent_id,
         kind="agent",
         title=said.description or said.agent_type,
-        output=Output(keep_bytes=0),
+        output=ProcessOutput(keep_bytes=0),
         tool_use_id=said.tool_use_id or "",
         file=path,
     )
     # One that was waited for and stopped was stopped with its call, which says so.
     task.is_told = told.get(agent_id, finished is not None)
     if task.is_told:
-        task.end(Ending(status=finished or "stopped"))
+        task.end(TaskEnding(status=finished or "stopped"))
         return task
     # What it said to the session is heard with its end, if it was not before.
     for letter in letters(path, home):
@@ -188,10 +188,10 @@ def _ended(
     history = own_part(with_unsaved(path, home).messages, said.more.get("beginsBehind"))
     words = last_words(History(history))
     if finished == "completed":
-        task.end(Ending(status="completed", result=words))
+        task.end(TaskEnding(status="completed", result=words))
     else:
         result = account(words, steps(history), [words_of(one) for one in unheard(path, home)])
         left_in = said.more.get(LEFT_IN)
         words = LEFT.format(left_in) if left_in else CUT_OFF
-        task.end(Ending(status="stopped", words=words, result=result))
+        task.end(TaskEnding(status="stopped", words=words, result=result))
     return task

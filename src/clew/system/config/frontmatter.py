@@ -26,7 +26,7 @@ WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "of
 NOTHING = ("", "~", "null")
 
 
-class Fault(Struct, frozen=True, kw_only=True):
+class FrontmatterFault(Struct, frozen=True, kw_only=True):
     """One thing a head says wrongly, and the line of the file it stands on."""
 
     line: int
@@ -44,7 +44,7 @@ class Frontmatter(Struct, frozen=True, kw_only=True):
 
     values: dict[str, Any]
     body: str
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[FrontmatterFault, ...] = ()
 
     def text(self, name: str) -> str:
         """One text; of a list its members with commas between; empty where there is none."""
@@ -104,26 +104,28 @@ def read(text: str) -> Frontmatter:
     if end is None:
         is_long = len(text) > mark.end() + MAX_HEAD_CHARACTERS
         what = "the head is too long" if is_long else "no --- ends the head"
-        return Frontmatter(values={}, body=text, faults=(Fault(line=1, what=what),))
+        return Frontmatter(values={}, body=text, faults=(FrontmatterFault(line=1, what=what),))
     values, faults = _members(text[mark.end() : end.start()].split("\n")[:-1])
     faults.sort(key=lambda fault: fault.line)
     return Frontmatter(values=values, body=text[end.end() :], faults=tuple(faults))
 
 
-def _members(lines: list[str]) -> tuple[dict[str, Any], list[Fault]]:
+def _members(lines: list[str]) -> tuple[dict[str, Any], list[FrontmatterFault]]:
     values: dict[str, Any] = {}
-    faults: list[Fault] = []
+    faults: list[FrontmatterFault] = []
     for number, name, chunk in _chunks(lines, faults):
         if name in values:
-            faults.append(Fault(line=number, what=f"{name} stands here again; the last one counts"))
+            faults.append(
+                FrontmatterFault(line=number, what=f"{name} stands here again; the last one counts")
+            )
         try:
             values[name] = _value(chunk)
         except ValueError as error:
-            faults.append(Fault(line=number, what=f"{name}: {error}"))
+            faults.append(FrontmatterFault(line=number, what=f"{name}: {error}"))
     return values, faults
 
 
-def _chunks(lines: list[str], faults: list[Fault]) -> list[tuple[int, str, list[str]]]:
+def _chunks(lines: list[str], faults: list[FrontmatterFault]) -> list[tuple[int, str, list[str]]]:
     """Each member with its line, its name and its lines: the rest of its first, and all that go on."""
     found: list[tuple[int, str, list[str]]] = []
     for number, line in enumerate(lines, start=2):
@@ -133,7 +135,9 @@ def _chunks(lines: list[str], faults: list[Fault]) -> list[tuple[int, str, list[
         elif found and (line[:1].isspace() or line.startswith("-") or not line):
             found[-1][2].append(line)
         elif line.strip() and not line.startswith("#"):
-            faults.append(Fault(line=number, what=f"expected NAME: VALUE, found {line[:40]!r}"))
+            faults.append(
+                FrontmatterFault(line=number, what=f"expected NAME: VALUE, found {line[:40]!r}")
+            )
     return found
 
 

@@ -44,7 +44,7 @@ _HEAD = re.compile(rb"ref:\s*refs/|[0-9a-f]{40}")
 _Stamp = tuple[int, ...] | None
 
 
-class _Known:
+class _KnownFolder:
     """What was found for a folder, and how every file looked on which that rests."""
 
     def __init__(self, found: tuple[str, ...], stamps: dict[Path, _Stamp]) -> None:
@@ -55,7 +55,7 @@ class _Known:
         return all(_stamp(path) == stamp for path, stamp in self._stamps.items())
 
 
-_known: dict[str, _Known] = {}
+_known: dict[str, _KnownFolder] = {}
 _MOST_KNOWN = 256
 
 
@@ -75,7 +75,7 @@ def settings_of_repository(folder: str) -> tuple[str, ...]:
     if len(_known) >= _MOST_KNOWN:
         _known.clear()
     if search.is_settled(time.time_ns()):
-        _known[folder] = _Known(found, search.stamps)
+        _known[folder] = _KnownFolder(found, search.stamps)
     return found
 
 

@@ -41,7 +41,7 @@ class Positions(Struct, frozen=True, kw_only=True):
         return bisect_right(self.newlines, self.members[path].key_start) + 1
 
 
-class Open(Struct):
+class OpenContainer(Struct):
     """An object or array whose end has not come yet."""
 
     path: Path
@@ -68,7 +68,7 @@ def scan(text: str) -> Positions:
     """Where everything stands; kept, because who asks for one place asks for the next."""
     members: dict[Path, Member] = {}
     repeated: list[Member] = []
-    stack: list[Open] = []
+    stack: list[OpenContainer] = []
 
     def close(path: Path, key_start: int, start: int, end: int) -> None:
         if path in members:
@@ -94,7 +94,9 @@ def scan(text: str) -> Positions:
             path, key_start = place(top, start)
             if token in "{[":
                 stack.append(
-                    Open(path=path, key_start=key_start, start=start, is_array=token == "[")
+                    OpenContainer(
+                        path=path, key_start=key_start, start=start, is_array=token == "["
+                    )
                 )
             else:
                 close(path, key_start, start, end)
@@ -102,7 +104,7 @@ def scan(text: str) -> Positions:
     return Positions(members=members, repeated=tuple(repeated), newlines=newlines)
 
 
-def place(top: Open | None, start: int) -> tuple[Path, int]:
+def place(top: OpenContainer | None, start: int) -> tuple[Path, int]:
     """The path of the value that begins at `start`, and where its key begins."""
     if top is None:
         return (), start

@@ -24,7 +24,7 @@ SERVICE, ACCOUNT = "clew", "api-key"
 RunHelper = Callable[[str], Awaitable[str | None]]
 
 
-class Key(Struct, frozen=True, kw_only=True):
+class ApiKey(Struct, frozen=True, kw_only=True):
     """A key and where it came from. Its text is left out of `repr`."""
 
     source: KeySource
@@ -47,27 +47,27 @@ async def find_key(
     *,
     run_helper: RunHelper,
     keyring: Any = None,
-) -> Key | NoKey:
+) -> ApiKey | NoKey:
     """The first key there is. `settings` are those in force: an untrusted folder names no helper."""
     tried: list[str] = []
     named = environment.text("api_key")
     if named:
-        return Key(source="environment", secret=named)
+        return ApiKey(source="environment", secret=named)
     tried.append("no ANTHROPIC_API_KEY or CLEW_API_KEY in the environment")
     helper = settings.get("apiKeyHelper")
     if isinstance(helper, str) and helper:
         printed = (await run_helper(helper) or "").strip()
         if printed:
-            return Key(source="apiKeyHelper", secret=printed)
+            return ApiKey(source="apiKeyHelper", secret=printed)
         tried.append("apiKeyHelper failed or printed nothing")
     if keyring is not None:
         kept = ask_keyring(keyring)
         if kept:
-            return Key(source="keyring", secret=kept)
+            return ApiKey(source="keyring", secret=kept)
         tried.append("nothing in the keyring")
     kept = read_login(places.credentials)
     if kept:
-        return Key(source="login", secret=kept)
+        return ApiKey(source="login", secret=kept)
     tried.append(f"no key in {places.credentials}; write one with: clew login")
     return NoKey(tried=tuple(tried))
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from clew.core.json_object import Json
 from clew.system.config.json_text import Path, scan
-from clew.system.config.settings import KEYS, Fault
+from clew.system.config.settings import KEYS, SettingFault
 
 Scope = Literal["managed", "cli", "session", "local", "project", "user"]
 
@@ -34,7 +34,7 @@ class Layer(Struct, frozen=True, kw_only=True):
     root: str
     file: str | None = None
     text: str = ""
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[SettingFault, ...] = ()
     unreadable: str | None = None
     # Managed settings that came from the program that started clew: they restrict and lift nothing.
     is_handed: bool = False
@@ -43,7 +43,7 @@ class Layer(Struct, frozen=True, kw_only=True):
         """The line of a member of the file; None for what came from no file."""
         return scan(self.text).line(path) if self.file is not None and self.text else None
 
-    def told(self, fault: Fault) -> str:
+    def told(self, fault: SettingFault) -> str:
         """A fault as `file:line: key: what`."""
         number = self.line(fault.path)
         where = f"{self.file}:{number}" if number else self.file or f"({self.scope})"

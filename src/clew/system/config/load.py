@@ -22,7 +22,7 @@ from clew.system.config.settings import (
     BY_NAME,
     NO_EFFECT,
     OPEN_OBJECTS,
-    Fault,
+    SettingFault,
     check,
     nearest,
     nearest_part,
@@ -84,14 +84,14 @@ NOT_BESIDE = (
 ONLY_RESTRICTS = "does not count, the program that starts clew can only restrict"
 
 
-class Loaded(Struct, frozen=True, kw_only=True):
+class LoadedSettings(Struct, frozen=True, kw_only=True):
     """The layers as read, and the marks of every file that was looked at, missing ones too."""
 
     layers: tuple[Layer, ...]
     stamps: dict[Path, Stamp]
 
 
-class Given(Struct, frozen=True, kw_only=True):
+class CommandLineSettings(Struct, frozen=True, kw_only=True):
     """Settings of the command line: a decoded object, and the file it came from if one; and what the program
     that started clew hands it, before it was looked through."""
 
@@ -110,7 +110,7 @@ def stamp(path: Path) -> Stamp:
     return seen.st_ino, seen.st_size, seen.st_mtime_ns
 
 
-def changed(loaded: Loaded) -> list[Path]:
+def changed(loaded: LoadedSettings) -> list[Path]:
     """The files that are no longer as they were read; asked at safe points, between turns."""
     return [path for path, mark in loaded.stamps.items() if stamp(path) != mark]
 
@@ -119,8 +119,8 @@ def load(
     places: Places,
     *,
     sources: Sequence[Scope] = ("user", "project", "local"),
-    given: Given | None = None,
-) -> Loaded:
+    given: CommandLineSettings | None = None,
+) -> LoadedSettings:
     """Every layer there is. Managed settings are always read, whatever `sources` says."""
     files: list[tuple[Scope, Path, Path]] = [
         ("managed", path, places.root) for path in managed_files(places)
@@ -154,20 +154,22 @@ def load(
                 faults=faults,
             )
         )
-    return Loaded(layers=tuple(layers), stamps=stamps)
+    return LoadedSettings(layers=tuple(layers), stamps=stamps)
 
 
 def handed(data: dict[str, Any], layers: Sequence[Layer], root: str) -> Layer:
     """The layer of handed settings. Beside an administrator's own it is empty, unless those let it count."""
     own = [layer for layer in layers if layer.scope == "managed"]
     says = (layer.data[PARENT] for layer in own if PARENT in layer.data)
-    faults: list[Fault]
+    faults: list[SettingFault]
     if own and next(says, None) != "merge":
         kept: dict[str, Any] = {}
-        faults = [Fault(path=(), what=NOT_BESIDE, fatal=False)]
+        faults = [SettingFault(path=(), what=NOT_BESIDE, fatal=False)]
     else:
         kept, rest = restricting(data, taken=(name for layer in own for name in layer.data))
-        faults = [Fault(path=tuple(n.split(".")), what=why_not(n), fatal=False) for n in rest]
+        faults = [
+            SettingFault(path=tuple(n.split(".")), what=why_not(n), fatal=False) for n in rest
+        ]
         faults += check(kept, managed=True)
     return Layer(
         scope="managed",
@@ -207,7 +209,7 @@ def read(scope: Scope, path: Path, root: str) -> Layer:
 
 
 def broken(scope: Scope, path: str, root: str, why: str) -> Layer:
-    fault = Fault(path=(), what=why)
+    fault = SettingFault(path=(), what=why)
     return Layer(scope=scope, data={}, root=root, file=path, faults=(fault,), unreadable=why)
 
 
@@ -233,7 +235,7 @@ def decoded(scope: Scope, path: str, root: str, text: str) -> Layer:
     if not isinstance(data, dict):
         return broken(scope, path, root, f"{path}:1: {check(data)[0].what}")
     doubled = [
-        Fault(path=(), what=f"{name} is written twice; the last one counts", fatal=False)
+        SettingFault(path=(), what=f"{name} is written twice; the last one counts", fatal=False)
         for name in twice
     ]
     faults = (*check(data, managed=scope == "managed"), *doubled)

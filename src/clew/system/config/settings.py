@@ -31,7 +31,7 @@ MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions
 RULE_LISTS = ("allow", "ask", "deny", "askAfterUntrusted")
 
 
-class Key(Struct, frozen=True, kw_only=True):
+class SettingKey(Struct, frozen=True, kw_only=True):
     """One known key: its dotted name, what it must be, and one line for people.
 
     `executes`: the value can start programs or widen what runs unasked, so a project's own files
@@ -48,11 +48,11 @@ class Key(Struct, frozen=True, kw_only=True):
     has_effect: bool = True
 
 
-def key(name: str, kind: str, meaning: str, **more: Any) -> Key:
-    return Key(name=name, kind=kind, meaning=meaning, **more)
+def key(name: str, kind: str, meaning: str, **more: Any) -> SettingKey:
+    return SettingKey(name=name, kind=kind, meaning=meaning, **more)
 
 
-KEYS: tuple[Key, ...] = (
+KEYS: tuple[SettingKey, ...] = (
     key("$schema", STRING, "the schema an editor checks the file with"),
     key("model", STRING, "the model, or an alias of one"),
     key("models", OBJECT, "models of your own, and what is to be known of them"),
@@ -308,7 +308,7 @@ NO_EFFECT = "other programs heed it, clew keeps it and does nothing with it"
 OPEN_OBJECTS = {k.name for k in KEYS if k.kind in OBJECTS} - {"permissions"}
 
 
-class Fault(Struct, frozen=True, kw_only=True):
+class SettingFault(Struct, frozen=True, kw_only=True):
     """One thing a settings file says wrongly. `fatal`: the value is left out of the merge."""
 
     path: Path
@@ -320,11 +320,11 @@ class Fault(Struct, frozen=True, kw_only=True):
         return f"{name}: {self.what}" if name else self.what
 
 
-def check(data: Any, *, managed: bool = False) -> list[Fault]:
+def check(data: Any, *, managed: bool = False) -> list[SettingFault]:
     """What a decoded settings file says wrongly, in the order of the file."""
     if not isinstance(data, dict):
-        return [Fault(path=(), what=f"expected an object at the top, found {found(data)}")]
-    faults: list[Fault] = []
+        return [SettingFault(path=(), what=f"expected an object at the top, found {found(data)}")]
+    faults: list[SettingFault] = []
     for name, value in data.items():
         faults += check_member((name,), value, managed=managed)
     permissions = data.get("permissions")
@@ -334,40 +334,44 @@ def check(data: Any, *, managed: bool = False) -> list[Fault]:
     return faults
 
 
-def check_member(path: Path, value: Any, *, managed: bool) -> list[Fault]:
+def check_member(path: Path, value: Any, *, managed: bool) -> list[SettingFault]:
     name = dotted(path)
     known = BY_NAME.get(name)
     if known is None:
         near = nearest(name)
         hint = f"; did you mean {near}?" if near else " (kept as it is)"
-        return [Fault(path=path, what=f"unknown key{hint}", fatal=False)]
+        return [SettingFault(path=path, what=f"unknown key{hint}", fatal=False)]
     if known.managed_only and not managed:
-        return [Fault(path=path, what="counts in managed settings only")]
+        return [SettingFault(path=path, what="counts in managed settings only")]
     return check_value(known, path, value)
 
 
-def check_value(known: Key, path: Path, value: Any) -> list[Fault]:
+def check_value(known: SettingKey, path: Path, value: Any) -> list[SettingFault]:
     if not has_kind(known.kind, value):
-        return [Fault(path=path, what=f"expected {known.kind}, found {found(value)}")]
+        return [SettingFault(path=path, what=f"expected {known.kind}, found {found(value)}")]
     if known.choices and value not in known.choices:
         near = get_close_matches(value, known.choices, n=1)
         hint = f"; nearest: {near[0]}" if near else ""
         listed = ", ".join(known.choices)
-        return [Fault(path=path, what=f"expected one of {listed}, found {value!r}{hint}")]
+        return [SettingFault(path=path, what=f"expected one of {listed}, found {value!r}{hint}")]
     if known.kind in (STRINGS, RULES):
         inside = [(i, v) for i, v in enumerate(value) if not isinstance(v, str)]
         return [
-            Fault(path=(*path, i), what=f"expected a string, found {found(v)}") for i, v in inside
+            SettingFault(path=(*path, i), what=f"expected a string, found {found(v)}")
+            for i, v in inside
         ]
     if known.kind == TEXTS:
         odd = [(k, v) for k, v in value.items() if not isinstance(v, (str, int, float, bool))]
-        return [Fault(path=(*path, k), what=f"expected a string, found {found(v)}") for k, v in odd]
+        return [
+            SettingFault(path=(*path, k), what=f"expected a string, found {found(v)}")
+            for k, v in odd
+        ]
     if known.kind == NUMBER and not 0 <= value < float("inf"):
-        return [Fault(path=path, what=f"expected a number of at least 0, found {value}")]
+        return [SettingFault(path=path, what=f"expected a number of at least 0, found {value}")]
     if known.kind in (NUMBERS, NUMBER_OR_NUMBERS):
         named = value.items() if isinstance(value, dict) else [(None, value)]
         return [
-            Fault(path=path if k is None else (*path, k), what=what)
+            SettingFault(path=path if k is None else (*path, k), what=what)
             for k, v in named
             if (what := not_above_zero(v))
         ]

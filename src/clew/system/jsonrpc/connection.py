@@ -13,28 +13,28 @@ from typing import Any, Protocol, TypeAlias
 from clew.core.json_object import Json
 from clew.system.jsonrpc import wire
 from clew.system.jsonrpc.peer import (
-    Asked,
     Dialect,
     Ended,
     Event,
-    Failure,
     Odd,
     Outcome,
-    Owed,
+    OwedMessage,
     Peer,
+    PeerFailure,
+    PeerRequest,
+    PeerWithdrawn,
     Progressed,
     Told,
-    Withdrawn,
 )
-from clew.system.jsonrpc.wire import Fault, Id, Message, Params
+from clew.system.jsonrpc.wire import Id, Message, Params, RpcFault
 
 OnProgress: TypeAlias = Callable[[Json], None]
 
 
-class Host(Protocol):
+class PeerHandler(Protocol):
     """Who answers the peer. `asked` gives a result or a fault; it raises nothing but a cancellation."""
 
-    async def asked(self, method: str, params: Params) -> Any | Fault: ...
+    async def asked(self, method: str, params: Params) -> Any | RpcFault: ...
 
     def told(self, method: str, params: Params) -> None: ...
 
@@ -47,7 +47,7 @@ class Connection:
     def __init__(
         self,
         send: Callable[[Json], None],
-        host: Host,
+        host: PeerHandler,
         dialect: Dialect,
         group: asyncio.TaskGroup,
     ) -> None:
@@ -84,7 +84,7 @@ class Connection:
     ) -> Outcome:
         """Asks and waits. Being cancelled while waiting tells the peer that nobody waits any more."""
         if self._lost:
-            return Failure(kind="lost", message=self._lost)
+            return PeerFailure(kind="lost", message=self._lost)
         identity = self.next_id() if identity is None else identity
         message = self._peer.ask(
             identity,
@@ -122,7 +122,7 @@ class Connection:
 
     def fail(self, identity: Id, why: str) -> None:
         """Ends one request whose answer cannot come any more."""
-        self._take(self._peer.fail(identity, Failure(kind="invalid", message=why)))
+        self._take(self._peer.fail(identity, PeerFailure(kind="invalid", message=why)))
 
     def waits_for(self, identity: Id) -> bool:
         future = self._futures.get(identity)
@@ -154,25 +154,25 @@ class Connection:
                         listener(event.params)
                 case Told():
                     self._host.told(event.method, event.params)
-                case Asked():
+                case PeerRequest():
                     self._answers[event.id] = self._group.create_task(self._answer(event))
-                case Withdrawn():
+                case PeerWithdrawn():
                     task = self._answers.get(event.id)
                     if task is not None:
                         task.cancel()
-                case Owed():
+                case OwedMessage():
                     self._send(event.message)
                 case Odd():
                     self._host.odd(event.why)
 
-    async def _answer(self, asked: Asked) -> None:
+    async def _answer(self, asked: PeerRequest) -> None:
         try:
             given = await self._host.asked(asked.method, asked.params)
         finally:
             self._answers.pop(asked.id, None)
         if not self._peer.answered(asked.id) or self._lost:
             return
-        if isinstance(given, Fault):
+        if isinstance(given, RpcFault):
             self._send(wire.refusal(asked.id, given))
         else:
             self._send(wire.success(asked.id, given))

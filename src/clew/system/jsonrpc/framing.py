@@ -30,7 +30,7 @@ class Framing(Protocol):
     def close(self) -> list[bytes | Unframed]: ...
 
 
-class Lines:
+class LineFraming:
     """One message a line; empty lines are none."""
 
     __slots__ = ("_head", "_max_bytes", "_rest")

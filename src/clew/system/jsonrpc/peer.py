@@ -2,7 +2,7 @@
 
 Owns ids, deadlines and cancellation, and answers what breaks the rules. No IO and no clock: messages
 and the time come in, events and messages to send go out. A request ends exactly once, with an
-`Answer` or a `Failure`; whatever comes for it after that is passed over.
+`PeerAnswer` or a `PeerFailure`; whatever comes for it after that is passed over.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from clew.core.json_object import Json
 from clew.system.jsonrpc import wire
-from clew.system.jsonrpc.wire import Fault, Id, Message, Params
+from clew.system.jsonrpc.wire import Id, Message, Params, RpcFault
 
 # `unsent`: there is no line, so the peer never heard of it; `lost`: there was one.
 Ending: TypeAlias = Literal["refused", "timeout", "lost", "unsent", "cancelled", "invalid"]
@@ -30,13 +30,13 @@ class Dialect(Struct, frozen=True, kw_only=True):
     cancelled_code: int | None = None
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class PeerAnswer(Struct, frozen=True, kw_only=True):
     """How a request ends well."""
 
     result: Any
 
 
-class Failure(Struct, frozen=True, kw_only=True):
+class PeerFailure(Struct, frozen=True, kw_only=True):
     """How a request ends otherwise; `code` and `data` are the peer's where it refused."""
 
     kind: Ending
@@ -45,7 +45,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     data: Any = None
 
 
-Outcome: TypeAlias = Answer | Failure
+Outcome: TypeAlias = PeerAnswer | PeerFailure
 
 
 class Ended(Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class Ended(Struct, frozen=True, kw_only=True):
     outcome: Outcome
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class PeerRequest(Struct, frozen=True, kw_only=True):
     """The peer asks; it is owed one answer."""
 
     id: Id
@@ -75,13 +75,13 @@ class Progressed(Struct, frozen=True, kw_only=True):
     params: Json
 
 
-class Withdrawn(Struct, frozen=True, kw_only=True):
+class PeerWithdrawn(Struct, frozen=True, kw_only=True):
     """The peer no longer wants the answer to a request of its own."""
 
     id: Id
 
 
-class Owed(Struct, frozen=True, kw_only=True):
+class OwedMessage(Struct, frozen=True, kw_only=True):
     """A message that must be sent: the answer to what was no request."""
 
     message: Json
@@ -93,10 +93,10 @@ class Odd(Struct, frozen=True, kw_only=True):
     why: str
 
 
-Event: TypeAlias = Ended | Asked | Told | Progressed | Withdrawn | Owed | Odd
+Event: TypeAlias = Ended | PeerRequest | Told | Progressed | PeerWithdrawn | OwedMessage | Odd
 
 
-class Pending(Struct, kw_only=True):
+class PendingRequest(Struct, kw_only=True):
     """A request of ours that runs. `patience_s`: how long it may be silent; progress begins it anew."""
 
     method: str
@@ -114,7 +114,7 @@ class Peer:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._next = 0
-        self._pending: dict[Id, Pending] = {}
+        self._pending: dict[Id, PendingRequest] = {}
         self._serving: set[Id] = set()
 
     @property
@@ -139,7 +139,7 @@ class Peer:
         """The request to send."""
         end_at = None if limit_s is None else now_s + limit_s
         due_at = None if patience_s is None else now_s + patience_s
-        self._pending[identity] = Pending(
+        self._pending[identity] = PendingRequest(
             method=method, patience_s=patience_s, due_at=earliest(due_at, end_at), end_at=end_at
         )
         return wire.request(identity, method, params)
@@ -153,7 +153,7 @@ class Peer:
             return None
         return self._cancellation(identity, reason)
 
-    def fail(self, identity: Id, failure: Failure) -> list[Event]:
+    def fail(self, identity: Id, failure: PeerFailure) -> list[Event]:
         """Ends a request of ours whose answer will not come, without telling the peer."""
         if self._pending.pop(identity, None) is None:
             return []
@@ -162,9 +162,9 @@ class Peer:
     def lost(self, why: str) -> list[Event]:
         """The line is cut: nothing that runs will be answered."""
         pending, self._pending = self._pending, {}
-        withdrawn = [Withdrawn(id=identity) for identity in self._serving]
+        withdrawn = [PeerWithdrawn(id=identity) for identity in self._serving]
         self._serving.clear()
-        failure = Failure(kind="lost", message=why)
+        failure = PeerFailure(kind="lost", message=why)
         return [*(Ended(id=identity, outcome=failure) for identity in pending), *withdrawn]
 
     def due_at(self) -> float | None:
@@ -179,8 +179,8 @@ class Peer:
                 continue
             del self._pending[identity]
             words = f"no answer to {pending.method} in time"
-            events.append(Ended(id=identity, outcome=Failure(kind="timeout", message=words)))
-            events.append(Owed(message=self._cancellation(identity, "timeout")))
+            events.append(Ended(id=identity, outcome=PeerFailure(kind="timeout", message=words)))
+            events.append(OwedMessage(message=self._cancellation(identity, "timeout")))
         return events
 
     def answered(self, identity: Id) -> bool:
@@ -195,20 +195,20 @@ class Peer:
     def _one(self, message: Message, now_s: float) -> list[Event]:
         match message:
             case wire.Success():
-                return self._ended(message.id, Answer(result=message.result))
+                return self._ended(message.id, PeerAnswer(result=message.result))
             case wire.Refusal():
                 fault = message.fault
                 if message.id is None:
                     return [Odd(why=f"an error about no request of ours: {fault.message}")]
                 return self._ended(
                     message.id,
-                    Failure(
+                    PeerFailure(
                         kind="refused", message=fault.message, code=fault.code, data=fault.data
                     ),
                 )
             case wire.Notification():
                 return self._told(message.method, message.params, now_s)
-            case wire.Request():
+            case wire.RpcRequest():
                 return self._asked(message)
             case _:
                 return self._malformed(message)
@@ -243,9 +243,9 @@ class Peer:
         self._serving.remove(identity)
         code = self._dialect.cancelled_code
         if code is None:
-            return [Withdrawn(id=identity)]
-        fault = Fault(code=code, message="taken back")
-        return [Withdrawn(id=identity), Owed(message=wire.refusal(identity, fault))]
+            return [PeerWithdrawn(id=identity)]
+        fault = RpcFault(code=code, message="taken back")
+        return [PeerWithdrawn(id=identity), OwedMessage(message=wire.refusal(identity, fault))]
 
     def _progressed(self, params: Json, now_s: float) -> list[Event]:
         token = params.get(self._dialect.progress_key)
@@ -257,23 +257,26 @@ class Peer:
             pending.due_at = earliest(now_s + pending.patience_s, pending.end_at)
         return [Progressed(id=found, params=params)]
 
-    def _asked(self, message: wire.Request) -> list[Event]:
+    def _asked(self, message: wire.RpcRequest) -> list[Event]:
         if message.id in self._serving:
-            fault = Fault(code=wire.INVALID_REQUEST, message="this id is in use")
-            return [Owed(message=wire.refusal(message.id, fault)), Odd(why="an id used twice")]
+            fault = RpcFault(code=wire.INVALID_REQUEST, message="this id is in use")
+            return [
+                OwedMessage(message=wire.refusal(message.id, fault)),
+                Odd(why="an id used twice"),
+            ]
         self._serving.add(message.id)
-        return [Asked(id=message.id, method=message.method, params=message.params)]
+        return [PeerRequest(id=message.id, method=message.method, params=message.params)]
 
-    def _malformed(self, message: wire.Malformed) -> list[Event]:
+    def _malformed(self, message: wire.MalformedMessage) -> list[Event]:
         odd = Odd(why=f"{message.why}: {message.excerpt}" if message.excerpt else message.why)
         if message.kind == "request" and message.answer_to is not None:
-            fault = Fault(code=message.code, message=message.why)
-            return [Owed(message=wire.refusal(message.answer_to, fault)), odd]
+            fault = RpcFault(code=message.code, message=message.why)
+            return [OwedMessage(message=wire.refusal(message.answer_to, fault)), odd]
         if message.kind == "response" and message.answer_to is not None:
             found = self._own(message.answer_to)
             if found is not None:
                 why = f"the answer breaks the rules: {message.why}"
-                return [*self.fail(found, Failure(kind="invalid", message=why)), odd]
+                return [*self.fail(found, PeerFailure(kind="invalid", message=why)), odd]
         return [odd]
 
     def _cancellation(self, identity: Id, reason: str) -> Json:

@@ -1,6 +1,6 @@
 """JSON-RPC 2.0 as values: what a peer sent, read without trusting it, and what is sent to it.
 
-Owns the shapes and their codes. A message that breaks the rules is a `Malformed`, never an exception.
+Owns the shapes and their codes. A message that breaks the rules is a `MalformedMessage`, never an exception.
 Described at jsonrpc.org/specification.
 """
 
@@ -26,7 +26,7 @@ EXCERPT = 120
 MOST_DEEP = 200
 
 
-class Fault(Struct, frozen=True, kw_only=True):
+class RpcFault(Struct, frozen=True, kw_only=True):
     """The `error` of an answer."""
 
     code: int
@@ -34,7 +34,7 @@ class Fault(Struct, frozen=True, kw_only=True):
     data: Any = None
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class RpcRequest(Struct, frozen=True, kw_only=True):
     """Wants an answer under its id."""
 
     id: Id
@@ -58,10 +58,10 @@ class Refusal(Struct, frozen=True, kw_only=True):
     """An error; without an id where the peer could not tell which request it is about."""
 
     id: Id | None
-    fault: Fault
+    fault: RpcFault
 
 
-class Malformed(Struct, frozen=True, kw_only=True):
+class MalformedMessage(Struct, frozen=True, kw_only=True):
     """No message. `answer_to`: the id of what seems to have been a request, which is owed an answer."""
 
     why: str
@@ -71,7 +71,7 @@ class Malformed(Struct, frozen=True, kw_only=True):
     kind: Literal["request", "response", "other"] = "other"
 
 
-Message: TypeAlias = Request | Notification | Success | Refusal | Malformed
+Message: TypeAlias = RpcRequest | Notification | Success | Refusal | MalformedMessage
 
 
 def read(payload: bytes, *, batches: bool = False) -> list[Message]:
@@ -79,20 +79,22 @@ def read(payload: bytes, *, batches: bool = False) -> list[Message]:
     try:
         value = decode(payload)
     except ValueError as error:
-        return [Malformed(why=f"not JSON: {error}", excerpt=excerpt(payload), code=PARSE_ERROR)]
+        return [
+            MalformedMessage(why=f"not JSON: {error}", excerpt=excerpt(payload), code=PARSE_ERROR)
+        ]
     return read_value(value, batches=batches)
 
 
 def read_value(value: Any, *, batches: bool = False) -> list[Message]:
     """The same of what is decoded already."""
     if isinstance(value, list) and batches:
-        return [message_of(one) for one in value] or [Malformed(why="an empty batch")]
+        return [message_of(one) for one in value] or [MalformedMessage(why="an empty batch")]
     return [message_of(value)]
 
 
 def message_of(value: Any) -> Message:
     if not isinstance(value, dict):
-        return Malformed(why="not an object", excerpt=excerpt(value))
+        return MalformedMessage(why="not an object", excerpt=excerpt(value))
     if is_deep(value):
         return odd(value, f"it is nested deeper than {MOST_DEEP} levels")
     if value.get("jsonrpc") != "2.0":
@@ -114,7 +116,7 @@ def call_of(value: Json) -> Message:
         return Notification(method=method, params=params)
     if not is_id(value["id"]):
         return odd(value, "the id is neither a text nor a whole number")
-    return Request(id=value["id"], method=method, params=params)
+    return RpcRequest(id=value["id"], method=method, params=params)
 
 
 def answer_of(value: Json) -> Message:
@@ -134,26 +136,26 @@ def answer_of(value: Json) -> Message:
     return Refusal(id=identity, fault=fault_of(value["error"]))
 
 
-def fault_of(error: Any) -> Fault:
+def fault_of(error: Any) -> RpcFault:
     """An error as far as it can be read; what breaks the rules is its own message."""
     if not isinstance(error, dict):
-        return Fault(code=INTERNAL_ERROR, message=excerpt(error))
+        return RpcFault(code=INTERNAL_ERROR, message=excerpt(error))
     code, message = error.get("code"), error.get("message")
-    return Fault(
+    return RpcFault(
         code=code if type(code) is int else INTERNAL_ERROR,
         message=message if isinstance(message, str) else "an error without a message",
         data=error.get("data"),
     )
 
 
-def odd(value: Json, why: str) -> Malformed:
+def odd(value: Json, why: str) -> MalformedMessage:
     """What is wrong with an object, and whether it seems to have been a call or an answer."""
     identity = value.get("id")
     known = identity if is_id(identity) else None
     if "method" in value:
-        return Malformed(why=why, excerpt=excerpt(value), answer_to=known, kind="request")
+        return MalformedMessage(why=why, excerpt=excerpt(value), answer_to=known, kind="request")
     is_answer = "result" in value or "error" in value
-    return Malformed(
+    return MalformedMessage(
         why=why,
         excerpt=excerpt(value),
         answer_to=known if is_answer else None,
@@ -221,7 +223,7 @@ def success(identity: Id, result: Any) -> Json:
     return {"jsonrpc": "2.0", "id": identity, "result": result}
 
 
-def refusal(identity: Id | None, fault: Fault) -> Json:
+def refusal(identity: Id | None, fault: RpcFault) -> Json:
     error: Json = {"code": fault.code, "message": fault.message}
     if fault.data is not None:
         error["data"] = fault.data

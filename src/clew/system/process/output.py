@@ -12,7 +12,7 @@ from pathlib import Path
 SPILL_MAX_BYTES = 1 << 30
 
 
-class Output:
+class ProcessOutput:
     """Bytes as they come; `head` and `tail` hold at most `keep_bytes` each, and never overlap.
 
     The file takes the first `file_max_bytes`, which are no fewer.

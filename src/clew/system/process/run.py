@@ -14,9 +14,9 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 from clew.system.process.spawn import Launcher
-from clew.system.process.tree import Child, Exit
+from clew.system.process.tree import Child, ProcessExit
 from clew.system.process.walls import Walls
 
 # What a child reads from a descriptor: bytes in a file without a name, in memory where that is known.
@@ -48,12 +48,12 @@ TIMEOUT_GRACE_S = 1.0
 SETTLE_S = 0.05
 
 
-class Finished(Struct, frozen=True, kw_only=True):
+class FinishedCommand(Struct, frozen=True, kw_only=True):
     """`left`: how many processes the command left running; clew ends them when it ends. `called_off`:
     it was kept, and a person ended it from elsewhere. `is_unseen`: what watched it was killed before, so
     nobody knows how it ended."""
 
-    exit: Exit
+    exit: ProcessExit
     is_unseen: bool = False
     called_off: bool = False
     timed_out: bool = False
@@ -114,21 +114,21 @@ class Hold:
 
 
 class Stream:
-    """The reading end of a child's pipe, fed into an `Output` as it fills."""
+    """The reading end of a child's pipe, fed into an `ProcessOutput` as it fills."""
 
     __slots__ = ("_loop", "_output", "read_end", "write_end")
     # One buffer for all reads of all streams: a fresh one costs its page faults, and what was read is
     # taken out of it before anything else is.
     _buffer = memoryview(bytearray(READ_BYTES))
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: ProcessOutput) -> None:
         self.read_end, self.write_end = os.pipe()
         os.set_blocking(self.read_end, False)
         if sys.platform == "linux":
             # Without privilege, a user who holds many pipes gets no more large ones; a small one does.
             with contextlib.suppress(PermissionError):
                 fcntl.fcntl(self.read_end, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        self._output: Output | None = output
+        self._output: ProcessOutput | None = output
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self.read_end, self._read, READ_BYTES)
 
@@ -174,14 +174,14 @@ async def run(
     *,
     cwd: str | os.PathLike[str],
     env: Mapping[str, str],
-    stdout: Output,
-    stderr: Output | None = None,
+    stdout: ProcessOutput,
+    stderr: ProcessOutput | None = None,
     descriptors: Mapping[int, int] | None = None,
     timeout_s: float | None = None,
     tick: Callable[[], Awaitable[None]] | None = None,
     walls: Walls | None = None,
     hold: Hold | None = None,
-) -> Finished:
+) -> FinishedCommand:
     """Without `stderr` both streams are one, in the order they were written. Who cancels this ends the
     command, unless it is kept (`hold`).
 
@@ -221,7 +221,7 @@ async def follow(
     timeout_s: float | None,
     tick: Callable[[], Awaitable[None]] | None,
     hold: Hold | None,
-) -> Finished:
+) -> FinishedCommand:
     try:
         async with asyncio.timeout(timeout_s) as limit:
             if hold is not None:
@@ -229,10 +229,10 @@ async def follow(
             ended = await ticking(child, tick)
     except TimeoutError:
         await child.finish(grace_s=TIMEOUT_GRACE_S)
-        return Finished(exit=await ended_or_killed(child), timed_out=True)
+        return FinishedCommand(exit=await ended_or_killed(child), timed_out=True)
     if child.left and not child.is_gone:
         await child.gone_within(SETTLE_S)
-    return Finished(
+    return FinishedCommand(
         exit=ended,
         called_off=child.is_called_off,
         is_unseen=child.is_unwatched,
@@ -240,7 +240,7 @@ async def follow(
     )
 
 
-async def ticking(child: Child, tick: Callable[[], Awaitable[None]] | None) -> Exit:
+async def ticking(child: Child, tick: Callable[[], Awaitable[None]] | None) -> ProcessExit:
     while tick is not None:
         try:
             async with asyncio.timeout(TICK_S):
@@ -250,7 +250,7 @@ async def ticking(child: Child, tick: Callable[[], Awaitable[None]] | None) -> E
     return await child.wait()
 
 
-async def ended_or_killed(child: Child) -> Exit:
+async def ended_or_killed(child: Child) -> ProcessExit:
     if not child.is_gone:
         # Stuck in the kernel where no signal reaches it; letting go leaves it to its watcher.
         child.close()
@@ -280,7 +280,7 @@ class Programs:
         env: Mapping[str, str] | None = None,
     ) -> bytes | None:
         """What a program wrote to its standard output; None if it failed, or wrote more than that."""
-        stdout, stderr = Output(keep_bytes=most_bytes), Output(keep_bytes=1)
+        stdout, stderr = ProcessOutput(keep_bytes=most_bytes), ProcessOutput(keep_bytes=1)
         with held(given) as source:
             try:
                 done = await run(

@@ -61,7 +61,7 @@ KEEPER_S = 1.0
 SIGNALLED = 128
 
 
-class Exit(Struct, frozen=True, kw_only=True):
+class ProcessExit(Struct, frozen=True, kw_only=True):
     """How a process ended: `code` as a shell would say it, `signal` by name if one ended it."""
 
     code: int
@@ -75,11 +75,11 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def exit_of(wait_status: int) -> Exit:
+def exit_of(wait_status: int) -> ProcessExit:
     if os.WIFSIGNALED(wait_status):
         number = os.WTERMSIG(wait_status)
-        return Exit(code=SIGNALLED + number, signal=signal_name(number))
-    return Exit(code=os.WEXITSTATUS(wait_status))
+        return ProcessExit(code=SIGNALLED + number, signal=signal_name(number))
+    return ProcessExit(code=os.WEXITSTATUS(wait_status))
 
 
 def framed(message: Any) -> bytes:
@@ -129,7 +129,7 @@ class Child:
         self._buffer = b""
         self._loop = asyncio.get_running_loop()
         self._started: asyncio.Future[None] = self._loop.create_future()
-        self._ended: asyncio.Future[Exit] = self._loop.create_future()
+        self._ended: asyncio.Future[ProcessExit] = self._loop.create_future()
         self._gone: asyncio.Future[None] = self._loop.create_future()
         self._kept: asyncio.Future[None] = self._loop.create_future()
         self._when_gone: list[Callable[[], object]] = []
@@ -143,7 +143,7 @@ class Child:
         """Raises OSError when the program could not be started."""
         await asyncio.shield(self._started)
 
-    async def wait(self) -> Exit:
+    async def wait(self) -> ProcessExit:
         return await asyncio.shield(self._ended)
 
     async def wait_gone(self) -> None:

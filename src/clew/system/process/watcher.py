@@ -260,7 +260,7 @@ def start_walled(request: Request, descriptors: list[int], walls: dict[str, obje
     return child
 
 
-class Kept:
+class KeptChild:
     """What a person keeps: its end goes to `record`, and once clew is gone what it prints to `file`."""
 
     def __init__(self, record: int, file: int, pipes: list[int], most_bytes: int) -> None:
@@ -327,7 +327,7 @@ def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool
     deadline: float | None = None
     status: int | None = None
     is_heard = True
-    kept: Kept | None = None
+    kept: KeptChild | None = None
     while True:
         ended = status is not None
         ready = [
@@ -359,7 +359,7 @@ def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool
             order, descriptors = receive_message(clew)
             if isinstance(order, dict):
                 record, file, *pipes = descriptors
-                kept = Kept(record, file, pipes, order["most"])
+                kept = KeptChild(record, file, pipes, order["most"])
                 if status is not None:
                     kept.told(status, takes_rest=False)
                 tell(clew, b"kept\n")

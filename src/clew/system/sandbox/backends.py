@@ -23,7 +23,7 @@ from clew.system.process.walls import (
     all_rights,
 )
 from clew.system.sandbox.filters import INET, INET6, NETLINK, UNIX, read_only_filter, socket_filter
-from clew.system.sandbox.policy import Policy, covers, is_written
+from clew.system.sandbox.policy import SandboxPolicy, covers, is_written
 from clew.system.sandbox.protected_paths import Listing
 
 # Walls by bubblewrap: a command in name spaces of its own, the disk read-only but for some folders.
@@ -42,7 +42,7 @@ OF_THE_MACHINE = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", 
 
 
 def bubblewrap_arguments(
-    policy: Policy,
+    policy: SandboxPolicy,
     cwd: str,
     *,
     filter_fd: int | None = None,
@@ -65,7 +65,7 @@ def bubblewrap_arguments(
     return [*made, "--die-with-parent", "--chdir", cwd, "--"]
 
 
-def held(policy: Policy) -> list[tuple[str, bool]]:
+def held(policy: SandboxPolicy) -> list[tuple[str, bool]]:
     """The places of a policy that are there, and the folders between them.
 
     A folder that is no place of its own could be moved away with what is shut in it, and another be put
@@ -89,7 +89,7 @@ def present(paths: Sequence[str]) -> list[str]:
     return sorted((path for path in paths if is_there(path)), key=lambda p: p.count("/"))
 
 
-def bubblewrap_filter_program(policy: Policy) -> bytes:
+def bubblewrap_filter_program(policy: SandboxPolicy) -> bytes:
     """Which sockets may be made: the name space has no network but its own loopback."""
     if policy.is_read_only:
         # Only processes of its own are there to be signalled.
@@ -103,7 +103,9 @@ DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts")
 LOOKED_AT = ("null", "zero", "full", "random", "urandom", "tty")
 
 
-def walls(policy: Policy, *, known: int, port: int | None, listing: Listing | None = None) -> Walls:
+def walls(
+    policy: SandboxPolicy, *, known: int, port: int | None, listing: Listing | None = None
+) -> Walls:
     """The walls for a kernel whose Landlock has the version `known`; `port` is the proxy's."""
     found = each_rule(policy, known, listing or Listing())
     rules = [(os.fsencode(path), rights) for path, rights in found]
@@ -115,7 +117,7 @@ def walls(policy: Policy, *, known: int, port: int | None, listing: Listing | No
     }
 
 
-def landlock_filter_program(policy: Policy, known: int, *, has_port: bool) -> bytes:
+def landlock_filter_program(policy: SandboxPolicy, known: int, *, has_port: bool) -> bytes:
     machine = os.uname().machine
     if policy.is_read_only:
         return read_only_filter(machine, has_signals=known >= HAS_SCOPES)
@@ -125,7 +127,7 @@ def landlock_filter_program(policy: Policy, known: int, *, has_port: bool) -> by
     return socket_filter(machine, families=frozenset(families), stream_only=True)
 
 
-def why_not(policy: Policy, known: int) -> str:
+def why_not(policy: SandboxPolicy, known: int) -> str:
     """Why this kernel's Landlock cannot hold a policy; empty if it can."""
     if not known:
         return "the kernel has no Landlock"
@@ -138,7 +140,7 @@ def why_not(policy: Policy, known: int) -> str:
     return ""
 
 
-def each_rule(policy: Policy, known: int, listing: Listing) -> Iterator[tuple[str, int]]:
+def each_rule(policy: SandboxPolicy, known: int, listing: Listing) -> Iterator[tuple[str, int]]:
     shut = Shut((*policy.no_read, "/dev") if policy.is_read_only else policy.no_read, listing)
     if shut:
         # Folders may be listed everywhere; what is in files may not.
@@ -197,11 +199,11 @@ def above(path: str) -> Iterator[str]:
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
 
 
-def seatbelt_arguments(policy: Policy, *, port: int | None) -> list[str]:
+def seatbelt_arguments(policy: SandboxPolicy, *, port: int | None) -> list[str]:
     return [SANDBOX_EXEC, "-p", profile(policy, port=port)]
 
 
-def profile(policy: Policy, *, port: int | None) -> str:
+def profile(policy: SandboxPolicy, *, port: int | None) -> str:
     """Later rules count before earlier ones."""
     lines = [
         "(version 1)",

@@ -21,13 +21,13 @@ from msgspec.structs import replace
 
 from clew.system.files import is_folder, is_there
 from clew.system.process import walls as kernel
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 from clew.system.process.run import held, run
 from clew.system.process.spawn import Launcher
 from clew.system.sandbox import backends, inside
-from clew.system.sandbox.policy import Policy, covers
+from clew.system.sandbox.policy import SandboxPolicy, covers
 from clew.system.sandbox.protected_paths import Listing
-from clew.system.sandbox.proxy import Proxy
+from clew.system.sandbox.proxy import SandboxProxy
 from clew.system.sandbox.walled import SandboxError, Walled
 
 Kind: TypeAlias = Literal["bubblewrap", "landlock", "seatbelt"]
@@ -48,7 +48,7 @@ class Box:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: SandboxPolicy,
         launcher: Launcher,
         *,
         hidden: Sequence[str] = (),
@@ -120,7 +120,7 @@ class Box:
         if why:
             return why
         place = self._forbidden_place(kind)
-        output = Output(keep_bytes=2000)
+        output = ProcessOutput(keep_bytes=2000)
         try:
             async with self._walled(
                 kind, ("sh", "-c", PROBE, str(place)), "/", os.environ, self.policy
@@ -162,7 +162,7 @@ class Box:
         cwd: str,
         environment: Mapping[str, str],
         *,
-        policy: Policy | None = None,
+        policy: SandboxPolicy | None = None,
     ) -> AsyncIterator[Walled]:
         """A command with walls around it, by this policy or another. Raises `SandboxError` where none
         hold."""
@@ -177,7 +177,7 @@ class Box:
         argv: Sequence[str],
         cwd: str,
         environment: Mapping[str, str],
-        policy: Policy,
+        policy: SandboxPolicy,
     ) -> AsyncIterator[Walled]:
         open_variables = {k: v for k, v in environment.items() if v not in self._hidden}
         open_variables["TMPDIR"] = self.temp
@@ -213,7 +213,7 @@ class Box:
         argv: Sequence[str],
         cwd: str,
         environment: dict[str, str],
-        policy: Policy,
+        policy: SandboxPolicy,
         opened: AsyncExitStack,
     ) -> Walled:
         if not policy.is_read_only:
@@ -235,7 +235,7 @@ class Box:
             opened.callback(theirs.close)
             descriptors[CHANNEL_FD] = theirs.fileno()
             before += inside.command(CHANNEL_FD)
-            await opened.enter_async_context(serving(Proxy(policy, refused.append), ours))
+            await opened.enter_async_context(serving(SandboxProxy(policy, refused.append), ours))
         return Walled(
             argv=(*before, *argv),
             environment=environment,
@@ -245,13 +245,13 @@ class Box:
         )
 
     async def _loopback_port(
-        self, opened: AsyncExitStack, policy: Policy
+        self, opened: AsyncExitStack, policy: SandboxPolicy
     ) -> tuple[int | None, list[str]]:
         """The port of a proxy of this command's own; none where nothing may be reached."""
         refused: list[str] = []
         if not policy.has_network:
             return None, refused
-        server = await Proxy(policy, refused.append).listen()
+        server = await SandboxProxy(policy, refused.append).listen()
         opened.callback(server.close)
         return server.sockets[0].getsockname()[1], refused
 
@@ -263,7 +263,7 @@ def candidates(*, is_read_only: bool) -> tuple[Kind, ...]:
     return ("landlock", "bubblewrap") if is_read_only else ("bubblewrap", "landlock")
 
 
-def unfit(kind: Kind, policy: Policy) -> str:
+def unfit(kind: Kind, policy: SandboxPolicy) -> str:
     """What can be known without a run."""
     match kind:
         case "bubblewrap":
@@ -285,7 +285,7 @@ def folder_in(parent: str) -> Iterator[str]:
 
 
 @contextmanager
-def kept_back(policy: Policy) -> Iterator[None]:
+def kept_back(policy: SandboxPolicy) -> Iterator[None]:
     """What may not be written cannot be shut off while it is not there: folders are made meanwhile."""
     made: list[Path] = []
     try:
@@ -306,7 +306,7 @@ def kept_back(policy: Policy) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def serving(proxy: Proxy, channel: socket.socket) -> AsyncIterator[None]:
+async def serving(proxy: SandboxProxy, channel: socket.socket) -> AsyncIterator[None]:
     """Serves the socket that comes through the channel, until the command has ended."""
     channel.setblocking(False)
 

@@ -84,7 +84,7 @@ ASKING = (
 )  # fmt: skip
 
 
-class Program:
+class FilterProgram:
     """A filter as it is written: steps that jump forward to labels."""
 
     def __init__(self) -> None:
@@ -190,10 +190,10 @@ def number(name: str, machine: str) -> int:
     return EVERY[name][list(MACHINES).index(machine)]
 
 
-def begun(machine: str, *, refused: Iterable[str]) -> Program:
+def begun(machine: str, *, refused: Iterable[str]) -> FilterProgram:
     """A filter that knows its architecture, has loaded the call's number and refuses these."""
     architecture, foreign = MACHINES[machine]
-    made = Program()
+    made = FilterProgram()
     made.load(ARCHITECTURE)
     made.when(EQUAL, architecture, "", "refuse")
     made.load(NUMBER)
@@ -205,27 +205,27 @@ def begun(machine: str, *, refused: Iterable[str]) -> Program:
     return made
 
 
-def dispatch(made: Program, machine: str, names: Sequence[str]) -> None:
+def dispatch(made: FilterProgram, machine: str, names: Sequence[str]) -> None:
     """Jumps to the label of a call's name, where its arguments are looked at."""
     for name in names:
         made.when(EQUAL, number(name, machine), name)
 
 
-def stream_pairs(made: Program) -> None:
+def stream_pairs(made: FilterProgram) -> None:
     made.label("socketpair")
     made.load(ARGUMENTS[1])
     made.mask(0xF)
     made.when(EQUAL, STREAM, "allow", "refuse")
 
 
-def one_of(made: Program, offset: int, values: Sequence[int], *, yes: str, no: str) -> None:
+def one_of(made: FilterProgram, offset: int, values: Sequence[int], *, yes: str, no: str) -> None:
     made.load(offset)
     for value in values[:-1]:
         made.when(EQUAL, value, yes)
     made.when(EQUAL, values[-1], yes, no)
 
 
-def ended(made: Program) -> bytes:
+def ended(made: FilterProgram) -> bytes:
     for label, value in (("allow", ALLOW), ("refuse", REFUSE), ("missing", MISSING)):
         made.label(label)
         made.give(value)

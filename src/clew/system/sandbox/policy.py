@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from clew.system.config.layers import OF_THE_FOLDER, Layer, ordered, usable, walls
 
 
-class Files(Struct, frozen=True, kw_only=True):
+class FilesystemSettings(Struct, frozen=True, kw_only=True):
     """`sandbox.filesystem`: folders and files, absolute once they are read."""
 
     write: tuple[str, ...] = field(name="allowWrite", default=())
@@ -25,7 +25,7 @@ class Files(Struct, frozen=True, kw_only=True):
     read: tuple[str, ...] = field(name="allowRead", default=())
 
 
-class Network(Struct, frozen=True, kw_only=True):
+class NetworkSettings(Struct, frozen=True, kw_only=True):
     """`sandbox.network`: hosts by name; `*.example.com` is those below, `*` is every one."""
 
     domains: tuple[str, ...] = field(name="allowedDomains", default=())
@@ -33,7 +33,7 @@ class Network(Struct, frozen=True, kw_only=True):
     unix_sockets: bool = field(name="allowAllUnixSockets", default=False)
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class SandboxSettings(Struct, frozen=True, kw_only=True):
     """The `sandbox` object. `enabled` unsaid: on in modes auto and acceptEdits, where it works."""
 
     enabled: bool | None = None
@@ -42,13 +42,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     excluded: tuple[str, ...] = field(name="excludedCommands", default=())
     # Variables that commands find which nobody was asked about; `NAME_*` is all that begin so.
     variables: tuple[str, ...] = field(name="allowEnvironment", default=())
-    files: Files = field(name="filesystem", default=Files())
-    network: Network = Network()
+    files: FilesystemSettings = field(name="filesystem", default=FilesystemSettings())
+    network: NetworkSettings = NetworkSettings()
 
 
-def read_settings(layers: Iterable[Layer], *, home: str) -> tuple[Settings, tuple[str, ...]]:
+def read_settings(layers: Iterable[Layer], *, home: str) -> tuple[SandboxSettings, tuple[str, ...]]:
     """The sandbox of all layers that count, and what is wrong with what they say."""
-    settings = Settings()
+    settings = SandboxSettings()
     faults: list[str] = []
     for layer in reversed(ordered(layers)):
         said = usable(layer).get("sandbox")
@@ -62,7 +62,7 @@ def read_settings(layers: Iterable[Layer], *, home: str) -> tuple[Settings, tupl
                 for name in widening
             ]
         try:
-            read = msgspec.convert(said, Settings)
+            read = msgspec.convert(said, SandboxSettings)
         except msgspec.ValidationError as error:
             # What it would have held back is not known: it is on, and nothing more is opened.
             what = str(error).replace("$.", "")
@@ -73,7 +73,7 @@ def read_settings(layers: Iterable[Layer], *, home: str) -> tuple[Settings, tupl
     return settings, tuple(faults)
 
 
-def placed(settings: Settings, root: str, home: str) -> Settings:
+def placed(settings: SandboxSettings, root: str, home: str) -> SandboxSettings:
     """The settings of one layer with every path absolute."""
 
     def each(paths: Sequence[str]) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ def placed(settings: Settings, root: str, home: str) -> Settings:
     files = settings.files
     return replace(
         settings,
-        files=Files(
+        files=FilesystemSettings(
             write=each(files.write),
             no_write=each(files.no_write),
             no_read=each(files.no_read),
@@ -98,10 +98,10 @@ def absolute(path: str, root: str, home: str) -> str:
     return posixpath.normpath(posixpath.join(root, path)).replace("//", "/")
 
 
-def joined(below: Settings, above: Settings) -> Settings:
+def joined(below: SandboxSettings, above: SandboxSettings) -> SandboxSettings:
     """Two layers as one: single words of the higher, lists of both."""
 
-    return Settings(
+    return SandboxSettings(
         enabled=below.enabled if above.enabled is None else above.enabled,
         must_work=below.must_work if above.must_work is None else above.must_work,
         spares_questions=(
@@ -109,13 +109,13 @@ def joined(below: Settings, above: Settings) -> Settings:
         ),
         excluded=both(above.excluded, below.excluded),
         variables=both(above.variables, below.variables),
-        files=Files(
+        files=FilesystemSettings(
             write=both(above.files.write, below.files.write),
             no_write=both(above.files.no_write, below.files.no_write),
             no_read=both(above.files.no_read, below.files.no_read),
             read=both(above.files.read, below.files.read),
         ),
-        network=Network(
+        network=NetworkSettings(
             domains=both(above.network.domains, below.network.domains),
             no_domains=both(above.network.no_domains, below.network.no_domains),
             unix_sockets=above.network.unix_sockets or below.network.unix_sockets,
@@ -127,7 +127,7 @@ def both(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*first, *second)))
 
 
-class Policy(Struct, frozen=True, kw_only=True):
+class SandboxPolicy(Struct, frozen=True, kw_only=True):
     """What walls are built from: real, absolute paths. A deeper path counts before a higher one."""
 
     write: tuple[str, ...]

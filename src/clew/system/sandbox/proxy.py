@@ -10,7 +10,7 @@ import contextlib
 import socket
 from collections.abc import Callable
 
-from clew.system.sandbox.policy import Policy
+from clew.system.sandbox.policy import SandboxPolicy
 from clew.system.transport.addresses import is_public
 
 MAX_HEAD_BYTES = 65_536
@@ -20,14 +20,14 @@ PIECE_BYTES = 65_536
 LOOPBACK = "127.0.0.1"
 
 
-class RefusedError(Exception):
+class ProxyRefusedError(Exception):
     """Why a request goes no further, as the status line that says so."""
 
 
-class Proxy:
+class SandboxProxy:
     """Serves listening sockets, wherever they were made; `refused` is told each host once a time."""
 
-    def __init__(self, policy: Policy, refused: Callable[[str], None]) -> None:
+    def __init__(self, policy: SandboxPolicy, refused: Callable[[str], None]) -> None:
         self._policy = policy
         self._refused = refused
 
@@ -41,7 +41,7 @@ class Proxy:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await self._answer(reader, writer)
-        except (OSError, RefusedError, TimeoutError, asyncio.IncompleteReadError, ValueError):
+        except (OSError, ProxyRefusedError, TimeoutError, asyncio.IncompleteReadError, ValueError):
             # The client is gone, or has been told.
             pass
         finally:
@@ -60,7 +60,7 @@ class Proxy:
         try:
             host, port, path = split_target(target, is_tunnel=is_tunnel)
             theirs, ours = await self._connect(host, port)
-        except RefusedError as refusal:
+        except ProxyRefusedError as refusal:
             writer.write(
                 f"HTTP/1.1 {refusal}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
             )
@@ -80,13 +80,13 @@ class Proxy:
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if not self._policy.may_reach(host):
             self._refused(host)
-            raise RefusedError("403 Not among sandbox.network.allowedDomains")
+            raise ProxyRefusedError("403 Not among sandbox.network.allowedDomains")
         try:
             async with asyncio.timeout(CONNECT_WAIT_S):
                 address = await self._address(host, port)
                 return await asyncio.open_connection(address, port)
         except (OSError, TimeoutError):
-            raise RefusedError("502 No connection to the host") from None
+            raise ProxyRefusedError("502 No connection to the host") from None
 
     async def _address(self, host: str, port: int) -> str:
         """One address of a host; the one that is connected to, so that a second answer changes nothing."""
@@ -98,7 +98,7 @@ class Proxy:
             if named or is_public(address):
                 return address
         self._refused(host)
-        raise RefusedError("403 The host's name leads into this machine's own network")
+        raise ProxyRefusedError("403 The host's name leads into this machine's own network")
 
 
 def request_line(head: bytes) -> tuple[bytes, bytes, bytes]:
@@ -114,12 +114,12 @@ def split_target(target: bytes, *, is_tunnel: bool) -> tuple[str, int, bytes]:
     path = b"/"
     if not is_tunnel:
         if not text.lower().startswith("http://"):
-            raise RefusedError("400 Not a proxy request")
+            raise ProxyRefusedError("400 Not a proxy request")
         text, slash, after = text[7:].partition("/")
         path = (slash + after or "/").encode("ascii")
     host, _, port = text.rpartition(":") if ":" in text.rpartition("]")[2] else (text, "", "")
     if "@" in host or not (port or not is_tunnel):
-        raise RefusedError("400 Not a proxy request")
+        raise ProxyRefusedError("400 Not a proxy request")
     return host.strip("[]"), int(port or 80), path
 
 

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from clew.system.sandbox.policy import Policy
+from clew.system.sandbox.policy import SandboxPolicy
 
 HELD_BACK = re.compile(
     r"(?:Read-only file system|Permission denied|Operation not permitted|"
@@ -44,7 +44,7 @@ IS_THERE, MAY_WRITE = 0, 2
 CanDo: TypeAlias = Callable[[str, int], bool]
 
 
-class Violation(Struct, frozen=True, kw_only=True):
+class SandboxViolation(Struct, frozen=True, kw_only=True):
     """One thing held back; where it is about a path or a host, a setting names what may pass."""
 
     kind: Kind
@@ -56,15 +56,15 @@ class Violation(Struct, frozen=True, kw_only=True):
 
 def found(
     output: str,
-    policy: Policy,
+    policy: SandboxPolicy,
     *,
     cwd: str,
     home: str,
     refused: Iterable[str] = (),
     can_do: CanDo,
-) -> list[Violation]:
+) -> list[SandboxViolation]:
     """What the last lines of an output say was held back, and the hosts the proxy refused."""
-    held = [Violation(kind="reaching", target=host) for host in refused]
+    held = [SandboxViolation(kind="reaching", target=host) for host in refused]
     for line in output.split("\n")[-MOST_LINES:]:
         before = len(held)
         if HELD_BACK.search(line):
@@ -75,10 +75,10 @@ def found(
         network = NO_NETWORK.search(line)
         if network is not None and not refused:
             held.append(
-                Violation(kind="reaching", target=network[1] or network[2] or "the network")
+                SandboxViolation(kind="reaching", target=network[1] or network[2] or "the network")
             )
         if policy.is_read_only and len(held) == before and REFUSED.search(line):
-            held.append(Violation(kind="an operation that changes something"))
+            held.append(SandboxViolation(kind="an operation that changes something"))
     return list(dict.fromkeys(held))[:MOST_SHOWN]
 
 
@@ -90,11 +90,13 @@ def paths_in(line: str) -> list[str]:
     return []
 
 
-def about_path(text: str, policy: Policy, cwd: str, home: str, can_do: CanDo) -> list[Violation]:
+def about_path(
+    text: str, policy: SandboxPolicy, cwd: str, home: str, can_do: CanDo
+) -> list[SandboxViolation]:
     path = home + text[1:] if text.startswith("~") else text
     path = posixpath.normpath(posixpath.join(cwd, path))
     if not policy.may_read(path):
-        return [Violation(kind="reading", target=path)]
+        return [SandboxViolation(kind="reading", target=path)]
     if policy.may_write(path):
         return []
     # Nothing may be written behind the read-only wall, so that what is refused must be told from what
@@ -102,14 +104,14 @@ def about_path(text: str, policy: Policy, cwd: str, home: str, can_do: CanDo) ->
     place = path if can_do(path, IS_THERE) else posixpath.dirname(path)
     if policy.is_read_only and not can_do(place, MAY_WRITE):
         return []
-    return [Violation(kind="writing", target=path)]
+    return [SandboxViolation(kind="writing", target=path)]
 
 
-def listed(violations: Iterable[Violation]) -> str:
+def listed(violations: Iterable[SandboxViolation]) -> str:
     return "; ".join(map(str, violations))
 
 
-def words(violations: Sequence[Violation], *, is_read_only: bool) -> str:
+def words(violations: Sequence[SandboxViolation], *, is_read_only: bool) -> str:
     """The note for a command's result; empty if nothing was held back."""
     if not violations:
         return ""

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from clew.core.messages.errors import OutsideError
 from clew.system.process.walls import Walls
-from clew.system.sandbox.policy import Policy
+from clew.system.sandbox.policy import SandboxPolicy
 
 
 class SandboxError(OutsideError):
@@ -22,7 +22,7 @@ class Walled(Struct, frozen=True, kw_only=True):
     environment: dict[str, str]
     descriptors: dict[int, int] = {}
     walls: Walls | None = None
-    policy: Policy | None = None
+    policy: SandboxPolicy | None = None
     refused: list[str] = []
     told: list[str] = []
     removed: tuple[str, ...] = ()

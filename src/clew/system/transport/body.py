@@ -13,7 +13,7 @@ MOST_GROWTH = 100
 FREE_BYTES = 1 << 20
 
 
-class Decoder(Protocol):
+class BodyDecoder(Protocol):
     """`feed` gives what it has so far; while `has_more`, feeding it nothing gives the rest of that."""
 
     @property
@@ -121,7 +121,7 @@ class Inflate:
         )
 
 
-def decoder_for(content_encoding: str) -> Decoder:
+def decoder_for(content_encoding: str) -> BodyDecoder:
     """The decoder for a `content-encoding` header; of what it cannot undo, one that says so."""
     codings = [c for c in content_encoding.lower().replace(",", " ").split() if c != "identity"]
     if not codings:

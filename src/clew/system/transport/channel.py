@@ -11,7 +11,7 @@ from typing import Any
 HIGH_WATER_BYTES = 1 << 20
 
 
-class Channel(asyncio.Protocol):
+class ByteChannel(asyncio.Protocol):
     """One connection's bytes in order, then `b""` or the error that ended it."""
 
     def __init__(self) -> None:

@@ -63,7 +63,7 @@ class Sized:
             self.fault = f"{self._left} bytes of the body are missing"
 
 
-class Open:
+class UntilClosed:
     """A body that ends with the connection."""
 
     __slots__ = ("ended", "fault", "rest")
@@ -193,4 +193,4 @@ def body_of(method: str, status: int, headers: Mapping[str, str]) -> Body:
         return Chunked()
     if "content-length" in headers:
         return Sized(int(headers["content-length"].partition(",")[0]))
-    return Open()
+    return UntilClosed()

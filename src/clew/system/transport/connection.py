@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 
 import h11
 
-from clew.system.transport.channel import Channel
+from clew.system.transport.channel import ByteChannel
 from clew.system.transport.network import Network, Proxy, Url
 from clew.system.transport.seam import TransportError
 
@@ -135,7 +135,7 @@ Address: TypeAlias = tuple[str, int] | tuple[str, int, int, int] | tuple[int, by
 
 async def dial(
     url: Url, proxy: Proxy | None, trust: Trust, *, timeout_s: float, admits: Admits | None = None
-) -> Channel:
+) -> ByteChannel:
     """A channel on which the request for `url` can be written at once."""
     where = url.host_and_port if proxy is None else f"{url.host_and_port} by proxy {proxy.place}"
     try:
@@ -166,7 +166,7 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
 
 
-async def _dial(url: Url, proxy: Proxy | None, trust: Trust, admits: Admits | None) -> Channel:
+async def _dial(url: Url, proxy: Proxy | None, trust: Trust, admits: Admits | None) -> ByteChannel:
     first = url if proxy is None else proxy
     context = await trust.context() if "https" in (url.scheme, first.scheme) else None
     channel = await _connect(first.host, first.port, admits)
@@ -189,7 +189,7 @@ async def _dial(url: Url, proxy: Proxy | None, trust: Trust, admits: Admits | No
     return channel
 
 
-async def _connect(host: str, port: int, admits: Admits | None) -> Channel:
+async def _connect(host: str, port: int, admits: Admits | None) -> ByteChannel:
     """The first address of the host that answers.
 
     One after the other and by hand: in Python 3.11 to 3.13 `create_connection` with happy eyeballs
@@ -212,14 +212,14 @@ async def _connect(host: str, port: int, admits: Admits | None) -> Channel:
     return await _connect_to(*addresses[-1])
 
 
-async def _connect_to(family: int, address: Address) -> Channel:
+async def _connect_to(family: int, address: Address) -> ByteChannel:
     loop = asyncio.get_running_loop()
     connection = socket.socket(family, socket.SOCK_STREAM)
     handed_over = False
     try:
         connection.setblocking(False)
         await loop.sock_connect(connection, address)
-        _, channel = await loop.create_connection(Channel, sock=connection)
+        _, channel = await loop.create_connection(ByteChannel, sock=connection)
         handed_over = True
     finally:
         if not handed_over:
@@ -243,7 +243,7 @@ async def _addresses(host: str, port: int) -> list[tuple[int, Address]]:
     return list(dict.fromkeys([*mixed, *firsts, *others]))
 
 
-async def _tunnel(channel: Channel, url: Url, proxy: Proxy) -> None:
+async def _tunnel(channel: ByteChannel, url: Url, proxy: Proxy) -> None:
     headers = [("Host", url.host_and_port)]
     if proxy.authorization is not None:
         headers.append(("Proxy-Authorization", proxy.authorization))
@@ -268,7 +268,7 @@ async def _tunnel(channel: Channel, url: Url, proxy: Proxy) -> None:
         raise TransportError("proxy", f"the proxy {proxy.place} broke the tunnel it had opened")
 
 
-async def _tunnel_status(channel: Channel, http: h11.Connection) -> int:
+async def _tunnel_status(channel: ByteChannel, http: h11.Connection) -> int:
     while True:
         event = http.next_event()
         if event is h11.NEED_DATA:

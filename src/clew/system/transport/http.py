@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 import h11
 
-from clew.system.transport.body import Decoder, Identity, decoder_for
-from clew.system.transport.channel import Channel
-from clew.system.transport.chunks import Body, Open, Sized, body_of
+from clew.system.transport.body import BodyDecoder, Identity, decoder_for
+from clew.system.transport.channel import ByteChannel
+from clew.system.transport.chunks import Body, Sized, UntilClosed, body_of
 from clew.system.transport.connection import Admits, Trust, dial
 from clew.system.transport.network import (
     BadUrlError,
@@ -95,7 +95,7 @@ class HttpTransport:
         self.rules: ProxyRules = rules_of(network)
         self._admits = admits
         self._idle: list[Resting] = []
-        self._busy: set[Channel] = set()
+        self._busy: set[ByteChannel] = set()
 
     def exchange(self, request: HttpRequest) -> "HttpExchange":
         return HttpExchange(self, request)
@@ -116,7 +116,7 @@ class HttpTransport:
         """How many connections are in use, and how many at rest."""
         return len(self._busy), len(self._idle)
 
-    def take_idle(self, route: Route) -> Channel | None:
+    def take_idle(self, route: Route) -> ByteChannel | None:
         """A connection at rest that can be used, the youngest first; the dead ones are let go."""
         for i in range(len(self._idle) - 1, -1, -1):
             resting = self._idle[i]
@@ -129,7 +129,7 @@ class HttpTransport:
                 return resting.channel
         return None
 
-    async def connect(self, url: Url, proxy: Proxy | None) -> Channel:
+    async def connect(self, url: Url, proxy: Proxy | None) -> ByteChannel:
         channel = await dial(
             url, proxy, self.trust, timeout_s=self.connect_timeout_s, admits=self._admits
         )
@@ -142,7 +142,7 @@ class HttpTransport:
         if len(self._idle) > MAX_IDLE:
             self._idle.pop(0).channel.abort()
 
-    def drop(self, channel: Channel) -> None:
+    def drop(self, channel: ByteChannel) -> None:
         self._busy.discard(channel)
         channel.abort()
 
@@ -150,7 +150,7 @@ class HttpTransport:
 class Resting:
     """A connection between two exchanges; the end mark of the last one's body may still be on its way."""
 
-    def __init__(self, route: Route, channel: Channel, body: Body) -> None:
+    def __init__(self, route: Route, channel: ByteChannel, body: Body) -> None:
         self.route = route
         self.channel = channel
         self._body = body
@@ -169,11 +169,11 @@ class HttpExchange:
     def __init__(self, transport: HttpTransport, request: HttpRequest) -> None:
         self._transport = transport
         self._request = request
-        self._channel: Channel | None = None
+        self._channel: ByteChannel | None = None
         self._route: Route = ("", "", 0, None)
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
         self._received_before = 0
-        self._decoder: Decoder = Identity()
+        self._decoder: BodyDecoder = Identity()
         self._body: Body = Sized(0)
         # Whether the connection outlives the answer.
         self._may_stay = False
@@ -222,7 +222,7 @@ class HttpExchange:
         ]
         return b"".join(self._http.send(each) or b"" for each in events)
 
-    async def _ask(self, channel: Channel, wire: bytes, *, gone_is_fine: bool) -> Head | None:
+    async def _ask(self, channel: ByteChannel, wire: bytes, *, gone_is_fine: bool) -> Head | None:
         """Writes the request and reads the head; None if a connection at rest proved closed."""
         self._channel = channel
         self._received_before = channel.bytes_received
@@ -241,7 +241,7 @@ class HttpExchange:
             if not answered:
                 self._cut()
 
-    async def _head(self, channel: Channel) -> Head:
+    async def _head(self, channel: ByteChannel) -> Head:
         while True:
             event = await self._next(channel)
             if isinstance(event, h11.Response):
@@ -249,7 +249,7 @@ class HttpExchange:
             if isinstance(event, h11.ConnectionClosed):
                 raise TransportError("reset", "the connection ended before an answer came")
 
-    async def _next(self, channel: Channel) -> h11.Event:
+    async def _next(self, channel: ByteChannel) -> h11.Event:
         while True:
             try:
                 event = self._http.next_event()
@@ -259,7 +259,7 @@ class HttpExchange:
             except h11.RemoteProtocolError as error:
                 raise self._refused(_said(error)) from error
 
-    async def _receive(self, channel: Channel) -> bytes:
+    async def _receive(self, channel: ByteChannel) -> bytes:
         try:
             data = await channel.receive()
         except OSError as error:
@@ -279,7 +279,7 @@ class HttpExchange:
             response.http_version >= b"1.1"
             and "close" not in [word.strip() for word in said.split(",")]
             and not says_twice
-            and not isinstance(self._body, Open)
+            and not isinstance(self._body, UntilClosed)
         )
         return head
 
@@ -306,7 +306,7 @@ class HttpExchange:
                 self._body_ended = True
                 return self._decoder.close()
 
-    async def _piece(self, channel: Channel) -> bytes:
+    async def _piece(self, channel: ByteChannel) -> bytes:
         """The body's part of what has come, up to a bound; nothing where that was no part of it.
 
         A fault is told when all before it has been taken.

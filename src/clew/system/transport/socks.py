@@ -8,7 +8,7 @@ Decision: docs/decisions/030-http-transport.md
 
 import ipaddress
 
-from clew.system.transport.channel import Channel
+from clew.system.transport.channel import ByteChannel
 from clew.system.transport.network import Proxy, Url
 from clew.system.transport.seam import TransportError
 
@@ -31,7 +31,7 @@ SAID = {
 }
 
 
-async def open_by_socks(channel: Channel, url: Url, proxy: Proxy) -> None:
+async def open_by_socks(channel: ByteChannel, url: Url, proxy: Proxy) -> None:
     """After this, what is written goes to the host of `url`."""
     talk = _Talk(channel, proxy)
     await _agree(talk, proxy)
@@ -66,7 +66,7 @@ async def _agree(talk: "_Talk", proxy: Proxy) -> None:
 class _Talk:
     """Reads exactly what was promised, and keeps what came beyond it."""
 
-    def __init__(self, channel: Channel, proxy: Proxy) -> None:
+    def __init__(self, channel: ByteChannel, proxy: Proxy) -> None:
         self._channel = channel
         self._proxy = proxy
         self._rest = b""

@@ -16,8 +16,8 @@ import h2.exceptions
 import httpcore2
 import msgspec
 
-from clew.system.transport.body import Decoder, Identity, decoder_for
-from clew.system.transport.channel import Channel
+from clew.system.transport.body import BodyDecoder, Identity, decoder_for
+from clew.system.transport.channel import ByteChannel
 from clew.system.transport.connection import Trust, dial
 from clew.system.transport.http import (
     MAX_IDLE,
@@ -47,13 +47,13 @@ class WideTransport:
         self.trust = Trust(network)
         self._plain = HttpTransport(plain, connect_timeout_s=connect_timeout_s)
         self.rules = self._plain.rules
-        self.channels: set[Channel] = set()
+        self.channels: set[ByteChannel] = set()
         self.pool = httpcore2.AsyncConnectionPool(
             http2=True,
             max_connections=None,
             max_keepalive_connections=MAX_IDLE,
-            network_backend=Lines(self),
-            # Never used (see `Line.start_tls`); without one the library loads the system's
+            network_backend=Http2Connector(self),
+            # Never used (see `Http2Stream.start_tls`); without one the library loads the system's
             # certificates for each connection.
             ssl_context=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         )
@@ -90,16 +90,16 @@ class WideTransport:
         await self._plain.aclose()
         await self.trust.aclose()
 
-    async def line(self, host: str, port: int) -> "Line":
+    async def line(self, host: str, port: int) -> "Http2Stream":
         url = Url(scheme="https", host=host, port=port, target="/")
         proxy = self.rules.choose(url)
         channel = await dial(url, proxy, self.trust, timeout_s=self.connect_timeout_s)
         self.channels = {known for known in self.channels if not known.ended}
         self.channels.add(channel)
-        return Line(channel)
+        return Http2Stream(channel)
 
 
-class Lines(httpcore2.AsyncNetworkBackend):
+class Http2Connector(httpcore2.AsyncNetworkBackend):
     """Makes connections for the library."""
 
     def __init__(self, transport: WideTransport) -> None:
@@ -112,7 +112,7 @@ class Lines(httpcore2.AsyncNetworkBackend):
         timeout: float | None = None,
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
-    ) -> "Line":
+    ) -> "Http2Stream":
         del timeout, local_address, socket_options
         return await self._transport.line(host, port)
 
@@ -120,10 +120,10 @@ class Lines(httpcore2.AsyncNetworkBackend):
         await asyncio.sleep(seconds)
 
 
-class Line(httpcore2.AsyncNetworkStream):
+class Http2Stream(httpcore2.AsyncNetworkStream):
     """A connection as the library wants it; encrypted from its first byte on."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: ByteChannel) -> None:
         self._channel = channel
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
@@ -147,7 +147,7 @@ class Line(httpcore2.AsyncNetworkStream):
         ssl_context: Any,
         server_hostname: str | None = None,
         timeout: float | None = None,
-    ) -> "Line":
+    ) -> "Http2Stream":
         del ssl_context, server_hostname, timeout
         return self
 
@@ -167,7 +167,7 @@ class WideExchange:
         self._request = request
         self._response: httpcore2.Response | None = None
         self._pieces: AsyncIterator[bytes] | None = None
-        self._decoder: Decoder = Identity()
+        self._decoder: BodyDecoder = Identity()
         self._body_ended = False
         self.bytes_received = 0
 

@@ -39,7 +39,7 @@ class Fetched(Struct, frozen=True, kw_only=True):
     body: bytes
 
 
-class Elsewhere(Struct, frozen=True, kw_only=True):
+class OtherHost(Struct, frozen=True, kw_only=True):
     """The page is at another host, which is another question."""
 
     url: str
@@ -61,7 +61,7 @@ class Web:
 
     async def fetch(
         self, url: str, *, accept: str = ACCEPTED, follow: bool = False
-    ) -> Fetched | Elsewhere:
+    ) -> Fetched | OtherHost:
         """The page at `url`; `follow`: also when it has moved to another host."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
@@ -71,7 +71,7 @@ class Web:
         except TransportError as error:
             raise WebError(f"{url} was not fetched: {error.message}.") from None
 
-    async def _followed(self, url: str, accept: str, *, follow: bool) -> Fetched | Elsewhere:
+    async def _followed(self, url: str, accept: str, *, follow: bool) -> Fetched | OtherHost:
         asked = parts_of(url)
         for _ in range(MAX_REDIRECTS):
             answer = await self._one(url, asked, accept)
@@ -83,7 +83,7 @@ class Web:
             url, asked = answer.url, asked_next
         raise WebError(f"{url} leads on and on; {MAX_REDIRECTS} redirects were followed.")
 
-    async def _one(self, url: str, asked: Url, accept: str) -> Fetched | Elsewhere:
+    async def _one(self, url: str, asked: Url, accept: str) -> Fetched | OtherHost:
         if is_literal(asked.host) and not self._admits(asked.host, asked.port, asked.host):
             raise WebError(f"{url} was not fetched: {private(asked.host, asked.port)}.")
         request = HttpRequest(
@@ -98,7 +98,7 @@ class Web:
             if head.status in REDIRECTS and location:
                 from urllib.parse import urljoin
 
-                return Elsewhere(url=urljoin(url, location), status=head.status)
+                return OtherHost(url=urljoin(url, location), status=head.status)
             body = await whole(exchange.read, url)
         finally:
             await exchange.close()
