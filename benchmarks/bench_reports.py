@@ -8,7 +8,7 @@ import msgspec
 
 from benchmarks.measure import Figure, cpu_s
 from clew.commands.cost import gather
-from clew.core.catalog.lookup import known_models
+from clew.core.catalog.added import known_models
 
 AT = "2026-01-02T03:04:05.678Z"
 BLOCKS = 3  # lines that repeat each response's usage

@@ -17,7 +17,7 @@ from clew.agent.hooks.run import SessionHooks
 from clew.agent.options import Options
 from clew.agent.requests import Requests
 from clew.agent.side_question import SMALL, SideQuestions
-from clew.core.catalog.lookup import ModelCatalog, known_models
+from clew.core.catalog.lookup import CATALOG, ModelCatalog
 from clew.core.catalog.models import Model
 from clew.core.json_object import Json
 from clew.core.ledger.state import ModelChosen
@@ -169,7 +169,12 @@ async def open_service(
     opened: AsyncExitStack,
 ) -> Service:
     """Its connections are closed with `opened`; TLS is begun at once."""
-    catalog, problems = known_models(settings)
+    catalog = CATALOG
+    problems: tuple[str, ...] = ()
+    if settings.get("models"):  # most users add none
+        from clew.core.catalog.added import known_models
+
+        catalog, problems = known_models(settings)
     endpoint = await endpoint_with_key(environ, settings, places, launcher)
     transport = transport_for(network_from(environment))
     opened.push_async_callback(transport.aclose)

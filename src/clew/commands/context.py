@@ -23,7 +23,7 @@ from clew.agent.models import chosen_model, template
 from clew.agent.options import Options
 from clew.agent.tools.registry import Toolbox, builtin_tools
 from clew.commands.cost import bar, table
-from clew.core.catalog.lookup import known_models
+from clew.core.catalog.added import known_models
 from clew.core.catalog.models import Model
 from clew.core.json_object import Json
 from clew.core.ledger.breakdown import WindowPart, breakdown

@@ -20,7 +20,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.core.catalog.lookup import ModelCatalog, known_models
+from clew.core.catalog.added import known_models
+from clew.core.catalog.lookup import ModelCatalog
 from clew.core.ledger.cache_miss import CacheMiss, recorded_misses, sum_up
 from clew.core.ledger.ledger import Charge, Ledger, Spend, begins_turn, charges
 from clew.core.messages.encoding import decode

@@ -12,9 +12,8 @@ from clew.agent.context.facts import attachments, find_listed_tools, planning, t
 from clew.agent.context.opening import Opening
 from clew.agent.context.output_styles import Speech
 from clew.agent.conversation import Conversation
-from clew.agent.deps import Emit
 from clew.agent.hooks.run import SessionHooks
-from clew.agent.intake import Intake, Raw, Taken, Turn
+from clew.agent.intake import Intake, Turn
 from clew.agent.models import Speaking, Switching
 from clew.agent.requests import Requests
 from clew.agent.story import Story
@@ -25,8 +24,7 @@ from clew.agent.tools.registry import Toolbox
 from clew.agent.tools.searching import FileNames
 from clew.agent.toolset import FileRecord, SessionTools
 from clew.core.catalog.models import Model
-from clew.core.input.outcome import Outcome, SlashCommand
-from clew.core.input.parse import TypedCommand as Typed
+from clew.core.input.outcome import SlashCommand
 from clew.core.json_object import Json
 from clew.core.ledger.ledger import Sums
 from clew.core.ledger.state import SessionTracker as Spending
@@ -160,20 +158,6 @@ class Session(Struct, frozen=True, kw_only=True):
         return attachments(
             [*facts, *filter(None, [*listings, planning(self.rules, heard, self.how_to_plan)])]
         )
-
-    async def take(self, raw: Raw, emit: Emit) -> Taken:
-        """What was typed or piped in, as a turn for `conversation.submit` or as an outcome."""
-
-        async def run_command(typed: Typed) -> Outcome | None:
-            from clew.commands.slash.table import run
-
-            return await run(self, typed, raw)
-
-        self.lent.take_back()
-        taken = await self.intake.take(raw, emit, run_command)
-        if isinstance(taken, Turn):
-            return await self.asked(taken.prompt, taken.context)
-        return taken
 
     async def asked(self, prompt: str | list[Json], context: Sequence[Json] = ()) -> Turn:
         """A prompt as a turn, with what goes along with it."""

@@ -2,8 +2,8 @@
 
 import pytest
 
-from clew.core.catalog.added import with_models
-from clew.core.catalog.lookup import CATALOG, known_models
+from clew.core.catalog.added import known_models, with_models
+from clew.core.catalog.lookup import CATALOG
 
 
 def test_a_person_adds_a_model_and_names_it() -> None:

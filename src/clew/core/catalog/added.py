@@ -1,6 +1,6 @@
 """Takes the models a person describes in their settings into a catalog.
 
-Apart from `lookup` because most people add none. Must never take an entry it could not read whole.
+Must never take an entry it could not read whole.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,17 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.core.catalog.lookup import ModelCatalog
+from clew.core.catalog.lookup import CATALOG, ModelCatalog
 from clew.core.catalog.models import EffortLevel, Model, Price, ThinkingMode, rates, unknown_model
+
+
+def known_models(settings: Mapping[str, Any]) -> tuple[ModelCatalog, tuple[str, ...]]:
+    """The catalog with the models that the settings describe."""
+    described = settings.get("models")
+    if not isinstance(described, dict) or not described:
+        return CATALOG, ()
+    catalog, problems = with_models(CATALOG, described)
+    return catalog, tuple(problems)
 
 
 def with_models(

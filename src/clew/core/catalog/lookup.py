@@ -9,7 +9,6 @@ Decision: docs/decisions/081-cost-from-the-log.md
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -361,14 +360,3 @@ def _widened(entry: Model) -> Model:
 
 
 CATALOG = ModelCatalog(MODELS, ALIASES)
-
-
-def known_models(settings: Mapping[str, Any]) -> tuple[ModelCatalog, tuple[str, ...]]:
-    """The catalog with the models that the settings describe."""
-    described = settings.get("models")
-    if not isinstance(described, dict) or not described:
-        return CATALOG, ()
-    from clew.core.catalog.added import with_models  # most people add none
-
-    catalog, problems = with_models(CATALOG, described)
-    return catalog, tuple(problems)

@@ -19,6 +19,7 @@ from clew.agent.events import EngineEvent, ToolFinished, TurnEnded
 from clew.agent.intake import Raw, Taken, Turn, title_of
 from clew.agent.options import Options
 from clew.agent.tools.files import decode
+from clew.commands.line import take_line
 from clew.commands.slash.table import known
 from clew.core.input.outcome import CompactSession
 from clew.core.json_object import Json
@@ -278,7 +279,7 @@ class EditorSession:
             for words in prompt.left_out:
                 self._notice(f"left out of the prompt: {words}")
             raw = Raw(text=prompt.text, more=prompt.embedded, pasted=prompt.images)
-            taken = await self._taken(self.session.take(raw, self._emit))
+            taken = await self._taken(take_line(self.session, raw, self._emit))
             if taken is None:
                 answer: Json | RpcFault = CANCELLED
             elif isinstance(taken, Turn):

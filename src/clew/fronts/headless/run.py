@@ -31,6 +31,7 @@ from clew.agent.events import (
 )
 from clew.agent.intake import Raw, Turn
 from clew.agent.options import Options
+from clew.commands.line import take_line
 from clew.core.input.outcome import CompactSession
 from clew.core.json_object import Json
 from clew.core.ledger.totals import usage_by_model
@@ -176,7 +177,7 @@ async def run(options: Options, raw: Raw) -> int:
             print(f"clew: {notice}", file=sys.stderr)
 
         at_work.append(session)
-        taken = await session.take(raw, front.emit)
+        taken = await take_line(session, raw, front.emit)
         if isinstance(taken, Turn):
             shaped = Shaped(
                 session.conversation, front.emit, is_wanted=options.json_schema is not None

@@ -20,6 +20,7 @@ from clew.agent.events import Compacted, EngineEvent, Recorded, TurnEnded
 from clew.agent.intake import Raw, Taken, Turn
 from clew.agent.options import Options
 from clew.agent.tasks.registry import BackgroundTask, Moment
+from clew.commands.line import take_line
 from clew.commands.slash.table import known
 from clew.core.input.outcome import Clear, CompactSession, ExitSession, Resume
 from clew.core.input.parse import TypedCommand, parse
@@ -399,8 +400,8 @@ class HostServer:
     async def _taken(self, said: Said) -> Taken:
         """What a prompt comes to; a host's own text may be no command and names no files."""
         if said.typed is not None and said.asks:
-            return await self.session.take(
-                Raw(text=said.typed, more=said.piped, is_lasting=True), self._emit
+            return await take_line(
+                self.session, Raw(text=said.typed, more=said.piped, is_lasting=True), self._emit
             )
         self.session.lent.take_back()
         return await self.session.asked(said.content)

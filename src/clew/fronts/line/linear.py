@@ -16,6 +16,7 @@ from clew.agent.conversation import Speaker
 from clew.agent.events import Compacted, EngineEvent, TurnEnded
 from clew.agent.intake import Raw, Taken, Turn
 from clew.agent.options import Options
+from clew.commands.line import take_line
 from clew.core.input.outcome import Clear, CompactSession, ExitSession, Pick, Resume, Rewound, Show
 from clew.core.messages.errors import ClewError, CommandLineError, first_of
 from clew.fronts.line.questions import Questions, see
@@ -198,7 +199,7 @@ class Dialogue:
         return await self._do(await self._taken(line))
 
     async def _taken(self, line: str) -> Taken:
-        return await self._session.take(Raw(text=line, by_person=True), self._telling.emit)
+        return await take_line(self._session, Raw(text=line, by_person=True), self._telling.emit)
 
     async def _do(self, taken: Taken) -> bool:
         match taken:

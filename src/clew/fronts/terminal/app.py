@@ -11,7 +11,6 @@ import asyncio
 import os
 import signal
 import sys
-from importlib import import_module
 from pathlib import Path
 
 from prompt_toolkit.key_binding import KeyBindings
@@ -33,19 +32,24 @@ from clew.system.config.paths import find_config_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from typing import Any
+    from collections.abc import Awaitable, Callable, Coroutine
+    from typing import Any, TypeAlias
 
     from clew.agent.options import Options
     from clew.fronts.terminal.talk import Talk
 
+    # Opens a session and lasts until it ends: the code to leave with, or what the next one begins with.
+    OneSession: TypeAlias = Callable[["TerminalFront", Options | None], Awaitable[int | Options]]
+
 UNDO = "/compact --undo"
 
 
-def main(options: Options | None, terminal: Terminal) -> int:
+def main(
+    options: Options | None, terminal: Terminal, load_sessions: Callable[[], OneSession]
+) -> int:
     try:
         with asyncio.Runner() as runner:
-            return runner.run(TerminalFront(terminal).run(options))
+            return runner.run(TerminalFront(terminal).run(options, load_sessions))
     except (ClewError, ExceptionGroup) as raised:
         error = first_of(raised)
         if not isinstance(error, ClewError):
@@ -103,7 +107,7 @@ class TerminalFront:
 
     # -- the order of the start
 
-    async def run(self, options: Options | None) -> int:
+    async def run(self, options: Options | None, load_sessions: Callable[[], OneSession]) -> int:
         loop = asyncio.get_running_loop()
         self.history.is_kept = options is None or options.persists
         async with self.screen.running(closed=lambda: self.end(HUNG_UP)):
@@ -112,21 +116,23 @@ class TerminalFront:
             loop.add_signal_handler(signal.SIGINT, self._interrupt)
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                code = await self._sessions(options)
+                code = await self._sessions(options, load_sessions)
                 self._group = None
                 for task in self._beside:
                     task.cancel()
         return code
 
-    async def _sessions(self, options: Options | None) -> int:
+    async def _sessions(
+        self, options: Options | None, load_sessions: Callable[[], OneSession]
+    ) -> int:
         """One session after another."""
         # On a thread, so that what is typed meanwhile is seen at once.
-        opened = await asyncio.to_thread(import_module, "clew.fronts.terminal.opened")
-        code: int | Options = opened.Options() if options is None else options
+        one_session = await asyncio.to_thread(load_sessions)
+        code: int | Options | None = options
         while not isinstance(code, int):
             if self.code is not None:
                 return self.code
-            code = await opened.one_session(self, code)
+            code = await one_session(self, code)
         return code
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:

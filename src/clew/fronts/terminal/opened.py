@@ -3,6 +3,7 @@
 Everything a session needs is imported here and nowhere before, so that the prompt need not wait for it.
 """
 
+import gc
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -26,7 +27,6 @@ from clew.fronts.terminal.first_run import following, is_first_start, offered
 from clew.fronts.terminal.keys import listed
 from clew.fronts.terminal.prompt import SubmittedText
 from clew.fronts.terminal.stage import Stage
-from clew.fronts.terminal.start import stands
 from clew.fronts.terminal.status import Status
 from clew.fronts.terminal.talk import Talk
 from clew.parts.mcp import scopes
@@ -90,8 +90,9 @@ def last_answer(session: Session) -> str:
 RECALLED_ROWS, RECALLED_SCREENS = 120, 5
 
 
-async def one_session(front: TerminalFront, options: Options) -> int | Options:
+async def one_session(front: TerminalFront, begun_with: Options | None) -> int | Options:
     """An exit code, or the options of the session that follows."""
+    options = begun_with or Options()
     stage = front.stage
     stage.transcript = Transcript(front.screen.terminal.size[0], stage.theme, abilities(os.environ))
     dialogs = Dialogs(stage, lambda words: note(front, words))
@@ -262,13 +263,20 @@ def below(file: str | None, root: Path) -> str:
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
+def keep_what_was_loaded() -> None:
+    """What was made on the way stays to the end, modules and a conversation: nobody looks for garbage
+    in it, now or in the middle of an answer."""
+    gc.freeze()
+    gc.enable()
+
+
 async def conversed(front: TerminalFront, session: Session, options: Options) -> int | Options:
     """Says what is to be said at the start, and talks until the session ends."""
     stage, screen = front.stage, front.screen
     assert stage.transcript is not None
     if front.is_first:
         front.is_first = False
-        stands()
+        keep_what_was_loaded()
         where = at_home(session.cwd, os.environ.get("HOME", ""))
         note(front, f"clew {VERSION}, {session.model.name}, in {where}", "quiet")
         note(front, "/help lists what can be typed, Escape stops a turn", "quiet")

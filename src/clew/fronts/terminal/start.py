@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import gc
 import os
-from importlib import import_module
 
 from clew.fronts.terminal.terminal import Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from clew.agent.options import Options
+    from clew.fronts.terminal.app import OneSession
 
 
 def main(options: Options | None = None) -> int:
@@ -22,14 +22,16 @@ def main(options: Options | None = None) -> int:
     terminal = Terminal(os.environ)
     terminal.take()
     try:
-        code: int = import_module("clew.fronts.terminal.app").main(options, terminal)
+        from clew.fronts.terminal import app
+
+        code = app.main(options, terminal, load_sessions)
     finally:
         terminal.give_back()
     return code
 
 
-def stands() -> None:
-    """A session stands there. What was made on the way stays to the end, modules and a conversation:
-    nobody looks for garbage in it, now or in the middle of an answer."""
-    gc.freeze()
-    gc.enable()
+def load_sessions() -> OneSession:
+    """What opens sessions, and all that it needs; it takes its time."""
+    from clew.fronts.terminal.opened import one_session
+
+    return one_session

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, assert_never
 from clew.agent.conversation import Speaker
 from clew.agent.events import EngineEvent, FromAgent, Noticed, Recorded, Signalled, TurnEnded
 from clew.agent.intake import Raw, Taken, Turn
+from clew.commands.line import take_line
 from clew.core.input.outcome import Clear, CompactSession, ExitSession, Pick, Resume, Rewound, Show
 from clew.core.messages.errors import SettingsError, UserError
 from clew.core.stream.events import TextDelta
@@ -104,7 +105,7 @@ class Talk:
 
     async def _meanwhile(self, entry: SubmittedText) -> None:
         """A line that was sent while a turn runs: its words are heard between two rounds."""
-        taken = await self._session.take(raw(entry), self.emit)
+        taken = await take_line(self._session, raw(entry), self.emit)
         conversation = self._session.conversation
         if isinstance(taken, Turn) and conversation.is_running:
             uuid = new_id()
@@ -196,7 +197,7 @@ class Talk:
         self._begin_work()
         try:
             async with asyncio.TaskGroup() as group:
-                self._taking = group.create_task(self._session.take(raw(entry), self._noting))
+                self._taking = group.create_task(take_line(self._session, raw(entry), self._noting))
         finally:
             taking, self._taking = self._taking, None
             self._stage.working = None

@@ -38,7 +38,6 @@ from clew.system.clock import new_id
 if TYPE_CHECKING:
     from clew.parts.mcp.catalogue import PromptOffer
     from clew.parts.mcp.server import McpServer
-    from clew.session.session import Session
 
 
 # What stands before the text of a skill that is an agent's to do, where a person calls it.
@@ -135,12 +134,12 @@ class SessionSkills:
         ]
         return [*own, *(of_prompt(server, offer) for server, offer in self._prompts())]
 
-    def commands(self) -> list[SlashCommand[Session]]:
+    def commands(self) -> list[SlashCommand[Any]]:
         """Those a person may call, as commands."""
         return [self._command(one) for one in self.all() if one.for_person]
 
-    def _command(self, one: Skill) -> SlashCommand[Session]:
-        async def run(_: Session, arguments: str) -> Outcome:
+    def _command(self, one: Skill) -> SlashCommand[Any]:
+        async def run(_: object, arguments: str) -> Outcome:
             try:
                 text = await self._text(one, arguments)
             except LineRefusedError as error:
@@ -242,9 +241,9 @@ class SessionSkills:
     async def load(self, name: str, arguments: str, *, lends: bool = True) -> LoadedSkill:
         for server, offer in self._prompts():
             if offer.name == name:
-                from clew.commands.slash.mcp import said
+                from clew.parts.mcp.prompts import prompt_text
 
-                text = await said(server, offer, arguments)
+                text = await prompt_text(server, offer, arguments)
                 return LoadedSkill(
                     text=text, record={"success": True, "skill": name, "source": "mcp"}
                 )

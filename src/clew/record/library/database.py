@@ -16,7 +16,8 @@ from zlib import crc32
 
 import msgspec
 
-from clew.core.catalog.lookup import ModelCatalog, known_models
+from clew.core.catalog.added import known_models
+from clew.core.catalog.lookup import ModelCatalog
 from clew.record.transcript.paths import own_dir
 from clew.system.config.layers import merge
 from clew.system.config.load import load

@@ -1,0 +1,22 @@
+"""What becomes of a line that was typed or piped in: a slash command, words for the shell, or a prompt."""
+
+from clew.agent.deps import Emit
+from clew.agent.intake import Raw, Taken, Turn
+from clew.core.input.outcome import Outcome
+from clew.core.input.parse import TypedCommand
+from clew.session.session import Session
+
+
+async def take_line(session: Session, raw: Raw, emit: Emit) -> Taken:
+    """Return a turn for `conversation.submit`, or what a command came to."""
+
+    async def run_command(typed: TypedCommand) -> Outcome | None:
+        from clew.commands.slash.table import run  # nothing of it is needed until one is typed
+
+        return await run(session, typed, raw)
+
+    session.lent.take_back()
+    taken = await session.intake.take(raw, emit, run_command)
+    if isinstance(taken, Turn):
+        return await session.asked(taken.prompt, taken.context)
+    return taken

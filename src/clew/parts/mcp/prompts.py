@@ -1,0 +1,57 @@
+"""What the prompts of MCP servers say: their arguments filled in, and their words for the model."""
+
+import shlex
+
+from clew.agent.tools.base import ToolError
+from clew.parts.mcp.catalogue import PromptOffer
+from clew.parts.mcp.content import blocks_of
+from clew.parts.mcp.protocol import a_text, an_object
+from clew.parts.mcp.server import McpServer
+from clew.parts.mcp.tools import CALL_PATIENCE_S, RECONNECT_WAIT_S, refused
+from clew.system.jsonrpc.peer import PeerFailure
+
+
+async def prompt_text(server: McpServer, offer: PromptOffer, arguments: str) -> str:
+    """The words of a server's prompt. Raises ToolError where it gives none."""
+    given = fill_arguments(offer, arguments)
+    missing = [name for name, is_needed in offer.arguments if is_needed and name not in given]
+    if missing:
+        raise ToolError(await say_missing(server, offer, missing))
+    outcome = await server.call(
+        "prompts/get",
+        {"name": offer.prompt, "arguments": given},
+        patience_s=CALL_PATIENCE_S,
+        wait_s=RECONNECT_WAIT_S,
+    )
+    if isinstance(outcome, PeerFailure):
+        raise ToolError(refused(server.name, outcome, CALL_PATIENCE_S))
+    messages = an_object(outcome.result).get("messages")
+    told: list[str] = []
+    for message in messages if isinstance(messages, list) else []:
+        part = an_object(message)
+        blocks = blocks_of([part.get("content")])
+        words = "\n".join(b.get("text", "[an image, which a prompt cannot bring]") for b in blocks)
+        is_answer = a_text(part.get("role")) == "assistant"
+        told.append(f"(An earlier answer of yours:) {words}" if is_answer else words)
+    if not told:
+        raise ToolError(f"the server {server.name} gave a prompt that says nothing")
+    return "\n\n".join(told)
+
+
+def fill_arguments(offer: PromptOffer, arguments: str) -> dict[str, str]:
+    """The arguments by name, in the order the server lists them; the last takes all that is left."""
+    names = [name for name, _ in offer.arguments]
+    try:
+        words = shlex.split(arguments)
+    except ValueError:
+        words = arguments.split()
+    if names and len(words) > len(names):
+        words = [*words[: len(names) - 1], " ".join(words[len(names) - 1 :])]
+    return dict(zip(names, words, strict=False))
+
+
+async def say_missing(server: McpServer, offer: PromptOffer, missing: list[str]) -> str:
+    """What an argument is missing for, and what the server would put there."""
+    values = await server.completed(offer.prompt, missing[0], "")
+    hint = f"; {missing[0]} may be {', '.join(values)}" if values else ""
+    return f"/{offer.name} needs {', '.join(missing)}: {offer.hint}{hint}"
