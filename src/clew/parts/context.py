@@ -20,7 +20,7 @@ from clew.system.config.keys import in_environment
 from clew.system.process.spawn import Launcher
 
 if TYPE_CHECKING:
-    from clew.agent.tools.editor import Buffers, RemoteTerminal
+    from clew.agent.tools.editor_client import Buffers, RemoteTerminal
     from clew.parts.mcp.server import MakeLine
 
 

@@ -26,7 +26,7 @@ from clew.system.config.paths import Places
 from clew.system.process.spawn import Launcher
 
 if TYPE_CHECKING:
-    from clew.agent.tools.editor import Buffers, RemoteTerminal
+    from clew.agent.tools.editor_client import Buffers, RemoteTerminal
     from clew.record.kept_commands import RecordFolder
 
 

@@ -41,7 +41,7 @@ from clew.system.process.run import FinishedCommand
 from clew.system.process.tree import ProcessExit
 
 if TYPE_CHECKING:
-    from clew.agent.tools.editor import RemoteTerminal
+    from clew.agent.tools.editor_client import RemoteTerminal
 
 
 SHOWN_TAIL_CHARS = 400

@@ -9,15 +9,15 @@ Decision: docs/decisions/072-file-edits.md
 
 import os
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.agent.tools.base import Tool, ToolContext, ToolOutcome, ToolSession
+from clew.agent.tools.editor_client import Buffers, RemoteTerminal, TerminalOutput
 from clew.agent.tools.files import crlf, decode
 from clew.agent.tools.schema import parse_input, rehearse
 from clew.agent.tools.shell_script import quoted, shell
@@ -28,42 +28,6 @@ Run: TypeAlias = Callable[[Tool[Any], Any, ToolContext], Awaitable[ToolOutcome]]
 READS = frozenset({"Read", "Edit", "MultiEdit", "Write"})
 WRITES = READS - {"Read"}
 MAX_BYTES = 4 << 20
-
-
-class Buffers(Protocol):
-    """The files that the editor has open, or could have."""
-
-    async def text(self, path: str) -> str | None:
-        """What it holds of a file, unsaved changes included; None where it does not say."""
-        ...
-
-    async def save(self, path: str, text: str) -> str:
-        """Has it hold and save a text; empty, or what is wrong."""
-        ...
-
-
-class TerminalOutput(Struct, frozen=True, kw_only=True):
-    """What a terminal showed of a command, and how that ended."""
-
-    text: str
-    code: int = 0
-    signal: str | None = None
-    timed_out: bool = False
-
-
-class RemoteTerminal(Protocol):
-    async def run(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: str,
-        env: Mapping[str, str],
-        timeout_s: float,
-        most_bytes: int,
-        begun: Callable[[str], Awaitable[None]],
-    ) -> TerminalOutput:
-        """Raises `ToolError` where there is no terminal to be had."""
-        ...
 
 
 def with_buffers(buffers: Buffers, run: Run) -> Run:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from clew.agent.tools.base import ToolError
-from clew.agent.tools.editor import TerminalOutput
+from clew.agent.tools.editor_client import TerminalOutput
 from clew.core.json_object import Json
 from clew.fronts.editor.asking import EditorUi
 from clew.system.jsonrpc.peer import PeerAnswer, PeerFailure

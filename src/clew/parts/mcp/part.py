@@ -266,7 +266,7 @@ class Connected:
         await self.settled()
         if self.servers is None:
             raise UserError("there is no MCP server")
-        from clew.parts.mcp.tools import answer_of
+        from clew.parts.mcp.servers import answer_of
 
         return await answer_of(self.servers, name, given)
 

@@ -8,12 +8,16 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from clew.agent.tools.base import Tool
+from clew.core.json_object import Json
+from clew.core.messages.errors import UserError
 from clew.parts.mcp import config as names
 from clew.parts.mcp.client import Helpers
 from clew.parts.mcp.config import ServerConfig
+from clew.parts.mcp.content import reply_of
 from clew.parts.mcp.resource_tools import ListMcpResourcesTool, ReadMcpResourceTool
 from clew.parts.mcp.server import MakeLine, McpServer
-from clew.parts.mcp.tools import CALL_PATIENCE_S, McpTool
+from clew.parts.mcp.tools import CALL_PATIENCE_S, RECONNECT_WAIT_S, McpTool, refused
+from clew.system.jsonrpc.peer import PeerFailure
 
 
 class Servers:
@@ -151,3 +155,25 @@ class Servers:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+
+async def answer_of(servers: Servers, name: str, given: Json) -> str:
+    """The text with which a tool answers a call of clew's own."""
+    offers = {
+        offer.name: (offer, server) for server in servers.all() for offer in server.offers.tools
+    }
+    if name not in offers:
+        raise UserError(f"there is no tool {name} of a server that is connected")
+    offer, server = offers[name]
+    outcome = await server.call(
+        "tools/call",
+        {"name": offer.tool, "arguments": given},
+        patience_s=server.config.timeout_s or CALL_PATIENCE_S,
+        wait_s=RECONNECT_WAIT_S,
+    )
+    if isinstance(outcome, PeerFailure):
+        raise UserError(refused(server.name, outcome, CALL_PATIENCE_S))
+    reply = reply_of(outcome.result)
+    if reply.is_error:
+        raise UserError(reply.words or "the tool failed and did not say why")
+    return reply.words

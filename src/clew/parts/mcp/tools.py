@@ -5,21 +5,17 @@ of a question, never whether a call may run. A call that fails is a result the m
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
 from clew.agent.tools.base import RESULT_MAX_CHARS, Progress, Tool, ToolContext, ToolOutcome, failed
 from clew.core.json_object import Json
-from clew.core.messages.errors import UserError
 from clew.parts.mcp.catalogue import ToolOffer
 from clew.parts.mcp.content import ServerReply, as_json, reply_of
 from clew.parts.mcp.protocol import URL_ELICITATION_REQUIRED, a_text, an_object
 from clew.parts.mcp.server import McpServer
 from clew.system.jsonrpc.peer import Outcome, PeerFailure
-
-if TYPE_CHECKING:
-    from clew.parts.mcp.servers import Servers
 
 # A server on its way back is waited for as long before a call is given up.
 RECONNECT_WAIT_S = 10.0
@@ -161,28 +157,6 @@ def result_of(reply: ServerReply, raw: Json) -> ToolOutcome:
         mcp_meta={"structuredContent": reply.structured} if reply.structured is not None else None,
         display=reply.words.split("\n", 1)[0][:200],
     )
-
-
-async def answer_of(servers: "Servers", name: str, given: Json) -> str:
-    """The text with which a tool answers a call of clew's own."""
-    offers = {
-        offer.name: (offer, server) for server in servers.all() for offer in server.offers.tools
-    }
-    if name not in offers:
-        raise UserError(f"there is no tool {name} of a server that is connected")
-    offer, server = offers[name]
-    outcome = await server.call(
-        "tools/call",
-        {"name": offer.tool, "arguments": given},
-        patience_s=server.config.timeout_s or CALL_PATIENCE_S,
-        wait_s=RECONNECT_WAIT_S,
-    )
-    if isinstance(outcome, PeerFailure):
-        raise UserError(refused(server.name, outcome, CALL_PATIENCE_S))
-    reply = reply_of(outcome.result)
-    if reply.is_error:
-        raise UserError(reply.words or "the tool failed and did not say why")
-    return reply.words
 
 
 def refused(server: str, failure: PeerFailure, patience_s: float) -> str:
