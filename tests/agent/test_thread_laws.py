@@ -31,7 +31,7 @@ from clew.providers.message_threads import Threads
 from clew.providers.request_body import build
 from clew.system.transport.seam import Head, HttpRequest, TransportError
 from clew.testing.strict import complaint
-from clew.testing.threads import Holding, Refusal, prompt_tokens
+from clew.testing.threads import Holding, ThreadRefusal, prompt_tokens
 from tests.agent.test_preserved_laws import AT, Life, _block
 from tests.providers.fakes import VirtualClock
 
@@ -147,7 +147,7 @@ class ThreadedLife(Life):
         if not self.is_calm and (fault := self._fault(kind)) is not None:
             return fault
         taken = self.holding.take(body, betas)
-        if isinstance(taken, Refusal):
+        if isinstance(taken, ThreadRefusal):
             self.seen[str(taken.code)] += 1
             return _error(taken.status, taken.error)
         refusal = self.service.refusal(taken.body, betas)

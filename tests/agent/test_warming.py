@@ -16,7 +16,7 @@ from clew.agent.cache_watch import CacheWatch
 from clew.agent.conversation import Conversation
 from clew.agent.events import TurnEnded
 from clew.agent.tools.base import ToolOutcome
-from clew.agent.warming import Around, Warmer, unsettled_usd
+from clew.agent.warming import Warmer, WarmingContext, unsettled_usd
 from clew.core.catalog.lookup import CATALOG
 from clew.core.ledger.ledger import Ledger, charges
 from clew.providers.answer import Answering
@@ -143,7 +143,7 @@ class Warmed:
         self.lines = recorder.lines
         self.world.story.recorder = recorder
         self.warmer = Warmer(
-            Around(
+            WarmingContext(
                 put=self._put,
                 hindrance=self._hindrance,
                 left_usd=lambda: self.left,

@@ -1,6 +1,8 @@
 """Facts about the house that more than one gate reads: its folders and its PURE modules."""
 
+import ast
 import tomllib
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,3 +33,49 @@ def pure_files() -> list[Path]:
         path = path_of(module)
         files += sorted(path.rglob("*.py")) if path.is_dir() else [path]
     return files
+
+
+def import_graph(*, types: bool) -> dict[str, set[str]]:
+    """Every module and the modules that it imports, wherever the import stands."""
+    names = {
+        ".".join(path.relative_to(SRC.parent).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in SRC.rglob("*.py")
+    }
+    return {
+        name: set(imported(ast.parse(path.read_text("utf-8")), names, types=types)) - {name}
+        for name, path in names.items()
+    }
+
+
+def imported(tree: ast.AST, known: Container[str], *, types: bool) -> Iterator[str]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not types:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module in known:
+            for alias in node.names:
+                within = f"{node.module}.{alias.name}"
+                yield within if within in known else f"{node.module}"
+        yield from imported(node, known, types=types)
+
+
+def circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
+    """The modules that reach themselves, with those on the way."""
+    reached = {name: reach(name, graph) for name in graph}
+    return {
+        frozenset(other for other in reached[name] if name in reached[other])
+        for name in graph
+        if name in reached[name]
+    }
+
+
+def reach(name: str, graph: dict[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    waiting = list(graph[name])
+    while waiting:
+        module = waiting.pop()
+        if module not in found:
+            found.add(module)
+            waiting += graph[module]
+    return found

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.gates.house import ROOT, SRC, path_of, project, pure_files, pure_modules
+from tests.gates.house import (
+    ROOT,
+    SRC,
+    circles,
+    import_graph,
+    path_of,
+    project,
+    pure_files,
+    pure_modules,
+)
 
 # What a pure function may not do even without an import.
 FORBIDDEN_CALLS = {"open", "print", "input", "exec", "eval", "breakpoint"}
@@ -84,3 +93,30 @@ def test_the_version_is_said_once() -> None:
     namespace: dict[str, str] = {}
     exec((SRC / "version.py").read_text("utf-8"), namespace)
     assert namespace["VERSION"] == project()["project"]["version"]
+
+
+# A public name of the SDK, and what a rule decides.
+SHARED_CLASS_NAMES = {"Deny"}
+
+
+def test_every_class_has_a_name_of_its_own() -> None:
+    names = [
+        node.name
+        for path in SRC.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert {name for name in names if names.count(name) > 1} == SHARED_CLASS_NAMES
+
+
+# Each reads the other's type and nothing else of it.
+TYPE_PAIRS = {
+    frozenset({"clew.permissions.index", "clew.permissions.rules"}),
+    frozenset({"clew.session.agents.all_agents", "clew.session.agents.delegate"}),
+}
+
+
+def test_no_module_waits_for_itself() -> None:
+    """Imports within functions count too; those for types alone may go both ways in a known pair."""
+    assert not circles(import_graph(types=False))
+    assert circles(import_graph(types=True)) == TYPE_PAIRS

@@ -23,7 +23,7 @@ from clew.providers.answer_events import (
     Ended,
     FellBack,
     GaveUp,
-    Held,
+    HeldByRateLimit,
     Incomplete,
     Retrying,
     Shrunk,
@@ -280,7 +280,7 @@ def hints(events: Sequence[Any]) -> Iterator[str]:
     if count(Waiting):
         first = next(e for e in events if isinstance(e, Waiting))
         yield f"a hint after {first.silent_s:.0f} s of silence"
-    if count(Held):
+    if count(HeldByRateLimit):
         yield "held until the service may be asked again"
     retried = [e for e in events if isinstance(e, Retrying)]
     if retried:

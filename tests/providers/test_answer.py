@@ -12,7 +12,7 @@ from clew.providers.answer_events import (
     CompactionDue,
     FellBack,
     GaveUp,
-    Held,
+    HeldByRateLimit,
     Incomplete,
     Retrying,
     Shrunk,
@@ -276,7 +276,7 @@ def test_others_wait_for_the_same_moment_and_then_go_on() -> None:
             two = group.create_task(second.run(request))
         assert isinstance(one.result(), Answered)
         assert isinstance(two.result(), Answered)
-        held = [e.delay_s for e in second.events if isinstance(e, Held)]
+        held = [e.delay_s for e in second.events if isinstance(e, HeldByRateLimit)]
         assert held == [pytest.approx(30.0, abs=1)]
         assert clock.now >= 1030
         assert gate.left_s(clock.now) == 0

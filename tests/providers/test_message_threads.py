@@ -18,7 +18,7 @@ from clew.providers.message_threads import (
     LIFETIME_S,
     MARGIN_S,
     MOST_HELD,
-    Held,
+    HeldThread,
     ThreadedRequest,
     Threads,
     code_of,
@@ -29,7 +29,7 @@ from clew.providers.request_body import build
 from clew.system.config.environment import freeze
 from clew.testing.preserved import Preserving
 from clew.testing.server import LoopbackServer
-from clew.testing.threads import Holding, Refusal, Taken
+from clew.testing.threads import Holding, Taken, ThreadRefusal
 
 Json = dict[str, Any]
 CODES = ("thread_not_found", "thread_already_continued", "thread_continue_in_flight")
@@ -425,7 +425,9 @@ def test_so_many_conversations_are_remembered() -> None:
 
 
 def test_an_answer_of_another_wire_is_none() -> None:
-    held = Held(message_id="m", front=(), messages=[ONE], answer=[], prompt_tokens=1, until_s=1.0)
+    held = HeldThread(
+        message_id="m", front=(), messages=[ONE], answer=[], prompt_tokens=1, until_s=1.0
+    )
     assert not follows([ONE, {"role": "assistant", "content": None}, TWO], held)
     assert follows([ONE, {"role": "assistant", "content": []}, TWO], held)
 
@@ -551,10 +553,10 @@ def test_both_the_version_and_the_thread_may_be_refused() -> None:
 
 def test_a_refused_comparison_of_requests_leaves_the_thread() -> None:
     class Incomparable(Holding):
-        def take(self, body: Json, betas: str) -> Taken | Refusal:
+        def take(self, body: Json, betas: str) -> Taken | ThreadRefusal:
             if "diagnostics" in body:
                 words = "diagnostics.previous_message_id: Extra inputs are not permitted"
-                return Refusal(status=400, message=words)
+                return ThreadRefusal(status=400, message=words)
             return super().take(body, betas)
 
     async def main() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clew.testing.scenario import from_value
 from clew.testing.scenario_answer import Renderer, ScriptedResponse
 from clew.testing.scenario_rules import Player
-from clew.testing.scenario_steps import Cut, Step, Wait, before_headers, steps
+from clew.testing.scenario_steps import Cut, Step, WaitStep, before_headers, steps
 
 EVENTS = ["one\n\n", "two\n\n", "three\n\n"]
 BODY = "".join(EVENTS).encode()
@@ -42,8 +42,8 @@ def test_without_faults_each_event_is_a_step() -> None:
         ({"after_bytes": 7, "cut": "reset"}, [b"one\n\n", b"tw", Cut("reset")]),
         ({"after_bytes": 0, "cut": "end"}, [Cut("end")]),
         ({"after_events": 99, "cut": "close"}, [b"one\n\n", b"two\n\n", b"three\n\n", Cut("close")]),
-        ({"after_events": 2, "stall_s": "forever"}, [b"one\n\n", b"two\n\n", Wait(None), b"three\n\n"]),
-        ({"after_events": 2, "stall_s": 0.5}, [b"one\n\n", b"two\n\n", Wait(0.5), b"three\n\n"]),
+        ({"after_events": 2, "stall_s": "forever"}, [b"one\n\n", b"two\n\n", WaitStep(None), b"three\n\n"]),
+        ({"after_events": 2, "stall_s": 0.5}, [b"one\n\n", b"two\n\n", WaitStep(0.5), b"three\n\n"]),
         ({"after_bytes": 1, "insert": "\0"}, [b"o", b"\0", b"ne\n\n", b"two\n\n", b"three\n\n"]),
         ({"after_bytes": 99, "insert_base64": "/w=="}, [b"one\n\n", b"two\n\n", b"three\n\n", b"\xff"]),
         (
@@ -62,13 +62,13 @@ def test_several_faults_happen_in_the_order_of_their_places() -> None:
         {"after_bytes": 2, "insert": "<"},
         {"after_bytes": 3, "stall_s": 0},
     )
-    assert found == [b"on", b"<", b"e", Wait(0), b"\n\n", b"tw", Cut("close")]
+    assert found == [b"on", b"<", b"e", WaitStep(0), b"\n\n", b"tw", Cut("close")]
 
 
 def test_before_the_headers_there_may_be_silence_or_an_end() -> None:
     faults = ({"at": "headers", "stall_s": 1}, {"at": "headers", "cut": "close"})
     assert list(before_headers(reply(*faults, {"after_bytes": 0, "cut": "end"}))) == [
-        Wait(1),
+        WaitStep(1),
         Cut("close"),
     ]
 
@@ -80,25 +80,25 @@ def test_before_the_headers_there_may_be_silence_or_an_end() -> None:
 def test_chunks_have_their_size_and_nothing_is_lost(sizes: int | list[int], at: int) -> None:
     found = told({"after_bytes": at, "stall_s": 0}, chunk_bytes=sizes)
     assert sent(found) == BODY
-    assert found.count(Wait(0)) == 1
-    before = sent(found[: found.index(Wait(0))])
+    assert found.count(WaitStep(0)) == 1
+    before = sent(found[: found.index(WaitStep(0))])
     assert before == BODY[:at]
     if isinstance(sizes, int):
         assert all(len(s) <= sizes for s in found if isinstance(s, bytes))
 
 
 def test_rates_are_waits() -> None:
-    assert told(events_per_s=4)[:3] == [b"one\n\n", Wait(0.25), b"two\n\n"]
+    assert told(events_per_s=4)[:3] == [b"one\n\n", WaitStep(0.25), b"two\n\n"]
     assert told({"after_bytes": 0, "cut": "end"}, events_per_s=4) == [Cut("end")]
-    assert told(bytes_per_s=10, chunk_bytes=5)[:3] == [b"one\n\n", Wait(0.5), b"two\n\n"]
-    assert told(bytes_per_s=10) == [BODY, Wait(1.7)]
+    assert told(bytes_per_s=10, chunk_bytes=5)[:3] == [b"one\n\n", WaitStep(0.5), b"two\n\n"]
+    assert told(bytes_per_s=10) == [BODY, WaitStep(1.7)]
 
 
 def test_gzip_is_whole_or_cut_short() -> None:
     assert gzip.decompress(sent(told(gzip=True))) == BODY
     assert told(gzip=True) == told(gzip=True), "no time stands in the header"
     found = told({"after_events": 1, "cut": "end"}, {"after_bytes": 0, "stall_s": 0}, gzip=True)
-    assert found[0] == Wait(0)
+    assert found[0] == WaitStep(0)
     unpack = zlib.decompressobj(wbits=31)
     assert unpack.decompress(sent(found)) == b"one\n\n"
     assert not unpack.eof

@@ -10,8 +10,8 @@ from clew.testing.threads import (
     MAX_MARKS,
     MOST_SHOWN,
     Holding,
-    Refusal,
     Taken,
+    ThreadRefusal,
     prompt_tokens,
 )
 
@@ -53,9 +53,9 @@ def answered(held: Holding, request: Json, message_id: str, stop: str = "end_tur
     return taken.body
 
 
-def refused(held: Holding, request: Json, betas: str = BETA) -> Refusal:
+def refused(held: Holding, request: Json, betas: str = BETA) -> ThreadRefusal:
     taken = held.take(request, betas)
-    assert isinstance(taken, Refusal)
+    assert isinstance(taken, ThreadRefusal)
     return taken
 
 

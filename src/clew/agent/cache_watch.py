@@ -22,7 +22,7 @@ from clew.core.ledger.cache_miss import (
 from clew.core.ledger.spending import TokenCounts, last_size
 from clew.core.messages.history import History
 from clew.core.messages.messages import AssistantMessage
-from clew.core.normalize.request_change import Beginning, describe_change
+from clew.core.normalize.request_change import CachedParts, describe_change
 from clew.core.normalize.select import is_boundary
 from clew.providers.base import ModelRequest
 
@@ -66,8 +66,8 @@ class CacheWatch:
         self._catalog = catalog
         self._cached: TokenCounts | None = last_size(known)
         self._touched_at = last_time(known)
-        self._before: Beginning | None = None
-        self._now: Beginning | None = None
+        self._before: CachedParts | None = None
+        self._now: CachedParts | None = None
         self._boundary = boundary_of(known)
         self._is_compacted = False
         self._idle_s = 0.0
@@ -77,7 +77,7 @@ class CacheWatch:
         boundary = boundary_of(history)
         self._is_compacted = boundary != self._boundary
         self._boundary = boundary
-        self._now = Beginning(
+        self._now = CachedParts(
             model=request.model,
             tools=request.tools or (),
             system=request.system,

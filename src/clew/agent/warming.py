@@ -22,7 +22,7 @@ from clew.core.ledger.cache_miss import LIFETIME_S
 from clew.core.ledger.ledger import Spend, charges, spend_of
 from clew.core.ledger.spending import tokens_of
 from clew.core.ledger.state import SessionTracker
-from clew.core.ledger.warming import Cached, Wait, Waiting, pays
+from clew.core.ledger.warming import Cached, Waiting, WarmingWait, pays
 from clew.core.messages.messages import AssistantMessage
 from clew.providers.answer_events import Answered, Ended, GaveUp
 from clew.providers.base import ModelRequest
@@ -38,7 +38,7 @@ FOUND = 0.9
 MAX_GONE = 2
 
 
-class Around(Struct, frozen=True, kw_only=True):
+class WarmingContext(Struct, frozen=True, kw_only=True):
     """What warming needs of its session."""
 
     # Sends one request, once.
@@ -60,7 +60,7 @@ class Warmer:
 
     def __init__(
         self,
-        around: Around,
+        around: WarmingContext,
         *,
         clock: Clock,
         session: SessionTracker,
@@ -166,7 +166,7 @@ class Warmer:
             now_s = self._clock.now_s()
             if now_s >= self._touched_s + cached.lifetime_s:
                 return  # the machine slept: it is too late
-            wait = Wait(
+            wait = WarmingWait(
                 waiting=self._waiting, elapsed_s=now_s - self._began_s, spent_usd=self._spent_usd
             )
             known = tuple(self._waits[self._waiting])

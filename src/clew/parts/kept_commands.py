@@ -11,7 +11,7 @@ from collections.abc import Callable, Container
 from contextlib import suppress
 from pathlib import Path
 
-from clew.agent.tasks.lines import LineSplitter
+from clew.agent.tasks.lines import TaskLines
 from clew.agent.tasks.registry import BackgroundTask, TaskEnding, Tasks
 from clew.agent.tools.command import KEEP_BYTES, UNSEEN, blank
 from clew.agent.tools.command import ending_of as ended_so
@@ -36,7 +36,7 @@ class FollowedFile(ProcessOutput):
 
     def __init__(self, file: Path, *, keep_bytes: int, on_line: Callable[[str], object]) -> None:
         super().__init__(keep_bytes=keep_bytes, spill=file)
-        self._lines = LineSplitter(on_line)
+        self._lines = TaskLines(on_line)
         # A file that somebody took away, or that is none, is an output that has nothing to say.
         with suppress(OSError):
             descriptor = only_files(str(file), os.O_RDONLY | os.O_CLOEXEC)

@@ -28,7 +28,7 @@ from clew.providers.answer_events import (
     Ended,
     FellBack,
     GaveUp,
-    Held,
+    HeldByRateLimit,
     Incomplete,
     Retrying,
     Shrunk,
@@ -213,7 +213,7 @@ class Answering:
 
     async def _pass_gate(self, emit: Emit) -> None:
         while (left_s := self._gate.left_s(self._clock.now_s())) > 0:
-            await emit(Held(delay_s=left_s))
+            await emit(HeldByRateLimit(delay_s=left_s))
             await self._clock.sleep(left_s)
 
     def _count(self, failure: Failure) -> None:

@@ -36,7 +36,7 @@ class Retrying(Struct, frozen=True, kw_only=True):
     whole: bool = False
 
 
-class Held(Struct, frozen=True, kw_only=True):
+class HeldByRateLimit(Struct, frozen=True, kw_only=True):
     """The request waits because another one was told to: the service's rate limit is shared."""
 
     delay_s: float
@@ -69,7 +69,15 @@ class Shrunk(Struct, frozen=True, kw_only=True):
 
 
 DriverEvent: TypeAlias = (
-    Asking | Waiting | Retrying | Held | Streamed | Withdrawn | FellBack | Shrunk | AnswerEvent
+    Asking
+    | Waiting
+    | Retrying
+    | HeldByRateLimit
+    | Streamed
+    | Withdrawn
+    | FellBack
+    | Shrunk
+    | AnswerEvent
 )
 
 

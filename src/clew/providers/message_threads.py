@@ -61,7 +61,7 @@ _CONTEXT_MANAGEMENT = "context_management"
 _REFUSED = (400, 404, 422)
 
 
-class Held(Struct, frozen=True, kw_only=True):
+class HeldThread(Struct, frozen=True, kw_only=True):
     """What the service holds under the id of an answer: the conversation up to and including it."""
 
     message_id: str
@@ -79,7 +79,7 @@ class Threads:
     """The conversations that one endpoint holds, and for which models it holds none."""
 
     def __init__(self) -> None:
-        self._held: dict[Whose, Held] = {}
+        self._held: dict[Whose, HeldThread] = {}
         self._models_without: set[str] = set()
         self._is_without = False
         # Models of which an answer showed that the service rebuilt a conversation: some gateways ignore
@@ -96,7 +96,9 @@ class Threads:
         """Whether requests to this model leave `context_management` out."""
         return model in self._omitting
 
-    def take(self, whose: Whose, front: Any, messages: list[Json], now_s: float) -> Held | None:
+    def take(
+        self, whose: Whose, front: Any, messages: list[Json], now_s: float
+    ) -> HeldThread | None:
         """Take what the service holds if these messages follow it; nobody else can continue it then."""
         held = self._held.pop(whose, None)
         self._held = {key: other for key, other in self._held.items() if now_s < other.until_s}
@@ -104,7 +106,7 @@ class Threads:
             return None
         return held if follows(messages, held) else None
 
-    def keep(self, whose: Whose, held: Held) -> None:
+    def keep(self, whose: Whose, held: HeldThread) -> None:
         """Remember what the service holds."""
         self._held.pop(whose, None)
         self._held[whose] = held
@@ -154,7 +156,7 @@ class ThreadedRequest:
         self._whole = build(request)
         self._front = (api_version, self._whole.betas, _front(self._whole.body))
         self._mode: Mode = "none"
-        self._held: Held | None = None
+        self._held: HeldThread | None = None
         self._replaces_lost = False
         self._accumulator = Accumulator(new_tool_id=lambda: "")
         self._prompt_tokens = 0
@@ -169,11 +171,11 @@ class ThreadedRequest:
         self.request = replace(self.request, compares_with=None)
         self._whole = self._build(self.request)
 
-    def _new_tokens(self, held: Held) -> int:
+    def _new_tokens(self, held: HeldThread) -> int:
         """About how long the new messages are."""
         return message_tokens(self.request.messages[len(held.messages) + 1 :])
 
-    def _can_be_proven(self, held: Held) -> bool:
+    def _can_be_proven(self, held: HeldThread) -> bool:
         """Whether the prompt of the answer would tell the whole conversation from the new messages."""
         is_proven = self._threads.is_proven(self._model.id)
         return is_proven or self._new_tokens(held) * 2 <= held.prompt_tokens
@@ -261,7 +263,7 @@ class ThreadedRequest:
         self._held, self._mode = None, "none"
         return True
 
-    def _least_tokens(self, held: Held) -> int:
+    def _least_tokens(self, held: HeldThread) -> int:
         """How long the prompt is at least, if the model is shown the whole conversation."""
         if not self._threads.is_proven(self._model.id):
             return self._new_tokens(held) + held.prompt_tokens // 2
@@ -300,7 +302,7 @@ class ThreadedRequest:
             return
         self._threads.keep(
             self._whose,
-            Held(
+            HeldThread(
                 message_id=message_id,
                 front=self._front,
                 # A copy: what grows is the list, never a message.
@@ -313,7 +315,7 @@ class ThreadedRequest:
         )
 
 
-def follows(messages: list[Json], held: Held) -> bool:
+def follows(messages: list[Json], held: HeldThread) -> bool:
     """Whether messages are those that are held, the answer to them as it came, and new ones."""
     count = len(held.messages)
     return (

@@ -18,7 +18,7 @@ from clew.agent.cache_watch import CacheWatch
 from clew.agent.context.facts import attachments
 from clew.agent.context.nearby import Nearby
 from clew.agent.context.opening import Opening
-from clew.agent.context.prompts import Beginning, Prompts, taken_up
+from clew.agent.context.prompts import Prompts, RequestBeginning, taken_up
 from clew.agent.conversation import Conversation, Inbox
 from clew.agent.deps import Deps, Question, Verdict
 from clew.agent.hooks.handlers import read_hooks
@@ -378,7 +378,7 @@ def returned(ground: Ground, thread: Thread) -> tuple[str, ...]:
     return summary(thread.loaded, thread.spending.state.todos, notebook, now())
 
 
-def begun(ground: Ground, thread: Thread, hands: Hands) -> Beginning:
+def begun(ground: Ground, thread: Thread, hands: Hands) -> RequestBeginning:
     """What the session's requests begin with."""
     options, service = ground.options, ground.service
     style, language = ground.speech.style, ground.speech.language
@@ -396,7 +396,9 @@ def begun(ground: Ground, thread: Thread, hands: Hands) -> Beginning:
     )
 
 
-def requests_of(ground: Ground, thread: Thread, hands: Hands, beginning: Beginning) -> Requests:
+def requests_of(
+    ground: Ground, thread: Thread, hands: Hands, beginning: RequestBeginning
+) -> Requests:
     loaded = thread.loaded
     return Requests(
         beginning.request,
@@ -502,7 +504,7 @@ def told_of(hands: Hands, requests: Requests, story: Story) -> Callable[[], Awai
 
 
 async def notices(
-    ground: Ground, thread: Thread, hands: Hands, beginning: Beginning
+    ground: Ground, thread: Thread, hands: Hands, beginning: RequestBeginning
 ) -> tuple[str, ...]:
     """What people should know at the start: settings with faults, rules that do not count, repairs."""
     service = ground.service

@@ -82,11 +82,11 @@ class SessionCompaction:
 
     def _loaded(self) -> ConversationCompactor:
         if self._compactor is None:
-            from clew.agent.compaction.compactor import Around, Compactor
+            from clew.agent.compaction.compactor import CompactionContext, Compactor
             from clew.agent.compaction.summary import Summaries
 
             self._compactor = Compactor(
-                Around(
+                CompactionContext(
                     room=self.room,
                     is_on=self.is_on,
                     estimate=self._measure.estimate,

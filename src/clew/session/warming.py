@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from clew.agent.deps import MoneyBudget
 from clew.agent.requests import Requests
-from clew.agent.warming import Around, Warmer
+from clew.agent.warming import Warmer, WarmingContext
 from clew.parts.context import Ground
 from clew.providers.answer import Answering
 from clew.providers.answer_events import DriverEvent, Ended
@@ -73,7 +73,7 @@ def warmer_of(
 
     loaded = thread.loaded
     return Warmer(
-        Around(
+        WarmingContext(
             put=put,
             hindrance=hindrance,
             left_usd=left_usd,

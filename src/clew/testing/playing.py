@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from clew.testing.http import LAST_CHUNK, HttpPeer, chunk, response_head
 from clew.testing.scenario import Scenario, ScriptedAnswer, Send
 from clew.testing.scenario_answer import ScriptedResponse
-from clew.testing.scenario_steps import Cut, Wait, before_headers, steps
+from clew.testing.scenario_steps import Cut, WaitStep, before_headers, steps
 
 # A scenario faster or slower than it was written.
 
@@ -75,7 +75,7 @@ class Playing:
     async def _body(self) -> bool:
         prompt = self._reply.send.chunk_bytes is not None
         for step in steps(self._reply):
-            if isinstance(step, Wait):
+            if isinstance(step, WaitStep):
                 await self._pause(step)
             elif isinstance(step, Cut):
                 if step.how == "end":
@@ -94,7 +94,7 @@ class Playing:
         await self._flush()
         return True
 
-    async def _pause(self, step: Wait) -> None:
+    async def _pause(self, step: WaitStep) -> None:
         await self._flush()
         if step.seconds is None:
             await asyncio.Event().wait()

@@ -18,7 +18,7 @@ from clew.testing.scenario_answer import Renderer, ScriptedResponse, encode_even
 from clew.testing.scenario_rules import ESTIMATE, Chosen, Endpoint, NoAnswer, Player, facts_of
 
 
-class Wait(Struct, frozen=True):
+class WaitStep(Struct, frozen=True):
     """Nothing goes out for so long; None is for ever."""
 
     seconds: float | None
@@ -30,10 +30,10 @@ class Cut(Struct, frozen=True):
     how: Literal["close", "reset", "end"]
 
 
-Step: TypeAlias = bytes | Wait | Cut
+Step: TypeAlias = bytes | WaitStep | Cut
 
 
-def before_headers(reply: ScriptedResponse) -> Iterator[Wait | Cut]:
+def before_headers(reply: ScriptedResponse) -> Iterator[WaitStep | Cut]:
     """What happens before the first byte of the response."""
     for fault in reply.faults:
         if fault.at == "headers":
@@ -93,17 +93,17 @@ def _error_event(error: Json) -> Json:
     return {"type": "error", "error": {"type": "api_error", "message": "scripted error", **error}}
 
 
-def _pause(fault: ScriptedFault) -> Wait | Cut:
+def _pause(fault: ScriptedFault) -> WaitStep | Cut:
     if fault.cut is not None:
         return Cut(fault.cut)
-    return Wait(None if isinstance(fault.stall_s, str) else fault.stall_s)
+    return WaitStep(None if isinstance(fault.stall_s, str) else fault.stall_s)
 
 
 def _paced(body: Iterator[Step], seconds: float) -> Iterator[Step]:
     for step in body:
         yield step
         if isinstance(step, bytes):
-            yield Wait(seconds)
+            yield WaitStep(seconds)
 
 
 def _gzipped(body: Iterator[Step]) -> Iterator[Step]:
@@ -150,7 +150,7 @@ def _sizes(send: Send) -> Iterator[int | None]:
 def _at_a_rate(chunk: bytes, send: Send) -> Iterable[Step]:
     if send.bytes_per_s is None:
         return (chunk,)
-    return (chunk, Wait(len(chunk) / send.bytes_per_s))
+    return (chunk, WaitStep(len(chunk) / send.bytes_per_s))
 
 
 # A scenario in play: a request in, a response out. What every host of a scenario shares.

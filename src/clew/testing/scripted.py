@@ -29,7 +29,7 @@ from clew.testing.scenario_steps import (
     Cut,
     ScenarioHost,
     Step,
-    Wait,
+    WaitStep,
     before_headers,
     steps,
 )
@@ -134,7 +134,7 @@ class ScriptedExchange:
 
     async def read(self) -> bytes:
         for step in self._steps:
-            if isinstance(step, Wait):
+            if isinstance(step, WaitStep):
                 await self._wait(step)
             elif isinstance(step, Cut):
                 self._steps = iter(())
@@ -153,7 +153,7 @@ class ScriptedExchange:
         del answered  # there is no connection to keep
         self._steps = iter(())
 
-    async def _wait(self, step: Wait) -> None:
+    async def _wait(self, step: WaitStep) -> None:
         if step.seconds is None:
             await asyncio.Event().wait()
         else:

@@ -31,7 +31,7 @@ from clew.testing.scenario_answer import ScriptedResponse, error_body
 from clew.testing.scenario_rules import Endpoint
 from clew.testing.scenario_steps import ENDPOINTS, RuleHost, ScenarioHost
 from clew.testing.strict import API_VERSIONS, complaint
-from clew.testing.threads import Holding, Refusal, Taken, prompt_tokens
+from clew.testing.threads import Holding, Taken, ThreadRefusal, prompt_tokens
 
 LOGGED = ("method", "target", "headers", "body", "place", "status")
 
@@ -165,7 +165,7 @@ class LoopbackServer:
             size_bytes=len(request.body),
         )
         taken = self._taken(request, body)
-        if isinstance(taken, Refusal):
+        if isinstance(taken, ThreadRefusal):
             reply = _whole(taken.status, error_body(taken.status, 0, taken.error))
             taken = None
         else:
@@ -181,7 +181,7 @@ class LoopbackServer:
             self._on_request(record)
         return record, reply, taken
 
-    def _taken(self, request: ServedRequest, body: Any) -> Taken | Refusal | None:
+    def _taken(self, request: ServedRequest, body: Any) -> Taken | ThreadRefusal | None:
         """The whole request that one of a thread stands for; None where no threads are held."""
         if self._holding is None or not isinstance(body, dict):
             return None

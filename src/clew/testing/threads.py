@@ -30,7 +30,7 @@ FREE = frozenset(
 FEATURES = ("context_management", "fallbacks", "thinking")
 
 
-class Refusal(Struct, frozen=True, kw_only=True):
+class ThreadRefusal(Struct, frozen=True, kw_only=True):
     """What the service answers in place of a message."""
 
     status: int
@@ -91,16 +91,16 @@ class Holding:
         self.has_threads = has_threads
         # The last whole requests that the model was shown, and the refusals.
         self.shown: deque[Json] = deque(maxlen=MOST_SHOWN)
-        self.refusals: list[Refusal] = []
+        self.refusals: list[ThreadRefusal] = []
         self._now_s = now_s
         self._unsupported = unsupported
         self._forgets = forgets
         self._states: dict[str, _State] = {}
 
-    def take(self, body: Json, betas: str) -> Taken | Refusal:
+    def take(self, body: Json, betas: str) -> Taken | ThreadRefusal:
         """The whole request that a body stands for, or why it is refused."""
         taken = self._take(body, betas)
-        if isinstance(taken, Refusal):
+        if isinstance(taken, ThreadRefusal):
             self.refusals.append(taken)
         else:
             self.shown.append(taken.body)
@@ -125,7 +125,7 @@ class Holding:
         if taken.previous_id is not None:
             self._states[taken.previous_id].is_in_flight = False
 
-    def _take(self, body: Json, betas: str) -> Taken | Refusal:
+    def _take(self, body: Json, betas: str) -> Taken | ThreadRefusal:
         thread = body.get("thread")
         plain = {name: value for name, value in body.items() if name != "thread"}
         if thread is None or not self.has_threads:
@@ -153,7 +153,7 @@ class Holding:
             named.append("cache_control")
         return tuple(named)
 
-    def _continued(self, body: Json, previous_id: str) -> Taken | Refusal:
+    def _continued(self, body: Json, previous_id: str) -> Taken | ThreadRefusal:
         for name in CREATE_ONLY:
             if name in body:
                 return _refused(f"{name}: cannot be set when continuing a thread")
@@ -161,7 +161,7 @@ class Holding:
         if state is None or self._now_s() - state.at_s > LIFETIME_S:
             self._states.pop(previous_id, None)
             words = f"No usable thread state was found for {previous_id}"
-            return Refusal(status=404, message=words, code="thread_not_found")
+            return ThreadRefusal(status=404, message=words, code="thread_not_found")
         if state.is_in_flight:
             words = f"Another request is still continuing from {previous_id}"
             return _refused(words, "thread_continue_in_flight")
@@ -193,8 +193,10 @@ def prompt_tokens(body: Json) -> int:
     )
 
 
-def _refused(words: str, code: str | None = None, unsupported: tuple[str, ...] = ()) -> Refusal:
-    return Refusal(status=400, message=words, code=code, unsupported=unsupported)
+def _refused(
+    words: str, code: str | None = None, unsupported: tuple[str, ...] = ()
+) -> ThreadRefusal:
+    return ThreadRefusal(status=400, message=words, code=code, unsupported=unsupported)
 
 
 def _unmarked(value: Any) -> Any:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from clew.core.catalog.models import Rates, rates
 from clew.core.ledger.warming import (
     Cached,
-    Wait,
     Waiting,
+    WarmingWait,
     chance,
     expected_gain_usd,
     most_requests,
@@ -39,8 +39,8 @@ def cached(
     )
 
 
-def wait(elapsed_s: float = 270.0, waiting: Waiting = "tools", spent: str = "0") -> Wait:
-    return Wait(waiting=waiting, elapsed_s=elapsed_s, spent_usd=Decimal(spent))
+def wait(elapsed_s: float = 270.0, waiting: Waiting = "tools", spent: str = "0") -> WarmingWait:
+    return WarmingWait(waiting=waiting, elapsed_s=elapsed_s, spent_usd=Decimal(spent))
 
 
 def test_prices_say_what_a_request_costs_and_saves() -> None:
@@ -76,7 +76,7 @@ def test_prices_say_what_a_request_costs_and_saves() -> None:
     ],
 )
 def test_it_pays_if_the_next_request_is_likely_to_come_in_time(
-    what: Cached, waited: Wait, known: list[float], left: Decimal, why: str
+    what: Cached, waited: WarmingWait, known: list[float], left: Decimal, why: str
 ) -> None:
     assert pays(what, waited, known, left) == why
 
@@ -118,7 +118,7 @@ def test_no_request_can_exceed_the_budget_or_make_a_wait_dearer_than_a_miss(
     is_long: bool,
 ) -> None:
     what = cached(tokens, is_long=is_long)
-    waited = Wait(waiting=waiting, elapsed_s=elapsed_s, spent_usd=spent)
+    waited = WarmingWait(waiting=waiting, elapsed_s=elapsed_s, spent_usd=spent)
     if not pays(what, waited, known, left):
         assert what.worst_usd <= left
         assert spent + what.read_usd < what.saving_usd

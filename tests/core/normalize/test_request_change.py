@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from clew.core.normalize.request_change import Beginning, describe_change
+from clew.core.normalize.request_change import CachedParts, describe_change
 from clew.core.normalize.target import MARK
 
 Json = dict[str, Any]
@@ -24,9 +24,9 @@ def beginning(
     system: str = "s",
     messages: tuple[Json, ...] = (),
     more: tuple[Json, ...] = (),
-) -> Beginning:
+) -> CachedParts:
     tools = [*map(tool, names), *more]
-    return Beginning(model=model, tools=tools, system=system, messages=messages)
+    return CachedParts(model=model, tools=tools, system=system, messages=messages)
 
 
 ONE = message("user", "one")
@@ -75,6 +75,6 @@ SAID = (ONE, TWO)
     ],
 )
 def test_the_first_part_that_changed_is_named(
-    before: Beginning, after: Beginning, words: str
+    before: CachedParts, after: CachedParts, words: str
 ) -> None:
     assert describe_change(before, after) == words

@@ -10,7 +10,7 @@ import pytest
 
 from clew.testing.preserved import Preserving
 from clew.testing.server import LoopbackServer, serving
-from clew.testing.threads import BETA, Holding, Refusal, Taken
+from clew.testing.threads import BETA, Holding, Taken, ThreadRefusal
 from tests.fronts.headless.agents_model import agent, by_prompt, uses
 from tests.fronts.headless.clew_process import clew, transcripts
 from tests.fronts.headless.host_process import Hosted
@@ -47,11 +47,11 @@ def holding(rule: Any = works, **more: Any) -> Holding:
 class Refusing(Holding):
     """Refuses the second request, and every later one where `always` is set, in the way of `refusal`."""
 
-    refusal: Refusal
+    refusal: ThreadRefusal
     always = False
     asked = 0
 
-    def take(self, body: Json, betas: str) -> Taken | Refusal:
+    def take(self, body: Json, betas: str) -> Taken | ThreadRefusal:
         self.asked += 1
         if self.asked == 2 or (self.always and "thread" in body and self.asked > 2):
             self.refusals.append(self.refusal)
@@ -144,7 +144,9 @@ def test_the_session_goes_on_after_each_refusal(
 ) -> None:
     service = Refusing(Preserving(works), now_s=time.monotonic)
     words = "thread: Extra inputs are not permitted"
-    service.refusal = Refusal(status=status, message=words, code=code, unsupported=unsupported)
+    service.refusal = ThreadRefusal(
+        status=status, message=words, code=code, unsupported=unsupported
+    )
     service.always = always
     with serving(service, strict=True) as server:
         done = clew(tmp_path, server.url, "-p", "look", "--model", "opus", *ON)

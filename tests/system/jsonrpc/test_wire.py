@@ -8,8 +8,8 @@ from clew.system.jsonrpc import wire
 from clew.system.jsonrpc.wire import (
     MalformedMessage,
     Notification,
-    Refusal,
     RpcFault,
+    RpcRefusal,
     RpcRequest,
     Success,
 )
@@ -59,7 +59,7 @@ def test_what_is_nested_deeper_than_anybody_reads_is_no_message(holder: type) ->
 def test_an_answer_is_a_result_or_an_error_with_code_message_and_data() -> None:
     assert wire.read_value(wire.success(1, None)) == [Success(id=1, result=None)]
     fault = RpcFault(code=-3, message="no", data=[1])
-    assert wire.read_value(wire.refusal("a", fault)) == [Refusal(id="a", fault=fault)]
+    assert wire.read_value(wire.refusal("a", fault)) == [RpcRefusal(id="a", fault=fault)]
     assert wire.refusal(None, RpcFault(code=1, message="x")) == {
         "jsonrpc": "2.0",
         "id": None,
@@ -105,7 +105,7 @@ def test_an_error_that_is_none_is_read_as_far_as_it_goes() -> None:
         ({"code": "x", "message": 3}, wire.INTERNAL_ERROR, "an error without a message"),
     ):
         (found,) = wire.read_value({"jsonrpc": "2.0", "id": 1, "error": error})
-        assert found == Refusal(id=1, fault=RpcFault(code=code, message=message))
+        assert found == RpcRefusal(id=1, fault=RpcFault(code=code, message=message))
 
 
 def test_batches_are_read_where_the_version_has_them() -> None:

@@ -60,7 +60,7 @@ TURNED_OFF = (
 )
 
 
-class Around(Struct, frozen=True, kw_only=True):
+class CompactionContext(Struct, frozen=True, kw_only=True):
     """What a compaction needs of its session."""
 
     # A model's window shared out; the second is what a service said of one that nobody knows.
@@ -84,7 +84,7 @@ class Prevented(Struct, frozen=True, kw_only=True):
 
 
 class Compactor:
-    def __init__(self, around: Around) -> None:
+    def __init__(self, around: CompactionContext) -> None:
         self._around = around
         self._is_warned = False
         self._held = 0

@@ -177,7 +177,7 @@ def answered_by(loaded: LoadedSession) -> Iterator[str]:
     return (name for name in names if isinstance(name, str) and name != SYNTHETIC_MODEL)
 
 
-class Beginning(Struct, frozen=True, kw_only=True):
+class RequestBeginning(Struct, frozen=True, kw_only=True):
     """What all of this run's requests begin as, and what is to be said before one is sent."""
 
     request: ModelRequest
@@ -199,14 +199,14 @@ def taken_up(
     loaded: LoadedSession | None,
     catalog: ModelCatalog,
     style: str = "",
-) -> Beginning:
+) -> RequestBeginning:
     record = None if loaded is None or not options.keeps_prompt else recorded(loaded)
     found = as_before(made, options, prompts, record, style)
     if options.persists and options.keeps_prompt:
         named = prompts.record_of(found.standing)
         if named is not None and not is_named(record, named):
             recorder.prompt_hashes(**named)
-    return Beginning(
+    return RequestBeginning(
         request=replace(made, system=found.standing.system, tools=found.standing.tools),
         may_grow=found.may_grow,
         is_as_recorded=bool(record) and not found.changed,

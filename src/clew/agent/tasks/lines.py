@@ -8,7 +8,7 @@ from clew.system.process.output import ProcessOutput
 LINE_MAX_BYTES = 2000
 
 
-class LineSplitter:
+class TaskLines:
     """Every line goes to `on_line` once it is complete, cut to a bearable length; a last one at close."""
 
     __slots__ = ("_on_line", "_rest")
@@ -50,7 +50,7 @@ class LineOutput(ProcessOutput):
         super().__init__(keep_bytes=keep_bytes, spill=spill, file_max_bytes=file_max_bytes)
         # Bytes that the kernel moves by itself are never seen here.
         self.moves_unseen = False
-        self._lines = LineSplitter(on_line)
+        self._lines = TaskLines(on_line)
 
     def feed(self, data: bytes | memoryview) -> None:
         super().feed(data)

@@ -69,7 +69,7 @@ class Cached(Struct, frozen=True, kw_only=True):
         return self.lifetime_s * (1 - LEAD)
 
 
-class Wait(Struct, frozen=True, kw_only=True):
+class WarmingWait(Struct, frozen=True, kw_only=True):
     """A wait that has lasted for `elapsed_s`; `spent_usd` went into warming during it."""
 
     waiting: Waiting
@@ -77,7 +77,7 @@ class Wait(Struct, frozen=True, kw_only=True):
     spent_usd: Decimal = Decimal(0)
 
 
-def chance(wait: Wait, begin_s: float, end_s: float, known: Sequence[float]) -> float:
+def chance(wait: WarmingWait, begin_s: float, end_s: float, known: Sequence[float]) -> float:
     """How likely the wait ends between two moments of it; `known` are the session's waits of its kind."""
     now_s = max(wait.elapsed_s, 1.0)
     patience = PATIENCE[wait.waiting]
@@ -92,7 +92,7 @@ def _lasts(now_s: float, until_s: float, patience: float) -> float:
     return math.pow(now_s / max(until_s, now_s), patience)
 
 
-def expected_gain_usd(cached: Cached, wait: Wait, known: Sequence[float]) -> Decimal:
+def expected_gain_usd(cached: Cached, wait: WarmingWait, known: Sequence[float]) -> Decimal:
     """What warming now, and again as long as that pays, saves on average; negative if it loses."""
     lead_s = cached.lifetime_s - cached.due_s
     expires_s, warmed_s = wait.elapsed_s + lead_s, wait.elapsed_s
@@ -117,7 +117,7 @@ def most_requests(cached: Cached) -> int:
     return count if count * read < saving else count - 1
 
 
-def pays(cached: Cached, wait: Wait, known: Sequence[float], left_usd: Decimal) -> str:
+def pays(cached: Cached, wait: WarmingWait, known: Sequence[float], left_usd: Decimal) -> str:
     """Say why not to warm now; empty if it pays. `left_usd` is what may still be spent, and covers the
     request even if the cache is gone."""
     if cached.tokens < LEAST_TOKENS:

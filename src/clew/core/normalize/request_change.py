@@ -17,7 +17,7 @@ from clew.core.normalize.target import MARK
 SHOWN_TOOLS = 3
 
 
-class Beginning(Struct, frozen=True, kw_only=True):
+class CachedParts(Struct, frozen=True, kw_only=True):
     """The parts of a request that the service caches, in its order."""
 
     model: str
@@ -26,7 +26,7 @@ class Beginning(Struct, frozen=True, kw_only=True):
     messages: Sequence[Json]
 
 
-def describe_change(before: Beginning, after: Beginning) -> str:
+def describe_change(before: CachedParts, after: CachedParts) -> str:
     """Say what changed first; empty if the later request only continues the earlier one."""
     if before.model != after.model:
         return f"the model changed from {before.model} to {after.model}"

@@ -33,7 +33,7 @@ from clew.fronts.render.results import ToolResultView
 from clew.fronts.render.results import lines as result_lines
 from clew.fronts.render.rows import Line, Row, Span, as_line, clipped, one_line, visible, wrapped
 from clew.fronts.render.theme import Look
-from clew.providers.answer_events import FellBack, Held, Retrying, Waiting, Withdrawn
+from clew.providers.answer_events import FellBack, HeldByRateLimit, Retrying, Waiting, Withdrawn
 
 # An agent at work, as a line that changes: who it is, how much it did, what it does now. Pure.
 
@@ -102,7 +102,7 @@ def words(event: EngineEvent) -> Iterator[str]:
     match event:
         case Retrying():
             yield f"({event.failure.message}; trying again in {event.delay_s:.0f} s)"
-        case Held():
+        case HeldByRateLimit():
             yield f"(waiting {event.delay_s:.0f} s, as the service asked)"
         case FellBack():
             yield f"({event.failure.message}; asking {event.model} instead)"

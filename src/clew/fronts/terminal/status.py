@@ -25,7 +25,7 @@ from clew.core.stream.events import (
 from clew.fronts.render.rows import Line, Row, Span, as_line, clipped, one_line, visible, width_of
 from clew.fronts.render.theme import Theme
 from clew.parts.recording import branch
-from clew.providers.answer_events import Asking, FellBack, Held, Retrying, Waiting
+from clew.providers.answer_events import Asking, FellBack, HeldByRateLimit, Retrying, Waiting
 from clew.session.session import Session
 from clew.system.process.run import Programs
 from clew.version import VERSION
@@ -81,7 +81,7 @@ class Working:
                 self._given_up_s = self._silent_since_s + event.limit_s
             case Retrying():
                 self._wait(event.failure.message, event.delay_s, now_s)
-            case Held():
+            case HeldByRateLimit():
                 self._wait("the service asked for a pause", event.delay_s, now_s)
             case FellBack():
                 self._why = f"{event.failure.message}; asking {event.model} instead"

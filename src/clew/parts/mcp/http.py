@@ -188,8 +188,8 @@ class HttpLine(WebLine):
 
     def _deliver(self, payload: bytes, identity: Id | None) -> None:
         for message in wire.read(payload, batches=True):
-            if isinstance(message, wire.Refusal) and message.id is None and identity is not None:
-                message = wire.Refusal(id=identity, fault=message.fault)
+            if isinstance(message, wire.RpcRefusal) and message.id is None and identity is not None:
+                message = wire.RpcRefusal(id=identity, fault=message.fault)
             if isinstance(message, wire.MalformedMessage) and identity is not None:
                 self.connection.fail(identity, f"the answer is no message: {message.why}")
             self.connection.deliver([message])
@@ -201,8 +201,8 @@ class HttpLine(WebLine):
             return
         body = await whole(exchange) if kind(head) == "application/json" else b""
         (found, *_) = wire.read(body, batches=False) if body else (None,)
-        if isinstance(found, wire.Refusal):
-            self.connection.deliver([wire.Refusal(id=identity, fault=found.fault)])
+        if isinstance(found, wire.RpcRefusal):
+            self.connection.deliver([wire.RpcRefusal(id=identity, fault=found.fault)])
             return
         where = head.headers.get("location", "")
         hint = f"; it points to {where[:200]}" if where else ""

@@ -196,7 +196,7 @@ class Peer:
         match message:
             case wire.Success():
                 return self._ended(message.id, PeerAnswer(result=message.result))
-            case wire.Refusal():
+            case wire.RpcRefusal():
                 fault = message.fault
                 if message.id is None:
                     return [Odd(why=f"an error about no request of ours: {fault.message}")]

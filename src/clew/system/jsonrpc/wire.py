@@ -54,7 +54,7 @@ class Success(Struct, frozen=True, kw_only=True):
     result: Any = None
 
 
-class Refusal(Struct, frozen=True, kw_only=True):
+class RpcRefusal(Struct, frozen=True, kw_only=True):
     """An error; without an id where the peer could not tell which request it is about."""
 
     id: Id | None
@@ -71,7 +71,7 @@ class MalformedMessage(Struct, frozen=True, kw_only=True):
     kind: Literal["request", "response", "other"] = "other"
 
 
-Message: TypeAlias = RpcRequest | Notification | Success | Refusal | MalformedMessage
+Message: TypeAlias = RpcRequest | Notification | Success | RpcRefusal | MalformedMessage
 
 
 def read(payload: bytes, *, batches: bool = False) -> list[Message]:
@@ -133,7 +133,7 @@ def answer_of(value: Json) -> Message:
         return Success(id=identity, result=value["result"])
     if identity is not None and not is_id(identity):
         return odd(value, "the id is neither a text nor a whole number")
-    return Refusal(id=identity, fault=fault_of(value["error"]))
+    return RpcRefusal(id=identity, fault=fault_of(value["error"]))
 
 
 def fault_of(error: Any) -> RpcFault:

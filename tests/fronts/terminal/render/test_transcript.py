@@ -43,7 +43,7 @@ from clew.core.stream.events import (
 from clew.fronts.render.rows import cells
 from clew.fronts.render.theme import BARE, DARK, Abilities
 from clew.fronts.render.transcript import Transcript
-from clew.providers.answer_events import FellBack, Held, Retrying, Waiting, Withdrawn
+from clew.providers.answer_events import FellBack, HeldByRateLimit, Retrying, Waiting, Withdrawn
 from clew.providers.base import Failure
 from tests.fronts.terminal.render.corpus import ANSWER
 
@@ -338,7 +338,7 @@ def test_reports_of_the_engine_are_lines() -> None:
         Repaired(repairs=[MENDED]),
         Doubted(violations=[], is_held=True),
         Retrying(failure=FAILURE, attempt=1, max_attempts=2, delay_s=4, budget_left_s=None),
-        Held(delay_s=7),
+        HeldByRateLimit(delay_s=7),
         FellBack(failure=FAILURE, model="other"),
         Compacting(trigger="auto"),
         Compacted(boundary=boundary, entries=[], message="half of it"),
