@@ -6,7 +6,7 @@ import pytest
 
 from clew.permissions.decision import reason
 from clew.permissions.git_contents import pathspecs
-from clew.permissions.request import HeldByGit
+from clew.permissions.request import Context, HeldByGit
 from tests.permissions.configurations import CONFIGURATIONS
 from tests.permissions.test_corpus import lines
 from tests.permissions.world import World
@@ -182,3 +182,7 @@ def test_too_many_rules_are_not_searched_for(world: World) -> None:
     assert pathspecs(world.rules(deny=[f"Read(x{i})" for i in range(300)]), str(world.cwd)) is None
     assert pathspecs(world.rules(deny=["Read(./**)"]), str(world.cwd / "src")) is not None
     assert pathspecs(world.rules(deny=["Read(./.)"]), str(world.cwd)) == (":(top)",)
+
+
+def test_a_context_for_which_nobody_searched_knows_nothing() -> None:
+    assert not Context(cwd="/work", home="/home").held_by_git("/work").is_known

@@ -17,10 +17,9 @@ from clew.agent.tools.base import ToolSession
 from clew.core.messages.errors import OutsideError
 from clew.parts.denied_paths import Access, DeniedFiles
 from clew.permissions.decision import Ask, Decision, NeedsReview, decided
-from clew.permissions.git_history import GitHistory
 from clew.permissions.in_session import SessionRules
 from clew.permissions.protected import SECRET_PLACES, SYSTEM_SECRETS
-from clew.permissions.request import PermissionRequest
+from clew.permissions.request import HeldByGit, PermissionRequest
 from clew.permissions.rules import (
     Anchors,
     PermissionRule,
@@ -39,6 +38,7 @@ from clew.system.sandbox.protected_paths import Listing, Watched, written_by_com
 from clew.system.sandbox.walled import SandboxError, Walled
 
 if TYPE_CHECKING:
+    from clew.permissions.git_history import GitHistory
     from clew.system.sandbox.box import Box
     from clew.system.sandbox.violations import SandboxViolation
 
@@ -141,8 +141,8 @@ class SessionSandbox:
         self._denied = DeniedFiles(self._listing)
         # Variables that a command lacked, and the model knows.
         self._told_missing: set[str] = set()
-        self._history = GitHistory(launcher, self._began.environ)
-        rules.held_by_git = self._history.held
+        self._history: GitHistory | None = None
+        rules.held_by_git = self._held_by_git
 
     @property
     def box(self) -> "Box":
@@ -197,8 +197,16 @@ class SessionSandbox:
                 self._has_walls, self.why_no_walls = False, str(error)
         return self.has_walls
 
+    def _held_by_git(self, folder: str, held_against: RuleSet) -> HeldByGit:
+        """Made when a command first asks git for contents: most sessions have none."""
+        if self._history is None:
+            from clew.permissions.git_history import GitHistory
+
+            self._history = GitHistory(self._launcher, self._began.environ)
+        return self._history.held(folder, held_against)
+
     async def look_up(self) -> bool:
-        return await self._history.look_up()
+        return self._history is not None and await self._history.look_up()
 
     async def news(self) -> tuple[str, ...]:
         """What people should know at the start."""

@@ -27,7 +27,11 @@ def size_of(size_bytes: float) -> str:
 UNSEEN = (
     "\x80-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
 )
-_IN_JSON = re.compile(f"[\x7f{UNSEEN}]")
+# Signs without a width, with which two different words look the same; and joiners that join nothing.
+WITHOUT_WIDTH = "\xad\u034f\u115f\u1160\u180e\u200b\u2060-\u2064\u3164\uffa0"
+LONE_JOINER = "(?<![^\x00-\x7f])[\u200c\u200d]"
+# A joiner behind one of them joins nothing either once its escape stands there.
+_IN_JSON = re.compile(f"(?:[\x7f{UNSEEN}{WITHOUT_WIDTH}]|{LONE_JOINER})[\u200c\u200d]*")
 
 
 def spelled(line: bytes) -> bytes:

@@ -12,17 +12,13 @@ from typing import TypeAlias
 from msgspec import Struct
 from wcwidth import iter_graphemes, wcswidth
 
-from clew.core.messages.text import UNSEEN
+from clew.core.messages.text import LONE_JOINER, UNSEEN, WITHOUT_WIDTH
 
 # What a model, a tool or a file says, made harmless for a terminal. Pure.
 
 
-# Signs without a width, with which two different words look the same.
-_WITHOUT_WIDTH = "\xad\u034f\u115f\u1160\u180e\u200b\u2060-\u2064\u3164\uffa0"
-# Of ASCII all but tab and line end; halves of pairs; and joiners that join nothing, as after ASCII.
-_HARMFUL = re.compile(
-    f"[\x00-\x08\x0b-\x1f\x7f{UNSEEN}{_WITHOUT_WIDTH}\ud800-\udfff]|(?<![^\x00-\x7f])[\u200c\u200d]"
-)
+# Of ASCII all but tab and line end; and halves of pairs.
+_HARMFUL = re.compile(f"[\x00-\x08\x0b-\x1f\x7f{UNSEEN}{WITHOUT_WIDTH}\ud800-\udfff]|{LONE_JOINER}")
 
 
 def visible(text: str) -> str:
