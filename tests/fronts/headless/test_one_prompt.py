@@ -59,6 +59,7 @@ def traced(home: Path) -> list[str]:
 
 def test_the_page_tells_the_order_of_first_calls(tmp_path: Path) -> None:
     steps = [f"{module} {name}" for name, module in STEP.findall(PAGE.read_text("utf-8"))]
+    assert len(re.findall(r"(?m)^\d+\. ", PAGE.read_text("utf-8"))) == 10
     assert len(steps) > 20
     order = traced(tmp_path)
     assert [step for step in steps if step not in order] == []
