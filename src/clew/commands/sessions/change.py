@@ -10,6 +10,7 @@ from clew.commands.sessions.output import (
     FINE,
     FOUND,
     CannotError,
+    SessionsWord,
     home,
     say,
     say_json,
@@ -201,3 +202,12 @@ def _tell(planned: RestorePlan, *, is_done: bool) -> None:
         say(
             f"{count_of(len(planned.changes), 'file')}; `clew sessions rewind {planned.path.stem} --redo`"
         )
+
+
+WORDS = {
+    "fork": SessionsWord(fork_arguments, run_fork),
+    "graft": SessionsWord(graft_arguments, run_graft),
+    "rename": SessionsWord(rename_arguments, run_rename),
+    "tag": SessionsWord(tag_arguments, run_tag),
+    "rewind": SessionsWord(rewind_arguments, run_rewind),
+}

@@ -12,6 +12,7 @@ from clew.commands.sessions.output import (
     FOUND,
     NONE_HERE,
     Bar,
+    SessionsWord,
     cwd,
     home,
     say,
@@ -95,3 +96,8 @@ def _rules(*, as_json: bool) -> int:
     for rule in RULES:
         say(f"| {rule.number} | {rule.name} | {rule.severity} | {rule.broken_when} |")
     return FINE
+
+
+WORDS = {
+    "check": SessionsWord(check_arguments, run_check),
+}

@@ -1,41 +1,87 @@
 """`clew sessions WORD`: the table of the words, and the way to the one that was said.
 
-A word's module is loaded when it is called. It offers `WORD_arguments(parser)` and `run_WORD(options) -> int`;
-every word has `--json`.
+A word's module is loaded when it is called; its `WORDS` say what the word takes and does. Every word has
+`--json`.
 """
 
 import sqlite3
 import sys
-from importlib import import_module
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
-from clew.commands.sessions.output import CANNOT, FINE, CannotError
+from clew.commands.sessions.output import CANNOT, FINE, CannotError, SessionsWord
 from clew.core.messages.errors import ClewError, in_words
 from clew.system.command_groups import Group
 
-# word -> (module, what it does)
-WORDS: dict[str, tuple[str, str]] = {
-    "list": ("listing", "the sessions of this folder, newest first"),
-    "show": ("show", "the conversation as it would be resumed"),
-    "search": ("show", "words in all sessions, subagents and tool output included"),
-    "check": ("check", "hold files to the rules; exit 1 if one is broken"),
-    "repair": ("repair", "make a damaged session whole; the original stays"),
-    "tree": ("show", "the prompts of all its branches, and its forks"),
-    "fork": ("change", "a copy up to any message; the session stays as it is"),
-    "graft": ("change", "bring a part of one session to the end of another"),
-    "export": ("transfer", "as one HTML page, as Markdown, JSON or JSONL, subagents included"),
-    "import": ("transfer", "files of clew, Claude Code, Codex and pi; says what is lost"),
-    "push": ("transfer", "its lines to a store: a folder or a URL"),
-    "pull": ("transfer", "home from a store; what is here and not there stays"),
-    "rename": ("change", "give a session a title"),
-    "tag": ("change", "give a session a label"),
-    "rewind": ("change", "files and conversation back to a message, and back again"),
-    "archive": ("storage", "put sessions aside instead of deleting them, and bring them back"),
-    "du": ("show", "what lies on the disk, and how much of it"),
-    "prune": ("storage", "take away what you name, after showing it; never anything else"),
-    "erase": ("storage", "take a text out of a session for good, after showing where it stands"),
-    "stats": ("show", "all sessions in numbers"),
-    "relocate": ("storage", "bring the sessions of a moved or renamed project along"),
-    "index": ("repair", "bring the search index up to date, or make it anew"),
+Words: TypeAlias = Mapping[str, SessionsWord]
+
+
+def load_listing() -> Words:
+    from clew.commands.sessions.listing import WORDS
+
+    return WORDS
+
+
+def load_show() -> Words:
+    from clew.commands.sessions.show import WORDS
+
+    return WORDS
+
+
+def load_check() -> Words:
+    from clew.commands.sessions.check import WORDS
+
+    return WORDS
+
+
+def load_repair() -> Words:
+    from clew.commands.sessions.repair import WORDS
+
+    return WORDS
+
+
+def load_change() -> Words:
+    from clew.commands.sessions.change import WORDS
+
+    return WORDS
+
+
+def load_transfer() -> Words:
+    from clew.commands.sessions.transfer import WORDS
+
+    return WORDS
+
+
+def load_storage() -> Words:
+    from clew.commands.sessions.storage import WORDS
+
+    return WORDS
+
+
+# word -> (what loads it, what it does)
+WORDS: dict[str, tuple[Callable[[], Words], str]] = {
+    "list": (load_listing, "the sessions of this folder, newest first"),
+    "show": (load_show, "the conversation as it would be resumed"),
+    "search": (load_show, "words in all sessions, subagents and tool output included"),
+    "check": (load_check, "hold files to the rules; exit 1 if one is broken"),
+    "repair": (load_repair, "make a damaged session whole; the original stays"),
+    "tree": (load_show, "the prompts of all its branches, and its forks"),
+    "fork": (load_change, "a copy up to any message; the session stays as it is"),
+    "graft": (load_change, "bring a part of one session to the end of another"),
+    "export": (load_transfer, "as one HTML page, as Markdown, JSON or JSONL, subagents included"),
+    "import": (load_transfer, "files of clew, Claude Code, Codex and pi; says what is lost"),
+    "push": (load_transfer, "its lines to a store: a folder or a URL"),
+    "pull": (load_transfer, "home from a store; what is here and not there stays"),
+    "rename": (load_change, "give a session a title"),
+    "tag": (load_change, "give a session a label"),
+    "rewind": (load_change, "files and conversation back to a message, and back again"),
+    "archive": (load_storage, "put sessions aside instead of deleting them, and bring them back"),
+    "du": (load_show, "what lies on the disk, and how much of it"),
+    "prune": (load_storage, "take away what you name, after showing it; never anything else"),
+    "erase": (load_storage, "take a text out of a session for good, after showing where it stands"),
+    "stats": (load_show, "all sessions in numbers"),
+    "relocate": (load_storage, "bring the sessions of a moved or renamed project along"),
+    "index": (load_repair, "bring the search index up to date, or make it anew"),
 }
 
 
@@ -59,14 +105,14 @@ def main(argv: list[str]) -> int:
     if word not in WORDS:
         sys.stderr.write(help_text() if not word else f"clew sessions: {_unknown(word)}\n")
         return CANNOT
-    name, what = WORDS[word]
-    module = import_module(f"clew.commands.sessions.{name}")
+    load, what = WORDS[word]
+    called = load()[word]
     parser = Group(prog=f"clew sessions {word}", description=what)
-    getattr(module, f"{word}_arguments")(parser)
+    called.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="as JSON")
     options = parser.parse_args(argv[1:])
     try:
-        code: int = getattr(module, f"run_{word}")(options)
+        code = called.run(options)
     except BrokenPipeError:
         raise  # whoever read us has seen enough, which is no failure: the door knows
     except (CannotError, ClewError, OSError, sqlite3.Error) as error:

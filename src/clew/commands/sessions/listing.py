@@ -13,6 +13,7 @@ from clew.commands.sessions.output import (
     NONE_HERE,
     Bar,
     CannotError,
+    SessionsWord,
     cwd,
     home,
     moment,
@@ -204,3 +205,8 @@ def as_json(outline: Outline) -> dict[str, Any]:
         "sizeBytes": outline.size_bytes,
         "path": str(outline.path),
     }
+
+
+WORDS = {
+    "list": SessionsWord(list_arguments, run_list),
+}

@@ -7,11 +7,12 @@ import os
 import shutil
 import sys
 import time
+from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -26,6 +27,13 @@ FINE, FOUND, CANNOT = 0, 1, 2
 # How many lines that break one rule are listed for people.
 MOST_OF_RULE = 20
 NONE_HERE = "no session of this folder yet; clew sessions list --all shows every folder's"
+
+
+class SessionsWord(NamedTuple):
+    """What a word of `clew sessions` takes, and what it does: it returns the exit code."""
+
+    add_arguments: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace], int]
 
 
 class CannotError(Exception):

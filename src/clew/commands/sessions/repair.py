@@ -12,6 +12,7 @@ from clew.commands.sessions.output import (
     FOUND,
     Bar,
     CannotError,
+    SessionsWord,
     home,
     saved_part,
     say,
@@ -121,3 +122,9 @@ def run_index(options: argparse.Namespace) -> int:
     else:
         say(f"read {size_of(read_bytes)}; the index is {size_of(path.stat().st_size)}: {path}")
     return FINE
+
+
+WORDS = {
+    "repair": SessionsWord(repair_arguments, run_repair),
+    "index": SessionsWord(index_arguments, run_index),
+}

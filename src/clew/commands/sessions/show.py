@@ -10,6 +10,7 @@ from clew.commands.sessions.output import (
     FOUND,
     Bar,
     CannotError,
+    SessionsWord,
     cwd,
     home,
     saved_part,
@@ -239,3 +240,12 @@ def run_du(options: argparse.Namespace) -> int:
             )
     say(f"{size_of(total):>9}  in all")
     return FINE
+
+
+WORDS = {
+    "show": SessionsWord(show_arguments, run_show),
+    "search": SessionsWord(search_arguments, run_search),
+    "tree": SessionsWord(tree_arguments, run_tree),
+    "du": SessionsWord(du_arguments, run_du),
+    "stats": SessionsWord(stats_arguments, run_stats),
+}

@@ -11,6 +11,7 @@ from clew.commands.sessions.output import (
     FOUND,
     Bar,
     CannotError,
+    SessionsWord,
     cwd,
     home,
     say,
@@ -252,3 +253,11 @@ def _gone(options: argparse.Namespace) -> int:
     if not found:
         say("every folder that has sessions is there")
     return FINE
+
+
+WORDS = {
+    "archive": SessionsWord(archive_arguments, run_archive),
+    "prune": SessionsWord(prune_arguments, run_prune),
+    "erase": SessionsWord(erase_arguments, run_erase),
+    "relocate": SessionsWord(relocate_arguments, run_relocate),
+}

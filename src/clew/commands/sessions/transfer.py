@@ -13,6 +13,7 @@ from clew.commands.sessions.output import (
     FINE,
     Bar,
     CannotError,
+    SessionsWord,
     cwd,
     home,
     saved_part,
@@ -280,3 +281,11 @@ async def _hydrate(
             found.append((place, done, notes))
             bar(number + 1, len(places))
     return found
+
+
+WORDS = {
+    "export": SessionsWord(export_arguments, run_export),
+    "import": SessionsWord(import_arguments, run_import),
+    "push": SessionsWord(push_arguments, run_push),
+    "pull": SessionsWord(pull_arguments, run_pull),
+}
