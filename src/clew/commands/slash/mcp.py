@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from clew.commands.slash.handler import SlashHandlers
 from clew.core.input.outcome import Outcome, Show, SlashCommand, SubmitPrompt
 from clew.parts.mcp.catalogue import PromptOffer
 from clew.parts.mcp.connect import seen
@@ -70,3 +71,8 @@ def command(server: McpServer, offer: PromptOffer) -> SlashCommand["Session"]:
 async def prompt(server: McpServer, offer: PromptOffer, arguments: str) -> Outcome:
     """What the server's prompt says: a stranger's words, in which no file is named for clew to read."""
     return SubmitPrompt(text=await prompt_text(server, offer, arguments), by_stranger=True)
+
+
+HANDLERS: SlashHandlers = {
+    "mcp": manage,
+}

@@ -8,6 +8,7 @@ from clew.agent.context.memory import FileCache, MemoryGate, load
 from clew.agent.context.nearby import noted_fact
 from clew.agent.context.notebook import INDEX, Memo, MemoryNotebook
 from clew.agent.intake import NOTES, notes_file
+from clew.commands.slash.handler import SlashHandlers
 from clew.core.input.outcome import Outcome, Pick, PickRow, Show
 from clew.core.messages.errors import UserError
 from clew.core.messages.text import count_of
@@ -139,4 +140,10 @@ WORDS: dict[str, Word] = {
     "review": _reviewed,
     "accept": _accept,
     "drop": _drop,
+}
+
+
+HANDLERS: SlashHandlers = {
+    "memory": memory,
+    "remember": remember,
 }

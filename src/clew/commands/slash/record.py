@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from clew.agent.intake import title_of
+from clew.commands.slash.handler import SlashHandlers
 from clew.core.input.outcome import Outcome, Pick, PickRow, Resume, Rewound, Show
 from clew.core.messages.errors import SessionError, UserError
 from clew.core.messages.factories import written
@@ -255,3 +256,14 @@ async def todos(session: Session, _: str) -> Outcome:
         *(f"{marks.get(t.status, '[ ]')} #{t.id} {t.subject}" for t in tasks),
     ]
     return Show(text="\n".join(lines) or "the list is empty")
+
+
+HANDLERS: SlashHandlers = {
+    "diff": diff,
+    "export": export,
+    "fork": fork,
+    "rename": rename,
+    "search": search,
+    "todos": todos,
+    "tree": tree,
+}

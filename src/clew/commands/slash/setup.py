@@ -6,6 +6,7 @@ from typing import Any, get_args
 import msgspec
 
 from clew.agent.context.output_styles import WAITS
+from clew.commands.slash.handler import SlashHandlers
 from clew.commands.slash.record import new_file
 from clew.core.input.outcome import Outcome, Show, table
 from clew.core.messages.errors import UserError
@@ -234,3 +235,19 @@ async def output_style(session: Session, name: str) -> Outcome:
         "began with, which is in the service's cache (/clear begins a new one)"
     )
     return Show(text="\n".join([told, *done.faults, *noticed]))
+
+
+HANDLERS: SlashHandlers = {
+    "add-dir": add_folder,
+    "bug-report": bug_report,
+    "doctor": doctor,
+    "effort": effort,
+    "hooks": hooks,
+    "keybindings": key_bindings,
+    "output-style": output_style,
+    "plugin": plugins,
+    "reload-plugins": reload,
+    "skills": skills,
+    "statusline": status_line,
+    "vim": vim,
+}

@@ -1,14 +1,14 @@
 """The slash commands that every session has. Loaded when one is typed."""
 
 import os
-from collections.abc import Awaitable, Callable
-from importlib import import_module
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 from clew.agent.intake import Raw
 from clew.agent.warming import Warmer
+from clew.commands.slash.handler import SlashHandlers
 from clew.core.input.outcome import (
     Clear,
     ExitSession,
@@ -41,10 +41,6 @@ from clew.version import VERSION
 
 SHOWN_SESSIONS = 50
 SHOWN_MISSES = 5
-RECORD, SETUP = "clew.commands.slash.record", "clew.commands.slash.setup"
-SCREEN = "clew.commands.slash.setup"
-PARTS, LOOPS = "clew.commands.slash.setup", "clew.commands.slash.tasks"
-TASKS = "clew.commands.slash.tasks"
 
 
 # What people look for among the commands, and where it is.
@@ -156,14 +152,62 @@ def keep(session: Session, name: str, arguments: str, shown: Show) -> None:
     )
 
 
-def elsewhere(module: str, function: str) -> Callable[[Session, str], Awaitable[Outcome]]:
+def load_setup() -> SlashHandlers:
+    from clew.commands.slash.setup import HANDLERS
+
+    return HANDLERS
+
+
+def load_tasks() -> SlashHandlers:
+    from clew.commands.slash.tasks import HANDLERS
+
+    return HANDLERS
+
+
+def load_record() -> SlashHandlers:
+    from clew.commands.slash.record import HANDLERS
+
+    return HANDLERS
+
+
+def load_mcp() -> SlashHandlers:
+    from clew.commands.slash.mcp import HANDLERS
+
+    return HANDLERS
+
+
+def load_memory() -> SlashHandlers:
+    from clew.commands.slash.memory import HANDLERS
+
+    return HANDLERS
+
+
+def later(
+    name: str,
+    load: Callable[[], SlashHandlers],
+    description: str,
+    *,
+    hint: str = "",
+    aliases: tuple[str, ...] = (),
+    is_interactive: bool = False,
+) -> SlashCommand[Session]:
     """A command whose module is loaded when it is typed."""
 
     async def run(session: Session, arguments: str) -> Outcome:
-        run: Callable[[Session, str], Awaitable[Outcome]] = getattr(import_module(module), function)
-        return await run(session, arguments.strip())
+        return await load()[name](session, arguments.strip())
 
-    return run
+    return SlashCommand(
+        name=name,
+        description=description,
+        run=run,
+        hint=hint,
+        aliases=aliases,
+        is_interactive=is_interactive,
+    )
+
+
+async def explain(session: Session, arguments: str) -> Outcome:
+    return await show(session, arguments.strip())
 
 
 async def compact(session: Session, arguments: str) -> Outcome:
@@ -373,46 +417,46 @@ async def status(session: Session, _: str) -> Outcome:
 
 
 BUILTIN: tuple[SlashCommand[Session], ...] = (
-    SlashCommand(name="add-dir", description="show or add folders to work in", run=elsewhere(SETUP, "add_folder"), hint="[FOLDER]"),
-    SlashCommand(name="agents", description="list the kinds of agents, show one, or take over what one did in its checkout", run=elsewhere(TASKS, "agents"), hint="[KIND | merge ID | discard ID]"),
-    SlashCommand(name="background", description="let the running turn go on in the background, or have a prompt worked on there", run=elsewhere(TASKS, "background"), hint="[PROMPT]", is_interactive=True),
-    SlashCommand(name="bug-report", description="write what a report of a fault needs into a file", run=elsewhere(SETUP, "bug_report"), hint="[FILE]"),
+    later("add-dir", load_setup, "show or add folders to work in", hint="[FOLDER]"),
+    later("agents", load_tasks, "list the kinds of agents, show one, or take over what one did in its checkout", hint="[KIND | merge ID | discard ID]"),
+    later("background", load_tasks, "let the running turn go on in the background, or have a prompt worked on there", hint="[PROMPT]", is_interactive=True),
+    later("bug-report", load_setup, "write what a report of a fault needs into a file", hint="[FILE]"),
     SlashCommand(name="clear", description="begin a new session", run=clear, is_interactive=True, aliases=("new", "reset")),
     SlashCommand(name="compact", description="replace the conversation, or a part of it, by its summary", run=compact, hint="[WHAT MATTERS | --before N | --from N | --list | --show | --undo]"),
     SlashCommand(name="config", description="show or set settings", run=config, hint="[KEY [VALUE]]"),
     SlashCommand(name="context", description="show what fills the model's window; take ranges of the conversation out, put them short, hold them fast", run=context, hint="[messages | edits | exclude | summarise | pin | restore]"),
     SlashCommand(name="cost", description="show what the session cost", run=cost),
-    SlashCommand(name="diff", description="show what is changed and not committed", run=elsewhere(RECORD, "diff")),
-    SlashCommand(name="doctor", description="say what is wrong with this setup", run=elsewhere(SETUP, "doctor"), hint="[--offline]"),
-    SlashCommand(name="effort", description="show or choose how hard the model thinks", run=elsewhere(SETUP, "effort"), hint="[LEVEL]"),
+    later("diff", load_record, "show what is changed and not committed"),
+    later("doctor", load_setup, "say what is wrong with this setup", hint="[--offline]"),
+    later("effort", load_setup, "show or choose how hard the model thinks", hint="[LEVEL]"),
     SlashCommand(name="exit", description="end the session", run=leave, is_interactive=True, aliases=("quit",)),
-    SlashCommand(name="export", description="write this session into a file: .md, .html, .json, .jsonl", run=elsewhere(RECORD, "export"), hint="[FILE] [--all] [--redact | --raw]"),
-    SlashCommand(name="fork", description="go on in a copy of this session, up to a message", run=elsewhere(RECORD, "fork"), hint="[MESSAGE]", is_interactive=True, aliases=("branch",)),
-    SlashCommand(name="goal", description="work until something is true: show, set or clear it", run=elsewhere(LOOPS, "goal"), hint="[GOAL | clear]"),
-    SlashCommand(name="help", description="list what can be typed, or explain one command", run=elsewhere("clew.commands.slash.table", "show"), hint="[COMMAND]"),
-    SlashCommand(name="hooks", description="list the hooks of this session", run=elsewhere(SETUP, "hooks")),
-    SlashCommand(name="keybindings", description="list what keys do on the screen, and where your own stand", run=elsewhere(SCREEN, "key_bindings"), aliases=("keys",)),
-    SlashCommand(name="loop", description="have a prompt come again and again: list, begin, stop", run=elsewhere(LOOPS, "loop"), hint="[5m] PROMPT", is_interactive=True),
-    SlashCommand(name="mcp", description="show and manage MCP servers", run=elsewhere("clew.commands.slash.mcp", "manage"), hint="[SERVER]"),
-    SlashCommand(name="memory", description="show which memory speaks here; choose where notes go; review proposals", run=elsewhere("clew.commands.slash.memory", "memory"), hint="[to | list | show | forget | review | accept | drop]"),
+    later("export", load_record, "write this session into a file: .md, .html, .json, .jsonl", hint="[FILE] [--all] [--redact | --raw]"),
+    later("fork", load_record, "go on in a copy of this session, up to a message", hint="[MESSAGE]", is_interactive=True, aliases=("branch",)),
+    later("goal", load_tasks, "work until something is true: show, set or clear it", hint="[GOAL | clear]"),
+    SlashCommand(name="help", description="list what can be typed, or explain one command", run=explain, hint="[COMMAND]"),
+    later("hooks", load_setup, "list the hooks of this session"),
+    later("keybindings", load_setup, "list what keys do on the screen, and where your own stand", aliases=("keys",)),
+    later("loop", load_tasks, "have a prompt come again and again: list, begin, stop", hint="[5m] PROMPT", is_interactive=True),
+    later("mcp", load_mcp, "show and manage MCP servers", hint="[SERVER]"),
+    later("memory", load_memory, "show which memory speaks here; choose where notes go; review proposals", hint="[to | list | show | forget | review | accept | drop]"),
     SlashCommand(name="model", description="show or choose the model", run=model, hint="[MODEL]"),
-    SlashCommand(name="output-style", description="show or choose how the model speaks", run=elsewhere(PARTS, "output_style"), hint="[NAME]"),
+    later("output-style", load_setup, "show or choose how the model speaks", hint="[NAME]"),
     SlashCommand(name="permissions", description="show the rules, or what the sandbox holds; go over to a mode", run=permissions, hint="[MODE | sandbox]", aliases=("allowed-tools",)),
-    SlashCommand(name="plugin", description="list the plugins of this session", run=elsewhere(PARTS, "plugins"), aliases=("plugins",)),
-    SlashCommand(name="reload-plugins", description="look for plugins, skills, agents and output styles again", run=elsewhere(PARTS, "reload"), aliases=("reload",)),
-    SlashCommand(name="remember", description="keep words for later sessions, or find in this one what to keep", run=elsewhere("clew.commands.slash.memory", "remember"), hint="[WORDS]"),
-    SlashCommand(name="rename", description="give this session a title", run=elsewhere(RECORD, "rename"), hint="TITLE"),
+    later("plugin", load_setup, "list the plugins of this session", aliases=("plugins",)),
+    later("reload-plugins", load_setup, "look for plugins, skills, agents and output styles again", aliases=("reload",)),
+    later("remember", load_memory, "keep words for later sessions, or find in this one what to keep", hint="[WORDS]"),
+    later("rename", load_record, "give this session a title", hint="TITLE"),
     SlashCommand(name="resume", description="list sessions, or go on with one", run=resume, hint="[SESSION | --all]", is_interactive=True, aliases=("continue",)),
     SlashCommand(name="rewind", description="take conversation, files or both back to a message, or back again", run=rewind, hint="[MESSAGE [conversation | files | both]]", aliases=("checkpoint",)),
-    SlashCommand(name="search", description="look for words in all sessions", run=elsewhere(RECORD, "search"), hint="WORDS"),
-    SlashCommand(name="skills", description="list the skills of this session", run=elsewhere(PARTS, "skills")),
+    later("search", load_record, "look for words in all sessions", hint="WORDS"),
+    later("skills", load_setup, "list the skills of this session"),
     SlashCommand(name="status", description="show how the session stands", run=status),
-    SlashCommand(name="statusline", description="show or choose the command that prints the screen's last line", run=elsewhere(SCREEN, "status_line"), hint="[COMMAND | off]"),
-    SlashCommand(name="tasks", description="list what works in the background, show what one said, stop it, or keep it when clew ends", run=elsewhere(TASKS, "tasks"), hint="[ID | stop [ID] | keep ID]", aliases=("bashes",)),
-    SlashCommand(name="todos", description="show what the model means to do", run=elsewhere(RECORD, "todos")),
-    SlashCommand(name="tree", description="show the prompts of this session on all its branches, to go on from one", run=elsewhere(RECORD, "tree"), hint="[MESSAGE]"),
+    later("statusline", load_setup, "show or choose the command that prints the screen's last line", hint="[COMMAND | off]"),
+    later("tasks", load_tasks, "list what works in the background, show what one said, stop it, or keep it when clew ends", hint="[ID | stop [ID] | keep ID]", aliases=("bashes",)),
+    later("todos", load_record, "show what the model means to do"),
+    later("tree", load_record, "show the prompts of this session on all its branches, to go on from one", hint="[MESSAGE]"),
     SlashCommand(name="usage", description="show tokens, times and changed lines", run=usage, aliases=("stats",)),
-    SlashCommand(name="vim", description="give the prompt vim's keys, or take them away", run=elsewhere(SCREEN, "vim"), hint="[on | off]"),
+    later("vim", load_setup, "give the prompt vim's keys, or take them away", hint="[on | off]"),
 )  # fmt: skip
 
 

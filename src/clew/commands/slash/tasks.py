@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from clew.agent.subagents.specs import AgentSpec
 from clew.agent.tasks.registry import BackgroundTask
+from clew.commands.slash.handler import SlashHandlers
 from clew.core.input.outcome import Outcome, Show, SubmitPrompt, table
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
@@ -279,3 +280,12 @@ def described(spec: AgentSpec) -> str:
         ("", "in the background" if spec.background else ""),
     ]
     return f"{spec.name}\n{table((k, v) for k, v in rows if v)}\n\n{spec.prompt}"
+
+
+HANDLERS: SlashHandlers = {
+    "agents": agents,
+    "background": background,
+    "goal": goal,
+    "loop": loop,
+    "tasks": tasks,
+}

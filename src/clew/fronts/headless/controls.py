@@ -6,7 +6,6 @@ why; one that nobody knows with one that says so. None of them waits for the tur
 
 import os
 from collections.abc import Awaitable, Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from clew.agent.models import DEFAULT_MODEL
@@ -20,6 +19,7 @@ from clew.core.wire import frames
 from clew.core.wire.incoming import ControlRequest
 from clew.fronts.headless import servers, window
 from clew.fronts.headless.result import cost_of, usage_of
+from clew.fronts.headless.session_controls import SessionControls
 from clew.parts.background_tasks import row
 from clew.providers.base import Off, ThinkingBudget
 from clew.session.session import Session
@@ -66,6 +66,24 @@ class Serving(Protocol):
 OUTPUT_BYTES = 200_000
 
 
+def load_standing_controls() -> SessionControls:
+    from clew.fronts.headless.standing_controls import CONTROLS
+
+    return CONTROLS
+
+
+def load_file_controls() -> SessionControls:
+    from clew.fronts.headless.file_controls import CONTROLS
+
+    return CONTROLS
+
+
+def load_servers() -> SessionControls:
+    from clew.fronts.headless.servers import CONTROLS
+
+    return CONTROLS
+
+
 class ControlRefusedError(ClewError):
     """A control request that is not done, and why; `code` is for programs that look for it."""
 
@@ -99,8 +117,8 @@ class Controls:
 
     async def _elsewhere(self, asked: ControlRequest) -> Json:
         """What a module of its own answers, loaded when it is asked for."""
-        function = getattr(import_module(ELSEWHERE[asked.subtype]), asked.subtype)
-        said = function(self._serving.session, asked.fields)
+        load = ELSEWHERE[asked.subtype]
+        said = load()[asked.subtype](self._serving.session, asked.fields)
         response: Json = await said if isinstance(said, Awaitable) else said
         return response
 
@@ -334,56 +352,49 @@ def described(window_tokens: int | None) -> str:
 
 
 HANDLERS: dict[str, Handler] = {
-    name: getattr(Controls, name)
-    for name in (
-        "initialize",
-        "interrupt",
-        "cancel_async_message",
-        "end_session",
-        "stop_task",
-        "background_tasks",
-        "keep_task",
-        "get_task_output",
-        "set_permission_mode",
-        "set_model",
-        "set_max_thinking_tokens",
-        "rename_session",
-        "rewind_files",
-        "get_context_usage",
-        "mcp_status",
-        "mcp_reconnect",
-        "mcp_toggle",
-        "get_session_cost",
-        "get_settings",
-        "list_models",
-        "get_binary_version",
-    )
+    "initialize": Controls.initialize,
+    "interrupt": Controls.interrupt,
+    "cancel_async_message": Controls.cancel_async_message,
+    "end_session": Controls.end_session,
+    "stop_task": Controls.stop_task,
+    "background_tasks": Controls.background_tasks,
+    "keep_task": Controls.keep_task,
+    "get_task_output": Controls.get_task_output,
+    "set_permission_mode": Controls.set_permission_mode,
+    "set_model": Controls.set_model,
+    "set_max_thinking_tokens": Controls.set_max_thinking_tokens,
+    "rename_session": Controls.rename_session,
+    "rewind_files": Controls.rewind_files,
+    "get_context_usage": Controls.get_context_usage,
+    "mcp_status": Controls.mcp_status,
+    "mcp_reconnect": Controls.mcp_reconnect,
+    "mcp_toggle": Controls.mcp_toggle,
+    "get_session_cost": Controls.get_session_cost,
+    "get_settings": Controls.get_settings,
+    "list_models": Controls.list_models,
+    "get_binary_version": Controls.get_binary_version,
 }
 
-# What is asked for seldom: the request's name, and the module with a function of that name.
-_DIFF, _FILES, _RELOADS, _SERVERS, _STANDING = (
-    f"clew.fronts.headless.{name}"
-    for name in ("file_controls", "file_controls", "file_controls", "servers", "standing_controls")
-)
-ELSEWHERE: dict[str, str] = {
-    "apply_flag_settings": _STANDING,
-    "update_settings": _STANDING,
-    "generate_session_title": _STANDING,
-    "set_has_subscribers": _STANDING,
-    "reload_skills": _RELOADS,
-    "reload_plugins": _RELOADS,
-    "reload_output_styles": _RELOADS,
-    "list_permission_rules": _STANDING,
-    "get_hooks_listing": _STANDING,
-    "register_repo_root": _STANDING,
-    "get_usage": _STANDING,
-    "mcp_set_servers": _SERVERS,
-    "mcp_call": _SERVERS,
-    "mcp_read_resource": _SERVERS,
-    "mcp_message": _SERVERS,
-    "file_suggestions": _FILES,
-    "read_file": _FILES,
-    "seed_read_state": _FILES,
-    "get_workspace_diff": _DIFF,
-    "set_color": _STANDING,
+# What is asked for seldom, and what loads the module that answers it.
+ELSEWHERE: dict[str, Callable[[], SessionControls]] = {
+    "apply_flag_settings": load_standing_controls,
+    "update_settings": load_standing_controls,
+    "generate_session_title": load_standing_controls,
+    "set_has_subscribers": load_standing_controls,
+    "reload_skills": load_file_controls,
+    "reload_plugins": load_file_controls,
+    "reload_output_styles": load_file_controls,
+    "list_permission_rules": load_standing_controls,
+    "get_hooks_listing": load_standing_controls,
+    "register_repo_root": load_standing_controls,
+    "get_usage": load_standing_controls,
+    "mcp_set_servers": load_servers,
+    "mcp_call": load_servers,
+    "mcp_read_resource": load_servers,
+    "mcp_message": load_servers,
+    "file_suggestions": load_file_controls,
+    "read_file": load_file_controls,
+    "seed_read_state": load_file_controls,
+    "get_workspace_diff": load_file_controls,
+    "set_color": load_standing_controls,
 }

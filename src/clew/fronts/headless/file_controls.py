@@ -13,6 +13,7 @@ from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.fronts.headless.controls import ControlRefusedError, agents, commands
 from clew.fronts.headless.servers import status
+from clew.fronts.headless.session_controls import SessionControls
 from clew.permissions.decision import Allow
 from clew.session.session import Session
 from clew.system.files import is_file
@@ -191,3 +192,14 @@ def folders_of(given: Any) -> tuple[str, ...]:
 def reload_output_styles(session: Session, _: Json) -> Json:
     """The styles there could be; the session goes on in the one it began with."""
     return {"available_output_styles": list(session.reloading.styles())}
+
+
+CONTROLS: SessionControls = {
+    "reload_skills": reload_skills,
+    "reload_plugins": reload_plugins,
+    "reload_output_styles": reload_output_styles,
+    "file_suggestions": file_suggestions,
+    "read_file": read_file,
+    "seed_read_state": seed_read_state,
+    "get_workspace_diff": get_workspace_diff,
+}

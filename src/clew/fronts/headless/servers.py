@@ -8,6 +8,7 @@ from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.core.wire.frames import State
 from clew.fronts.headless.permission import HostError, HostRequests
+from clew.fronts.headless.session_controls import SessionControls
 from clew.fronts.headless.standing_controls import object_of
 from clew.parts.mcp.part import Connected
 from clew.parts.mcp.protocol import an_object
@@ -175,3 +176,11 @@ def server_of(session: Session, fields: Json) -> McpServer:
 
 async def unseen(_: Any) -> None:
     """Nobody looks on while a host's own call runs."""
+
+
+CONTROLS: SessionControls = {
+    "mcp_set_servers": mcp_set_servers,
+    "mcp_call": mcp_call,
+    "mcp_read_resource": mcp_read_resource,
+    "mcp_message": mcp_message,
+}

@@ -9,6 +9,7 @@ from clew.agent.hooks.events import EVENTS, Event
 from clew.agent.hooks.handlers import Hook, read_layers
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
+from clew.fronts.headless.session_controls import SessionControls
 from clew.permissions.rules import PermissionRule
 from clew.permissions.updates import FoldersUpdate
 from clew.providers.base import Effort, Failure
@@ -207,3 +208,16 @@ def object_of(fields: Json, name: str) -> Json:
     if not isinstance(found, dict):
         raise UserError(f"{fields.get('subtype')}: {name}: expected an object")
     return msgspec.convert(found, dict[str, Any])
+
+
+CONTROLS: SessionControls = {
+    "apply_flag_settings": apply_flag_settings,
+    "update_settings": update_settings,
+    "generate_session_title": generate_session_title,
+    "set_has_subscribers": set_has_subscribers,
+    "list_permission_rules": list_permission_rules,
+    "get_hooks_listing": get_hooks_listing,
+    "register_repo_root": register_repo_root,
+    "get_usage": get_usage,
+    "set_color": set_color,
+}
