@@ -210,11 +210,13 @@ class Requests:
 
     def deferred(self) -> list[str]:
         """The tools that a request of this session names and does not describe."""
-        return [str(one["name"]) for one in self._definitions() if one.get(MARK)]
+        return [
+            str(definition["name"]) for definition in self._definitions() if definition.get(MARK)
+        ]
 
     def offers(self, name: str) -> bool:
         """Whether requests name a tool: a session may be older than it."""
-        return any(one["name"] == name for one in self._definitions())
+        return any(definition["name"] == name for definition in self._definitions())
 
     def projected(self, entries: Iterable[Json]) -> Projected:
         """The messages that a request of other entries would have."""

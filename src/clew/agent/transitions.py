@@ -267,10 +267,10 @@ GO_ON = (
 
 def wished_tokens(prompt: str) -> int | None:
     """The tokens that a prompt sets aside for itself."""
-    found = WISH.search(prompt)
-    if found is None:
+    match = WISH.search(prompt)
+    if match is None:
         return None
-    number, unit = (found[1], found[2]) if found[1] else (found[3], found[4])
+    number, unit = (match[1], match[2]) if match[1] else (match[3], match[4])
     return round(float(number) * UNITS[unit.lower()]) or None
 
 

@@ -91,23 +91,23 @@ class Costs(Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> Spend:
-        return sum((one.ledger.total for one in self.sessions), Spend())
+        return sum((session.ledger.total for session in self.sessions), Spend())
 
     @property
     def unread(self) -> int:
-        return sum(one.unread for one in self.sessions)
+        return sum(session.unread for session in self.sessions)
 
     @property
     def misses(self) -> list[CacheMiss]:
         """Why the prompt cache missed, oldest first."""
-        found = [miss for one in self.sessions for miss in one.misses]
+        found = [miss for session in self.sessions for miss in session.misses]
         return sorted(found, key=lambda miss: miss.at)
 
     def by(self, sums_of: Callable[[SessionCost], dict[str, Spend]]) -> dict[str, Spend]:
         """Sums over all sessions; together they are the total."""
         found: dict[str, Spend] = {}
-        for one in self.sessions:
-            for name, spend in sums_of(one).items():
+        for session in self.sessions:
+            for name, spend in sums_of(session).items():
                 found[name] = found.get(name, Spend()) + spend
         return found
 
@@ -314,7 +314,8 @@ _encoder = msgspec.json.Encoder(decimal_format="number")
 def as_json(costs: Costs, by: str | None) -> dict[str, Any]:
     """Every sum (or the one asked for); the rows of each add up to the total."""
     titles = {
-        one.session_id: {"title": one.title, "project": one.project} for one in costs.sessions
+        session.session_id: {"title": session.title, "project": session.project}
+        for session in costs.sessions
     }
     return {
         "sessions": len(costs.sessions),

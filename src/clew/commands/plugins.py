@@ -253,7 +253,7 @@ def run_market_list(desk: PluginInstaller, _: Any) -> None:
         except UserError as error:
             say(f"  ! {error}")
             continue
-        say(*(f"  {one.name}: {one.description or one.source}" for one in offers))
+        say(*(f"  {offer.name}: {offer.description or offer.source}" for offer in offers))
 
 
 def run_market_update(desk: PluginInstaller, options: Any) -> None:

@@ -73,7 +73,9 @@ def sought(standing: CurrentRules, access: Access) -> Sought:
         top = "/".join([base.rstrip("/"), *head])
         if head and not inside(top, roots):
             elsewhere.add(top)
-    names = re.compile("|".join(f"(?:{one})" for one in patterns), re.S) if patterns else None
+    names = (
+        re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.S) if patterns else None
+    )
     return Sought(
         paths=tuple(path for path in paths if path != "/"),
         names=names,

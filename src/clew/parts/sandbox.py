@@ -257,7 +257,7 @@ class SessionSandbox:
         """What deny rules name at this moment: those of the start, and those that came since."""
         standings = (self._began, self._rules.standing)
         both_rules = standings[: 1 if standings[0].rules is standings[1].rules else 2]
-        return real([path for one in both_rules for path in self._denied.named(one, access)])
+        return real([path for rule in both_rules for path in self._denied.named(rule, access)])
 
     def _read_only_policy(self) -> SandboxPolicy:
         files, began = self._settings.files, self._began

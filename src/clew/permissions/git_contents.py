@@ -233,8 +233,8 @@ def named_below(arguments: Arguments) -> tuple[str, ...]:
 
 
 def named_paths(text: str) -> list[str]:
-    named = NAMED.fullmatch(text)
-    return [] if named is None or MAGIC.match(text) else [plain(named[1])]
+    match = NAMED.fullmatch(text)
+    return [] if match is None or MAGIC.match(text) else [plain(match[1])]
 
 
 def plain(path: str) -> str:

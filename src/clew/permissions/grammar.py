@@ -166,14 +166,14 @@ class LineReader:
             self.skip()
             if self.at == len(text):
                 break
-            found = OPERATOR.match(text, self.at)
-            if found is None:
+            match = OPERATOR.match(text, self.at)
+            if match is None:
                 self.refuse()
-            self.follow(found[0])
-            if found[0] == "\n":
+            self.follow(match[0])
+            if match[0] == "\n":
                 continue
-            self.at = found.end()
-            waits = found[0] in CONTINUES
+            self.at = match.end()
+            waits = match[0] in CONTINUES
         if waits:
             self.refuse("a list without its last command")
         if self.here is not None:
@@ -193,9 +193,9 @@ class LineReader:
             if sign in " \t":
                 self.at += 1
             elif sign == "#":
-                found = COMMENT.match(text, self.at)
-                assert found is not None
-                self.at = found.end()
+                match = COMMENT.match(text, self.at)
+                assert match is not None
+                self.at = match.end()
             elif sign == "\n" and lines:
                 self.at += 1
                 if self.here is not None:
@@ -224,10 +224,10 @@ class LineReader:
         assignments: list[Assignment] = []
         redirected = False
         while True:
-            found = PLAIN_WORD.match(text, self.at)
-            if found is not None and words:
-                raw = found[0]
-                self.at = found.end()
+            match = PLAIN_WORD.match(text, self.at)
+            if match is not None and words:
+                raw = match[0]
+                self.at = match.end()
                 words.append(Word(raw=raw, text=raw))
             elif not self.redirection():
                 begin = self.at
@@ -238,9 +238,9 @@ class LineReader:
                     if word.raw == "!" and not redirected and not assignments:
                         self.negated()
                         continue
-                    named = ASSIGNMENT.match(word.raw)
-                    if named is not None:
-                        assignments.append(self.assignment(named[1], word, begin))
+                    match = ASSIGNMENT.match(word.raw)
+                    if match is not None:
+                        assignments.append(self.assignment(match[1], word, begin))
                         self.blanks()
                         continue
                     if word.raw in KEYWORDS or OTHER_ASSIGNMENT.match(word.raw):
@@ -268,19 +268,19 @@ class LineReader:
         self.assignments += assignments
 
     def blanks(self) -> None:
-        found = BLANKS.match(self.text, self.at)
-        if found is not None:
-            self.at = found.end()
+        match = BLANKS.match(self.text, self.at)
+        if match is not None:
+            self.at = match.end()
             if self.text.startswith("#", self.at):
                 self.skip()
 
     def negated(self) -> None:
         """`! command`: a command must follow, and what follows that runs if it fails."""
         self.is_chain = False
-        found = BLANKS.match(self.text, self.at)
-        if found is None or self.text[found.end() : found.end() + 1] in NO_COMMAND:
+        match = BLANKS.match(self.text, self.at)
+        if match is None or self.text[match.end() : match.end() + 1] in NO_COMMAND:
             self.refuse("an operator without a command")
-        self.at = found.end()
+        self.at = match.end()
 
     def assignment(self, name: str, word: Word, begin: int) -> Assignment:
         if word.dynamic or word.glob or word.tilde:
@@ -291,17 +291,17 @@ class LineReader:
     def redirection(self) -> bool:
         """Reads one redirection, if one stands here."""
         text = self.text
-        found = DUPLICATE.match(text, self.at)
-        if found is not None:
-            self.at = found.end()
+        match = DUPLICATE.match(text, self.at)
+        if match is not None:
+            self.at = match.end()
             return True
-        found = REDIRECTION.match(text, self.at)
-        if found is None:
+        match = REDIRECTION.match(text, self.at)
+        if match is None:
             return False
-        begin, operator = self.at, found[3] or found[2]
-        if found[1] not in ("", None, "0", "1", "2"):
+        begin, operator = self.at, match[3] or match[2]
+        if match[1] not in ("", None, "0", "1", "2"):
             self.refuse("a redirection of another stream than the standard ones")
-        self.at = found.end()
+        self.at = match.end()
         if operator == "<<":
             self.begin_here_document()
             return True
@@ -330,16 +330,16 @@ class LineReader:
         return True
 
     def blanks_only(self) -> None:
-        found = BLANKS.match(self.text, self.at)
-        if found is not None:
-            self.at = found.end()
+        match = BLANKS.match(self.text, self.at)
+        if match is not None:
+            self.at = match.end()
 
     def begin_here_document(self) -> None:
-        found = DELIMITER.match(self.text, self.at)
-        if found is None or self.here is not None:
+        match = DELIMITER.match(self.text, self.at)
+        if match is None or self.here is not None:
             self.refuse("a here-document that is not literal")
-        self.at = found.end()
-        self.here = found[2]
+        self.at = match.end()
+        self.here = match[2]
 
     # -- one word
 
@@ -356,31 +356,31 @@ class LineReader:
             if in_brackets and sign in "'\"\\$":
                 # What it stands for depends on what is quoted in it.
                 self.refuse("a bracket expression with quotes in it")
-            found = PLAIN.match(text, self.at)
-            if found is not None:
-                pieces.append(found[0])
-                self.at = found.end()
+            match = PLAIN.match(text, self.at)
+            if match is not None:
+                pieces.append(match[0])
+                self.at = match.end()
                 continue
             match sign:
                 case "'":
-                    found = SINGLE.match(text, self.at)
-                    if found is None:
+                    match = SINGLE.match(text, self.at)
+                    if match is None:
                         self.refuse("a quote without its end")
-                    self.no_line_in_quotes(found[1])
-                    pieces.append(found[1])
-                    self.at = found.end()
+                    self.no_line_in_quotes(match[1])
+                    pieces.append(match[1])
+                    self.at = match.end()
                 case '"':
                     dynamic |= self.double(pieces, variables)
                 case "\\":
-                    found = ESCAPED.match(text, self.at)
-                    if found is None:
+                    match = ESCAPED.match(text, self.at)
+                    if match is None:
                         self.refuse("a backslash before a line's end or an unusual character")
-                    pieces.append(found[1])
-                    self.at = found.end()
+                    pieces.append(match[1])
+                    self.at = match.end()
                 case "$":
-                    found = VARIABLE.match(text, self.at)
-                    if found is not None:
-                        dynamic |= self.variable(found, pieces, variables, begin, is_quoted=False)
+                    match = VARIABLE.match(text, self.at)
+                    if match is not None:
+                        dynamic |= self.variable(match, pieces, variables, begin, is_quoted=False)
                     elif LONE_DOLLAR.match(text, self.at):
                         pieces.append("$")
                         self.at += 1
@@ -424,9 +424,9 @@ class LineReader:
         dynamic = False
         self.at += 1
         while True:
-            found = DOUBLE.match(text, self.at)
-            if found is not None:
-                part = found[0]
+            match = DOUBLE.match(text, self.at)
+            if match is not None:
+                part = match[0]
                 self.no_line_in_quotes(part)
                 if part[0] == "\\" and not text[self.at - 1].isascii():
                     # In some encodings the backslash is the end of the letter before it.
@@ -434,17 +434,17 @@ class LineReader:
                 if part[0] == "\\" and part[1] in '$"\\':
                     part = part[1]
                 pieces.append(part)
-                self.at = found.end()
+                self.at = match.end()
                 is_first = False
                 continue
             if text.startswith('"', self.at):
                 self.at += 1
                 return dynamic
-            found = VARIABLE.match(text, self.at)
-            if found is None:
+            match = VARIABLE.match(text, self.at)
+            if match is None:
                 self.refuse("a quote without its end" if self.at == len(text) else "")
             dynamic |= self.variable(
-                found, pieces, variables, begin if is_first else -1, is_quoted=True
+                match, pieces, variables, begin if is_first else -1, is_quoted=True
             )
             is_first = False
 
@@ -486,11 +486,11 @@ class LineReader:
             if self.at == len(text) or text[self.at] in " \t\n;|&":
                 return "{}"
             self.at = begin
-        found = REVISION.match(text, self.at)
-        if found is None:
+        match = REVISION.match(text, self.at)
+        if match is None:
             self.refuse("braces that the shell may expand")
-        self.at = found.end()
-        return found[0]
+        self.at = match.end()
+        return match[0]
 
 
 def merged(possible: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:

@@ -295,18 +295,18 @@ class SessionRules:
 
         Checked as a whole before anything changes; raises `SettingsError` that says what is wrong.
         """
-        for each in updates:
-            self._check(each)
-        for each in updates:
-            if each.destination != "session":
-                self._write(each)
+        for update in updates:
+            self._check(update)
+        for update in updates:
+            if update.destination != "session":
+                self._write(update)
             # The file may be one that does not count, in a folder that nobody trusts yet; who
             # asked for it meant this session in any case.
-            if isinstance(each, ModeUpdate):
-                self.set_mode(each.mode)
+            if isinstance(update, ModeUpdate):
+                self.set_mode(update.mode)
             else:
                 held = self._given or CommandLineSettings(data={})
-                self._given = structs.replace(held, data=with_update(held.data, each))
+                self._given = structs.replace(held, data=with_update(held.data, update))
         self.standing = self._stand(self.mode)
 
     def overlay(self, settings: Mapping[str, Any]) -> tuple[str, ...]:

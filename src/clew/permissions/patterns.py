@@ -62,7 +62,7 @@ def tamed(expression: str) -> str:
 
 def _tame(patterns: Iterable["Pattern"]) -> bool:
     """Tames those that could run wild; whether there were any."""
-    wild = [one for one in patterns if _is_wild(one)]
+    wild = [pattern for pattern in patterns if _is_wild(pattern)]
     for one in wild:
         # The library's base class does not name what all of its patterns have.
         one.regex = re.compile(tamed(one.regex.pattern), one.regex.flags)  # type: ignore[attr-defined]

@@ -298,7 +298,8 @@ def in_workspace(path: ResolvedPath, context: Context) -> bool:
     """Whether the file that is really meant lies in the working folder or a further one."""
     real = path.real
     return path.known and (
-        is_below(real, context.cwd) or any(is_below(real, one) for one in context.directories)
+        is_below(real, context.cwd)
+        or any(is_below(real, directory) for directory in context.directories)
     )
 
 
@@ -311,6 +312,6 @@ def is_critical(path: ResolvedPath, context: Context) -> bool:
     """Whether removing the path would take the system, a home or the workspace away."""
     for name in path.names:
         holds = (context.home, *context.roots)
-        if name.count("/") <= 1 or any(is_below(kept, name) for kept in holds):
+        if name.count("/") <= 1 or any(is_below(hold, name) for hold in holds):
             return True
     return False

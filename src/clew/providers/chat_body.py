@@ -14,7 +14,9 @@ def build_chat(request: ModelRequest, model: Model) -> Built:
     """Thinking has no place there but as effort, and there are no marks for a cache."""
     adjusted: list[str] = []
     body: Json = {"model": model.id}
-    messages = [one | {"content": blocks_of(one["content"])} for one in request.messages]
+    messages = [
+        message | {"content": blocks_of(message["content"])} for message in request.messages
+    ]
     body |= to_openai(messages, system=request.system, tools=request.tools)
     most = request.max_tokens or model.default_output
     if most is not None:

@@ -108,7 +108,7 @@ class Editing:
             anew_tokens=anew if then.messages != now_sent.messages else 0,
             anew_usd=None if cost is None else float(cost),
             thoughts=_thoughts(then.messages[same:]) if session.requests.binds_thinking else 0,
-            problems=tuple(str(each) for each in then.violations),
+            problems=tuple(str(violation) for violation in then.violations),
             repairs=tuple(
                 f"{r.kind} {r.detail}".strip() for r in then.repairs if r not in now_sent.repairs
             ),

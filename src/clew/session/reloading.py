@@ -76,8 +76,8 @@ class Reloading:
         servers = find_servers(ground.options, standing, self._brought, plugins.servers())
         begun, ended, errors = await hands.mcp.exchange_plugins(servers)
         return Reloaded(
-            plugins=tuple(one.record() for one in plugins),
-            skills=tuple(one.name for one in hands.skills.all()),
+            plugins=tuple(plugin.record() for plugin in plugins),
+            skills=tuple(skill.name for skill in hands.skills.all()),
             agents=tuple(spec.name for spec in self._agents.catalog),
             styles=self.styles(),
             begun=tuple(begun),

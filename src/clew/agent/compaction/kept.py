@@ -123,7 +123,7 @@ def recent_files(
     file_tokens: int,
 ) -> Iterator[Fact]:
     """The files that were last in use, as they are now, the newest first."""
-    in_sight = {path for named in files(kept) for path in named}
+    in_sight = {path for file in files(kept) for path in file}
     left, count = total_tokens, 0
     for path in _newest(covered):
         if count == MAX_FILES:
@@ -144,8 +144,8 @@ def _newest(covered: Sequence[Json]) -> list[str]:
     """Files by when they were last in use, whoever read or wrote them."""
     order: dict[str, None] = {}
     for entry in reversed(covered):
-        for named in files([entry]):
-            order.update(dict.fromkeys(path for path in named if path not in order))
+        for file in files([entry]):
+            order.update(dict.fromkeys(path for path in file if path not in order))
     return list(order)
 
 

@@ -85,8 +85,8 @@ def with_question(messages: Sequence[Json], words: str) -> tuple[list[Json], int
 
 def summary_in(answer: str) -> str | None:
     """The summary of an answer; None where it holds none."""
-    found = SUMMARY.search(answer)
-    words = found[1].strip() if found else ""
+    match = SUMMARY.search(answer)
+    words = match[1].strip() if match else ""
     return words if len(words) >= LEAST_CHARS else None
 
 
@@ -212,8 +212,8 @@ def summarised_before(entries: Sequence[Json]) -> str:
 
 def quote_before(entries: Sequence[Json]) -> str:
     """What an earlier summary quotes the person with: one turn may be summarised more than once."""
-    found = QUOTE.search(summarised_before(entries))
-    return "" if found is None else found[0]
+    match = QUOTE.search(summarised_before(entries))
+    return "" if match is None else match[0]
 
 
 def last_said(entries: Sequence[Json]) -> str:

@@ -106,7 +106,7 @@ def _home_of(path: Path, root: Path) -> Path:
     if path.is_relative_to(root):
         return root
     parents = path.parents
-    configured = next((each for each in parents if each.name == CONFIGURATION), None)
+    configured = next((parent for parent in parents if parent.name == CONFIGURATION), None)
     return parents[0] if configured is None else configured.parent
 
 
@@ -244,7 +244,7 @@ def matches(paths: Sequence[str], touched: Path, root: Path) -> bool:
     """Whether patterns are meant for a file; they are read from the project's folder."""
     if not touched.is_relative_to(root):
         return False
-    patterns = [one for pattern in paths for one in alternatives(pattern)]
+    patterns = [alternative for pattern in paths for alternative in alternatives(pattern)]
     return path_rules(patterns).match_file(touched.relative_to(root).as_posix())
 
 

@@ -170,14 +170,14 @@ def _memos(folder: Path) -> Iterator[Memo]:
 def _memo(text: str, name: str) -> Memo | None:
     if not text.strip():
         return None
-    found = _HEAD.match(text)
-    if found is None:  # written by hand
+    match = _HEAD.match(text)
+    if match is None:  # written by hand
         return Memo(title=text.strip().split("\n")[0].lstrip("# "), text=text, by="file", name=name)
-    pairs = (line.partition(":") for line in found[1].split("\n"))
+    pairs = (line.partition(":") for line in match[1].split("\n"))
     head = {key.strip(): value.strip() for key, _, value in pairs}
     return Memo(
         title=head.get("description") or name,
-        text=found[2].strip(),
+        text=match[2].strip(),
         by=head.get("by", "file"),
         session=head.get("session", ""),
         message=head.get("message", ""),

@@ -183,9 +183,9 @@ def asked(prompt: str, given: Json, form: str) -> str:
 
 def verdict(words: str) -> Json:
     """The object in a model's answer; without one there is no verdict, and that is told."""
-    found = OBJECT.search(words)
+    match = OBJECT.search(words)
     try:
-        value = json.decode(found[0]) if found else None
+        value = json.decode(match[0]) if match else None
     except ValueError:
         value = None
     if not isinstance(value, dict) or not isinstance(value.get("ok"), bool):

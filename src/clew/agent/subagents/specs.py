@@ -185,7 +185,7 @@ class SpecReader:
         tables = [one for one in found if isinstance(one, dict)]
         if len(named) + len(tables) < len(found):
             self._faults.append(f"{key}: expected names and objects")
-        return named, {name: value for one in tables for name, value in one.items()}
+        return named, {name: value for table in tables for name, value in table.items()}
 
     def switch(self, key: str) -> bool:
         found = self._head.flag(key)

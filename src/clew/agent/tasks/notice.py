@@ -85,18 +85,18 @@ def plain(text: str) -> str:
 
 def runs_for_person(answered: str) -> str:
     """What a person reads of an answer that a command runs in the background; empty for another."""
-    found = _RUNS.fullmatch(answered)
-    if found is None:
+    match = _RUNS.fullmatch(answered)
+    if match is None:
         return ""
-    said = found[2].partition(SO_FAR)[2]
-    return f"runs in the background as {found[1]}" + (f"\n{said}" if said else "")
+    said = match[2].partition(SO_FAR)[2]
+    return f"runs in the background as {match[1]}" + (f"\n{said}" if said else "")
 
 
 def for_person(told: str) -> str:
     """What a person reads of a message that told the model: what happened, or the very words of a task
     that had some."""
-    found = _SUMMARY.search(told)
-    words = found[1] if found else told
+    match = _SUMMARY.search(told)
+    words = match[1] if match else told
     said = _EVENT.search(told) if words.endswith(f" {HAS_WORDS}") else None
     if said is not None:
         words = f"{words.removesuffix(f' {HAS_WORDS}')}: {said[1]}"

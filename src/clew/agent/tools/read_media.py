@@ -46,13 +46,13 @@ def page_range(text: str | None) -> tuple[int, int]:
     """`3`, `3-7` or `3-` as first and last page."""
     if text is None:
         return 1, DEFAULT_PAGES
-    found = RANGE.fullmatch(text)
-    first = int(found[1]) if found else 0
-    if found is None or first < 1 or (found[2] and int(found[2]) < first):
+    match = RANGE.fullmatch(text)
+    first = int(match[1]) if match else 0
+    if match is None or first < 1 or (match[2] and int(match[2]) < first):
         raise ToolError(f"pages is one page or a range, as 3 or 3-7; not {text!r}.")
     if "-" not in text:
         return first, first
-    last = int(found[2]) if found[2] else first + DEFAULT_PAGES - 1
+    last = int(match[2]) if match[2] else first + DEFAULT_PAGES - 1
     return first, min(last, first + 99)
 
 
@@ -128,7 +128,7 @@ async def read_notebook(
         content=[*content, *({"type": "text", "text": note} for note in notes)],
         tool_use_result={
             "type": "notebook",
-            "file": {"filePath": str(path), "cells": [one.described() for one in cells[:shown]]},
+            "file": {"filePath": str(path), "cells": [cell.described() for cell in cells[:shown]]},
         },
         display=count_of(shown, "cell"),
     )

@@ -176,7 +176,7 @@ def ignored(path: str, specs: "tuple[tuple[str, GitIgnoreSpec], ...]") -> bool:
 
 def chooser(globs: list[str]) -> Callable[[str], bool]:
     """Whether a name is wanted: by any of the globs, braces and a leading ! allowed."""
-    lines = [line for one in globs for line in braces(one)]
+    lines = [line for glob in globs for line in braces(glob)]
     refused = [line[1:] for line in lines if line.startswith("!")]
     chosen = [line for line in lines if not line.startswith("!")]
     yes, no = ignore_rules(chosen), ignore_rules(refused)

@@ -100,7 +100,7 @@ class TaskList:
         (self._folder / f"{int(task_id)}.json").unlink(missing_ok=True)
         for other in self.tasks():
             if task_id in other.blocks or task_id in other.blocked_by:
-                other.blocks = [one for one in other.blocks if one != task_id]
+                other.blocks = [block for block in other.blocks if block != task_id]
                 other.blocked_by = [one for one in other.blocked_by if one != task_id]
                 self.put(other)
 
@@ -223,7 +223,7 @@ class TaskGet(Tool[TaskGetInput]):
         task = known(tasks, given.task_id)
         lines = [line_of(task, open_ids(tasks.tasks())), task.description]
         if task.blocks:
-            lines.append("before " + ", ".join(f"#{one}" for one in task.blocks))
+            lines.append("before " + ", ".join(f"#{block}" for block in task.blocks))
         return ToolOutcome(
             content="\n".join(filter(None, lines)),
             tool_use_result={"task": to_builtins(task)},

@@ -55,14 +55,14 @@ def definitions(standing: CurrentRules) -> Iterator[DoctorFinding]:
     agents = [in_folder(path, origin) for origin, path in folders(places, SOURCES)]
     shelf = SkillLibrary(places_of(places, SOURCES))
     skills = shelf.all()
-    for line in (*(line for one in agents for line in one.faults), *shelf.faults):
+    for line in (*(line for agent in agents for line in agent.faults), *shelf.faults):
         made = note if NO_TOOL in line else fault
         yield made(subject, line, remedy(line))
     for path in open_to_others(places.config_home):
         words = f"{path} can be changed by other users, and what it says counts as your word"
         yield fault(subject, words, f"look at it, and make it yours alone: chmod o-w {path}")
-    many = count_of(sum(len(one.specs) for one in agents), "agent")
-    own = sum(one.origin != "bundled" for one in skills.values())
+    many = count_of(sum(len(agent.specs) for agent in agents), "agent")
+    own = sum(skill.origin != "bundled" for skill in skills.values())
     yield fine(
         subject, f"{many} and {count_of(own, 'command or skill', 'commands and skills')} of yours"
     )

@@ -31,18 +31,18 @@ def fault(subject: str, words: str, remedy: str) -> DoctorFinding:
 
 
 def faults_in(findings: Iterable[DoctorFinding]) -> int:
-    return sum(one.state == "fault" for one in findings)
+    return sum(finding.state == "fault" for finding in findings)
 
 
 def told(findings: Iterable[DoctorFinding]) -> str:
     """The findings for people, by subject in the order they came."""
     lines: list[str] = []
     last = ""
-    for one in findings:
-        if one.subject != last:
-            last = one.subject
+    for finding in findings:
+        if finding.subject != last:
+            last = finding.subject
             lines.append(last)
-        lines.append(f"  {MARKS[one.state]} {one.words}")
-        if one.remedy:
-            lines.append(f"     {one.remedy}")
+        lines.append(f"  {MARKS[finding.state]} {finding.words}")
+        if finding.remedy:
+            lines.append(f"     {finding.remedy}")
     return "\n".join(lines)

@@ -158,14 +158,14 @@ def run_tree(options: argparse.Namespace) -> int:
             "forkedFrom": found.forked_from,
             "prompts": [
                 {
-                    "uuid": one.uuid,
-                    "text": one.text,
-                    "timestamp": one.timestamp,
-                    "depth": one.depth,
-                    "messages": one.messages,
-                    "live": one.live,
+                    "uuid": prompt.uuid,
+                    "text": prompt.text,
+                    "timestamp": prompt.timestamp,
+                    "depth": prompt.depth,
+                    "messages": prompt.messages,
+                    "live": prompt.live,
                 }
-                for one in found.prompts
+                for prompt in found.prompts
             ],
             "forks": found.forks,
         }

@@ -30,7 +30,7 @@ async def manage(session: "Session", arguments: str) -> Outcome:
         return Show(text="\n".join(lines) or "no MCP servers; clew mcp add adds one")
     if word not in ("reconnect", "enable", "disable", "log"):
         word, name = "show", arguments
-    server = next((one for one in mcp.clients() if one.name == name.strip()), None)
+    server = next((client for client in mcp.clients() if client.name == name.strip()), None)
     if server is None or mcp.servers is None:
         return Show(text=f"no server {name.strip() or '?'}; {USAGE}", is_error=True)
     if word == "log":

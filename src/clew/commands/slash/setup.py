@@ -114,8 +114,8 @@ async def hooks(session: Session, _: str) -> Outcome:
     found = read_layers(session.rules.standing.layers)
     lines = [f"off: {found.off}"] if found.off else []
     lines += [
-        f"{label(one.event.name, one.matcher or None)}  {one.kind}: {one.handler.title}  [{one.where}]"
-        for one in found.hooks
+        f"{label(hook.event.name, hook.matcher or None)}  {hook.kind}: {hook.handler.title}  [{hook.where}]"
+        for hook in found.hooks
     ]
     return Show(text=mask("\n".join([*lines, *found.faults])) or "no hooks")
 
@@ -167,10 +167,10 @@ async def skills(session: Session, _: str) -> Outcome:
     """Every skill and who may call it, with the file it is."""
     rows = [
         (
-            one.name,
-            f"{cut(one.description or one.when, LONG // 4)} ({one.origin}{whose(one)}{held(session, one)})",
+            skill.name,
+            f"{cut(skill.description or skill.when, LONG // 4)} ({skill.origin}{whose(skill)}{held(session, skill)})",
         )
-        for one in session.skills.all()
+        for skill in session.skills.all()
     ]
     faults = [f"! {fault}" for fault in session.skills.faults]
     return Show(text="\n".join([table(sorted(rows)), *faults]))
@@ -194,10 +194,10 @@ def held(session: Session, one: Skill) -> str:
 
 async def plugins(session: Session, _: str) -> Outcome:
     lines: list[str] = []
-    for one in session.plugins:
-        held = "" if one.may_run or not one.parts.runs else " (words only: not trusted)"
-        lines += [f"{one.name} {one.parts.manifest.version}".rstrip() + held]
-        lines += [f"  {line}" for line in told(one.parts)]
+    for plugin in session.plugins:
+        held = "" if plugin.may_run or not plugin.parts.runs else " (words only: not trusted)"
+        lines += [f"{plugin.name} {plugin.parts.manifest.version}".rstrip() + held]
+        lines += [f"  {line}" for line in told(plugin.parts)]
     return Show(text="\n".join(lines) or "no plugin is on; clew plugin install adds one")
 
 

@@ -112,8 +112,8 @@ def _decode_deep(text: str) -> Any:
     position = 0
 
     def past_space(start: int) -> int:
-        found = _SPACE.match(text, start)
-        return start if found is None else found.end()
+        match = _SPACE.match(text, start)
+        return start if match is None else match.end()
 
     def past_key(start: int) -> int:
         key, end = scalar(text, past_space(start))

@@ -210,10 +210,10 @@ def escape_result(text: str) -> str:
 
 def escape_output(text: str) -> str:
     """Return what a program printed in the user's name, with its look-alikes escaped."""
-    found = _OUTPUT.fullmatch(text)
-    if found is None:
+    match = _OUTPUT.fullmatch(text)
+    if match is None:
         return text
-    spans = [found.span(name) for name in ("out", "err", "said") if found[name] is not None]
+    spans = [match.span(name) for name in ("out", "err", "said") if match[name] is not None]
     for begin, end in reversed(spans):
         text = text[:begin] + escape_tags(text[begin:end]) + text[end:]
     return text

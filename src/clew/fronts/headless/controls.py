@@ -315,7 +315,7 @@ class Controls:
 
 def commands(session: Session) -> list[Json]:
     """What can be typed behind a slash."""
-    found = {one.name: one.origin for one in session.skills.all()}
+    found = {skill.name: skill.origin for skill in session.skills.all()}
     return [
         {
             "name": command.name,

@@ -33,7 +33,7 @@ async def get_workspace_diff(session: Session, _: Json) -> Json:
     if found is None:
         return {"diff": None, "noDiffReason": "no-repository"}
     may_read = session.rules.may_read(str(found.root))
-    return {"diff": told(found, {one.path for one in found.files if not may_read(one.path)})}
+    return {"diff": told(found, {file.path for file in found.files if not may_read(file.path)})}
 
 
 def told(found: Changes, hidden: set[str]) -> Json:
@@ -43,8 +43,8 @@ def told(found: Changes, hidden: set[str]) -> Json:
     return {
         "stats": {
             "filesCount": len(found.files),
-            "linesAdded": sum(one.added for one in found.files),
-            "linesRemoved": sum(one.removed for one in found.files),
+            "linesAdded": sum(file.added for file in found.files),
+            "linesRemoved": sum(file.removed for file in found.files),
         },
         "perFileStats": [counted(one) for one in named],
         "omitted": {"files": len(found.files) - len(named), "exact": not found.is_cut},
@@ -64,14 +64,14 @@ def within(files: Iterable[GitChange]) -> tuple[list[Json], list[str]]:
     told: list[Json] = []
     large: list[str] = []
     left = ALL_CHARACTERS
-    for one in files:
-        hunks = one.hunks
+    for file in files:
+        hunks = file.hunks
         size = 0 if hunks is None else sum(len(line) for hunk in hunks for line in hunk.lines)
         if hunks is None or size > min(left, FILE_CHARACTERS):
-            large.append(one.path)
+            large.append(file.path)
         elif hunks:
             left -= size
-            told.append({"path": one.path, "hunks": msgspec.to_builtins(hunks)})
+            told.append({"path": file.path, "hunks": msgspec.to_builtins(hunks)})
     return told, large
 
 
@@ -156,7 +156,7 @@ class BusyError(ControlRefusedError):
 def reload_skills(session: Session, _: Json) -> Json:
     """Commands and skills, looked for anew; the model hears of what is new with the next prompt."""
     session.skills.reload()
-    return {"skills": [one.name for one in session.skills.all()]}
+    return {"skills": [skill.name for skill in session.skills.all()]}
 
 
 async def reload_plugins(session: Session, fields: Json) -> Json:

@@ -234,7 +234,7 @@ def show(ended: TurnEnded, tally: Tally, said: Json, *, as_json: bool) -> None:
 
 def refused(denials: Sequence[Json]) -> str:
     """The calls that did not run, for who started this and was not asked; and what would let them."""
-    names = dict.fromkeys(named(one["tool_name"], one["tool_input"]) for one in denials)
+    names = dict.fromkeys(named(denial["tool_name"], denial["tool_input"]) for denial in denials)
     shown = ", ".join(list(names)[:SHOWN_CALLS])
     more = f" and {len(names) - SHOWN_CALLS} more" if len(names) > SHOWN_CALLS else ""
     return (

@@ -534,8 +534,8 @@ class HostServer:
             key_source=session.key_source,
             commands=[command.name for command in known(session)],
             agents=[spec.name for spec in session.agents.catalog],
-            skills=[one.name for one in session.skills.all() if one.folder],
-            plugins=[one.record() for one in session.plugins],
+            skills=[skill.name for skill in session.skills.all() if skill.folder],
+            plugins=[plugin.record() for plugin in session.plugins],
             output_style=output_style(session),
             directories=session.rules.standing.context.directories,
         )

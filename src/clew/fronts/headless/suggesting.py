@@ -84,7 +84,7 @@ def last_words(history: Any) -> Iterator[str]:
             continue
         content = entry["message"].get("content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
-        text = "\n".join(one["text"] for one in blocks if one.get("type") == "text").strip()
+        text = "\n".join(block["text"] for block in blocks if block.get("type") == "text").strip()
         if text:
             who = "The person" if entry["type"] == "user" else "The agent"
             yield f"{who}: {text[:CHARACTERS]}"

@@ -257,12 +257,12 @@ class Blocks:
         self, words: str, indent: int, matched: int, *, is_direct: bool, ends: bool
     ) -> bool:
         """Whether a line is a leaf of its own, or makes one of the paragraph before it."""
-        if words[0] == "#" and (found := _HEADING.match(words)):
-            self._alone("heading", matched, found[2] or "", level=len(found[1]))
-        elif words[0] in "`~" and (found := _FENCE.match(words)):
+        if words[0] == "#" and (match := _HEADING.match(words)):
+            self._alone("heading", matched, match[2] or "", level=len(match[1]))
+        elif words[0] in "`~" and (match := _FENCE.match(words)):
             self._close_to(matched)
-            mark = found[1] or found[3]
-            self._begin("code", level=indent, info=(found[2] or found[4] or "").strip())
+            mark = match[1] or match[3]
+            self._begin("code", level=indent, info=(match[2] or match[4] or "").strip())
             self._until = re.compile(rf"{re.escape(mark[0])}{{{len(mark)},}} *\Z")
         elif words[0] == "<" and (html := html_begins(words, may_be_any=not self._is_paragraph)):
             self._close_to(matched)
@@ -271,9 +271,9 @@ class Blocks:
             self._sink.text(" " * indent + words, ends=ends)
             if html.until is not None and html.until.search(words):
                 self._close()
-        elif is_direct and not self._is_long and (found := _UNDERLINE.match(words)):
+        elif is_direct and not self._is_long and (match := _UNDERLINE.match(words)):
             text = self._turned_into()
-            self._alone("heading", matched, text.rstrip(" "), level=1 if found[1][0] == "=" else 2)
+            self._alone("heading", matched, text.rstrip(" "), level=1 if match[1][0] == "=" else 2)
         elif words[0] in "*-_" and _RULE.match(words):
             self._alone("rule", matched, "")
         else:
@@ -305,15 +305,15 @@ class Blocks:
 
     def _item(self, words: str, indent: int, matched: int, *, is_direct: bool) -> str | None:
         """The inside of the item that begins here; None if none does."""
-        found = _ITEM.match(words)
-        if found is None or matched >= DEPTH_MOST:
+        match = _ITEM.match(words)
+        if match is None or matched >= DEPTH_MOST:
             return None
-        rest = words[found.end() :]
-        number = int(found[2]) if found[2] else None
+        rest = words[match.end() :]
+        number = int(match[2]) if match[2] else None
         if is_direct and (not rest or number not in (None, 1)):
             return None
-        mark = found[3] or found[1]
-        spaces = len(found[4])
+        mark = match[3] or match[1]
+        spaces = len(match[4])
         if not rest or spaces > 4:
             rest = " " * (spaces - 1) + rest if rest else ""
             spaces = 1
@@ -321,7 +321,7 @@ class Blocks:
         if number is not None and before is not None and before.mark == mark:
             number = (before.number or 0) + 1
         self._close_to(matched)
-        self._push(mark=mark, offset=indent + len(found[1]) + spaces, number=number)
+        self._push(mark=mark, offset=indent + len(match[1]) + spaces, number=number)
         return rest
 
     # -- what is open
@@ -403,8 +403,8 @@ def cells_of(row: str) -> list[str]:
 
 def _stand(cell: str) -> str | None:
     """How a column stands; None if the cell does not say so."""
-    found = _COLUMN.match(cell)
-    return None if found is None else _STANDS[found[1] + "-" + found[2]]
+    match = _COLUMN.match(cell)
+    return None if match is None else _STANDS[match[1] + "-" + match[2]]
 
 
 _STANDS = {"-": "", ":-": "left", "-:": "right", ":-:": "center"}

@@ -75,23 +75,23 @@ def folded(
     style, width = look.theme[part], look.width
 
     def whole(width: int) -> Iterator[Row]:
-        for each in lines:
-            yield from _rows(each, width, style)
+        for line in lines:
+            yield from _rows(line, width, style)
 
     between = len(lines) - HEAD_LINES - TAIL_LINES
     if between <= 1:
-        shown = [_rows(each, width, style, LINE_ROWS + 1) for each in lines]
+        shown = [_rows(line, width, style, LINE_ROWS + 1) for line in lines]
         yield from (row for each in shown for row in each[:LINE_ROWS])
         what = "long lines" if any(len(each) > LINE_ROWS for each in shown) else ""
     else:
-        yield from (r for each in lines[:HEAD_LINES] for r in _rows(each, width, style, LINE_ROWS))
+        yield from (r for line in lines[:HEAD_LINES] for r in _rows(line, width, style, LINE_ROWS))
         what = count_of(between, "more line")
     if what:
         yield from wrapped(
             [Span(f"… {what}{folds.keep(title, whole)}", look.theme["quiet"])], width
         )
     if between > 1:
-        yield from (r for each in lines[-TAIL_LINES:] for r in _rows(each, width, style, LINE_ROWS))
+        yield from (r for line in lines[-TAIL_LINES:] for r in _rows(line, width, style, LINE_ROWS))
 
 
 def cut(rows: Iterable[Row], title: str, whole: Whole, look: Look, folds: Folds) -> Iterator[Row]:

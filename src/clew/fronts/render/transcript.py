@@ -188,7 +188,7 @@ class Transcript:
         return self._out("note", [as_line(row) for row in rows])
 
     def _noted(self, words: Iterable[str]) -> list[Line]:
-        return [row for each in words for row in self.note(each)]
+        return [row for word in words for row in self.note(word)]
 
     def history(
         self, messages: Iterable[Json], rows: int = 400, titles: Titles = title_of

@@ -194,7 +194,7 @@ class Chooser:
         if letter == " ":
             return self._several
         is_number = letter.isdecimal() and 0 < int(letter) <= len(self.choices)
-        return is_number or any(one.key.lower() == letter.lower() for one in self.choices)
+        return is_number or any(choice.key.lower() == letter.lower() for choice in self.choices)
 
     def typed(self) -> None:
         """The words have changed."""

@@ -43,15 +43,15 @@ class CompletionWord(Struct, frozen=True, kw_only=True):
 
 def asked(before: str) -> CompletionWord | None:
     """What the text before the cursor asks for."""
-    if (found := FILE.search(before)) is not None:
-        return CompletionWord(kind="file", word=found[1].lstrip('"'), begin=found.start())
-    if (found := COMMAND.match(before)) is not None:
-        return CompletionWord(kind="command", word=found[1], begin=0)
-    if (found := ARGUMENT.match(before)) is not None:
-        said = tuple(found[2].split())
-        place = found.start(3)
+    if (match := FILE.search(before)) is not None:
+        return CompletionWord(kind="file", word=match[1].lstrip('"'), begin=match.start())
+    if (match := COMMAND.match(before)) is not None:
+        return CompletionWord(kind="command", word=match[1], begin=0)
+    if (match := ARGUMENT.match(before)) is not None:
+        said = tuple(match[2].split())
+        place = match.start(3)
         return CompletionWord(
-            kind="argument", word=found[3], begin=place, command=found[1], before=said
+            kind="argument", word=match[3], begin=place, command=match[1], before=said
         )
     return None
 

@@ -197,7 +197,7 @@ class PromptController:
             prompt.put(entry)
 
     def search(self) -> None:
-        choices = [Choice(label=one_line(one.text)[:500]) for one in self._history.entries]
+        choices = [Choice(label=one_line(entry.text)[:500]) for entry in self._history.entries]
         if choices:
             chooser = Chooser("What was typed before", choices, searches=True)
             self._begin(self._found(self._stage.show(chooser)))

@@ -168,7 +168,9 @@ class Dialogs:
         def body(width: int) -> Sequence[Line]:
             lines = [as_line(row) for row in proposed.rows(self._stage.theme, width)]
             findings = question.decision.findings
-            parts = {part(one): PARTS[one.verdict] for one in findings if len(findings) > 1}
+            parts = {
+                part(finding): PARTS[finding.verdict] for finding in findings if len(findings) > 1
+            }
             why = visible(question.why)
             # What one of the parts says need not be said twice.
             is_told = any(words.endswith(f" {why}") for words in parts)

@@ -176,7 +176,7 @@ def defaults() -> list[Binding]:
 
 def bindings(text: str = "") -> Bindings:
     """The keys of a person's file on top of those there are; a file that cannot be read changes none."""
-    bound = {(one.context, one.keys): one for one in defaults()}
+    bound = {(default.context, default.keys): default for default in defaults()}
     faults: list[str] = []
     own: dict[tuple[Context, Chord], str] = {}
     for context, spelled, target in _listed(text, faults):
@@ -289,7 +289,7 @@ def listed(found: Bindings, *, with_names: bool = False) -> str:
             name = f"{one.name:<22}  " if with_names else ""
             rows.append(f"  {keys:<21}  {name}{one.words}")
         lines = [each for each in found.bound if each.context == context and each.target[0] == "/"]
-        rows += [f"  {one.spelled:<21}  {one.target}" for one in lines]
+        rows += [f"  {line.spelled:<21}  {line.target}" for line in lines]
     return "\n".join([*rows, *(f"! {fault}" for fault in found.faults)])
 
 

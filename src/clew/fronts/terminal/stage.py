@@ -89,7 +89,7 @@ class Painter:
 
     def rewrapped(self, columns: int) -> str:
         """Erases what stood there after the terminal became narrower and broke its lines anew."""
-        heights = [max(1, -(-cells(UNSEEN.sub("", one)) // columns)) for one in self._now.lines]
+        heights = [max(1, -(-cells(UNSEEN.sub("", line)) // columns)) for line in self._now.lines]
         self._row = sum(heights[: self._row])
         if self._now.cursor is not None:
             self._row += self._now.cursor[1] // columns

@@ -89,10 +89,10 @@ class Terminal:
 
     def heed_ground(self, answer: str) -> bool:
         """The terminal tells the colour of its ground; whether that says something new."""
-        found = GROUND.match(answer)
+        match = GROUND.match(answer)
         before = self.is_light
-        if found is not None:
-            red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in found.groups())
+        if match is not None:
+            red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in match.groups())
             self.is_light = 0.299 * red + 0.587 * green + 0.114 * blue > 0.5
         return self.is_light is not before
 

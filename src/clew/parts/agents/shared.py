@@ -142,8 +142,8 @@ class AgentServers:
     def facts(self) -> list[Fact | None]:
         """What the agent is told of them: what they say about their use, and which are not there."""
         clients = () if self._servers is None else self._servers.all()
-        words = {one.name: one.instructions for one in clients if one.instructions}
-        there = {one.name for one in self._mcp.clients()}
+        words = {client.name: client.instructions for client in clients if client.instructions}
+        there = {client.name for client in self._mcp.clients()}
         missing = [
             f"{name}: the session has no such server"
             for name in self._spec.named_servers
@@ -152,7 +152,9 @@ class AgentServers:
         missing += [f"{entry.name}: {entry.held}" for entry in self._found.held]
         missing += self._found.faults
         missing += [
-            f"{one.name}: {one.problem or one.state}" for one in clients if not is_there(one)
+            f"{client.name}: {client.problem or client.state}"
+            for client in clients
+            if not is_there(client)
         ]
         return [instructions_fact(words), missing_fact(missing)]
 

@@ -43,7 +43,7 @@ async def resources_of(mcp: Connected, word: str) -> Sequence[str]:
         if not offer.is_template
     ]
     matching = [one for one in found if word and word.lower() in one.lower()]
-    server = next((one for one in mcp.clients() if one.name == name), None)
+    server = next((client for client in mcp.clients() if client.name == name), None)
     if colon and server is not None:
         matching += [f"{name}:{one}" for one in await filled(server, uri)]
     return list(dict.fromkeys(fit(matching)))

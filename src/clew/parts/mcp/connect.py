@@ -115,7 +115,7 @@ def seen(server: McpServer) -> Seen:
     told = ", ".join(f"{count} {what}" for count, what in counts if count) or "nothing"
     lines = [f"tool {tool.tool}: {first_line(tool.description)}" for tool in offers.tools]
     lines += [f"prompt /{prompt.name} {prompt.hint}" for prompt in offers.prompts]
-    lines += [f"resource @{server.name}:{one.uri}" for one in offers.resources]
+    lines += [f"resource @{server.name}:{resource.uri}" for resource in offers.resources]
     lines += [f"fault: {fault}" for fault in offers.faults]
     return Seen(is_well=True, line=f"- reached: {told}", offers=tuple(lines))
 

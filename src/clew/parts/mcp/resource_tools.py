@@ -117,7 +117,7 @@ async def read_resource(server: McpServer, uri: str) -> ToolOutcome:
     if not isinstance(contents, list):
         return failed(f"The server {server.name} gave an answer without contents.")
     await server.watch(uri)
-    blocks = blocks_of([{"type": "resource", "resource": one} for one in contents])
+    blocks = blocks_of([{"type": "resource", "resource": content} for content in contents])
     return result_of(ServerReply(blocks=blocks), {"content": contents})
 
 

@@ -85,8 +85,8 @@ class Store:
         """What other tools installed, and on top what clew did; trust is clew's in both."""
         trusted = {name: value for name, value in members(self._trusts()) if isinstance(value, str)}
         others = {
-            one.id: msgspec.structs.replace(one, trusted=trusted.get(one.id, ""))
-            for one in self._others()
+            other.id: msgspec.structs.replace(other, trusted=trusted.get(other.id, ""))
+            for other in self._others()
         }
         return {**others, **self.own()}
 

@@ -100,7 +100,9 @@ class Board:
         self._items: dict[str, ScheduledItem] = {}
 
     def running(self) -> list[ScheduledItem]:
-        return [one for one in self._items.values() if (t := self._task(one)) and t.ending is None]
+        return [
+            item for item in self._items.values() if (t := self._task(item)) and t.ending is None
+        ]
 
     def rows(self) -> list[dict[str, Any]]:
         """What runs, as hooks are told."""

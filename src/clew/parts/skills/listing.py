@@ -70,8 +70,8 @@ def told_within(skills: Sequence[Skill], budget: int) -> tuple[list[str], int]:
     lines: list[str] = []
     for form in (long_line, short_line, name_line):
         lines, used = [], 0
-        for one in skills:
-            line = form(one)
+        for skill in skills:
+            line = form(skill)
             # Estimates are of words in prose; names of skills are denser.
             used += text_tokens(line) + 2
             if used > budget:

@@ -127,9 +127,9 @@ def _block(build: Builder, part: Json) -> Json | None:
     if kind in ("input_text", "output_text", "text"):
         return {"type": "text", "text": text_of(part.get("text"))}
     if kind == "input_image":
-        found = _DATA.fullmatch(text_of(part.get("image_url")))
-        if found:
-            return picture(found[1], found[2])
+        match = _DATA.fullmatch(text_of(part.get("image_url")))
+        if match:
+            return picture(match[1], match[2])
     build.lose("a part that is no text and no picture with its data")
     return None
 

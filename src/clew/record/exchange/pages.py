@@ -323,9 +323,9 @@ def prose(text: str) -> str:
                 code = None
             else:
                 code.append(line)
-        elif found := _FENCE.match(line):
+        elif match := _FENCE.match(line):
             close()
-            code, fence = [], found[1]
+            code, fence = [], match[1]
         elif len(paragraph) == 1 and _RULE.fullmatch(line.strip()) and "|" in paragraph[0]:
             rows.append(_row(paragraph.pop(), "th"))
         elif rows and "|" in line:

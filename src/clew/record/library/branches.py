@@ -201,8 +201,8 @@ def told(found: SessionTree) -> Iterator[str]:
     """The tree for people, a line for each prompt."""
     if found.forked_from:
         yield f"a fork of {found.forked_from['sessionId']} at {found.forked_from['messageUuid']}"
-    for one in found.prompts:
-        yield prompt_line(one, f"{one.uuid[:8]}  ")
+    for prompt in found.prompts:
+        yield prompt_line(prompt, f"{prompt.uuid[:8]}  ")
     for fork in found.forks:
         yield f"forked at {fork['messageUuid'][:8]}: {fork['sessionId']}"
 

@@ -92,10 +92,10 @@ def pending(connection: sqlite3.Connection, files: Iterable[TranscriptFile]) -> 
         for row in connection.execute("SELECT path, size, mtime_ns, inode, read_to FROM file")
     }
     waiting: list[PendingFile] = []
-    for found in files:
-        size, mtime_ns, inode, read_to = known.pop(found.path, (-1, 0, 0, 0))
-        if (size, mtime_ns, inode) != (found.size, found.mtime_ns, found.inode):
-            waiting.append(PendingFile(found=found, read_to=0 if inode != found.inode else read_to))
+    for file in files:
+        size, mtime_ns, inode, read_to = known.pop(file.path, (-1, 0, 0, 0))
+        if (size, mtime_ns, inode) != (file.size, file.mtime_ns, file.inode):
+            waiting.append(PendingFile(found=file, read_to=0 if inode != file.inode else read_to))
     if known:
         with transaction(connection):
             for path in known:

@@ -158,7 +158,7 @@ def _with_folder(path: Path) -> int:
 def _named_contents(home: Path, tell: Tell | None) -> set[str]:
     """The contents that any session can still go back to, archived ones too."""
     found: set[str] = set()
-    paths = [one.path for one in transcripts(home)]
+    paths = [transcript.path for transcript in transcripts(home)]
     paths += [str(p) for p in archive_dir(home).rglob("*.jsonl")]
     paths += [str(p) for p in own_dir(home).glob("unsaved/*.jsonl")]
     for number, path in enumerate(paths, 1):

@@ -116,16 +116,16 @@ def all_hidden(home: Path, cwd: str, *, everywhere: bool) -> Iterator[Hidden]:
     """Every file among the sessions that no list shows."""
     files = transcripts(home) if everywhere else in_folder(str(project_dir(home, canonical(cwd))))
     here = [canonical(place) for place in worktrees(cwd)]
-    for found in files:
-        if found.agent:
+    for file in files:
+        if file.agent:
             continue
-        outline = light.outline(Path(found.path))
-        reason = hidden(found, outline)
+        outline = light.outline(Path(file.path))
+        reason = hidden(file, outline)
         if reason is None and not everywhere and outline and outline.cwd:
             is_mine = choose.is_any(outline.cwd, here)
             reason = None if is_mine else f"it is of {outline.cwd}"
         if reason is not None:
-            yield Hidden(path=found.path, size_bytes=found.size, reason=reason)
+            yield Hidden(path=file.path, size_bytes=file.size, reason=reason)
 
 
 def fitting(home: Path, wanted: ListingFilter, tell: Tell | None = None) -> set[str]:

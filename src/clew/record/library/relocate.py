@@ -120,11 +120,11 @@ def _note(home: Path, move: Move) -> None:
 
 def _sessions(home: Path) -> Iterator[tuple[Path, str]]:
     """Each session's file and the working folder its first lines name."""
-    for found in transcripts(home):
-        if not found.agent and light.is_uuid(found.session_id):
-            cwd = _cwd(found.path)
+    for transcript in transcripts(home):
+        if not transcript.agent and light.is_uuid(transcript.session_id):
+            cwd = _cwd(transcript.path)
             if cwd:
-                yield Path(found.path), cwd
+                yield Path(transcript.path), cwd
 
 
 def _cwd(path: str) -> str | None:
@@ -134,8 +134,8 @@ def _cwd(path: str) -> str | None:
             head = file.read(4096)
     except OSError:
         return None
-    named = re.search(rb'"cwd"\s*:\s*"', head)
-    if named and (value := light.string_field(head, "cwd")) is not None:
+    match = re.search(rb'"cwd"\s*:\s*"', head)
+    if match and (value := light.string_field(head, "cwd")) is not None:
         return value
     ends = light.read_ends(Path(path))
     return None if ends is None else light.string_field(ends.head, "cwd")

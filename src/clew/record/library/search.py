@@ -95,7 +95,7 @@ def _candidates(needles: list[bytes], files: Sequence[tuple[str, int]]) -> set[s
     """The files that hold every needle, or None if that is found out by reading them."""
     left: set[str] | None = None
     for needle in needles[:_NEEDLES_ASKED]:
-        found = _holding(needle, [one for one in files if left is None or one[0] in left])
+        found = _holding(needle, [file for file in files if left is None or file[0] in left])
         if found is None:
             break
         left = found
@@ -261,7 +261,7 @@ def search(
 
 
 def _unread(files: list[TranscriptFile], scope: Scope) -> tuple[str, ...]:
-    mine = (one.path for one in files if scope.holds(one))
+    mine = (file.path for file in files if scope.holds(file))
     return tuple(path for path in mine if not os.access(path, os.R_OK))
 
 

@@ -186,9 +186,9 @@ class CallWatch:
 
     def _snapshot(self, folder: str) -> FolderSnapshot:
         """The one of this folder, or of a folder above it that calls ran in before."""
-        for known in self._snapshots.values():
-            if folder == known.folder or folder.startswith(f"{known.folder}/"):
-                return known
+        for snapshot in self._snapshots.values():
+            if folder == snapshot.folder or folder.startswith(f"{snapshot.folder}/"):
+                return snapshot
         self._snapshots[folder] = FolderSnapshot(folder, self._blobs)
         return self._snapshots[folder]
 

@@ -135,7 +135,7 @@ def letters(agent_transcript: Path, home: Path) -> list[Letter]:
 
 def unheard(agent_transcript: Path, home: Path) -> list[Letter]:
     """Those to the agent that are no message of its conversation: it ended before it heard them."""
-    waiting = {one.uuid: one for one in letters(agent_transcript, home) if not one.to}
+    waiting = {letter.uuid: letter for letter in letters(agent_transcript, home) if not letter.to}
     for line in lines_of(agent_transcript, home) if waiting else ():
         if b'"uuid"' in line:
             waiting.pop(str(entry_of(line).get("uuid")), None)

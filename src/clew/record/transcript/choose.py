@@ -122,7 +122,7 @@ def place_of_copy(home: Path, cwd: str, session_id: str, copy: Path) -> Path:
 
 def _by_id(home: Path, cwd: str, session_id: str) -> list[Path]:
     spellings = (session_id, session_id.lower(), session_id.upper())
-    found = next(filter(None, (find_session(home, each) for each in spellings)), [])
+    found = next(filter(None, (find_session(home, spelling) for spelling in spellings)), [])
     if not found and is_uuid(session_id):
         copies = copies_of(f"{session_id.lower()}.jsonl", rescue_dirs(home), Files())
         found = [copy for copy in copies if is_file(copy)][:1]

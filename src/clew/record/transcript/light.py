@@ -196,9 +196,9 @@ def first_prompt(head: bytes) -> str | None:
         if entry.get("type") != "user" or entry.get("isMeta") or entry.get("isCompactSummary"):
             continue
         for text in _texts(entry):
-            named = _COMMAND.search(text)
-            if named:
-                command = command or named[1].strip()
+            match = _COMMAND.search(text)
+            if match:
+                command = command or match[1].strip()
             elif text.strip() and (_typed(entry) or not _NOT_TYPED.match(text)):
                 return in_short(text)
     return command or None

@@ -105,12 +105,12 @@ class Checkouts:
         agent works still."""
         from clew.record.library.places import transcripts
 
-        for one in transcripts(self._paths.home):
-            if one.agent == agent_id and self._there(Path(one.path)) is not None:
+        for transcript in transcripts(self._paths.home):
+            if transcript.agent == agent_id and self._there(Path(transcript.path)) is not None:
                 line = shlex.quote(f"/agents {wish} {agent_id}")
                 return (
                     f"agent {agent_id} worked for another session, which can {wish} its checkout: "
-                    f"clew -p --resume {one.session_id} {line}"
+                    f"clew -p --resume {transcript.session_id} {line}"
                 )
         return f"there is no checkout of an agent {agent_id}"
 

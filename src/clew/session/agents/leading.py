@@ -46,7 +46,7 @@ def led(ground: Ground, kinds: AgentCatalog, loaded: LoadedSession | None) -> Le
     if spec is None:
         near = kinds.nearest(name)
         hint = f"; did you mean {near}?" if near else ""
-        there = ", ".join(one.name for one in kinds)
+        there = ", ".join(kind.name for kind in kinds)
         wrong = f"there is no kind of agent {name}{hint} (there are {there})"
         if options.agent is not None:
             raise UserError(f"--agent: {wrong}")

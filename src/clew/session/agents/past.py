@@ -90,7 +90,7 @@ def entries_in(path: Path, home: Path) -> Iterator[Json]:
 
 
 def said_first(messages: Sequence[Json]) -> str:
-    first = next((one for one in messages if one.get("type") == "user"), {})
+    first = next((message for message in messages if message.get("type") == "user"), {})
     content = (first.get("message") or {}).get("content")
     texts = [block.get("text") for block in blocks_of(first)]
     return content if type(content) is str else str(texts[0] if texts else "")
@@ -108,7 +108,9 @@ def as_called(
         "finished": "completed" if is_done and answers[-1].stop_reason == "end_turn" else None,
         "name": given.get("name"),
         "cwd": cwd,
-        "model": next((one.model for one in reversed(answers) if not one.is_synthetic), None),
+        "model": next(
+            (answer.model for answer in reversed(answers) if not answer.is_synthetic), None
+        ),
         "parentAgentId": parent_id,
     }
     tree = checkout_of(cwd, f"{AGENT}{agent_id}")

@@ -263,7 +263,7 @@ def is_dangerous(path: str) -> bool:
     if parts[-1].endswith(".sample") and "hooks" in parts:
         return False
     if parts[-1] == "hooks" and is_folder(Path(path)) and not is_link(Path(path)):
-        return any(is_dangerous(each) for each in files(path))
+        return any(is_dangerous(file) for file in files(path))
     if parts[-1] == "config" and ".git" in parts:
         try:
             settings = list(read_settings(content(Path(path), CONFIG_BYTES)))

@@ -120,7 +120,7 @@ def words(violations: Sequence[SandboxViolation], *, is_read_only: bool) -> str:
             "This command ran without anybody being asked, behind a read-only wall, which blocked "
             f"{listed(violations)}."
         )
-    named = "; ".join(f"{one} ({SETTINGS[one.kind]})" for one in violations)
+    named = "; ".join(f"{violation} ({SETTINGS[violation.kind]})" for violation in violations)
     return (
         f"The sandbox may have held this back: {named}. Only the user can allow it, by the setting "
         "named, in their own settings."

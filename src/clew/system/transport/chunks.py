@@ -141,11 +141,11 @@ class Chunked:
 
     def _size(self, head: bytes) -> int:
         """What the head of a chunk says; below 0 where it is none."""
-        found = _CHUNK.fullmatch(head)
-        if found is None:
+        match = _CHUNK.fullmatch(head)
+        if match is None:
             self.fault = f"illegal chunk head {head[:100]!r}"
             return -1
-        size = int(found[1], 16)
+        size = int(match[1], 16)
         if len(self._sizes) < _SIZES_KEPT and len(head) <= _HEAD_KEPT_BYTES:
             self._sizes[head] = size
         return size
@@ -173,10 +173,10 @@ class Chunked:
                 self.rest = self.rest[len(end) :]
                 self.ended = True
                 return
-        found = _BLANK_LINE.search(self.rest)
-        if found is None:
+        match = _BLANK_LINE.search(self.rest)
+        if match is None:
             return
-        lines, self.rest = self.rest[: found.start()], self.rest[found.end() :]
+        lines, self.rest = self.rest[: match.start()], self.rest[match.end() :]
         for line in _FOLD.sub(b" ", lines.replace(b"\r\n", b"\n")).removesuffix(b"\r").split(b"\n"):
             trailer = _TRAILER.fullmatch(line)
             if trailer is None or trailer[1].lower() in _OF_THE_HEAD:

@@ -43,8 +43,8 @@ def decoded(body: bytes, charset: str) -> str:
     for mark, name in MARKS:
         if body.startswith(mark):
             return body.decode(name, "replace")
-    found = CHARSET.search(body[:LOOKED_AT_BYTES])
-    said = charset or (found[1].decode("ascii", "replace") if found else "")
+    match = CHARSET.search(body[:LOOKED_AT_BYTES])
+    said = charset or (match[1].decode("ascii", "replace") if match else "")
     for name in (said, "utf-8"):
         try:
             return body.decode(name) if name and is_text_codec(name) else body.decode("utf-8")
