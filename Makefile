@@ -10,7 +10,7 @@ PYTEST := PYTHONWARNDEFAULTENCODING=1 $(PY) -m pytest -q
 PIP    := PATH="$(CURDIR)/$(BIN):$$PATH" $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test laws e2e crash fuzz compat bench lint type imports fmt docs-check docs screenshots parity lock secret-rules check clean
+.PHONY: help setup demo test laws e2e crash fuzz compat bench lint type imports fmt docs-check docs screenshots parity gauge lock secret-rules check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ screenshots: $(READY) ## make the pictures of the screen in docs/ anew, from a r
 
 docs: $(READY) ## write the generated parts of the docs anew
 	@$(PY) -m scripts.docs --write
+
+gauge: $(READY) ## print how the source hangs together, beside the last release
+	@$(PY) -m scripts.gauge
 
 parity: $(READY) ## print the table of requirements and their state
 	@$(PY) -m tests.requirements
