@@ -18,12 +18,12 @@ OURS = """
 import asyncio, os
 from clew.providers.anthropic import provider_from_environment
 from clew.providers.answer import Answering
-from clew.providers.base import Request
+from clew.providers.base import ModelRequest
 
 async def main():
     provider = provider_from_environment(dict(os.environ))
     provider.transport.trust.warm()
-    request = Request(model="opus", messages=[{"role": "user", "content": "hello"}])
+    request = ModelRequest(model="opus", messages=[{"role": "user", "content": "hello"}])
     async def emit(event): pass
     ended = await Answering(provider, new_tool_id=lambda: "own").run(request, emit)
     await provider.transport.trust.context()

@@ -101,7 +101,7 @@ def test_each_tool_does_its_work_through_the_program(name: str, tmp_path: Path) 
 
 def test_no_tool_is_without_a_row() -> None:
     here = Path(__file__)
-    fronts = (here.parent, here.parent.with_name("tui"))
+    fronts = (here.parent, here.parent.with_name("terminal"))
     others = "".join(
         path.read_text("utf-8")
         for folder in fronts

@@ -11,7 +11,7 @@ from tests.system.process.test_run import ESCAPES
 
 DRIVER = """
 import asyncio, os, sys
-from clew.system.process.output import Output
+from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
 from clew.system.process.spawn import Launcher
 
@@ -20,7 +20,7 @@ async def main():
     launcher.start()
     await run(
         launcher, ["bash", "-c", sys.argv[1]], cwd="/", env=os.environ,
-        stdout=Output(keep_bytes=9), descriptors={9: 1},
+        stdout=ProcessOutput(keep_bytes=9), descriptors={9: 1},
     )
     os.write(1, b"%d\\n" % launcher._keeper)
     await asyncio.Event().wait()

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from clew.agent.models import DEFAULT_MODEL
 from clew.agent.options import LEAST_THINKING
-from clew.commands.slash.table import known
 from clew.core.json_object import Json
 from clew.core.ledger.breakdown import breakdown
 from clew.core.ledger.totals import usage_by_model
@@ -19,7 +18,12 @@ from clew.core.wire import frames
 from clew.core.wire.incoming import ControlRequest
 from clew.fronts.headless import servers, window
 from clew.fronts.headless.result import cost_of, usage_of
-from clew.fronts.headless.session_controls import SessionControls
+from clew.fronts.headless.session_controls import (
+    ControlRefusedError,
+    SessionControls,
+    agents,
+    commands,
+)
 from clew.parts.background_tasks import row
 from clew.providers.base import Off, ThinkingBudget
 from clew.session.session import Session
@@ -82,12 +86,6 @@ def load_servers() -> SessionControls:
     from clew.fronts.headless.servers import CONTROLS
 
     return CONTROLS
-
-
-class ControlRefusedError(ClewError):
-    """A control request that is not done, and why; `code` is for programs that look for it."""
-
-    code: str | None = None
 
 
 class Controls:
@@ -311,28 +309,6 @@ class Controls:
 
     async def get_binary_version(self, _: Json) -> Json:
         return {"version": VERSION}
-
-
-def commands(session: Session) -> list[Json]:
-    """What can be typed behind a slash."""
-    found = {skill.name: skill.origin for skill in session.skills.all()}
-    return [
-        {
-            "name": command.name,
-            "description": command.description,
-            "argumentHint": command.hint,
-            "aliases": list(command.aliases),
-            "builtin": command.name not in found or found[command.name] == "bundled",
-        }
-        for command in known(session)
-    ]
-
-
-def agents(session: Session) -> list[Json]:
-    return [
-        {"name": spec.name, "description": spec.description, "model": spec.model}
-        for spec in session.agents.catalog
-    ]
 
 
 def output_style(session: Session) -> str:

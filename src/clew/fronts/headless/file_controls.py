@@ -11,9 +11,13 @@ from clew.agent.context.git import Changes, changes
 from clew.agent.context.git_report import GitChange
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
-from clew.fronts.headless.controls import ControlRefusedError, agents, commands
 from clew.fronts.headless.servers import status
-from clew.fronts.headless.session_controls import SessionControls
+from clew.fronts.headless.session_controls import (
+    ControlRefusedError,
+    SessionControls,
+    agents,
+    commands,
+)
 from clew.permissions.decision import Allow
 from clew.session.session import Session
 from clew.system.files import is_file
