@@ -58,24 +58,3 @@ def imported(tree: ast.AST, known: Container[str], *, types: bool) -> Iterator[s
                 within = f"{node.module}.{alias.name}"
                 yield within if within in known else f"{node.module}"
         yield from imported(node, known, types=types)
-
-
-def circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
-    """The modules that reach themselves, with those on the way."""
-    reached = {name: reach(name, graph) for name in graph}
-    return {
-        frozenset(other for other in reached[name] if name in reached[other])
-        for name in graph
-        if name in reached[name]
-    }
-
-
-def reach(name: str, graph: dict[str, set[str]]) -> set[str]:
-    found: set[str] = set()
-    waiting = list(graph[name])
-    while waiting:
-        module = waiting.pop()
-        if module not in found:
-            found.add(module)
-            waiting += graph[module]
-    return found

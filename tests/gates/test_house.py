@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
+from scripts.gauge import circles
 
 from tests.gates.house import (
     ROOT,
     SRC,
-    circles,
     import_graph,
     path_of,
     project,
