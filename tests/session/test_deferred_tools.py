@@ -41,7 +41,7 @@ async def talk(home: Path, url: str, options: Options, prompts: list[str]) -> li
 
     environ = {**os.environ, **environment(home, url)}
     async with session(options, environ, str(home), nobody, entrypoint="cli") as opened:
-        opened.toolbox.gain(HUNDRED)
+        opened.tools.toolbox.gain(HUNDRED)
         for prompt in prompts:
             await opened.conversation.submit(
                 prompt,

@@ -182,6 +182,10 @@ class SessionTools:
         self._surroundings = surroundings
         self._secrets = session.secrets = tuple(secrets)
 
+    @property
+    def toolbox(self) -> Toolbox:
+        return self._toolbox
+
     def note_seen(self, path: Path, mtime_ms: int) -> bool:
         """Somebody saw a file, as it was then, whom edits may rely on; False if it has changed."""
         found = take(path, EDIT_MAX_BYTES)

@@ -66,7 +66,7 @@ from clew.session.compaction import SessionCompaction
 from clew.session.hands import Hands, equipped, lasts, named_in_vain
 from clew.session.observers import debugging, displaying, place_of
 from clew.session.reloading import Reloading
-from clew.session.session import Session
+from clew.session.session import Costs, ModelAccess, Session, SessionParts, Workspace
 from clew.session.thread import Thread, budget, leave_totals, taken_in_hand, unbounded
 from clew.session.warming import warmer_of
 from clew.system.clock import new_id, now
@@ -202,59 +202,62 @@ async def session(
             cache.warmer.is_compacting = lambda: (
                 conversation.is_running and not conversation.has_steps
             )
-        made = Session(
-            conversation=conversation,
-            leaving=leaving,
-            story=thread.story,
-            opening=opening,
-            session_id=thread.session_id,
-            lead=options.lead,
-            speaking=speaking,
-            switching=Switching(speaking, hands.hooks, ask, new_id),
-            rules=ground.rules,
-            toolbox=hands.toolbox,
+        parts = SessionParts(
             mcp=hands.mcp,
+            skills=hands.skills,
+            plugins=ground.plugins,
+            hooks=hands.hooks,
+            agents=agents,
+            sandbox=hands.sandbox,
+            tasks=hands.tool_session.tasks,
+            leaving=leaving,
+            schedules=hands.board,
+            goal=hands.goal,
+            file_history=hands.files,
+            compaction=keeping,
+            store_copy=copies,
+            opening=opening,
+            output_styles=ground.speech,
+            planning=hands.own,
+            lent=lent,
+            reloading=Reloading(ground, hands, agents, brought),
+            refresh=deps.refresh,
+            ending=ending,
+        )
+        made = Session(
+            session_id=thread.session_id,
+            options=options,
+            conversation=conversation,
+            story=thread.story,
+            rules=ground.rules,
+            tools=hands.tools,
+            model_access=ModelAccess(
+                speaking=speaking,
+                switching=Switching(speaking, hands.hooks, ask, new_id),
+                requests=requests,
+                ask=thread.side.ask_model,
+                cache=cache,
+                key_source=endpoint.credentials,
+                lacks_key=endpoint.lacks_credentials,
+            ),
+            costs=Costs(spending=thread.spending, past=thread.past),
+            workspace=Workspace(
+                cwd=cwd,
+                where=lambda: hands.tool_session.cwd,
+                launcher=ground.launcher,
+                file_names=names_of(ground),
+                debug_file=place_of(ground, thread),
+            ),
+            parts=parts,
+            intake=intake(hands.tools, judge, hands.tool_session, ground.rules, hands.mcp.resource),
+            commands=[],
             notices=(
                 *await notices(ground, thread, hands, beginning),
                 *agent_faults,
                 *lead.faults,
                 *copies.news(),
             ),
-            sandbox=hands.sandbox,
-            copies=copies,
-            requests=requests,
-            tools=hands.tools,
-            files=hands.files,
-            ask_model=thread.side.ask_model,
-            hooks=hands.hooks,
-            ending=ending,
-            names=names_of(ground),
-            refresh=deps.refresh,
-            launcher=ground.launcher,
-            cwd=cwd,
-            where=lambda: hands.tool_session.cwd,
-            key_source=endpoint.credentials,
-            has_commands=options.has_commands,
-            how_to_plan=options.planning,
-            debug_file=place_of(ground, thread),
-            lacks_key=endpoint.lacks_credentials,
             resumed=thread.loaded,
-            spending=thread.spending,
-            past=thread.past,
-            tasks=hands.tool_session.tasks,
-            intake=intake(hands.tools, judge, hands.tool_session, ground.rules, hands.mcp.resource),
-            commands=[],
-            agents=agents,
-            own=hands.own,
-            skills=hands.skills,
-            plugins=ground.plugins,
-            speech=ground.speech,
-            reloading=Reloading(ground, hands, agents, brought),
-            board=hands.board,
-            goal=hands.goal,
-            lent=lent,
-            keeping=keeping,
-            cache=cache,
         )
         if ground.began.settings.get("memoryExtraction") is True and not options.is_bare:
             opened.push_async_callback(remembered, made, thread.story.said)
@@ -333,8 +336,8 @@ def dream(session: Session, after: object, opened: AsyncExitStack) -> None:
         return
     dreamer = Dreamer(
         notebook_of(session.rules.standing.places),
-        session.tasks,
-        session.ask_model,
+        session.parts.tasks,
+        session.model_access.ask,
         session_id=session.session_id,
         is_busy=lambda: session.conversation.is_running,
         moves=lambda: session.story.said,

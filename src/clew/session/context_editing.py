@@ -90,14 +90,17 @@ class Editing:
         """What the next request would be with other edits than now."""
         session = self._session
         history = list(self._story.history)
-        now_sent = session.requests.projected(self._story.edits.apply(history))
-        then = session.requests.projected(edits.apply(history))
+        now_sent = session.model_access.requests.projected(self._story.edits.apply(history))
+        then = session.model_access.requests.projected(edits.apply(history))
         same = _same(now_sent, then)
         chosen = frozenset(uuids)
         shown = [entry for entry in self.shown() if entry["uuid"] in chosen]
         anew = message_tokens(then.messages[same:])
         cost = usd(
-            {"cache_creation_input_tokens": anew}, session.model.id, now(), session.speaking.catalog
+            {"cache_creation_input_tokens": anew},
+            session.model.id,
+            now(),
+            session.model_access.speaking.catalog,
         )
         return Effect(
             entries=len(shown),
@@ -107,7 +110,9 @@ class Editing:
             cached_tokens=message_tokens(then.messages[:same]),
             anew_tokens=anew if then.messages != now_sent.messages else 0,
             anew_usd=None if cost is None else float(cost),
-            thoughts=_thoughts(then.messages[same:]) if session.requests.binds_thinking else 0,
+            thoughts=_thoughts(then.messages[same:])
+            if session.model_access.requests.binds_thinking
+            else 0,
             problems=tuple(str(violation) for violation in then.violations),
             repairs=tuple(
                 f"{r.kind} {r.detail}".strip() for r in then.repairs if r not in now_sent.repairs
@@ -123,7 +128,9 @@ class Editing:
     async def summary(self, uuids: Sequence[str]) -> str:
         chosen = frozenset(uuids)
         entries = [entry for entry in self.shown() if entry["uuid"] in chosen]
-        said = await self._session.ask_model(excerpt(entries), system=SYSTEM, purpose="compaction")
+        said = await self._session.model_access.ask(
+            excerpt(entries), system=SYSTEM, purpose="compaction"
+        )
         if isinstance(said, Failure):
             raise UserError(f"nothing was changed: {said.message}")
         return said

@@ -56,7 +56,7 @@ async def extracted(session: Session) -> list[Memo]:
     entries = [e for e in session.story.sent if e.get("type") in ("user", "assistant")]
     if not any(map(is_prompt, entries)):
         raise UserError("nothing was said yet")
-    said = await session.ask_model(_record(entries), system=SYSTEM, purpose="other")
+    said = await session.model_access.ask(_record(entries), system=SYSTEM, purpose="other")
     if isinstance(said, Failure):
         raise UserError(f"nothing was proposed: {said.message}")
     notebook = notebook_of(session.rules.standing.places)

@@ -197,8 +197,8 @@ class Rewinding:
             raise UserError("a turn is running; stop it first")
         if not self._recorder.is_kept:
             raise UserError("this session is not kept on disk, so there is no way back")
-        if self._session.files is not None:
-            await self._session.files.settled()
+        if self._session.parts.file_history is not None:
+            await self._session.parts.file_history.settled()
         saved = await self._recorder.durable()
         if saved.troubles or not is_there(self._recorder.transcript):
             why = "; ".join(map(str, saved.troubles)) or "nothing was said yet"
@@ -212,7 +212,7 @@ class Rewinding:
             self._recorder.resume(loaded)
             self._story.become(loaded.messages)
             todos = last_todos(loaded.messages)
-            self._session.spending.change(TodosSet(todos=todos))
+            self._session.costs.spending.change(TodosSet(todos=todos))
             self._session.tools.take_up(todos)
 
     async def _append(self, lines: Sequence[Json]) -> None:

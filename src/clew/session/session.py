@@ -15,12 +15,11 @@ from clew.agent.conversation import Conversation
 from clew.agent.hooks.run import SessionHooks
 from clew.agent.intake import Intake, Turn
 from clew.agent.models import Speaking, Switching
+from clew.agent.options import Options
 from clew.agent.requests import Requests
 from clew.agent.story import Story
-from clew.agent.subagents.specs import AgentSpec
 from clew.agent.tasks.registry import Tasks
 from clew.agent.tools.base import AskModel
-from clew.agent.tools.registry import Toolbox
 from clew.agent.tools.searching import FileNames
 from clew.agent.toolset import FileRecord, SessionTools
 from clew.core.catalog.models import Model
@@ -51,88 +50,108 @@ from clew.system.clock import now
 from clew.system.process.spawn import Launcher
 
 
-class Session(Struct, frozen=True, kw_only=True):
-    """A session that is open: what a front talks to, and what it may show about it."""
+class SessionParts(Struct, frozen=True, kw_only=True):
+    """What extends a session, each part beside its machine in `clew.parts`."""
 
-    conversation: Conversation
-    story: Story
-    opening: Opening
-    session_id: str
-    # The kind of agent that the session is itself, if it is one.
-    lead: AgentSpec | None
-    speaking: Speaking
-    switching: Switching
-    rules: SessionRules
-    toolbox: Toolbox
     mcp: Connected
-    # What people should know at the start: settings with faults, rules that do not count, repairs.
-    notices: tuple[str, ...]
-    resumed: LoadedSession | None = None
-    # Cost and time: of this run as they come, and of the runs before.
-    spending: Spending
-    past: Past
-    # What lines of input go through, and the slash commands that were found for this session.
-    intake: Intake
-    commands: list[SlashCommand["Session"]]
-    own: OwnSession
+    skills: SessionSkills
+    plugins: SessionPlugins
+    hooks: SessionHooks
     agents: AllAgents
     # The walls around commands.
     sandbox: SessionSandbox
-    # Puts the session's own work into the background.
-    leaving: Leaving
-    skills: SessionSkills
-    plugins: SessionPlugins
-    speech: Speech
-    # Looks for plugins, skills, agents and styles again.
-    reloading: Reloading
-    # What comes by itself, and the goal that turns are held to.
-    board: Board
-    goal: Goal
-    # What skills changed until the next prompt.
-    lent: Lent
-    # How the conversation is kept within its window.
-    keeping: SessionCompaction
-    # Why the service's prompt cache missed.
-    cache: CacheWatch
-    # Its copy in a store, if there is one.
-    copies: StoreCopy
-    requests: Requests
-    # A question to a model beside the conversation.
-    ask_model: AskModel
     # What runs in the background; a front that listens can say so, and begin a turn.
     tasks: Tasks
-    tools: SessionTools
+    # Puts the session's own work into the background.
+    leaving: Leaving
+    # Prompts that come by themselves, and the goal that turns are held to.
+    schedules: Board
+    goal: Goal
     # What calls do to files, where that is recorded.
-    files: FileRecord | None
-    hooks: SessionHooks
-    ending: SessionEnding
-    # The folder's files by a part of their name.
-    names: FileNames
+    file_history: FileRecord | None
+    # How the conversation is kept within its window.
+    compaction: SessionCompaction
+    # The session's copy in a store, if there is one.
+    store_copy: StoreCopy
+    # What a conversation is told first: surroundings, instructions, memories.
+    opening: Opening
+    output_styles: Speech
+    # Plan mode: which mode it began in, the plan's file, the list of tasks.
+    planning: OwnSession
+    # What skills changed until the next prompt.
+    lent: Lent
+    # Looks for plugins, skills, agents and styles again.
+    reloading: Reloading
     # Reads the settings again, as far as hooks let a change count; what people should know of it.
     refresh: Callable[[], Awaitable[tuple[str, ...]]]
+    ending: SessionEnding
+
+
+class ModelAccess(Struct, frozen=True, kw_only=True):
+    """The model that the session speaks with, how it is asked, and how that can be changed."""
+
+    speaking: Speaking
+    switching: Switching
+    requests: Requests
+    # A question to a model beside the conversation.
+    ask: AskModel
+    # Why the service's prompt cache missed.
+    cache: CacheWatch
+    # Where the key comes from, in the words of hosts.
+    key_source: str
+    lacks_key: bool
+
+
+class Costs(Struct, frozen=True, kw_only=True):
+    """Cost and time: of this run as they come, and of the runs before."""
+
+    spending: Spending
+    past: Past
+
+
+class Workspace(Struct, frozen=True, kw_only=True):
+    """Where the session works on this machine."""
+
     cwd: str
     # The folder the shell is in now.
     where: Callable[[], str]
     # What every child is started through.
     launcher: Launcher
-    # Where the key comes from, in the words of hosts.
-    key_source: str
-    lacks_key: bool
-    # Whether a line that begins with a slash is a command.
-    has_commands: bool = True
-    # How to plan, where the program that began the session says it.
-    how_to_plan: str | None = None
-    # Where what happens is written down; empty where nobody asked for it.
+    # The folder's files by a part of their name.
+    file_names: FileNames
+    # Where events are written down; empty without --debug.
     debug_file: str = ""
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """An open session: what a front talks to, and what it may show about it."""
+
+    session_id: str
+    # As they count: below them what the definition says of the agent that the session is itself.
+    options: Options
+    conversation: Conversation
+    story: Story
+    rules: SessionRules
+    tools: SessionTools
+    model_access: ModelAccess
+    costs: Costs
+    workspace: Workspace
+    parts: SessionParts
+    # What lines of input go through, and the slash commands that were found for this session.
+    intake: Intake
+    commands: list[SlashCommand["Session"]]
+    # What users should know at the start: settings with faults, rules that do not count, repairs.
+    notices: tuple[str, ...]
+    resumed: LoadedSession | None = None
 
     @property
     def model(self) -> Model:
-        return self.speaking.model
+        return self.model_access.speaking.model
 
     def parting(self) -> list[str]:
         """What people should know when it has ended: of its copy in a store, and what no disk took."""
         unsaved = [trouble.at_the_end for trouble in self.story.recorder.troubles]
-        return [*self.copies.news(), *unsaved]
+        return [*self.parts.store_copy.news(), *unsaved]
 
     @property
     def mode(self) -> Mode:
@@ -143,30 +162,38 @@ class Session(Struct, frozen=True, kw_only=True):
         history = self.story.history
         facts = []
         if not len(history):
-            facts = await self.opening.facts(
+            facts = await self.parts.opening.facts(
                 model=self.model.id,
                 day=now()[:10],
-                reads_memory=self.lead is None or self.lead.reads_memory,
+                reads_memory=self.options.lead is None or self.options.lead.reads_memory,
             )
-            facts += await begins_with(self.lead, self.skills, self.rules.standing.places)
-            loaded(self.hooks, facts, "session_start")
-        deferred = [name for name in self.requests.deferred() if self.toolbox.get(name)]
-        skills = self.skills.news(history) if self.requests.offers("Skill") else None
+            facts += await begins_with(
+                self.options.lead, self.parts.skills, self.rules.standing.places
+            )
+            loaded(self.parts.hooks, facts, "session_start")
+        deferred = [
+            name for name in self.model_access.requests.deferred() if self.tools.toolbox.get(name)
+        ]
+        skills = (
+            self.parts.skills.news(history) if self.model_access.requests.offers("Skill") else None
+        )
         heard = [entry for entry in history if entry.get("type") == "attachment"]
-        agents = self.agents.listing(heard) if self.requests.offers("Agent") else None
+        agents = (
+            self.parts.agents.listing(heard) if self.model_access.requests.offers("Agent") else None
+        )
         listings = [tool_listing_fact(find_listed_tools(heard), deferred), agents, skills]
         return attachments(
-            [*facts, *filter(None, [*listings, planning(self.rules, heard, self.how_to_plan)])]
+            [*facts, *filter(None, [*listings, planning(self.rules, heard, self.options.planning)])]
         )
 
     async def asked(self, prompt: str | list[Json], context: Sequence[Json] = ()) -> Turn:
         """A prompt as a turn, with what goes along with it."""
         is_first = not len(self.story.history)
         return Turn(
-            prompt=first_words(self.lead, prompt) if is_first else prompt,
+            prompt=first_words(self.options.lead, prompt) if is_first else prompt,
             context=[*context, *await self.context()],
         )
 
     def ledger(self) -> Sums:
         """What the conversation cost so far, by its record."""
-        return self.spending.ledger
+        return self.costs.spending.ledger

@@ -22,7 +22,7 @@ USAGE = (
 
 async def manage(session: "Session", arguments: str) -> Outcome:
     """Every server and how it stands; one in full; or what is to be done with one."""
-    mcp = session.mcp
+    mcp = session.parts.mcp
     word, _, name = arguments.partition(" ")
     if not word:
         lines = [f"{server.name}: {server.state} {seen(server).line}" for server in mcp.clients()]
@@ -49,7 +49,7 @@ def prompts(session: "Session") -> list[SlashCommand["Session"]]:
     """The prompts of every server that is there now."""
     return [
         command(server, offer)
-        for server in session.mcp.clients()
+        for server in session.parts.mcp.clients()
         for offer in server.offers.prompts
     ]
 

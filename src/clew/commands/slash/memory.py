@@ -123,7 +123,7 @@ async def _to(session: Session, names: Sequence[str]) -> Outcome:
     if not names or names[0] not in NOTES:
         raise UserError(f"/memory to {' | '.join(NOTES)}")
     assign(session.rules.standing.places, "user", "notesFile", names[0])
-    noticed = of_own(await session.refresh())
+    noticed = of_own(await session.parts.refresh())
     return Show(text="\n".join([f"notes go to {notes_file(session.rules)}", *noticed]))
 
 

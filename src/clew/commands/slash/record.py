@@ -236,8 +236,8 @@ async def diff(session: Session, _: str) -> Outcome:
 
     cwd, environ = session.rules.standing.places.cwd, session.rules.standing.environ
     async with asyncio.TaskGroup() as group:
-        told = group.create_task(report(session.launcher, cwd, environ))
-        text = group.create_task(difference(session.launcher, cwd, environ))
+        told = group.create_task(report(session.workspace.launcher, cwd, environ))
+        text = group.create_task(difference(session.workspace.launcher, cwd, environ))
     found = told.result()
     if found is None:
         return Show(text=f"{cwd} is in no git repository", is_error=True)
@@ -250,9 +250,9 @@ async def todos(session: Session, _: str) -> Outcome:
     from clew.agent.tools.tasks import TaskList
 
     marks = {"completed": "[x]", "in_progress": "[>]"}
-    tasks = TaskList(session.own.task_folder).tasks()
+    tasks = TaskList(session.parts.planning.task_folder).tasks()
     lines = [
-        *(f"{marks.get(t.status, '[ ]')} {t.content}" for t in session.spending.state.todos),
+        *(f"{marks.get(t.status, '[ ]')} {t.content}" for t in session.costs.spending.state.todos),
         *(f"{marks.get(t.status, '[ ]')} #{t.id} {t.subject}" for t in tasks),
     ]
     return Show(text="\n".join(lines) or "the list is empty")

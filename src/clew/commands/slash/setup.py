@@ -78,14 +78,14 @@ LEVELS: tuple[str, ...] = get_args(Effort)
 
 async def effort(session: Session, level: str) -> Outcome:
     if not level:
-        now_is = session.requests.template.effort or "the model's own"
+        now_is = session.model_access.requests.template.effort or "the model's own"
         return Show(text=f"effort: {now_is}; there are {', '.join(LEVELS)}, and auto")
     if level == "auto":
-        session.speaking.effort(None)
+        session.model_access.speaking.effort(None)
         return Show(text="effort: the model's own, from the next prompt on")
     if level not in LEVELS:
         return Show(text=f"no effort {level!r}; there are {', '.join(LEVELS)}, auto", is_error=True)
-    session.speaking.effort(msgspec.convert(level, Effort))
+    session.model_access.speaking.effort(msgspec.convert(level, Effort))
     return Show(text=f"effort: {level}, from the next prompt on")
 
 
@@ -96,7 +96,9 @@ async def add_folder(session: Session, name: str) -> Outcome:
         return Show(text=rows)
     folder = folder_of(standing.places.cwd, name)
     session.rules.update([FoldersUpdate(type="addDirectories", directories=(str(folder),))])
-    session.hooks.tell("DirectoryAdded", {"directory": str(folder), "source": "slash_command"})
+    session.parts.hooks.tell(
+        "DirectoryAdded", {"directory": str(folder), "source": "slash_command"}
+    )
     return Show(text=f"{folder} is a folder of this session too")
 
 
@@ -125,7 +127,9 @@ async def doctor(session: Session, arguments: str) -> Outcome:
     from clew.commands.doctor.finding import faults_in, told
 
     found = await look(
-        session.rules.standing, offline=arguments.strip() == "--offline", launcher=session.launcher
+        session.rules.standing,
+        offline=arguments.strip() == "--offline",
+        launcher=session.workspace.launcher,
     )
     return Show(text=mask(told(found)), is_error=bool(faults_in(found)))
 
@@ -148,10 +152,10 @@ async def bug_report(session: Session, name: str) -> Outcome:
         ("mode", session.mode),
         ("session", session.session_id),
         ("entries", ", ".join(f"{many} {kind}" for kind, many in sorted(kinds.items())) or "none"),
-        ("tools", ", ".join(tool.name for tool in session.toolbox)),
+        ("tools", ", ".join(tool.name for tool in session.tools.toolbox)),
         ("notices", "; ".join(session.notices) or "none"),
     ]
-    found = await look(standing, offline=True, launcher=session.launcher)
+    found = await look(standing, offline=True, launcher=session.workspace.launcher)
     text = (
         f"# What went wrong\n\n(say here what you did, what you expected, what came)\n\n"
         f"# The session\n\n{table(rows)}\n\n# The setup\n\n{told(found)}\n"
@@ -170,9 +174,9 @@ async def skills(session: Session, _: str) -> Outcome:
             skill.name,
             f"{cut(skill.description or skill.when, LONG // 4)} ({skill.origin}{whose(skill)}{held(session, skill)})",
         )
-        for skill in session.skills.all()
+        for skill in session.parts.skills.all()
     ]
-    faults = [f"! {fault}" for fault in session.skills.faults]
+    faults = [f"! {fault}" for fault in session.parts.skills.faults]
     return Show(text="\n".join([table(sorted(rows)), *faults]))
 
 
@@ -187,14 +191,14 @@ def whose(one: Skill) -> str:
 def held(session: Session, one: Skill) -> str:
     """What of it does not count because nobody vouches for it."""
     brings = bool(one.allowed_tools) * ["rules"] + bool(one.hooks) * ["hooks"]
-    if not brings or session.skills.counts(one):
+    if not brings or session.parts.skills.counts(one):
         return ""
     return f", its {' and '.join(brings)} wait for your trust"
 
 
 async def plugins(session: Session, _: str) -> Outcome:
     lines: list[str] = []
-    for plugin in session.plugins:
+    for plugin in session.parts.plugins:
         held = "" if plugin.may_run or not plugin.parts.runs else " (words only: not trusted)"
         lines += [f"{plugin.name} {plugin.parts.manifest.version}".rstrip() + held]
         lines += [f"  {line}" for line in told(plugin.parts)]
@@ -202,7 +206,7 @@ async def plugins(session: Session, _: str) -> Outcome:
 
 
 async def reload(session: Session, _: str) -> Outcome:
-    found = await session.reloading.all()
+    found = await session.parts.reloading.all()
     counts = (
         (len(found.plugins), "plugins"),
         (len(found.skills), "commands and skills"),
@@ -217,19 +221,19 @@ async def reload(session: Session, _: str) -> Outcome:
 
 
 async def output_style(session: Session, name: str) -> Outcome:
-    styles, now = session.speech.styles, session.speech.style
+    styles, now = session.parts.output_styles.styles, session.parts.output_styles.style
     if not name:
         rows = [
             (f"{one.name}{' (now)' if one.name == now.name else ''}", one.description)
             for one in styles.found
         ]
-        rows += [(one.name, f"of the project; {WAITS}") for one in session.speech.held]
+        rows += [(one.name, f"of the project; {WAITS}") for one in session.parts.output_styles.held]
         return Show(text=table(rows))
     chosen = styles.named(name)
     if chosen is None:
-        return Show(text=session.speech.no_such(name), is_error=True)
+        return Show(text=session.parts.output_styles.no_such(name), is_error=True)
     done = assign(session.rules.standing.places, "local", "outputStyle", chosen.name)
-    noticed = of_own(await session.refresh())
+    noticed = of_own(await session.parts.refresh())
     told = (
         f"{done.path}: output style {chosen.name}, from the next session on; this one keeps what it "
         "began with, which is in the service's cache (/clear begins a new one)"

@@ -53,29 +53,29 @@ DONE_ELSEWHERE = {
 
 def known(session: Session) -> Registry[Session]:
     """Every command of this session: its own, and those that were found for it."""
-    if not session.has_commands:
+    if not session.options.has_commands:
         return Registry()
     prompts = []
-    if any(server.offers.prompts for server in session.mcp.clients()):
+    if any(server.offers.prompts for server in session.parts.mcp.clients()):
         from clew.commands.slash.mcp import prompts as prompts_of
 
         prompts = prompts_of(session)
     # A file hides no command of clew's own; a front knows better what it shows.
-    return Registry([*session.skills.commands(), *prompts, *BUILTIN, *session.commands])
+    return Registry([*session.parts.skills.commands(), *prompts, *BUILTIN, *session.commands])
 
 
 async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:
     """Does what was typed; None for a word that begins a prompt: commands are off, or it names a folder."""
-    if not session.has_commands:
+    if not session.options.has_commands:
         return None
     if typed.name.startswith("mcp"):
         # Perhaps a command of a server that is on its way.
-        await session.mcp.settled()
+        await session.parts.mcp.settled()
     commands = known(session)
     command = commands.find(typed.name)
     if command is None:
         # Perhaps one that a hook of the session's start is about to bring.
-        await session.hooks.started()
+        await session.parts.hooks.started()
         commands = known(session)
         command = commands.find(typed.name)
     if command is None:
@@ -106,7 +106,7 @@ async def kept_back(
         "command_source": command.expands,
         "prompt": raw.text,
     }
-    said = await session.hooks.aside("UserPromptExpansion", fields)
+    said = await session.parts.hooks.aside("UserPromptExpansion", fields)
     if said.block is None and said.halt is None:
         return ""
     return said.block or said.halt or "no reason given"
@@ -267,9 +267,9 @@ async def context(session: Session, arguments: str) -> Outcome:
         from clew.commands.slash.context import edit
 
         return await edit(session, arguments)
-    template = session.requests.template
+    template = session.model_access.requests.template
     history = session.story.sent
-    tools = offered(session.toolbox.definitions(), references(history), takes_deferred=False)
+    tools = offered(session.tools.toolbox.definitions(), references(history), takes_deferred=False)
     system = template.system if isinstance(template.system, list) else []
     parts = breakdown(history, system=system, tools=tools)
     used, window = sum(part.tokens for part in parts), session.model.context_window
@@ -295,7 +295,7 @@ async def cost(session: Session, _: str) -> Outcome:
 
 def cache_rows(session: Session) -> list[tuple[str, str]]:
     """Why the prompt cache missed: all misses in a sentence, the last ones one by one."""
-    warmer, misses = session.cache.warmer, session.cache.misses
+    warmer, misses = session.model_access.cache.warmer, session.model_access.cache.misses
     rows = [] if warmer is None else warming_rows(warmer)
     if not misses:
         return rows
@@ -329,7 +329,7 @@ def money(spend: Spend) -> str:
 
 async def usage(session: Session, _: str) -> Outcome:
     """Of the whole session, however often it was gone on with; what is of this start is said so."""
-    state, past = session.spending.state, session.past
+    state, past = session.costs.spending.state, session.costs.past
     rows = []
     for model, spend in session.ledger().by_model().items():
         tokens = spend.tokens
@@ -364,10 +364,10 @@ def seconds(before_ms: float, now_ms: float) -> str:
 
 async def model(session: Session, name: str) -> Outcome:
     if name:
-        chosen = await session.switching.to(name)
+        chosen = await session.model_access.switching.to(name)
         unheard = "" if chosen.known else "; clew knows nothing of this one"
         return Show(text=f"model {chosen.id} from the next prompt on{unheard}")
-    aliases = sorted(session.speaking.catalog.aliases.items())
+    aliases = sorted(session.model_access.speaking.catalog.aliases.items())
     rows = [PickRow(line=f"/model {alias}", label=model_id) for alias, model_id in aliases]
     now_is = session.model.id
     at = next((n for n, (_, model_id) in enumerate(aliases) if model_id == now_is), 0)
@@ -377,7 +377,7 @@ async def model(session: Session, name: str) -> Outcome:
 
 async def permissions(session: Session, word: str) -> Outcome:
     if word == "sandbox":
-        return Show(text=table(await session.sandbox.page()))
+        return Show(text=table(await session.parts.sandbox.page()))
     if word:
         return Show(text=f"mode {session.rules.set_mode(word)}")
     standing = session.rules.standing
@@ -397,7 +397,7 @@ async def config(session: Session, arguments: str) -> Outcome:
     if not value:
         return Show(text="\n".join(explained(places, key)))
     done = assign(places, "user", key, parsed(key, value.strip()))
-    noticed = of_own(await session.refresh())
+    noticed = of_own(await session.parts.refresh())
     return Show(text="\n".join([f"{done.path}: {key} is set", *done.faults, *noticed]))
 
 
@@ -410,8 +410,11 @@ async def status(session: Session, _: str) -> Outcome:
         ("mode", session.mode),
         ("folder", str(session.rules.standing.places.cwd)),
         ("transcript", str(transcript) if is_there(transcript) else "not written yet"),
-        ("debug", session.debug_file or "not written (--debug)"),
-        ("tools", f"{len(session.toolbox)}, {len(session.toolbox.deferred())} of them on demand"),
+        ("debug", session.workspace.debug_file or "not written (--debug)"),
+        (
+            "tools",
+            f"{len(session.tools.toolbox)}, {len(session.tools.toolbox.deferred())} of them on demand",
+        ),
     ]
     return Show(text=table(rows))
 

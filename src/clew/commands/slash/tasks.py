@@ -30,7 +30,7 @@ LOOP = '/loop [5m | "CRON"] [--times N] [--for 2h] [--budget USD] PROMPT, /loop 
 
 
 async def loop(session: Session, arguments: str) -> Outcome:
-    board = session.board
+    board = session.parts.schedules
     running = board.running()
     if not arguments:
         lines = [line(one, board.spent_since(one)) for one in running]
@@ -114,7 +114,7 @@ def amount(text: str | None) -> float | None:
 
 
 async def goal(session: Session, text: str) -> Outcome:
-    it = session.goal
+    it = session.parts.goal
     if not text:
         if not it.text:
             return Show(text="no goal; /goal WHAT MUST BE TRUE sets one")
@@ -144,11 +144,11 @@ async def tasks(session: Session, arguments: str) -> Outcome:
     if word == "keep":
         return await keep(session, rest.strip())
     elsewhere = remote(session)
-    if word in elsewhere and session.tasks.get(word) is None:
+    if word in elsewhere and session.parts.tasks.get(word) is None:
         return Show(text=remote_whole(elsewhere[word]))
     if word:
         return Show(text=show_task(known(session, word)))
-    rows = [(task.id, row(task)) for task in session.tasks.newest_first()]
+    rows = [(task.id, row(task)) for task in session.parts.tasks.newest_first()]
     rows += [(name, remote_row(said)) for name, said in elsewhere.items()]
     if not rows:
         return Show(text="nothing works, or has worked, beside the conversation")
@@ -157,7 +157,7 @@ async def tasks(session: Session, arguments: str) -> Outcome:
 
 def remote(session: Session) -> dict[str, Json]:
     """What another program had begun elsewhere for this session: clew sees what is written of it, no more."""
-    return dict(remote_agents(session.agents.place))
+    return dict(remote_agents(session.parts.agents.place))
 
 
 def remote_row(said: Json) -> str:
@@ -172,10 +172,10 @@ def remote_whole(said: Json) -> str:
 
 async def stop(session: Session, name: str) -> Outcome:
     """Ends one task, or all of them."""
-    running = session.tasks.running
+    running = session.parts.tasks.running
     chosen = running if name in ("", "all") else [known(session, name)]
     for task in chosen:
-        await session.tasks.stop(task)
+        await session.parts.tasks.stop(task)
     stopped = ", ".join(task.id for task in chosen) or "nothing: no task runs"
     return Show(text=f"stopped {stopped}")
 
@@ -185,7 +185,7 @@ async def keep(session: Session, name: str) -> Outcome:
     if not name:
         raise UserError("which task? /tasks lists them; /tasks keep ID")
     task = known(session, name)
-    await session.tasks.keep(task)
+    await session.parts.tasks.keep(task)
     return Show(text=kept_words(task))
 
 
@@ -194,11 +194,11 @@ def kept_words(task: BackgroundTask) -> str:
 
 
 def known(session: Session, name: str) -> BackgroundTask:
-    task = session.tasks.get(name)
+    task = session.parts.tasks.get(name)
     if task is None and name in remote(session):
         raise UserError(f"{name} works elsewhere: what began it can end it, and clew cannot")
     if task is None:
-        there = ", ".join(one.id for one in session.tasks.all()) or "none"
+        there = ", ".join(one.id for one in session.parts.tasks.all()) or "none"
         raise UserError(f"no task {name}; there are: {there}")
     return task
 
@@ -229,9 +229,9 @@ def show_task(task: BackgroundTask) -> str:
 async def background(session: Session, prompt: str) -> Outcome:
     """The turn that runs, or a prompt with all that was said so far, beside the conversation."""
     if prompt:
-        task = await session.leaving.beside(prompt)
+        task = await session.parts.leaving.beside(prompt)
         return Show(text=f"agent {task.id} works on it; /tasks {task.id} shows how far it is")
-    if session.leaving.ask():
+    if session.parts.leaving.ask():
         return Show(text="this turn goes on in the background from its next step on")
     return Show(text="no turn runs; /background PROMPT has one worked on beside the conversation")
 
@@ -239,19 +239,19 @@ async def background(session: Session, prompt: str) -> Outcome:
 async def agents(session: Session, arguments: str) -> Outcome:
     word, _, rest = arguments.partition(" ")
     if word == "merge":
-        return Show(text=await session.agents.checkouts.merged(rest.strip()))
+        return Show(text=await session.parts.agents.checkouts.merged(rest.strip()))
     if word == "discard":
-        await session.agents.checkouts.discarded(rest.strip())
+        await session.parts.agents.checkouts.discarded(rest.strip())
         return Show(text=f"the checkout of agent {rest.strip()} is gone")
     if word:
-        return Show(text=described(session.agents.spec(word)))
-    catalog = session.agents.catalog
+        return Show(text=described(session.parts.agents.spec(word)))
+    catalog = session.parts.agents.catalog
     rows = [
         (spec.name, f"{cut(first_line(spec.description), LONG // 4)} ({origin(spec)})")
         for spec in catalog
     ]
     hidden = [(spec.name, f"stands behind another ({origin(spec)})") for spec in catalog.shadowed]
-    faults = [f"! {fault}" for fault in session.agents.faults]
+    faults = [f"! {fault}" for fault in session.parts.agents.faults]
     return Show(text="\n".join([table([*rows, *hidden]), *faults]))
 
 

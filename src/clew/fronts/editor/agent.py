@@ -235,7 +235,7 @@ class EditorAgent:
         life = self._group.create_task(session.live(self._brought(given, client), opened))
         found = await opened
         client.session_id = found.session_id
-        if found.lacks_key:
+        if found.model_access.lacks_key:
             await session.close()
             await life
             return RpcFault(code=protocol.AUTH_REQUIRED, message=NO_KEY)

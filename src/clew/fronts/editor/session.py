@@ -86,7 +86,7 @@ class EditorSettings:
             if mode in self._modes()
         ]
         efforts = [{"value": word, "name": word.capitalize()} for word in EFFORTS]
-        effort = self._session.requests.template.effort or "default"
+        effort = self._session.model_access.requests.template.effort or "default"
         return [
             select("mode", "Mode", self._session.mode, modes),
             select("model", "Model", self._session.model.id, self._models()),
@@ -101,9 +101,9 @@ class EditorSettings:
             case "mode":
                 self.set_mode(value)
             case "model":
-                await self._session.switching.to(value)
+                await self._session.model_access.switching.to(value)
             case "thought_level" if value in EFFORTS:
-                self._session.speaking.effort(EFFORTS[value])
+                self._session.model_access.speaking.effort(EFFORTS[value])
             case "thought_level":
                 raise SettingsError(f"thought_level: there are {', '.join(EFFORTS)}")
             case _:
@@ -115,7 +115,7 @@ class EditorSettings:
                 "bypassPermissions: start clew acp with --allow-dangerously-skip-permissions"
             )
         if word == "plan":
-            self._session.own.enter_plan()
+            self._session.parts.planning.enter_plan()
         else:
             mode = self._session.rules.set_mode(word)
             self._session.story.recorder.permission_mode(mode)
@@ -133,7 +133,7 @@ class EditorSettings:
         ]
 
     def _models(self) -> list[Json]:
-        models = {model.id: model for model in self._session.speaking.catalog.models}
+        models = {model.id: model for model in self._session.model_access.speaking.catalog.models}
         models.setdefault(self._session.model.id, self._session.model)
         return [{"value": model.id, "name": model.name} for model in models.values()]
 
@@ -205,11 +205,11 @@ class EditorSession:
 
     def _begin(self, session: Session) -> None:
         self._session = session
-        session.agents.heard = self._emit
+        session.parts.agents.heard = self._emit
         self.choices = EditorSettings(session, may_bypass=self._options.may_bypass)
         self._asking = EditorQuestions(self._client, session.rules, self._cwd, shown_text)
         self._telling = EditorUpdates(session.tools.title, lambda: self._cwd, shown_text)
-        self._told = {"mode": session.mode, "plan": session.spending.state.todos}
+        self._told = {"mode": session.mode, "plan": session.costs.spending.state.todos}
         self._is_titled = bool(len(session.story.history))
 
     @property
@@ -250,8 +250,8 @@ class EditorSession:
         """The conversation so far."""
         for update in self._telling.replayed(self.session.story.history):
             self._client.tell(update)
-        if self.session.spending.state.todos:
-            self._client.tell(protocol.plan(self.session.spending.state.todos))
+        if self.session.costs.spending.state.todos:
+            self._client.tell(protocol.plan(self.session.costs.spending.state.todos))
 
     # -- turns
 
@@ -367,9 +367,9 @@ class EditorSession:
                     "configOptions": self.choices.options(),
                 }
             )
-        if self._told["plan"] != session.spending.state.todos:
-            self._told["plan"] = session.spending.state.todos
-            self._client.tell(protocol.plan(session.spending.state.todos))
+        if self._told["plan"] != session.costs.spending.state.todos:
+            self._told["plan"] = session.costs.spending.state.todos
+            self._client.tell(protocol.plan(session.costs.spending.state.todos))
 
     def _tell_usage(self) -> None:
         session = self.session

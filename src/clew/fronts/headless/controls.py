@@ -135,11 +135,16 @@ class Controls:
                     "displayName": model.name,
                     "description": described(model.context_window),
                 }
-                for model in session.speaking.catalog.models
+                for model in session.model_access.speaking.catalog.models
             ],
             "output_style": output_style(session),
-            "available_output_styles": [one.name for one in session.speech.styles.found],
-            "account": {"apiKeySource": session.key_source, "tokenSource": session.key_source},
+            "available_output_styles": [
+                one.name for one in session.parts.output_styles.styles.found
+            ],
+            "account": {
+                "apiKeySource": session.model_access.key_source,
+                "tokenSource": session.model_access.key_source,
+            },
             "pid": os.getpid(),
             "claude_code_version": frames.COMPATIBLE_VERSION,
             "clew_version": VERSION,
@@ -164,7 +169,7 @@ class Controls:
 
     async def stop_task(self, fields: Json) -> Json:
         """Ends a task; one that is not there needs no end."""
-        tasks = self._serving.session.tasks
+        tasks = self._serving.session.parts.tasks
         task = tasks.get(text(fields, "task_id"))
         if task is not None:
             await tasks.stop(task)
@@ -174,8 +179,8 @@ class Controls:
         """Puts what the turn waits for into the background, all of it or what one call began; all that
         runs there then."""
         session, call = self._serving.session, fields.get("tool_use_id")
-        left = session.tasks.leave(call if isinstance(call, str) else None)
-        running = session.tasks.running
+        left = session.parts.tasks.leave(call if isinstance(call, str) else None)
+        running = session.parts.tasks.running
         return {
             "backgrounded": bool(left) or call is None,
             "tasks": [row(task) for task in running if task.is_background],
@@ -183,7 +188,7 @@ class Controls:
 
     async def keep_task(self, fields: Json) -> Json:
         """Has a command in the background go on when clew ends: the host's word is a person's."""
-        tasks = self._serving.session.tasks
+        tasks = self._serving.session.parts.tasks
         task = tasks.get(text(fields, "task_id"))
         if task is None:
             raise ControlRefusedError(f"there is no task {fields['task_id']}")
@@ -191,7 +196,7 @@ class Controls:
         return row(task)
 
     async def get_task_output(self, fields: Json) -> Json:
-        task = self._serving.session.tasks.get(text(fields, "task_id"))
+        task = self._serving.session.parts.tasks.get(text(fields, "task_id"))
         if task is None:
             raise ControlRefusedError(f"there is no task {fields['task_id']}")
         task.output.look()
@@ -218,7 +223,7 @@ class Controls:
             raise ControlRefusedError("set_model: model: expected a text or null")
         settings = self._serving.session.rules.standing.settings
         chosen = name if name and name != "default" else settings.get("model") or DEFAULT_MODEL
-        return {"model": (await self._serving.session.switching.to(chosen)).id}
+        return {"model": (await self._serving.session.model_access.switching.to(chosen)).id}
 
     async def set_max_thinking_tokens(self, fields: Json) -> Json:
         tokens = fields.get("max_thinking_tokens")
@@ -227,10 +232,10 @@ class Controls:
                 "set_max_thinking_tokens: expected a number of 0 or more, or null"
             )
         if tokens is None:
-            self._serving.session.speaking.think(None)
+            self._serving.session.model_access.speaking.think(None)
         else:
             thinking = ThinkingBudget(tokens=max(tokens, LEAST_THINKING)) if tokens else Off()
-            self._serving.session.speaking.think(thinking)
+            self._serving.session.model_access.speaking.think(thinking)
         return {"max_thinking_tokens": tokens}
 
     async def rename_session(self, fields: Json) -> Json:
@@ -266,14 +271,16 @@ class Controls:
 
     async def get_context_usage(self, _: Json) -> Json:
         session = self._serving.session
-        template = session.requests.template
+        template = session.model_access.requests.template
         system = template.system if isinstance(template.system, list) else []
         history = session.story.sent
         parts = breakdown(history, system=system, tools=template.tools or ())
-        return window.usage(parts, session.model, auto_at=session.keeping.auto_at(session.model.id))
+        return window.usage(
+            parts, session.model, auto_at=session.parts.compaction.auto_at(session.model.id)
+        )
 
     async def mcp_status(self, _: Json) -> Json:
-        return {"mcpServers": servers.status(self._serving.session.mcp)}
+        return {"mcpServers": servers.status(self._serving.session.parts.mcp)}
 
     async def mcp_reconnect(self, fields: Json) -> None:
         await self._servers(fields).reconnect(text(fields, "serverName"))
@@ -284,7 +291,7 @@ class Controls:
 
     def _servers(self, fields: Json) -> "Servers":
         """The servers, if the one that is meant is among them."""
-        found = self._serving.session.mcp.servers
+        found = self._serving.session.parts.mcp.servers
         name = text(fields, "serverName")
         if found is None or found.get(name) is None:
             raise ControlRefusedError(f"Server not found: {name}")
@@ -292,12 +299,14 @@ class Controls:
 
     async def get_session_cost(self, _: Json) -> Json:
         ledger = self._serving.session.ledger()
-        warmer = self._serving.session.cache.warmer
+        warmer = self._serving.session.model_access.cache.warmer
         return {
             "total_cost_usd": cost_of(ledger.total),
             "usage": usage_of(ledger.total),
             "modelUsage": usage_by_model(ledger),
-            "cacheMisses": [miss.as_json() for miss in self._serving.session.cache.misses],
+            "cacheMisses": [
+                miss.as_json() for miss in self._serving.session.model_access.cache.misses
+            ],
             **({} if warmer is None else {"cacheWarming": warmer.as_json()}),
         }
 
@@ -313,7 +322,7 @@ class Controls:
 
 def output_style(session: Session) -> str:
     """The style that the settings name."""
-    return session.speech.named
+    return session.parts.output_styles.named
 
 
 def text(fields: Json, name: str) -> str:

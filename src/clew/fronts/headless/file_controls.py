@@ -33,7 +33,7 @@ ALL_CHARACTERS = 250_000
 
 async def get_workspace_diff(session: Session, _: Json) -> Json:
     standing = session.rules.standing
-    found = await changes(session.launcher, standing.places.cwd, standing.environ)
+    found = await changes(session.workspace.launcher, standing.places.cwd, standing.environ)
     if found is None:
         return {"diff": None, "noDiffReason": "no-repository"}
     may_read = session.rules.may_read(str(found.root))
@@ -100,7 +100,7 @@ async def file_suggestions(session: Session, fields: Json) -> Json:
     query = fields.get("query")
     if not isinstance(query, str):
         raise UserError("file_suggestions: query: expected a text")
-    found = await session.names.find(query)
+    found = await session.workspace.file_names.find(query)
     return {"suggestions": [{"path": name} for name in found]}
 
 
@@ -139,8 +139,8 @@ def permitted(session: Session, fields: Json) -> Path:
     name = fields.get("path")
     if not isinstance(name, str) or not name:
         raise UserError(f"{fields.get('subtype')}: path: expected a text")
-    path = Path(session.cwd, name)
-    decision = session.rules.judge("Read", {"file_path": str(path)}, cwd=session.cwd)
+    path = Path(session.workspace.cwd, name)
+    decision = session.rules.judge("Read", {"file_path": str(path)}, cwd=session.workspace.cwd)
     if not isinstance(decision, Allow):
         raise UserError(f"{path}: the rules do not allow to read it")
     if not is_file(path):
@@ -159,21 +159,21 @@ class BusyError(ControlRefusedError):
 
 def reload_skills(session: Session, _: Json) -> Json:
     """Commands and skills, looked for anew; the model hears of what is new with the next prompt."""
-    session.skills.reload()
-    return {"skills": [skill.name for skill in session.skills.all()]}
+    session.parts.skills.reload()
+    return {"skills": [skill.name for skill in session.parts.skills.all()]}
 
 
 async def reload_plugins(session: Session, fields: Json) -> Json:
     """Plugins with all their parts; what requests begin with stays, so there is nothing to hold back for."""
-    is_busy = session.conversation.is_running or session.agents.are_working
+    is_busy = session.conversation.is_running or session.parts.agents.are_working
     if fields.get("refuse_if_busy") is True and is_busy:
         raise BusyError("the session works; ask again when it is idle")
-    found = await session.reloading.all(folders_of(fields.get("add_plugins")))
+    found = await session.parts.reloading.all(folders_of(fields.get("add_plugins")))
     return {
         "commands": commands(session),
         "agents": agents(session),
         "plugins": list(found.plugins),
-        "mcpServers": status(session.mcp),
+        "mcpServers": status(session.parts.mcp),
         "error_count": len(found.faults),
         "errors": list(found.faults),
         **({"held": False} if fields.get("hold_on_cache_impact") is True else {}),
@@ -195,7 +195,7 @@ def folders_of(given: Any) -> tuple[str, ...]:
 
 def reload_output_styles(session: Session, _: Json) -> Json:
     """The styles there could be; the session goes on in the one it began with."""
-    return {"available_output_styles": list(session.reloading.styles())}
+    return {"available_output_styles": list(session.parts.reloading.styles())}
 
 
 CONTROLS: SessionControls = {

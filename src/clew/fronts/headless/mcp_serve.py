@@ -72,7 +72,7 @@ async def found(session: Session, given: Json) -> tuple[str, bool]:
     """What is found, in words, and whether that is a failure."""
     everywhere = given.get("everywhere") is True
     if everywhere:
-        decision = session.rules.judge(NAME, given, cwd=session.cwd)
+        decision = session.rules.judge(NAME, given, cwd=session.workspace.cwd)
         if not isinstance(decision, Allow):
             return f"The sessions of other folders were not searched: {reason(decision)}.", True
     query = query_of(a_text(given.get("query")))
@@ -81,7 +81,7 @@ async def found(session: Session, given: Json) -> tuple[str, bool]:
     limit = given.get("limit")
     most = min(limit, MOST) if type(limit) is int and limit > 0 else USUAL
     home = session.rules.standing.places.config_home
-    folders = None if everywhere else folders_of(home, worktrees(session.cwd))
+    folders = None if everywhere else folders_of(home, worktrees(session.workspace.cwd))
     said = await asyncio.to_thread(search, home, query, Scope(folders=folders), limit=most)
     return "\n".join(format_hits(said)), False
 
@@ -205,7 +205,7 @@ class Offering:
             return RpcFault(code=INVALID_PARAMS, message=f"no tool {name[:80]}, or no arguments")
         outcome = tools.unusable(block)
         if outcome is None:
-            rules, cwd = self._session.rules, self._session.cwd
+            rules, cwd = self._session.rules, self._session.workspace.cwd
             decision, is_confined = await decide(
                 tools, block, lambda: rules.judge(name, given, cwd=cwd)
             )

@@ -143,7 +143,7 @@ def updated(verdict: Yes, rules: SessionRules) -> Iterator[str]:
 async def ask_tool(asked: Question, name: str, session: Session) -> Verdict:
     """Asks a tool of an MCP server, which says yes or no in the words of a host, as JSON in its text."""
     try:
-        said = await session.mcp.asked(
+        said = await session.parts.mcp.asked(
             name,
             {
                 "tool_name": asked.block["name"],

@@ -103,7 +103,7 @@ async def set_up(options: Options) -> int:
         for notice in session.notices:
             print(f"clew: {notice}", file=sys.stderr)
         front = PrintFront(Tally(session_id=session.session_id), quiet=False)
-        said = await session.hooks.waiting(front.emit)
+        said = await session.parts.hooks.waiting(front.emit)
         for notice in said.notices:
             print(f"clew: {notice}", file=sys.stderr)
     return 0
@@ -152,7 +152,9 @@ async def run(options: Options, raw: Raw) -> int:
     at_work: list[Session] = []
 
     def stop(number: int) -> None:
-        is_heard = any(one.conversation.interrupt() or one.agents.are_working for one in at_work)
+        is_heard = any(
+            one.conversation.interrupt() or one.parts.agents.are_working for one in at_work
+        )
         if stopped_by or not is_heard:
             os._exit(128 + number)
         stopped_by.append(number)
@@ -172,7 +174,7 @@ async def run(options: Options, raw: Raw) -> int:
     ) as session:
         tally = Tally(session_id=session.session_id)
         front = PrintFront(tally, quiet=options.output_format != "text")
-        session.agents.heard = front.emit
+        session.parts.agents.heard = front.emit
         for notice in session.notices:
             print(f"clew: {notice}", file=sys.stderr)
 
@@ -188,20 +190,20 @@ async def run(options: Options, raw: Raw) -> int:
                 said_by=Speaker(source="sdk", mode=session.mode),
                 context=taken.context,
             )
-            while not ended.is_error and await session.agents.settled(stopping):
+            while not ended.is_error and await session.parts.agents.settled(stopping):
                 ended = await session.conversation.answer_unheard(front.emit)
         elif isinstance(taken, CompactSession):
             ended = compacted(await session.conversation.compact(taken, front.emit), tally)
         else:
             ended = done_beside(taken, tally)
         ledger = session.ledger()
-        tally.api_ms = round(session.spending.state.api_ms)
+        tally.api_ms = round(session.costs.spending.state.api_ms)
         said = result(
             ended,
             tally,
             uuid=new_id(),
             duration_ms=round((time.monotonic() - begin) * 1000),
-            usage=usage_of(ledger.total - session.past.spend),
+            usage=usage_of(ledger.total - session.costs.past.spend),
             cost_usd=cost_of(ledger.total),
             model_usage=usage_by_model(ledger),
         )

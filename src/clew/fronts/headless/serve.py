@@ -192,10 +192,10 @@ class HostServer:
                 agent_text=options.agent_text,
             )
             self._framing = TurnFrames(session.session_id, new_id, wanted)
-            session.agents.heard = self._emit
-            session.tasks.watchers.append(self._task)
-            session.tasks.listeners.append(self._something.set)
-            for task in session.tasks.running:
+            session.parts.agents.heard = self._emit
+            session.parts.tasks.watchers.append(self._task)
+            session.parts.tasks.listeners.append(self._something.set)
+            for task in session.parts.tasks.running:
                 # What a person kept, and runs still.
                 self._task(task, "began")
             self._known |= {str(entry.get("uuid")) for entry in session.story.history}
@@ -207,7 +207,7 @@ class HostServer:
             self._suggestions = Suggestions(session, self.post) if options.suggests else None
             try:
                 taken = await self._turns()
-                session.ending.followed_by(taken)
+                session.parts.ending.followed_by(taken)
             finally:
                 if self._suggestions is not None:
                     in_haste = not self._is_unspoken or self._is_over
@@ -283,13 +283,13 @@ class HostServer:
         await self._is_open.wait()
         if asked.subtype == "initialize" and asked is not self._handshake:
             self._bring(asked)
-            self.session.hooks.remove(HOST)
-            self.session.hooks.add(self._brought.hooks)
-            self.session.skills.want(self._brought.skills)
-            for fault in self.session.agents.replace_hosts(self._brought.agents):
+            self.session.parts.hooks.remove(HOST)
+            self.session.parts.hooks.add(self._brought.hooks)
+            self.session.parts.skills.want(self._brought.skills)
+            for fault in self.session.parts.agents.replace_hosts(self._brought.agents):
                 self._channel.warn(fault)
         if asked.subtype == "initialize":
-            await self.session.mcp.in_host()
+            await self.session.parts.mcp.in_host()
         await self._channel.send(await self._controls.answer(asked))
 
     def _said(self, said: Said) -> None:
@@ -334,8 +334,8 @@ class HostServer:
         typed, agents are waited for, and their news alone."""
         session = self.session
         if not self._is_unspoken:
-            return session.tasks.has_news()
-        return await session.agents.settled(self._ended)
+            return session.parts.tasks.has_news()
+        return await session.parts.agents.settled(self._ended)
 
     async def _hear_news(self) -> None:
         """A turn that nobody typed: the model hears what its tasks came to."""
@@ -403,7 +403,7 @@ class HostServer:
             return await take_line(
                 self.session, Raw(text=said.typed, more=said.piped, is_lasting=True), self._emit
             )
-        self.session.lent.take_back()
+        self.session.parts.lent.take_back()
         return await self.session.asked(said.content)
 
     def _begin(self) -> None:
@@ -439,7 +439,7 @@ class HostServer:
         for frame in [*framing.entries(rest), *framing.close_stream()]:
             await self._channel.send(frame)
         ledger = session.ledger()
-        framing.tally.api_ms = round(session.spending.state.api_ms)
+        framing.tally.api_ms = round(session.costs.spending.state.api_ms)
         said = result(
             ended,
             framing.tally,
@@ -455,8 +455,8 @@ class HostServer:
         await self._channel.send(said if origin is None else said | {"origin": origin})
         if self._suggestions is not None and not self._is_error:
             self._suggestions.begin()
-        waits = self._prompts or session.conversation.has_unheard or session.agents.has_news
-        if not waits and not session.agents.are_working:
+        waits = self._prompts or session.conversation.has_unheard or session.parts.agents.has_news
+        if not waits and not session.parts.agents.are_working:
             self._change_state("idle")
 
     def _failed(self, words: str) -> Json:
@@ -526,23 +526,23 @@ class HostServer:
         return frames.init(
             session_id=session.session_id,
             uuid=new_id(),
-            cwd=session.cwd,
+            cwd=session.workspace.cwd,
             tools=[tool["name"] for tool in session.tools.definitions()],
             model=session.model.id,
             mode=session.mode,
-            mcp_servers=listed(session.mcp),
-            key_source=session.key_source,
+            mcp_servers=listed(session.parts.mcp),
+            key_source=session.model_access.key_source,
             commands=[command.name for command in known(session)],
-            agents=[spec.name for spec in session.agents.catalog],
-            skills=[skill.name for skill in session.skills.all() if skill.folder],
-            plugins=[plugin.record() for plugin in session.plugins],
+            agents=[spec.name for spec in session.parts.agents.catalog],
+            skills=[skill.name for skill in session.parts.skills.all() if skill.folder],
+            plugins=[plugin.record() for plugin in session.parts.plugins],
             output_style=output_style(session),
             directories=session.rules.standing.context.directories,
         )
 
     def _task(self, task: BackgroundTask, moment: Moment) -> None:
         for frame in task_frames.framed(
-            task, moment, self.session.tasks.running, self._framing.system
+            task, moment, self.session.parts.tasks.running, self._framing.system
         ):
             self.post(frame)
 

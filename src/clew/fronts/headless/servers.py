@@ -120,7 +120,7 @@ async def mcp_set_servers(session: Session, fields: Json) -> Json:
     )
     if found.faults:
         raise UserError("; ".join(found.faults))
-    added, removed, errors = await session.mcp.exchange(found)
+    added, removed, errors = await session.parts.mcp.exchange(found)
     return {"added": added, "removed": removed, "errors": errors}
 
 
@@ -129,8 +129,8 @@ async def mcp_call(session: Session, fields: Json) -> Json:
     name, given = fields.get("tool"), fields.get("arguments", {})
     if not (isinstance(name, str) and name.startswith(PREFIX) and isinstance(given, dict)):
         raise UserError("mcp_call: tool: expected mcp__SERVER__TOOL, and arguments an object")
-    await session.mcp.settled()
-    servers = session.mcp.servers
+    await session.parts.mcp.settled()
+    servers = session.parts.mcp.servers
     offered = () if servers is None else servers.tools()
     tool = next((tool for tool in offered if tool.name == name), None)
     if tool is None:
@@ -145,7 +145,7 @@ async def mcp_read_resource(session: Session, fields: Json) -> Json:
     uri = fields.get("uri")
     if not isinstance(uri, str) or not uri:
         raise UserError("mcp_read_resource: uri: expected a text")
-    await session.mcp.settled()
+    await session.parts.mcp.settled()
     server = server_of(session, fields)
     outcome = await server.call("resources/read", {"uri": uri}, patience_s=CALL_PATIENCE_S)
     if not isinstance(outcome, PeerAnswer):
@@ -167,7 +167,7 @@ def mcp_message(session: Session, fields: Json) -> Json:
 
 
 def server_of(session: Session, fields: Json) -> McpServer:
-    name, found = fields.get("serverName"), session.mcp.servers
+    name, found = fields.get("serverName"), session.parts.mcp.servers
     server = found.get(name) if found is not None and isinstance(name, str) else None
     if server is None:
         raise UserError(f"Server not found: {name}")

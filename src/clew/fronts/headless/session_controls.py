@@ -21,7 +21,7 @@ class ControlRefusedError(ClewError):
 
 def commands(session: Session) -> list[Json]:
     """What can be typed behind a slash."""
-    found = {skill.name: skill.origin for skill in session.skills.all()}
+    found = {skill.name: skill.origin for skill in session.parts.skills.all()}
     return [
         {
             "name": command.name,
@@ -37,5 +37,5 @@ def commands(session: Session) -> list[Json]:
 def agents(session: Session) -> list[Json]:
     return [
         {"name": spec.name, "description": spec.description, "model": spec.model}
-        for spec in session.agents.catalog
+        for spec in session.parts.agents.catalog
     ]

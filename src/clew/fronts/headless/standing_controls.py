@@ -40,12 +40,12 @@ async def apply_flag_settings(session: Session, fields: Json) -> Json:
     settings = object_of(fields, "settings")
     told = session.rules.overlay(settings)
     if isinstance(settings.get("model"), str):
-        await session.switching.to(settings["model"])
+        await session.model_access.switching.to(settings["model"])
     if "effortLevel" in settings:
         level = settings["effortLevel"]
         if level is not None and level not in get_args(Effort):
             raise UserError(f"effortLevel: {level!r}: there are {', '.join(get_args(Effort))}")
-        session.speaking.effort(level)
+        session.model_access.speaking.effort(level)
     return {"warnings": list(told)}
 
 
@@ -60,7 +60,7 @@ async def update_settings(session: Session, fields: Json) -> Json:
             raise UserError(f"{name}: of {source} a host writes {key} alone, a text")
     for name, value in settings.items():
         assign(session.rules.standing.places, scope, name, value)
-    return {"warnings": list(await session.refresh())}
+    return {"warnings": list(await session.parts.refresh())}
 
 
 def list_permission_rules(session: Session, _: Json) -> Json:
@@ -71,7 +71,7 @@ def list_permission_rules(session: Session, _: Json) -> Json:
             "workspaceDirectories": [
                 {"path": path, "source": "session"} for path in standing.context.directories
             ],
-            "originalCwd": session.cwd,
+            "originalCwd": session.workspace.cwd,
             "managedOnly": standing.settings.get("allowManagedPermissionRulesOnly") is True,
             "errors": [{"message": line, "path": ""} for line in standing.complaints],
         }
@@ -132,7 +132,7 @@ def hooked(hook: Hook) -> Json:
 
 def register_repo_root(session: Session, fields: Json) -> Json:
     """A folder inside one that the session works in becomes one of its own."""
-    folder = Path(session.cwd, str(fields.get("directory") or "")).resolve()
+    folder = Path(session.workspace.cwd, str(fields.get("directory") or "")).resolve()
     context = session.rules.standing.context
     if not is_folder(folder):
         raise UserError(f"directory: {folder} is no folder")
@@ -142,7 +142,7 @@ def register_repo_root(session: Session, fields: Json) -> Json:
         raise UserError(f"directory: {folder} is in none of the session's folders")
     session.rules.update([FoldersUpdate(type="addDirectories", directories=(str(folder),))])
     fields = {"directory": str(folder), "source": "register_repo_root"}
-    session.hooks.tell("DirectoryAdded", fields)
+    session.parts.hooks.tell("DirectoryAdded", fields)
     return {"directory": str(folder)}
 
 
@@ -150,7 +150,7 @@ def get_usage(session: Session, _: Json) -> Json:
     from clew.core.ledger.totals import usage_by_model
     from clew.fronts.headless.result import cost_of, usage_of
 
-    ledger, state = session.ledger(), session.spending.state
+    ledger, state = session.ledger(), session.costs.spending.state
     return {
         "session": {
             "total_cost_usd": cost_of(ledger.total),
@@ -178,7 +178,9 @@ async def generate_session_title(session: Session, fields: Json) -> Json:
     described = fields.get("description")
     if not isinstance(described, str) or not described.strip():
         raise UserError("generate_session_title: description: expected a text")
-    said = await session.ask_model(described[:DESCRIBED_CHARACTERS], system=TITLE, purpose="other")
+    said = await session.model_access.ask(
+        described[:DESCRIBED_CHARACTERS], system=TITLE, purpose="other"
+    )
     if isinstance(said, Failure):
         return {"title": None}
     title = " ".join(said.split())[:TITLE_CHARACTERS].strip("\"'") or None

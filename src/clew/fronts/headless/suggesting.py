@@ -62,7 +62,7 @@ class Suggestions:
     async def _guess(self) -> None:
         session = self._session
         said = list(islice(last_words(session.story.history), TURNS))
-        answer = await session.ask_model(
+        answer = await session.model_access.ask(
             "\n\n".join(reversed(said)), system=SYSTEM, purpose="other"
         )
         words = " ".join(answer.split())[:MOST] if isinstance(answer, str) else ""

@@ -99,7 +99,7 @@ async def one_session(
             telling.line(f"! {notice}")
         keys = "; Escape stops, Ctrl-D ends" if keyboard.is_terminal else ""
         telling.line(f"clew: {session.model.name}, mode {session.mode}{keys}")
-        if session.lacks_key:
+        if session.model_access.lacks_key:
             ask = keyboard.line if keyboard.is_terminal else None
             if await ways(session, telling.line, ask):
                 return options
@@ -108,7 +108,7 @@ async def one_session(
         if session.resumed is not None:
             telling.history(session.resumed.messages, session.tools.title)
         then = await Dialogue(session, telling, keyboard, paper).run(options.prompt)
-        session.ending.followed_by(then)
+        session.parts.ending.followed_by(then)
     for notice in session.parting():
         telling.line(f"! {notice}")
     if len(session.story.history) and session.story.recorder.is_kept:
@@ -135,7 +135,7 @@ class Dialogue:
         self._said: dict[str, str] = {}
         self._then: Clear | Resume | None = None
         self._news = asyncio.Event()
-        self._idle = Idle(session.hooks, lambda: session.rules.standing.settings)
+        self._idle = Idle(session.parts.hooks, lambda: session.rules.standing.settings)
 
     async def run(self, first: str) -> int | Clear | Resume:
         """An exit code, or what is to follow this session."""
@@ -151,9 +151,9 @@ class Dialogue:
         self._paper.closed = lambda: self._end(HUNG_UP)
         if self._paper.is_gone:
             return HUNG_UP
-        self._session.agents.heard = self._hear
-        self._session.tasks.listeners.append(self._news.set)
-        offer = self._session.keeping.offer()
+        self._session.parts.agents.heard = self._hear
+        self._session.parts.tasks.listeners.append(self._news.set)
+        offer = self._session.parts.compaction.offer()
         if offer is not None:
             await self._choose(offer)
         line: str | None = first or await self._line()
@@ -169,7 +169,7 @@ class Dialogue:
     async def _line(self) -> str | None:
         """The next line; a turn for what agents in the background came to goes before it."""
         while True:
-            if self._session.agents.has_news:
+            if self._session.parts.agents.has_news:
                 await self._heard_out(self._session.conversation.answer_unheard(self._telling.emit))
             self._news.clear()
             async with asyncio.TaskGroup() as group:
@@ -184,7 +184,7 @@ class Dialogue:
             self._telling.line("")
 
     async def _agents_news(self) -> None:
-        while not self._session.agents.has_news:
+        while not self._session.parts.agents.has_news:
             self._news.clear()
             await self._news.wait()
 

@@ -107,7 +107,7 @@ async def offered(session: Session, ask: Callable[[], Awaitable[bool | None]]) -
     said = standing.settings.get("sandbox")
     standing.places.own.mkdir(parents=True, exist_ok=True, mode=0o700)
     is_decided = isinstance(said, dict) and "enabled" in said
-    if is_decided or session.mode == "bypassPermissions" or not session.sandbox.has_walls:
+    if is_decided or session.mode == "bypassPermissions" or not session.parts.sandbox.has_walls:
         return False
     answer = await ask()
     if answer is not None:

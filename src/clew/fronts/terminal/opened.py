@@ -116,11 +116,11 @@ async def while_open(
     front: TerminalFront, session: Session, options: Options, dialogs: Dialogs, *, is_new: bool
 ) -> int | Options:
     dialogs.rules = session.rules
-    dialogs.cwd = session.where
-    programs = Programs(session.cwd, session.rules.standing.environ)
+    dialogs.cwd = session.workspace.where
+    programs = Programs(session.workspace.cwd, session.rules.standing.environ)
     try:
         set_up(front, session, programs)
-        session.copies.heard = partial(tell, front, session)
+        session.parts.store_copy.heard = partial(tell, front, session)
         if await settled(dialogs, session) or await has_way(front, dialogs, session):
             return options  # what now counts does from the session's beginning on
         if is_new and await offered(session, dialogs.sandbox):
@@ -133,7 +133,7 @@ async def while_open(
         await programs.aclose()
         if len(session.story.history) and session.story.recorder.is_kept:
             note(front, f"To go on: clew --resume {session.session_id}")
-        for task in session.tasks.running:
+        for task in session.parts.tasks.running:
             how = "It runs on" if task.is_kept else "It ends here"
             name = f"{session.session_id[:8]}/{task.id}"
             then = f"; to end it: clew tasks stop {name}" if task.is_kept else ""
@@ -163,7 +163,7 @@ def color_of(session: Session) -> str:
 
 def tell(front: TerminalFront, session: Session) -> None:
     """What became of the session's copy in a store, also while nobody does anything."""
-    for words in session.copies.news():
+    for words in session.parts.store_copy.news():
         note(front, words)
     front.screen.changed()
 
@@ -179,7 +179,7 @@ def set_up(front: TerminalFront, session: Session, programs: Programs) -> None:
     stage.changed()
     session.commands.extend(commands(front))
     front.history.session_id = session.session_id
-    front.desk.files = session.names
+    front.desk.files = session.workspace.file_names
     stage.completion.known = CompletionSource(
         commands=lambda: [(one.name, one.hint, one.description) for one in known(session)],
         aliases=lambda: {alias: one.name for one in known(session) for alias in one.aliases},
@@ -190,32 +190,32 @@ def set_up(front: TerminalFront, session: Session, programs: Programs) -> None:
 
 async def sought(session: Session, asked: CompletionWord) -> Sequence[str]:
     """What servers would put for a word: an argument of a prompt of theirs, or a resource."""
-    if not session.mcp.clients():
+    if not session.parts.mcp.clients():
         return ()
     from clew.parts.mcp.completion import arguments_of, resources_of
 
     if asked.kind == "argument":
-        return await arguments_of(session.mcp, asked.command, asked.before, asked.word)
-    return await resources_of(session.mcp, asked.word)
+        return await arguments_of(session.parts.mcp, asked.command, asked.before, asked.word)
+    return await resources_of(session.parts.mcp, asked.word)
 
 
 def arguments(session: Session, command: str) -> list[tuple[str, str]]:
     """What may stand behind a command, with a word about each."""
     match command:
         case "model":
-            return sorted(session.speaking.catalog.aliases.items())
+            return sorted(session.model_access.speaking.catalog.aliases.items())
         case "permissions" | "allowed-tools":
             return [(word, "") for word in dict.fromkeys((*MODES.values(), "sandbox"))]
         case "help":
             return [(one.name, one.description) for one in known(session)]
         case "mcp":
-            return [(server.name, "") for server in session.mcp.clients()]
+            return [(server.name, "") for server in session.parts.mcp.clients()]
     return []
 
 
 async def has_way(front: TerminalFront, dialogs: Dialogs, session: Session) -> bool:
     """Whether a person without a key chose a way to a model just now."""
-    if not session.lacks_key:
+    if not session.model_access.lacks_key:
         return False
     from clew.fronts.terminal.first_run import ways
 
@@ -229,7 +229,7 @@ async def settled(dialogs: Dialogs, session: Session) -> bool:
     waiting = [
         f"{below(one.layer.file, places.root)}: {dotted(one.path)}" for one in standing.inert
     ]
-    waiting += [f"MCP server {entry.name}" for entry in session.mcp.found.held]
+    waiting += [f"MCP server {entry.name}" for entry in session.parts.mcp.found.held]
     if not standing.is_trusted and waiting:
         root = str(places.root.resolve())
         if not await dialogs.trust(root, waiting):
@@ -237,7 +237,7 @@ async def settled(dialogs: Dialogs, session: Session) -> bool:
         trust(places, root)
         return True
     said = scopes.read(places)
-    undecided = [e for e in session.mcp.found.held if said.says(e.name, e.value) is None]
+    undecided = [e for e in session.parts.mcp.found.held if said.says(e.name, e.value) is None]
     approved, is_decided = {}, False
     for entry in undecided if standing.is_trusted else ():
         answer = await dialogs.server(entry.name, reach_of(entry.value))
@@ -277,7 +277,7 @@ async def conversed(front: TerminalFront, session: Session, options: Options) ->
     if front.is_first:
         front.is_first = False
         keep_what_was_loaded()
-        where = at_home(session.cwd, os.environ.get("HOME", ""))
+        where = at_home(session.workspace.cwd, os.environ.get("HOME", ""))
         note(front, f"clew {VERSION}, {session.model.name}, in {where}", "quiet")
         note(front, "/help lists what can be typed, Escape stops a turn", "quiet")
     else:
@@ -300,5 +300,5 @@ async def conversed(front: TerminalFront, session: Session, options: Options) ->
         talk.send(queued.entry)
     front.begin(talk.look_again())
     then = await talk.run()
-    session.ending.followed_by(then)
+    session.parts.ending.followed_by(then)
     return then if isinstance(then, int) else following(options, then)

@@ -176,7 +176,7 @@ class Status:
 
     def look(self) -> None:
         """Reads anew what only changes between turns."""
-        self._branch = branch(Path(self._session.cwd))
+        self._branch = branch(Path(self._session.workspace.cwd))
         self._used = used_tokens(self._session)
 
     # -- the ordinary line
@@ -216,7 +216,7 @@ class Status:
         return words
 
     def _running(self, theme: Theme) -> Row:
-        running = self._session.tasks.running
+        running = self._session.parts.tasks.running
         if not running:
             return []
         first = one_line(running[0].title)[:30]
@@ -250,16 +250,16 @@ class Status:
 
     def told(self, session: Session) -> Json:
         """What the command reads: the session in figures."""
-        total, state = session.ledger().total, session.spending.state
+        total, state = session.ledger().total, session.costs.spending.state
         window = session.model.context_window
         return {
             "hook_event_name": "Status",
             "session_id": session.session_id,
             "transcript_path": str(session.story.recorder.transcript),
-            "cwd": session.cwd,
+            "cwd": session.workspace.cwd,
             "model": {"id": session.model.id, "display_name": session.model.name},
             "workspace": {
-                "current_dir": session.cwd,
+                "current_dir": session.workspace.cwd,
                 "project_dir": str(session.rules.standing.places.root),
             },
             "version": VERSION,
@@ -267,9 +267,9 @@ class Status:
             "cost": {
                 "total_cost_usd": float(total.usd),
                 "total_duration_ms": round((time.monotonic() - self._began_s) * 1000),
-                "total_api_duration_ms": round(session.past.api_ms + state.api_ms),
-                "total_lines_added": session.past.lines_added + state.lines_added,
-                "total_lines_removed": session.past.lines_removed + state.lines_removed,
+                "total_api_duration_ms": round(session.costs.past.api_ms + state.api_ms),
+                "total_lines_added": session.costs.past.lines_added + state.lines_added,
+                "total_lines_removed": session.costs.past.lines_removed + state.lines_removed,
             },
             "context_window": {
                 "context_window_size": window,

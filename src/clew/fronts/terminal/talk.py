@@ -73,14 +73,14 @@ class Talk:
         # What is still to be said about the line that was sent.
         self._noticed: list[Noticed] = []
         self._idle = Idle(
-            session.hooks, lambda: session.rules.standing.settings, lambda: stage.typed_s
+            session.parts.hooks, lambda: session.rules.standing.settings, lambda: stage.typed_s
         )
         self._looking: asyncio.TimerHandle | None = None
         # Whether what reads answers was loaded, or is about to be.
         self._is_ready = False
         stage.catch_up = self._catch_up
-        session.agents.heard = self._hear
-        session.tasks.listeners.append(self._news)
+        session.parts.agents.heard = self._hear
+        session.parts.tasks.listeners.append(self._news)
 
     @property
     def is_running(self) -> bool:
@@ -173,12 +173,12 @@ class Talk:
             self._idle.end()
 
     async def _talked(self) -> int | Clear | Resume:
-        offer = self._session.keeping.offer()
+        offer = self._session.parts.compaction.offer()
         if offer is not None and (line := await self._picked(offer)):
             await self._heed(await self._taken(SubmittedText(text=line)), None)
         while (sent := await self._next()) is not None:
             if isinstance(sent, BackgroundNews):
-                if self._session.agents.has_news:
+                if self._session.parts.agents.has_news:
                     await self._heard_out(self._session.conversation.answer_unheard(self.emit))
                 continue
             entry = sent if isinstance(sent, SubmittedText) else None
@@ -257,7 +257,7 @@ class Talk:
 
         session = self._session
         home = session.rules.standing.places.config_home
-        picker = SessionPicker(self._stage, home, session.cwd, without=session.session_id)
+        picker = SessionPicker(self._stage, home, session.workspace.cwd, without=session.session_id)
         if found := await picker.pick(everywhere=everywhere):
             self._sent.put_nowait(SubmittedText(text=f"/resume {found}"))
 
@@ -365,12 +365,12 @@ class Talk:
             return
 
     def pick_model(self) -> None:
-        names = sorted(self._session.speaking.catalog.aliases.items())
+        names = sorted(self._session.model_access.speaking.catalog.aliases.items())
         rows = [(name, model) for name, model in names]
 
         async def chosen(number: int) -> None:
             try:
-                await self._session.switching.to(names[number][0])
+                await self._session.model_access.switching.to(names[number][0])
             except UserError as error:
                 self._note(str(error), part="error")
 
@@ -391,32 +391,32 @@ class Talk:
         """The turn goes on without the commands and agents it waits for; where it waits for none, the
         turn itself goes on in the background."""
         try:
-            left = self._session.tasks.leave()
+            left = self._session.parts.tasks.leave()
         except UserError as error:
             self._stage.hint(str(error))
             return
         if left:
             titles = ", ".join(one_line(task.title) for task in left)
             self._stage.hint(f"in the background: {titles}")
-        elif self._session.leaving.ask():
+        elif self._session.parts.leaving.ask():
             self._stage.hint("in the background from the next step on: this turn")
         else:
             self._stage.hint("nothing runs that could go on in the background")
 
     def see_tasks(self) -> None:
         """What runs in the background, and what one of them said."""
-        tasks = self._session.tasks.newest_first()
+        tasks = self._session.parts.tasks.newest_first()
 
         async def chosen(number: int) -> None:
             task = tasks[number]
-            agent = self._session.agents.agents.get(task.id)
+            agent = self._session.parts.agents.agents.get(task.id)
             if agent is not None and task.ending is None:
                 titles = self._session.tools.title
                 await self._attach(
                     AttachedAgent(self._stage, self._screen.flows, agent, task, titles)
                 )
             else:
-                tasks_now, stage = self._session.tasks, self._stage
+                tasks_now, stage = self._session.parts.tasks, self._stage
                 self._note(await dealt_with(task, tasks_now, stage, self._page))
 
         rows = [(f"{task.id} {task.title}", standing(task)) for task in tasks]
