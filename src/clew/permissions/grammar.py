@@ -12,7 +12,7 @@ Decision: docs/decisions/061-two-readings-of-a-command-line.md
 import re
 from typing import NoReturn
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from clew.permissions.shell import (
     MAX_CHARACTERS,
@@ -402,15 +402,17 @@ class LineReader:
         if self.at == begin:
             self.refuse()
         raw = text[begin : self.at]
-        return Word(
+        word = Word(
             raw=raw,
             text="".join(pieces),
             dynamic=dynamic,
             # A bracket alone is the name of a command, or its end.
             glob=glob and raw != "[",
-            tilde=tilde or (variables[:1] == ["HOME"] and pieces[0] == "~"),
+            tilde=tilde,
             variables=tuple(variables),
         )
+        is_home = variables[:1] == ["HOME"] and word.begins_with_folder
+        return structs.replace(word, tilde=True) if is_home else word
 
     def no_line_in_quotes(self, quoted: str) -> None:
         """Where a here-document begins after a quote of several lines is nobody's guess."""

@@ -205,7 +205,8 @@ def holds_secrets(name: str) -> bool:
     return segments[-1] in SECRET_FILES or SECRET_REST.fullmatch(name) is not None
 
 
-NETWORK = re.compile(r"/dev/(?:tcp|udp)(?:/.*)?", re.S)
+# Files of bash and of gawk that are connections.
+NETWORK = re.compile(r"/dev/(?:tcp|udp)(?:/.*)?|/inet[46]?/.*", re.S)
 
 
 def why_protected_write(path: ResolvedPath, context: Context) -> str | None:

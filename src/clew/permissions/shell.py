@@ -281,23 +281,60 @@ def folders_after(command: Simple) -> tuple[str, ...]:
         return () if moves else command.folders
     if not command.folders:
         return ()
-    operands = [w for w in command.words[1:] if not w.text.startswith("-") or w.text == "-"]
-    if len(operands) > 1:
-        return ()
-    target = operands[0] if operands else Word(raw="~", text="~", tilde=True)
-    if target.dynamic or target.glob or target.text in ("", "-"):
-        return ()
-    after = {*command.folders, *(joined(folder, target.path) for folder in command.folders)}
-    return tuple(sorted(after)) if len(after) <= MAX_FOLDERS else ()
+    entered = folders_of_target(command)
+    after = {*command.folders, *entered}
+    return tuple(sorted(after)) if entered and len(after) <= MAX_FOLDERS else ()
 
 
 def folders_entered(command: Simple, after: tuple[str, ...]) -> tuple[str, ...]:
     """Where the next command runs if this one, a `cd`, went where it was told; else `after`."""
-    if command.name != "cd" or not after:
-        return after
-    target = next((w for w in command.words[1:] if not w.text.startswith("-")), None)
-    path = "~" if target is None else target.path
-    return tuple(dict.fromkeys(joined(folder, path) for folder in command.folders))
+    return after if command.name != "cd" or not after else folders_of_target(command)
+
+
+def folders_of_target(command: Simple) -> tuple[str, ...]:
+    """The folders that a `cd` may lead to; none where they are unknown."""
+    words = command.words[1:]
+    while words and words[0].text in CD_OPTIONS:
+        words = words[1:]
+    if words and words[0].text == "--":
+        words = words[1:]
+    elif words and words[0].text.startswith("-"):
+        return ()
+    if len(words) > 1:
+        return ()
+    target = words[0] if words else Word(raw="~", text="~", tilde=True)
+    if target.dynamic or target.glob or target.text in ("", "-"):
+        return ()
+    found: dict[str, None] = {}
+    for folder in command.folders:
+        whole = joined(folder, target.path)
+        by_name = without_parents(whole)
+        if by_name is None:
+            return ()
+        found |= dict.fromkeys((by_name, whole))
+    return tuple(found) if len(found) <= MAX_FOLDERS else ()
+
+
+CD_OPTIONS = frozenset({"-L", "-P", "-e", "-Le", "-Pe", "-eL", "-eP"})
+
+
+def without_parents(path: str) -> str | None:
+    """A folder with its `..` taken away by name, as `cd` does; None above a home.
+
+    After `cd link`, `cd ..` leads to where the link is, but `cat ../x` reads next to where it leads.
+    """
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." not in parts:
+        return path
+    done: list[str] = []
+    for part in parts:
+        if part != ".." or (done[-1:] in ([], [".."]) and not path.startswith("/")):
+            done.append(part)
+        elif done[-1:] == ["~"] and path.startswith("~"):
+            return None
+        elif done:
+            done.pop()
+    return ("/" if path.startswith("/") else "") + "/".join(done) or "."
 
 
 def joined(folder: str, path: str) -> str:

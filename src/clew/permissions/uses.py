@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from clew.permissions.patterns import GLOB, without_brackets
 from clew.permissions.programs import GIVES_PATTERN, ROWS, ProgramOptions, read_arguments, row_of
 from clew.permissions.shell import Redirect, Simple, joined
-from clew.permissions.words import KNOWN_FOLDERS, Word
+from clew.permissions.words import Word
 from clew.permissions.wrappers import WRAPPERS, basename, find_starts
 
 Access = Literal["read", "write"]
@@ -249,14 +249,10 @@ def touch(
     )
 
 
-def begins_with_folder(word: Word) -> bool:
-    """`$HOME/x` without quotes: what the variable holds is known, though not that it is one word."""
-    return len(word.variables) == 1 and word.variables[0] in KNOWN_FOLDERS and word.text[:1] in "~."
-
-
 def spelled(word: Word, folders: tuple[str, ...]) -> tuple[str, ...]:
     """A word as a path from where the session stands, once for each folder it may be in."""
-    if word.dynamic and not begins_with_folder(word):
+    # `$HOME/x` without quotes: what the variable holds is known, though not that it is one word.
+    if word.dynamic and not word.begins_with_folder:
         return ()
     path = without_brackets(word.path) if word.glob else word.path
     if path.startswith(("/", "~")):

@@ -48,6 +48,16 @@ class Word(Struct, frozen=True, kw_only=True):
     variables: tuple[str, ...] = ()
 
     @property
+    def begins_with_folder(self) -> bool:
+        """Return whether the word begins with one variable whose value is known: `"$HOME/x"`."""
+        return (
+            len(self.variables) == 1
+            and self.variables[0] in KNOWN_FOLDERS
+            and self.text[:1] in "~."
+            and self.raw.lstrip("\"'").startswith("$")
+        )
+
+    @property
     def path(self) -> str:
         """The text as a path; a quoted `~` is a file's name, not a home."""
         return f"./{self.text}" if self.text.startswith("~") and not self.tilde else self.text

@@ -275,6 +275,15 @@ def test_a_variable_does_not_lead_cd_elsewhere(tmp_path: Path) -> None:
     assert [said([one]) for one in told] == ['"of work"', '"of work"']
 
 
+def test_cd_goes_up_from_the_real_folder_of_a_session_begun_through_a_link(tmp_path: Path) -> None:
+    for folder in (tmp_path / "work", tmp_path / "other" / "work"):
+        write(folder / "file", f"of {folder.parent.name}")
+    (tmp_path / "other" / "here").symlink_to(tmp_path / "work")
+    line = bash("cd ../work && cat file")
+    _, told = run(tmp_path, line, PWD=str(tmp_path / "other" / "here"))
+    assert [said([one]) for one in told] == [f'"of {tmp_path.name}"']
+
+
 def test_a_failed_command_says_once_which_variables_it_did_not_get(tmp_path: Path) -> None:
     path = reader(tmp_path, 'echo "${MY_SETTING:?is not set}"')
     _, told = run(tmp_path, bash("wc a"), bash("wc b"), PATH=path, MY_SETTING="x", OTHER_ONE="y")

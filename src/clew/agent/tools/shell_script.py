@@ -30,9 +30,10 @@ KEEP_ONLY = (
 def environment(ctx: ToolContext) -> dict[str, str]:
     """The session's environment; programs that would open an editor do not, as nobody sees it.
 
-    Without CDPATH: `cd x` leads where permissions take it to lead.
+    Without what leads a `cd` elsewhere than permissions take it to lead: CDPATH, and a PWD by which
+    `cd ..` would go up from a link to the folder.
     """
-    kept = {k: v for k, v in ctx.session.environment.items() if k != "CDPATH"}
+    kept = {k: v for k, v in ctx.session.environment.items() if k not in ("CDPATH", "PWD")}
     return {**kept, "CLEW": "1", "GIT_EDITOR": "true"}
 
 
