@@ -66,7 +66,7 @@ from clew.session.compaction import SessionCompaction
 from clew.session.hands import Hands, equipped, lasts, named_in_vain
 from clew.session.observers import debugging, displaying, place_of
 from clew.session.reloading import Reloading
-from clew.session.session import Costs, ModelAccess, Session, SessionParts, Workspace
+from clew.session.session import Costs, Session, SessionModelAccess, SessionParts, Workspace
 from clew.session.thread import Thread, budget, leave_totals, taken_in_hand, unbounded
 from clew.session.warming import warmer_of
 from clew.system.clock import new_id, now
@@ -231,7 +231,7 @@ async def session(
             story=thread.story,
             rules=ground.rules,
             tools=hands.tools,
-            model_access=ModelAccess(
+            model_access=SessionModelAccess(
                 speaking=speaking,
                 switching=Switching(speaking, hands.hooks, ask, new_id),
                 requests=requests,

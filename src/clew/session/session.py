@@ -87,7 +87,7 @@ class SessionParts(Struct, frozen=True, kw_only=True):
     ending: SessionEnding
 
 
-class ModelAccess(Struct, frozen=True, kw_only=True):
+class SessionModelAccess(Struct, frozen=True, kw_only=True):
     """The model that the session speaks with, how it is asked, and how that can be changed."""
 
     speaking: Speaking
@@ -133,7 +133,7 @@ class Session(Struct, frozen=True, kw_only=True):
     story: Story
     rules: SessionRules
     tools: SessionTools
-    model_access: ModelAccess
+    model_access: SessionModelAccess
     costs: Costs
     workspace: Workspace
     parts: SessionParts
