@@ -30,6 +30,13 @@ command_not_found_handle() { rec "$@"; }
 while IFS= builtin read -r -d '' -u 200 name; do
   builtin eval "function $name { rec '$name' \"\$@\"; }"
 done 200</box/names
+# What a here-document says is part of the words around it.
+cat() {
+  if (($# == 0)); then
+    while IFS= builtin read -r row; do builtin printf '%s\n' "$row"; done
+  fi
+  rec cat "$@"
+}
 HOME='~' PWD=. number=0
 while IFS= builtin read -r -d '' -u 200 line; do
   builtin printf 'L%d\0' "$number" >&250

@@ -36,6 +36,7 @@ READ = [
     ("cat <<'EOF' | wc\n$(rm x) `y`\nEOF\nls", [["cat"], ["wc"], ["ls"]]),
     ('cat <<"E"\nx\nE', [["cat"]]),
     ("cat <<'E' &&\nx\nE\nls", [["cat"], ["ls"]]),
+    ("git commit -m \"$(cat <<'E'\nit's a\n\n- b\n\nE\n)\" -q; ls", [["git", "commit", "-m", "it's a\n\n- b", "-q"], ["cat"], ["ls"]]),
     ("[ -f a ]", [["[", "-f", "a", "]"]]),
     ("", []),
 ]  # fmt: skip

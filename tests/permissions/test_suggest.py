@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from clew.permissions.decision import Finding, decided, reason
+from clew.permissions.decision import Finding, decided, reason, verdict
 from clew.permissions.request import PermissionRequest
 from clew.permissions.suggest import suggestions
 from tests.permissions.world import World
@@ -118,11 +118,43 @@ def test_a_line_that_a_wall_blocked_is_offered_word_for_word() -> None:
     assert suggestions(call, decided([blocked, other])) == []
 
 
-def test_a_message_that_is_substituted_asks_and_says_what_needs_no_substitution(
-    world: World,
-) -> None:
+def test_a_message_from_a_literal_here_document_falls_under_the_rule(world: World) -> None:
+    rules = world.rules(allow=["Bash(git commit:*)", "Bash(git add:*)"], deny=["Read(.env)"])
+    text = "Fix it\n\nIt's done (see #4).\n\nCo-Authored-By: A <a@example.com>"
+    line = f"git add -A && git commit -m \"$(cat <<'EOF'\n{text}\nEOF\n)\" && git status"
+    assert world.bash(line, rules) == "allow"
+    assert world.bash(line, world.rules(allow=["Bash(git add:*)"])) == "ask"
+    assert world.bash(line, world.rules(allow=["Bash(git *)"], deny=["Bash(cat:*)"])) == "deny"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # Text in which a shell of some version reads more than text.
+        "git commit -m \"$(cat <<'EOF'\n$(npm publish)\nEOF\n)\"",
+        "git commit -m \"$(cat <<'EOF'\na `b` c\nEOF\n)\"",
+        "git commit -m \"$(cat <<'EOF'\na \\b\nEOF\n)\"",
+        'git commit -m "$(cat <<\'EOF\'\na "b"\nEOF\n)"',
+        # No literal text, more than one command, an end that comes earlier.
+        'git commit -m "$(cat <<EOF\nFix it\nEOF\n)"',
+        "git commit -m $(cat <<'EOF'\nFix it\nEOF\n)",
+        "git commit -m \"$(cat <<'EOF'\nFix it\nEOF\nnpm publish\nEOF\n)\"",
+        "git commit -m \"$(cat <<'EOF'\nFix it\nEOF)\nEOF\n)\"",
+        "git commit -m \"$(cat <<'EOF'\nFix it\nEOF\nnpm publish)\"",
+        "git commit -m \"$(cat <<'EOF'\nFix it\nEOF\n) $(npm publish)\"",
+        # Bash 3.2 goes on to the second apostrophe.
+        "git commit -m \"$(cat <<'EOF'\nit's\nEOF\n)\" -m 'x)\" ; npm publish ; echo \"'",
+        "git commit -F - <<'E' -m \"$(cat <<'EOF'\nFix it\nEOF\n)\"\nx\nE",
+    ],
+)
+def test_other_messages_ask_and_say_what_needs_no_substitution(world: World, line: str) -> None:
     rules = world.rules(allow=["Bash(git commit:*)"])
-    line = "git commit -m \"$(cat <<'EOF'\nFix it\nEOF\n)\""
     told = world.decide("Bash", {"command": line}, rules)
-    assert "git commit -F - <<'EOF' needs none" in reason(told)
+    assert verdict(told) == "ask"
+    if "$(cat <<" in line:
+        assert "git commit -F - <<'EOF' needs none" in reason(told)
+
+
+def test_a_message_on_standard_input_falls_under_the_rule(world: World) -> None:
+    rules = world.rules(allow=["Bash(git commit:*)"])
     assert world.bash("git commit -F - <<'EOF'\nFix it\nEOF", rules) == "allow"

@@ -26,7 +26,7 @@ from clew.permissions.shell import (
     folders_after,
     folders_entered,
 )
-from clew.permissions.words import KNOWN_FOLDERS, Word
+from clew.permissions.words import KNOWN_FOLDERS, SHOWN_TEXT, Word, text_shown
 from clew.permissions.wrappers import RESERVED
 
 KEYWORDS = RESERVED | {"coproc"}
@@ -139,6 +139,8 @@ class LineReader:
         self.commands: list[Simple] = []
         self.redirects: list[Redirect] = []
         self.assignments: list[Assignment] = []
+        # The programs that a command's own words start.
+        self.inside: list[Word] = []
         # Where the next command may run, and where it could be if a `cd` had failed.
         self.folders: tuple[str, ...] = (".",)
         self.possible: tuple[str, ...] = (".",)
@@ -222,6 +224,7 @@ class LineReader:
         text = self.text
         words: list[Word] = []
         assignments: list[Assignment] = []
+        folders = self.folders
         redirected = False
         while True:
             match = PLAIN_WORD.match(text, self.at)
@@ -266,6 +269,9 @@ class LineReader:
         elif not assignments and not redirected:
             self.refuse("an operator without a command")
         self.assignments += assignments
+        for program in self.inside:
+            self.commands.append(Simple(words=(program,), raw=program.raw, folders=folders))
+        self.inside.clear()
 
     def blanks(self) -> None:
         match = BLANKS.match(self.text, self.at)
@@ -423,6 +429,9 @@ class LineReader:
         """Text between double quotes. Returns whether it holds a variable."""
         text, begin = self.text, self.at
         is_first = not any(pieces)
+        if text.startswith('"$(cat ', begin):
+            pieces.append(self.shown_text())
+            return False
         dynamic = False
         self.at += 1
         while True:
@@ -449,6 +458,23 @@ class LineReader:
                 match, pieces, variables, begin if is_first else -1, is_quoted=True
             )
             is_first = False
+
+    def shown_text(self) -> str:
+        """Return what `"$(cat <<'EOF' ...)"` stands for; the `cat` in it is judged as a command.
+
+        Bash 3.2 takes a lone apostrophe in there for the begin of a quote. With no other one
+        behind, that is an error to it, and nothing runs.
+        """
+        self.at += 1
+        match = SHOWN_TEXT.match(self.text, self.at)
+        if match is None or not self.text.startswith('"', match.end()):
+            self.refuse()
+        text = text_shown(match)
+        if text is None or self.here is not None or "'" in self.text[match.end() :]:
+            self.refuse()
+        self.at = match.end() + 1
+        self.inside.append(Word(raw="cat", text="cat"))
+        return text
 
     def variable(
         self,

@@ -25,6 +25,10 @@ UNQUOTED = re.compile(r"[\w@%+=:,./~^{}\[\]-]+")
 UNQUOTED_PATTERN = re.compile(r"[\w@%+=:,./~^{}\[\]*?!-]+")
 PLAIN = re.compile(rb"[A-Za-z0-9_@%+=:,./-]+")
 
+# Text from a here-document, as models hand over messages of several lines. None of the signs that a
+# shell, whatever its version, reads on its way to the end.
+SHOWN_TEXT = re.compile(r"\$\(cat <<'([A-Za-z_]\w*)'\n((?:[^\"\\$`\n]*\n)*?)\1\n\)", re.A)
+
 ANSI_C = re.compile(
     r"\\(?:([abeEfnrtv\\'\"?])|([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})"
     r"|U([0-9a-fA-F]{1,8})|c(.))",
@@ -181,10 +185,28 @@ def add_quoted(node: "Node", pieces: Pieces) -> None:
         add_double(raw[place:start].decode("utf-8", "replace"), pieces)
         if child.type in ("simple_expansion", "expansion"):
             add_variable(child, pieces)
+        elif match := SHOWN_TEXT.fullmatch(source(child)):
+            add_shown(match, pieces)
         else:
             pieces.unknown()
         place = end
     add_double(raw[place:-1].decode("utf-8", "replace"), pieces)
+
+
+def add_shown(match: re.Match[str], pieces: Pieces) -> None:
+    text = text_shown(match)
+    if text is None:
+        pieces.unknown()
+    else:
+        pieces.literal(text)
+
+
+def text_shown(match: re.Match[str]) -> str | None:
+    """Return the text of a `SHOWN_TEXT`; None if one of its lines may be the end of it already."""
+    delimiter, text = match[1], match[2]
+    if any(line.lstrip().startswith(delimiter) for line in text.split("\n")):
+        return None
+    return text.rstrip("\n")
 
 
 def add_double(text: str, pieces: Pieces) -> None:
