@@ -51,9 +51,9 @@ def letters(kind: str, part: Any) -> str:
     return BASE62 if str(part) == "CATEGORY_WORD" else "1234567890"
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}-{row[4][:20]}")
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}-{row[6][:20]}")
 def test_each_rule_hides_what_it_was_written_for(row: Any) -> None:
-    rule, starts, keywords, names, pattern, _, _ = row
+    rule, starts, keywords, names, _, _, pattern = row
     assert starts or keywords
     bare = parse(pattern.replace("<START>", ""), re.ASCII)
     for _ in range(3):
@@ -66,10 +66,11 @@ def test_each_rule_hides_what_it_was_written_for(row: Any) -> None:
 
 
 def test_rows_are_in_the_form_that_the_search_reads() -> None:
-    for rule, starts, _, names, pattern, _, allowed in ROWS:
+    for rule, starts, _, names, entropy, allowed, pattern in ROWS:
         assert starts == starts.lower(), rule
         assert compiled(pattern).groups <= 1, rule
         re.compile(names + allowed)
+        assert float(entropy) >= 0, rule
     assert len({row[0] for row in ROWS}) > 200
 
 
@@ -119,14 +120,20 @@ def test_rules_of_a_file_become_a_module() -> None:
     text = module(rows(rules), "v1", "MIT License\n\nCopyright")
     found: dict[str, Any] = {}
     exec(text, found)
-    assert found["ROWS"][0] == ("acme", "acme", "", "(?i:acme)", "(?i:[a-z0-9]{32})", 3.0, "")
-    assert found["ROWS"][1][:5] == (
-        "acme-token",
-        "acme_",
-        "",
-        "",
-        r"<START>(acme_[a-z]{9})(?:[\x60'\"\s;]|\\[nr]|\Z)",
+    assert found["ROWS"] == (
+        ["acme", "acme", "", "(?i:acme)", "3.0", "", "(?i:[a-z0-9]{32})"],
+        [
+            "acme-token",
+            "acme_",
+            "",
+            "",
+            "0.0",
+            "",
+            r"<START>(acme_[a-z]{9})(?:[\x60'\"\s;]|\\[nr]|\Z)",
+        ],
     )
     assert "# MIT License\n#\n# Copyright\n" in text
     with pytest.raises(ValueError, match="unknown form"):
         list(rows([{"id": "odd", "regex": named + "x", "keywords": []}]))
+    with pytest.raises(ValueError, match="line of the table"):
+        module(rows([{"id": "a ; b", "regex": "ab", "keywords": []}]), "v1", "MIT")

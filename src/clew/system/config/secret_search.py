@@ -130,17 +130,14 @@ def _table() -> Table:
     """The expression of all starting words; for each, what to try there; and rules without such a word."""
     rules: list[tuple[str, Finder]] = []
     wanted: list[tuple[str, Finder]] = []
-    for _, starts, keywords, names, pattern, least, allowed in ROWS:
+    for _, starts, keywords, names, exceeded, allowed, pattern in ROWS:
+        least = float(exceeded)
         for start in starts.split():
-            shown = len(start)
-            rules.append(
-                (
-                    start,
-                    _named(names, pattern, least)
-                    if names
-                    else _shaped(pattern, least, allowed, shown),
-                )
-            )
+            if names:
+                find = _named(names, pattern, least)
+            else:
+                find = _shaped(pattern, least, allowed, len(start))
+            rules.append((start, find))
         wanted += [(word, _searched(pattern, least)) for word in keywords.split()]
     for least_chars, prefixes in shapes.PREFIXES:
         rules += [(p.lower(), _prefixed(p, least_chars)) for p in prefixes.split()]
