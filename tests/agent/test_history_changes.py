@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripts.history_changes import HISTORY_CHANGES, HistoryChange, Keeps, table
 
 from clew.agent.compaction import boundary, micro
 from clew.agent.compaction.boundary import summary_entry
@@ -18,7 +19,6 @@ from clew.agent.tools.spill import fitted
 from clew.agent.tools.user_tools import AskUserQuestion
 from clew.core.catalog.lookup import CATALOG
 from clew.core.messages import factories
-from clew.core.normalize.history_changes import HISTORY_CHANGES, HistoryChange, Keeps, table
 from clew.core.normalize.select import thoughts_of
 from clew.providers.request_body import build
 from tests.agent.test_preserved_laws import AT, Life, tool

@@ -118,22 +118,10 @@ class NotCompacted(Struct, frozen=True, kw_only=True):
 
 
 EndReason: TypeAlias = Literal[
-    "completed",
-    "max_turns",
-    "budget_exhausted",
-    "api_error",
-    "prompt_too_long",
-    "refused",
-    "aborted_streaming",
-    "aborted_tools",
-    "denied_and_stopped",
-    "stopped_by_hook",
-    "left",
-    "loop_stopped",
-    "no_answer",
-    "failed",
-    "unshaped",
-]
+    "completed", "max_turns", "budget_exhausted", "api_error", "prompt_too_long", "refused",
+    "aborted_streaming", "aborted_tools", "denied_and_stopped", "stopped_by_hook", "left",
+    "loop_stopped", "no_answer", "failed", "unshaped",
+]  # fmt: skip
 
 ENDED_WELL: frozenset[EndReason] = frozenset({"completed", "stopped_by_hook", "left"})
 

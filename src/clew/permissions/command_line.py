@@ -51,17 +51,10 @@ OWN_CHANGES = frozenset(
     }
     | {("mcp", "reset-project-choices")}
 )
-OTHER_RULES = frozenset(
-    [
-        "--dangerously-skip-permissions",
-        "--permission-mode",
-        "--allowedTools",
-        "--allowed-tools",
-        "--settings",
-        "--mcp-config",
-        "--add-dir",
-    ]
-)
+OTHER_RULES = frozenset({
+    "--dangerously-skip-permissions", "--permission-mode", "--allowedTools", "--allowed-tools",
+    "--settings", "--mcp-config", "--add-dir",
+})  # fmt: skip
 # Why a program made for reading asks: an option that no row has, or a place it cannot be judged in.
 BEYOND_READING = "is not known to only read with these words, here"
 REMOVING = frozenset({"rm", "rmdir", "shred", "srm", "trash", "unlink"})

@@ -271,21 +271,10 @@ def wide(bench: Bench, use: Use, path: ResolvedPath) -> str | None:
 
 
 # These show a folder under another name, or as the root of what they run.
-RENAMING = frozenset(
-    [
-        "mount",
-        "bindfs",
-        "chroot",
-        "fakechroot",
-        "proot",
-        "bwrap",
-        "unshare",
-        "nsenter",
-        "systemd-nspawn",
-        "sshfs",
-        "fuse-overlayfs",
-    ]
-)
+RENAMING = frozenset({
+    "mount", "bindfs", "chroot", "fakechroot", "proot", "bwrap", "unshare", "nsenter",
+    "systemd-nspawn", "sshfs", "fuse-overlayfs",
+})  # fmt: skip
 CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
 VOLUME = re.compile(r"-v.*|--volume(?:=.*)?|--mount(?:=.*)?")
 

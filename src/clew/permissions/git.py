@@ -228,26 +228,10 @@ def words_read(name: str, arguments: Arguments, rest: tuple[Word, ...]) -> bool:
 
 # Of any subcommand: these run programs, write files or connect; shortened names count.
 HARMFUL = (
-    "--output",
-    "--ext-diff",
-    "--textconv",
-    "--filters",
-    "--open-files-in-pager",
-    "--exec",
-    "--upload-pack",
-    "--paginate",
-    "--web",
-    "--man",
-    "--info",
-    "--show-signature",
-    "--edit",
-    "--batch",
-    "--no-index",
-    "--untracked",
-    "--stdin",
-    "--remerge-diff",
-    "--help",
-)
+    "--output", "--ext-diff", "--textconv", "--filters", "--open-files-in-pager", "--exec",
+    "--upload-pack", "--paginate", "--web", "--man", "--info", "--show-signature", "--edit",
+    "--batch", "--no-index", "--untracked", "--stdin", "--remerge-diff", "--help",
+)  # fmt: skip
 # Before the subcommand: settings for this run, which may name programs (`-c alias.x='!...'`).
 SETS = re.compile(r"-c|--config-env|--exec-path=")
 OPENS_PAGER = re.compile(r"-[a-zA-Z]*O")

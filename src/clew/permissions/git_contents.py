@@ -53,24 +53,10 @@ PATCHES = frozenset(
         "-G",
     ]
 )
-SUMMARIES = frozenset(
-    [
-        "-s",
-        "--no-patch",
-        "--stat",
-        "--compact-summary",
-        "--numstat",
-        "--shortstat",
-        "--dirstat",
-        "-X",
-        "--cumulative",
-        "--summary",
-        "--raw",
-        "--name-only",
-        "--name-status",
-        "--quiet",
-    ]
-)
+SUMMARIES = frozenset({
+    "-s", "--no-patch", "--stat", "--compact-summary", "--numstat", "--shortstat", "--dirstat",
+    "-X", "--cumulative", "--summary", "--raw", "--name-only", "--name-status", "--quiet",
+})  # fmt: skip
 # With these a pathspec does not say what is printed.
 BEYOND_PATHS = frozenset({"--follow", "--full-diff", "-L"})
 EVERYTHING = "."
@@ -84,22 +70,10 @@ MAGIC = re.compile(r":[(/!^]")
 # A commit for sure; another name could be a folder's.
 COMMIT = re.compile(r"(?:(?:FETCH_|ORIG_)?HEAD|@)(?:[~^]\d*|@\{\d+\})*")
 # With these `git show` shows commits that no word names.
-MANY = frozenset(
-    [
-        "--all",
-        "--branches",
-        "--tags",
-        "--remotes",
-        "--glob",
-        "--reflog",
-        "-g",
-        "--walk-reflogs",
-        "--merge",
-        "--not",
-        "--do-walk",
-        "--exclude",
-    ]
-)
+MANY = frozenset({
+    "--all", "--branches", "--tags", "--remotes", "--glob", "--reflog", "-g", "--walk-reflogs",
+    "--merge", "--not", "--do-walk", "--exclude",
+})  # fmt: skip
 MOST_NAMED = 3
 
 

@@ -36,19 +36,9 @@ QUIET = {
 WHERE = ("rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
 INDEX = ("ls-files", "-s", "-z", "--full-name", "--")
 COMMITS = (
-    "log",
-    "--all",
-    "--reflog",
-    "--full-history",
-    "-m",
-    "--raw",
-    "--no-abbrev",
-    "--no-renames",
-    "--ignore-submodules=none",
-    "--no-color",
-    "--format=",
-    "-z",
-)
+    "log", "--all", "--reflog", "--full-history", "-m", "--raw", "--no-abbrev", "--no-renames",
+    "--ignore-submodules=none", "--no-color", "--format=", "-z",
+)  # fmt: skip
 # Names of commits that are neither refs nor in a reflog of their own.
 HEADS = ("HEAD", "FETCH_HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
 WATCHED = ("index", "logs/HEAD", "packed-refs", "reftable", *HEADS)

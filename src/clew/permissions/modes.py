@@ -17,27 +17,11 @@ from clew.permissions.rules import RULE
 # Tools that rules name and nobody has. Such a rule stands and holds nothing, and whoever wrote it is told.
 
 
-ELSEWHERE = frozenset(
-    {
-        "AgentOutputTool",
-        "CronCreate",
-        "CronDelete",
-        "CronList",
-        "EnterWorktree",
-        "ExitWorktree",
-        "KillBash",
-        "MCPSearch",
-        "PushNotification",
-        "REPL",
-        "ReadMcpResource",
-        "ListMcpResources",
-        "RemoteTrigger",
-        "Sleep",
-        "TeamCreate",
-        "TeamDelete",
-        "Workflow",
-    }
-)
+ELSEWHERE = frozenset({
+    "AgentOutputTool", "CronCreate", "CronDelete", "CronList", "EnterWorktree", "ExitWorktree",
+    "KillBash", "MCPSearch", "PushNotification", "REPL", "ReadMcpResource", "ListMcpResources",
+    "RemoteTrigger", "Sleep", "TeamCreate", "TeamDelete", "Workflow",
+})  # fmt: skip
 
 
 def names_tool(word: str) -> bool:
@@ -65,13 +49,8 @@ def unknown_tool(rule: str, offered: Collection[str] = ()) -> str | None:
 
 
 MODES: tuple[Mode, ...] = (
-    "default",
-    "acceptEdits",
-    "plan",
-    "auto",
-    "dontAsk",
-    "bypassPermissions",
-)
+    "default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions",
+)  # fmt: skip
 ALIASES: dict[str, Mode] = {"manual": "default"}
 
 

@@ -212,35 +212,11 @@ ROWS: dict[str, str] = {
 }
 
 # Programs that tell their version and nothing of the project is loaded for it.
-TELLS_VERSION = frozenset(
-    [
-        "node",
-        "python",
-        "python3",
-        "pip",
-        "pip3",
-        "uv",
-        "ruff",
-        "java",
-        "javac",
-        "gcc",
-        "g++",
-        "clang",
-        "make",
-        "cmake",
-        "git",
-        "docker",
-        "ruby",
-        "perl",
-        "php",
-        "jq",
-        "rg",
-        "bash",
-        "zsh",
-        "curl",
-        "gh",
-    ]
-)
+TELLS_VERSION = frozenset({
+    "node", "python", "python3", "pip", "pip3", "uv", "ruff", "java", "javac", "gcc", "g++",
+    "clang", "make", "cmake", "git", "docker", "ruby", "perl", "php", "jq", "rg", "bash", "zsh",
+    "curl", "gh",
+})  # fmt: skip
 VERSION_OPTIONS = frozenset({"--version", "-V"})
 SHORT_VERSION = frozenset(
     [("node", "-v"), ("ruby", "-v"), ("perl", "-v"), ("php", "-v"), ("java", "-version")]

@@ -25,32 +25,10 @@ from clew.permissions.words import SECRET_NAME, Word
 SYSTEM_FOLDERS = ("/bin/", "/usr/bin/")
 
 # Without a wall around them only these run unasked: none has an option that could do harm.
-SHORT_LIST = frozenset(
-    [
-        "cat",
-        "head",
-        "tail",
-        "ls",
-        "wc",
-        "stat",
-        "pwd",
-        "echo",
-        "true",
-        "false",
-        "cd",
-        "cut",
-        "nl",
-        "whoami",
-        "id",
-        "uname",
-        "date",
-        "basename",
-        "dirname",
-        "which",
-        "type",
-        "tr",
-    ]
-)
+SHORT_LIST = frozenset({
+    "cat", "head", "tail", "ls", "wc", "stat", "pwd", "echo", "true", "false", "cd", "cut", "nl",
+    "whoami", "id", "uname", "date", "basename", "dirname", "which", "type", "tr",
+})  # fmt: skip
 
 HARMLESS_VARIABLES = re.compile(
     r"LANG|LC_\w+|TZ|TERM|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR(?:_FORCE)?|CI|DEBUG"
@@ -275,7 +253,6 @@ PROCESS_COLUMNS = re.compile(
     r"(?:pid|ppid|pgid|sid|user|uid|euser|comm|command|cmd|args|ucmd|etime|etimes|stat|state|time"
     r"|%cpu|%mem|pcpu|pmem|rss|vsz|tty|tname|start|lstart|nice|ni|pri|nlwp|wchan)(?:=\w*)?"
 )
-SORT_SIGNS = "+-"
 
 
 def ps_reads(arguments: Arguments) -> bool:

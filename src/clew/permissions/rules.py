@@ -132,13 +132,9 @@ PARAMETERS: dict[Family, frozenset[str]] = {
 }
 
 KINDS: dict[Family, Kind] = {
-    "read": "path",
-    "edit": "path",
-    "shell": "command",
-    "fetch": "domain",
-    "agent": "subject",
+    "read": "path", "edit": "path", "shell": "command", "fetch": "domain", "agent": "subject",
     "skill": "subject",
-}
+}  # fmt: skip
 
 
 def kind_of(tool: str, content: str | None, behavior: Behavior) -> Kind:

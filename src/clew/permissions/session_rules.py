@@ -24,14 +24,9 @@ from clew.system.config.paths import Places, find_places
 
 # Variables that name a file which programs run or heed before anything else.
 STARTUP = (
-    "BASH_ENV",
-    "ENV",
-    "PYTHONSTARTUP",
-    "GIT_CONFIG_GLOBAL",
-    "GIT_CONFIG_SYSTEM",
-    "RIPGREP_CONFIG_PATH",
-    "NPM_CONFIG_USERCONFIG",
-)
+    "BASH_ENV", "ENV", "PYTHONSTARTUP", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM",
+    "RIPGREP_CONFIG_PATH", "NPM_CONFIG_USERCONFIG",
+)  # fmt: skip
 
 REFUSED_BARE = "git refuses this repository without a working tree until you trust the folder (clew config trust)"
 # Of what is wrong with settings, at the start of a session.

@@ -54,19 +54,10 @@ REDIRECTIONS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redir
 NO_WORDS = REDIRECTIONS | {"variable_assignment", "comment"}
 
 # Nodes whose parts stand side by side without a blank; in all others that is a misreading.
-GLUED = frozenset(
-    {
-        "string",
-        "translated_string",
-        "concatenation",
-        "expansion",
-        "simple_expansion",
-        "heredoc_body",
-        "heredoc_redirect",
-        "arithmetic_expansion",
-        "brace_expression",
-    }
-)
+GLUED = frozenset({
+    "string", "translated_string", "concatenation", "expansion", "simple_expansion", "heredoc_body",
+    "heredoc_redirect", "arithmetic_expansion", "brace_expression",
+})  # fmt: skip
 READING = frozenset({"<", "<&", "<>"})
 
 

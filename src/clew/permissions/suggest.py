@@ -28,42 +28,11 @@ from clew.permissions.wrappers import SHELLS, WRAPPERS, basename, everything
 MAX_RULES = 5
 
 # With these the second word says what is done; with RUNNERS the third does.
-SUBCOMMANDS = frozenset(
-    [
-        "git",
-        "npm",
-        "pnpm",
-        "yarn",
-        "bun",
-        "cargo",
-        "go",
-        "docker",
-        "kubectl",
-        "uv",
-        "pip",
-        "pip3",
-        "poetry",
-        "gh",
-        "terraform",
-        "helm",
-        "make",
-        "just",
-        "brew",
-        "systemctl",
-        "rustup",
-        "dotnet",
-        "mvn",
-        "gradle",
-        "rails",
-        "composer",
-        "bundle",
-        "conda",
-        "hatch",
-        "tox",
-        "nox",
-        "deno",
-    ]
-)
+SUBCOMMANDS = frozenset({
+    "git", "npm", "pnpm", "yarn", "bun", "cargo", "go", "docker", "kubectl", "uv", "pip", "pip3",
+    "poetry", "gh", "terraform", "helm", "make", "just", "brew", "systemctl", "rustup", "dotnet",
+    "mvn", "gradle", "rails", "composer", "bundle", "conda", "hatch", "tox", "nox", "deno",
+})  # fmt: skip
 RUNNERS = frozenset({"npm run", "pnpm run", "yarn run", "bun run", "uv run", "poetry run"})
 
 # A rule `name *` for these would allow whatever anybody writes behind it.

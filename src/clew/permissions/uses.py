@@ -40,43 +40,12 @@ class Use(Struct, frozen=True, kw_only=True):
 
 
 # Commands whose operands are all written, or removed, or both.
-WRITES_ALL = frozenset(
-    [
-        "rm",
-        "rmdir",
-        "unlink",
-        "shred",
-        "truncate",
-        "touch",
-        "mkdir",
-        "chmod",
-        "chown",
-        "chgrp",
-        "mkfifo",
-        "mknod",
-        "tee",
-        "gzip",
-        "gunzip",
-        "bzip2",
-        "bunzip2",
-        "xz",
-        "unxz",
-        "zstd",
-        "unzstd",
-        "lz4",
-        "compress",
-        "uncompress",
-        "setfacl",
-        "chattr",
-        "setfattr",
-        "xattr",
-        "sponge",
-        "patch",
-        "srm",
-        "wipe",
-        "trash",
-    ]
-)
+WRITES_ALL = frozenset({
+    "rm", "rmdir", "unlink", "shred", "truncate", "touch", "mkdir", "chmod", "chown", "chgrp",
+    "mkfifo", "mknod", "tee", "gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "zstd", "unzstd",
+    "lz4", "compress", "uncompress", "setfacl", "chattr", "setfattr", "xattr", "sponge", "patch",
+    "srm", "wipe", "trash",
+})  # fmt: skip
 # Commands that read every operand but the last and write that one.
 WRITES_LAST = frozenset(["cp", "install", "ln", "rsync", "scp", "link", "ditto"])
 WRITES_BOTH = frozenset({"mv", "rename"})

@@ -100,29 +100,10 @@ WRAPPERS: dict[str, Wrapper] = {
 SHELLS = frozenset(
     {"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash", "fish", "csh", "tcsh"}
 )
-RESERVED = frozenset(
-    [
-        "{",
-        "}",
-        "if",
-        "then",
-        "elif",
-        "else",
-        "fi",
-        "for",
-        "while",
-        "until",
-        "do",
-        "done",
-        "case",
-        "esac",
-        "function",
-        "select",
-        "[[",
-        "]]",
-        "in",
-    ]
-)
+RESERVED = frozenset({
+    "{", "}", "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case",
+    "esac", "function", "select", "[[", "]]", "in",
+})  # fmt: skip
 
 
 class Unwrapped(Struct, frozen=True, kw_only=True):

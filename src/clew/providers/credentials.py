@@ -17,7 +17,7 @@ from clew.core.catalog.models import USUAL, is_version
 from clew.core.json_object import Json
 from clew.providers.endpoint import Endpoint, endpoint_from, version_hindrance
 from clew.system.config.environment import freeze
-from clew.system.config.keys import ApiKey, find_key, find_keyring
+from clew.system.config.keys import find_key, find_keyring
 from clew.system.config.paths import Places
 from clew.system.files import alone, replace
 from clew.system.process.output import ProcessOutput
@@ -117,9 +117,7 @@ async def endpoint_with_key(
         return await printed_by(launcher, command, places.root, environ)
 
     found = await find_key(environment, settings, places, run_helper=helped, keyring=find_keyring())
-    if not isinstance(found, ApiKey):
-        return endpoint
-    if not endpoint.wants_credentials and found.source != "apiKeyHelper":
+    if found is None or not (endpoint.wants_credentials or found.source == "apiKeyHelper"):
         return endpoint
     return replace_structs(endpoint, api_key=found.secret)
 

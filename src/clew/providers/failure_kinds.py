@@ -287,14 +287,10 @@ _ABOVE_A_MINUTE = re.compile(
     re.I | re.S,
 )
 # Codes and types that mean a full window, in the spelling of `failure_kinds.simple`.
-_NAMES = frozenset(
-    {
-        "contextlengthexceeded",
-        "exceedcontextsize",
-        "modelcontextwindowexceeded",
-        "promptexceedslimit",
-    }
-)
+_NAMES = frozenset({
+    "contextlengthexceeded", "exceedcontextsize", "modelcontextwindowexceeded",
+    "promptexceedslimit",
+})  # fmt: skip
 # To whom these are said, the conversation is not the matter.
 _OTHER_STATUSES = frozenset({401, 402, 403, 404, 429})
 

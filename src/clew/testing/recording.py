@@ -14,26 +14,11 @@ from clew.testing.scenario_rules import Endpoint, body_hash, facts_of, tail
 Match: TypeAlias = Literal["order", "body"]
 
 # Of this connection, of this hour, or of the account: nothing that another run should say again.
-DROPPED = frozenset(
-    {
-        "alt-svc",
-        "anthropic-organization-id",
-        "authorization",
-        "cf-cache-status",
-        "cf-ray",
-        "connection",
-        "content-encoding",
-        "content-length",
-        "date",
-        "keep-alive",
-        "proxy-authenticate",
-        "server",
-        "set-cookie",
-        "transfer-encoding",
-        "via",
-        "x-api-key",
-    }
-)
+DROPPED = frozenset({
+    "alt-svc", "anthropic-organization-id", "authorization", "cf-cache-status", "cf-ray",
+    "connection", "content-encoding", "content-length", "date", "keep-alive", "proxy-authenticate",
+    "server", "set-cookie", "transfer-encoding", "via", "x-api-key",
+})  # fmt: skip
 # What an answer would have of itself; said as null when the recorded one had it not.
 OWN = ("content-type", "request-id")
 

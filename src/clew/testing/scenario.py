@@ -280,16 +280,9 @@ BESIDE: dict[str, tuple[str, ...]] = {
     "input_json": ("tool", "server_tool"),
 }
 BODIES = (
-    "text",
-    "content",
-    "input_tokens",
-    "events",
-    "body",
-    "body_json",
-    "body_base64",
-    "http",
+    "text", "content", "input_tokens", "events", "body", "body_json", "body_base64", "http",
     "error",
-)
+)  # fmt: skip
 OF_A_MESSAGE = ("stop_reason", "stop_sequence", "usage", "id", "model", "message", "delta_chars")
 ACTIONS = ("stall_s", "cut", "error", "insert", "insert_base64")
 PLACES = ("at", "after_events", "after_bytes")

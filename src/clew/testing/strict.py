@@ -9,33 +9,12 @@ from typing import Any
 
 from clew.core.json_object import Json
 
-BODY_KEYS = frozenset(
-    {
-        "model",
-        "messages",
-        "max_tokens",
-        "system",
-        "stream",
-        "tools",
-        "tool_choice",
-        "thinking",
-        "metadata",
-        "stop_sequences",
-        "temperature",
-        "top_k",
-        "top_p",
-        "service_tier",
-        "output_config",
-        "output_format",
-        "context_management",
-        "container",
-        "mcp_servers",
-        "inference_geo",
-        "cache_control",
-        "speed",
-        "diagnostics",
-    }
-)
+BODY_KEYS = frozenset({
+    "model", "messages", "max_tokens", "system", "stream", "tools", "tool_choice", "thinking",
+    "metadata", "stop_sequences", "temperature", "top_k", "top_p", "service_tier", "output_config",
+    "output_format", "context_management", "container", "mcp_servers", "inference_geo",
+    "cache_control", "speed", "diagnostics",
+})  # fmt: skip
 BLOCK_KEYS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     # type -> (needed, allowed beside type and cache_control)
     "text": (frozenset({"text"}), frozenset({"citations"})),

@@ -79,7 +79,7 @@ def test_every_change_and_charge_is_told_in_order_with_the_state_it_made() -> No
     session.charge(cost)
     assert [event for event, _ in heard] == [*(change for change, _ in CHANGES), cost]
     assert heard[-1][1] is session.state
-    assert session.has_unknown_cost
+    assert not session.ledger.total.is_complete
     assert session.ledger.total.usd == Decimal(0)
     assert session.ledger.total.requests == 1
 

@@ -7,7 +7,7 @@ import pytest
 
 from clew.core.messages import factories as make
 from clew.core.messages.blocks import BLOCKS
-from clew.core.messages.kinds import faults, repeated_tool_ids
+from clew.core.messages.kinds import faults
 from tests.requirements import requirement
 
 AT = "2026-01-31T12:00:00.000Z"
@@ -35,7 +35,6 @@ def test_what_the_factories_make_has_no_faults() -> None:
         make.tool_answer("t", "", source_uuid=None, **at),
         make.interruption(for_tool_use=False, **at),
         make.warning("x", **at),
-        make.after_max_tokens(**at),
         make.compact_summary("x", **at),
         make.compact_boundary(trigger="manual", pre_tokens=1, **at),
         answer(make.text("x")),
@@ -111,13 +110,6 @@ def test_a_result_without_call_or_content_is_named() -> None:
     for block in ({"tool_use_id": "t"}, {"content": "x"}):
         found = faults(make.user([{"type": "tool_result"} | block], **at))
         assert found == ["tool_result without tool_use_id or content"]
-
-
-@requirement("R031")
-def test_ids_of_calls_that_come_twice_in_a_session_are_found() -> None:
-    calls = [answer({"type": "tool_use", "id": i, "name": "n", "input": {}}) for i in "aba"]
-    nameless = answer({"type": "tool_use", "name": "n", "input": {}})
-    assert repeated_tool_ids([*calls, make.user("x", **at), nameless, nameless]) == ["a"]
 
 
 @requirement("R034")

@@ -370,12 +370,6 @@ def test_every_member_is_found_where_it_stands(
     for path, member in found.members.items():
         assert (True, json.loads(text[member.start : member.end])) == value_at(data, path)
         assert found.line(path) == text.count("\n", 0, member.key_start) + 1
-    assert found.repeated == ()
-
-
-def test_a_key_written_twice_is_known() -> None:
-    found = scan('{"a": 1, "\\u0061": 2}')
-    assert [m.path for m in found.repeated] == [("a",)]
 
 
 @pytest.mark.parametrize("path", [("a",), ("a", "b", 3), ("permissions", "allow", 0)])

@@ -8,16 +8,9 @@ from clew.core.messages.messages import AssistantMessage
 from clew.core.messages.text import count_of
 
 # Tools about the person or the session itself: an agent has neither.
-NEVER = frozenset(
-    {
-        "AskUserQuestion",
-        "Brief",
-        "Config",
-        "EnterPlanMode",
-        "ExitPlanMode",
-        "StructuredOutput",
-    }
-)
+NEVER = frozenset({
+    "AskUserQuestion", "Brief", "Config", "EnterPlanMode", "ExitPlanMode", "StructuredOutput",
+})  # fmt: skip
 SAME = {"Task": "Agent"}
 # From the narrowest to the widest.
 WIDTH = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions")

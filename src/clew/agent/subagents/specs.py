@@ -28,27 +28,11 @@ EFFORTS = ("low", "medium", "high", "xhigh", "max")
 MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
 MEMORIES: tuple[Memory, ...] = get_args(Memory)
 
-KNOWN = frozenset(
-    {
-        "background",
-        "color",
-        "description",
-        "disallowedTools",
-        "effort",
-        "hooks",
-        "initialPrompt",
-        "isolation",
-        "maxTurns",
-        "mcpServers",
-        "memory",
-        "model",
-        "name",
-        "permissionMode",
-        "prompt",
-        "skills",
-        "tools",
-    }
-)
+KNOWN = frozenset({
+    "background", "color", "description", "disallowedTools", "effort", "hooks", "initialPrompt",
+    "isolation", "maxTurns", "mcpServers", "memory", "model", "name", "permissionMode", "prompt",
+    "skills", "tools",
+})  # fmt: skip
 
 
 class AgentSpec(Struct, frozen=True, kw_only=True):

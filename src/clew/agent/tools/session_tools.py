@@ -22,18 +22,10 @@ from clew.system.config.settings import BY_NAME
 # Config: the model looks at a setting, or changes one of those that widen nobody's rights.
 
 
-CHANGEABLE = frozenset(
-    {
-        "alwaysThinkingEnabled",
-        "effortLevel",
-        "fallbackModel",
-        "language",
-        "maxThinkingTokens",
-        "model",
-        "respectGitignore",
-        "theme",
-    }
-)
+CHANGEABLE = frozenset({
+    "alwaysThinkingEnabled", "effortLevel", "fallbackModel", "language", "maxThinkingTokens",
+    "model", "respectGitignore", "theme",
+})  # fmt: skip
 
 
 class ConfigInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

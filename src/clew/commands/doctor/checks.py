@@ -321,27 +321,10 @@ def is_program(command: str, root: Path) -> bool:
 
 
 # Not on any PATH, and still commands.
-SHELL_WORDS = frozenset(
-    [
-        "cd",
-        "exit",
-        "export",
-        "if",
-        "for",
-        "while",
-        "case",
-        ":",
-        ".",
-        "[",
-        "[[",
-        "{",
-        "!",
-        "set",
-        "source",
-        "unset",
-        "trap",
-    ]
-)
+SHELL_WORDS = frozenset({
+    "cd", "exit", "export", "if", "for", "while", "case", ":", ".", "[", "[[", "{", "!", "set",
+    "source", "unset", "trap",
+})  # fmt: skip
 
 
 def servers(standing: CurrentRules) -> Iterator[DoctorFinding]:

@@ -38,17 +38,10 @@ BOTH: tuple[ThinkingMode, ...] = ("adaptive", "enabled", "disabled")
 BUDGET: tuple[ThinkingMode, ...] = ("enabled", "disabled")
 
 # The models with preserved thinking, as the vendor's page names them.
-BINDING = frozenset(
-    {
-        "claude-fable-5-2",
-        "claude-mythos-5-2",
-        "claude-haiku-5-5",
-        "claude-sonnet-5-5",
-        "claude-opus-5-5",
-        "claude-fable-5-1",
-        "claude-mythos-5-1",
-    }
-)
+BINDING = frozenset({
+    "claude-fable-5-2", "claude-mythos-5-2", "claude-haiku-5-5", "claude-sonnet-5-5",
+    "claude-opus-5-5", "claude-fable-5-1", "claude-mythos-5-1",
+})  # fmt: skip
 
 INTERLEAVED = "interleaved-thinking-2025-05-14"
 CONTEXT_MANAGEMENT = "context-management-2025-06-27"

@@ -25,17 +25,9 @@ from clew.core.messages.text import SYNTHETIC_MODEL
 # What a response was for. `withdrawn` was broken off and asked for again; `web` reads a page, `review`
 # judges a call, `hook` answers a hook's question, `warming` keeps the prompt cache warm.
 Purpose: TypeAlias = Literal[
-    "turn",
-    "withdrawn",
-    "subagent",
-    "compaction",
-    "title",
-    "web",
-    "review",
-    "hook",
-    "warming",
+    "turn", "withdrawn", "subagent", "compaction", "title", "web", "review", "hook", "warming",
     "other",
-]
+]  # fmt: skip
 Find: TypeAlias = Callable[[str], Model | None]
 ANSWER = "(answer)"  # where a response that called no tool is accounted
 

@@ -220,11 +220,6 @@ class SessionTracker:
     def ledger(self) -> Sums:
         return self._ledger
 
-    @property
-    def has_unknown_cost(self) -> bool:
-        """Whether the cost shown is less than what was spent, because a price is not known."""
-        return not self._ledger.total.is_complete
-
     def listen(self, listener: Listener) -> None:
         self._listeners.append(listener)
 

@@ -58,11 +58,6 @@ class Image(Block):
     file_id = TextField("file_id", inside="source")
     path = TextField("path", inside="source")
 
-    @property
-    def is_reference(self) -> bool:
-        """Whether the bytes lie elsewhere and are fetched when a request is built."""
-        return self.source_type is not None and self.source_type != "base64"
-
 
 class DocumentBlock(Image):
     """A PDF or text document; its source takes the same forms as an image's."""

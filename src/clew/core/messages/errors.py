@@ -4,7 +4,6 @@
     ├── InternalError        ours: clew broke a promise to itself; report it
     │   └── MisuseError      a caller inside clew broke a contract (fed a closed machine, ...)
     ├── OutsideError         theirs: the world did not do what was asked of it
-    │   └── StorageError     a disk that is full, read-only or gone
     └── UserError            the user's: says what, where, and what to do about it
         ├── SettingsError    a settings file or variable that cannot be followed
         ├── CommandLineError arguments that do not fit together
@@ -29,10 +28,6 @@ class MisuseError(InternalError):
 
 class OutsideError(ClewError):
     """The world did not do what was asked of it."""
-
-
-class StorageError(OutsideError):
-    """A file could not be read or written."""
 
 
 class UserError(ClewError):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from clew.core.messages.errors import MisuseError
 from clew.core.messages.kinds import BESIDE, KINDS
 from clew.core.messages.text import (
-    AFTER_MAX_TOKENS,
     CONTINUED,
     INTERRUPTED,
     INTERRUPTED_FOR_TOOL_USE,
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-# Ids made from ids: of the parts of a message, on the screen and for older readers.
-
-
 def derive_uuid(parent: str, index: int) -> str:
     """The id older programs give to part `index` of a message.
 
@@ -35,15 +31,6 @@ def derive_uuid(parent: str, index: int) -> str:
     `derive(p, 0)`), so nothing of clew's identifies anything by it.
     """
     return f"{parent[:24]}{index:012x}"
-
-
-def screen_id(uuid: str, block: int) -> tuple[str, int]:
-    """The id of a block on the screen: the same before and after its message's neighbours were
-    split, compacted or rewound, because nothing but the message and the block goes into it."""
-    return (uuid, block)
-
-
-# Times in the one written form that every known reader accepts.
 
 
 def written(epoch_ms: int) -> str:
@@ -152,11 +139,6 @@ def interruption(
 def warning(words: str, *, uuid: str, at: str) -> dict[str, Any]:
     """What clew tells the model beside the conversation; the person does not see it."""
     return user(tagged("system-reminder", words), uuid=uuid, at=at, is_meta=True, is_synthetic=True)
-
-
-def after_max_tokens(*, uuid: str, at: str) -> dict[str, Any]:
-    """Asks the model to go on after its answer was cut off at its limit."""
-    return user(AFTER_MAX_TOKENS, uuid=uuid, at=at, is_meta=True, is_synthetic=True)
 
 
 def compact_summary(summary: str, *, uuid: str, at: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from clew.core.messages.views import usage_for_writing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
     from clew.core.messages.views import View
@@ -184,17 +184,3 @@ def _answer(answer: AssistantMessage) -> Iterator[str]:
         yield "requestId is empty"
     if answer.usage.data != usage_for_writing(answer.usage.data):
         yield "usage lacks a count, or its split does not add up"
-
-
-def repeated_tool_ids(messages: Iterable[dict[str, Any]]) -> list[str]:
-    """Ids of tool calls that more than one call of a session bears."""
-    seen: set[str] = set()
-    repeated: list[str] = []
-    for message in messages:
-        if message.get("type") == "assistant":
-            for use in AssistantMessage(message).tool_uses:
-                if use.id in seen:
-                    repeated.append(use.id)
-                elif use.id:
-                    seen.add(use.id)
-    return repeated

@@ -354,11 +354,6 @@ class Tombstone(Entry):
         value = self.data.get("message")
         return AssistantMessage(value) if isinstance(value, dict) else None
 
-    @property
-    def withdrawn_uuid(self) -> str | None:
-        message = self.withdrawn
-        return self.message_uuid if message is None else message.uuid
-
 
 class RawStreamEvent(View):
     """One raw event of the API's stream, as it came."""

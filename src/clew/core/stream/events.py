@@ -168,15 +168,9 @@ class Ignored(Struct, frozen=True, kw_only=True):
 
 
 Ending: TypeAlias = Literal[
-    "turn",
-    "tools",
-    "paused",
-    "cut_by_max_tokens",
-    "cut_by_context",
-    "refused",
-    "compacted",
+    "turn", "tools", "paused", "cut_by_max_tokens", "cut_by_context", "refused", "compacted",
     "unknown",
-]
+]  # fmt: skip
 
 # What each stop reason asks of the loop; a reason that is not here is "unknown", never an error.
 ENDINGS: dict[str, Ending] = {

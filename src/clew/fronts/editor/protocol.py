@@ -259,25 +259,12 @@ def answers_of(questions: Sequence[Json], content: Any) -> dict[str, str]:
 ReadFile: TypeAlias = Callable[[str], str | None]
 
 KINDS = {
-    "Read": "read",
-    "LS": "search",
-    "Glob": "search",
-    "Grep": "search",
-    "LSP": "search",
-    "Edit": "edit",
-    "MultiEdit": "edit",
-    "Write": "edit",
-    "NotebookEdit": "edit",
-    "Bash": "execute",
-    "PowerShell": "execute",
-    "Monitor": "execute",
-    "WebFetch": "fetch",
-    "WebSearch": "fetch",
-    "Agent": "think",
-    "TodoWrite": "think",
-    "ExitPlanMode": "switch_mode",
+    "Read": "read", "LS": "search", "Glob": "search", "Grep": "search", "LSP": "search",
+    "Edit": "edit", "MultiEdit": "edit", "Write": "edit", "NotebookEdit": "edit", "Bash": "execute",
+    "PowerShell": "execute", "Monitor": "execute", "WebFetch": "fetch", "WebSearch": "fetch",
+    "Agent": "think", "TodoWrite": "think", "ExitPlanMode": "switch_mode",
     "EnterPlanMode": "switch_mode",
-}
+}  # fmt: skip
 PATHS = ("file_path", "notebook_path", "path")
 
 

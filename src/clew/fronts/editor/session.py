@@ -53,13 +53,9 @@ MODE_WORDS: dict[Mode, tuple[str, str]] = {
     "bypassPermissions": ("Bypass permissions", "Run everything without asking"),
 }
 EFFORTS: dict[str, Effort | None] = {
-    "default": None,
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-    "xhigh": "xhigh",
+    "default": None, "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh",
     "max": "max",
-}
+}  # fmt: skip
 
 
 class EditorSettings:

@@ -124,13 +124,8 @@ _CLOSES = re.compile(r"\*/|-->")
 
 # Where several languages claim the end of a file's name.
 _CLAIMED = {
-    ".h": "c",
-    ".m": "objective-c",
-    ".pl": "perl",
-    ".ts": "ts",
-    ".v": "verilog",
-    ".cls": "tex",
-}
+    ".h": "c", ".m": "objective-c", ".pl": "perl", ".ts": "ts", ".v": "verilog", ".cls": "tex",
+}  # fmt: skip
 
 
 @cache

@@ -53,20 +53,10 @@ def _number(text: str) -> int:
 
 # Beside colour: what a part is drawn with in every theme.
 _WEIGHT = {
-    "title": "1;4",
-    "heading": "1",
-    "strong": "1",
-    "emphasis": "3",
-    "struck": "9",
-    "link": "4",
-    "thinking": "3",
-    "quiet": "2",
-    "person": "1",
-    "tool": "1",
-    "error": "1",
-    "code_keyword": "1",
+    "title": "1;4", "heading": "1", "strong": "1", "emphasis": "3", "struck": "9", "link": "4",
+    "thinking": "3", "quiet": "2", "person": "1", "tool": "1", "error": "1", "code_keyword": "1",
     "table_head": "1",
-}
+}  # fmt: skip
 
 _DARK = {
     "title": "38;5;117",
@@ -128,46 +118,22 @@ _LIGHT = {
 
 # Sixteen colours, the person's own: their terminal says what they look like.
 _ANSI = {
-    "title": "36",
-    "heading": "36",
-    "link": "34",
-    "code": "33",
-    "marker": "36",
-    "person": "36",
-    "running": "33",
-    "done": "32",
-    "error": "31",
-    "notice": "33",
-    "added": "32",
-    "removed": "31",
-    "added_line": "32",
-    "removed_line": "31",
-    "code_keyword": "35",
-    "code_string": "32",
-    "code_number": "33",
-    "code_name": "34",
-    "code_type": "36",
-    "code_error": "31",
-}
+    "title": "36", "heading": "36", "link": "34", "code": "33", "marker": "36", "person": "36",
+    "running": "33", "done": "32", "error": "31", "notice": "33", "added": "32", "removed": "31",
+    "added_line": "32", "removed_line": "31", "code_keyword": "35", "code_string": "32",
+    "code_number": "33", "code_name": "34", "code_type": "36", "code_error": "31",
+}  # fmt: skip
 
 # Blue and orange in the place of green and red.
 _DALTONIZED = {"done", "error", "added", "removed", "added_line", "removed_line"}
 _DALTONIZED_DARK = {
-    "done": "38;5;75",
-    "error": "38;5;215",
-    "added": "38;5;75",
-    "removed": "38;5;215",
-    "added_line": "48;5;18",
-    "removed_line": "48;5;94",
-}
+    "done": "38;5;75", "error": "38;5;215", "added": "38;5;75", "removed": "38;5;215",
+    "added_line": "48;5;18", "removed_line": "48;5;94",
+}  # fmt: skip
 _DALTONIZED_LIGHT = {
-    "done": "38;5;25",
-    "error": "38;5;166",
-    "added": "38;5;25",
-    "removed": "38;5;166",
-    "added_line": "48;5;153",
-    "removed_line": "48;5;223",
-}
+    "done": "38;5;25", "error": "38;5;166", "added": "38;5;25", "removed": "38;5;166",
+    "added_line": "48;5;153", "removed_line": "48;5;223",
+}  # fmt: skip
 
 
 class Theme(Struct, frozen=True, kw_only=True):

@@ -26,16 +26,9 @@ MOST_PLACES = 100
 MAX_LINE_CHARS = 200
 
 Operation: TypeAlias = Literal[
-    "goToDefinition",
-    "goToImplementation",
-    "findReferences",
-    "hover",
-    "documentSymbol",
-    "workspaceSymbol",
-    "incomingCalls",
-    "outgoingCalls",
-    "diagnostics",
-]
+    "goToDefinition", "goToImplementation", "findReferences", "hover", "documentSymbol",
+    "workspaceSymbol", "incomingCalls", "outgoingCalls", "diagnostics",
+]  # fmt: skip
 # The request of an operation at a place, and what a server says that offers it.
 AT_A_PLACE = {
     "goToDefinition": ("textDocument/definition", "definitionProvider"),

@@ -57,7 +57,6 @@ def distinct(server: str, tools: Iterable[str]) -> dict[str, str]:
 
 # Strongest first.
 Scope: TypeAlias = Literal["cli", "local", "project", "user"]
-SCOPES: tuple[Scope, ...] = ("cli", "local", "project", "user")
 
 FIELDS: dict[str, frozenset[str]] = {
     "stdio": frozenset({"command", "args", "env", "cwd"}),

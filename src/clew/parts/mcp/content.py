@@ -14,7 +14,6 @@ from msgspec import Struct
 from clew.core.json_object import Json
 from clew.core.messages.factories import text
 
-IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 # The service's own limit for the bytes of one image.
 MAX_IMAGE_BYTES = 5 << 20
 MAX_BLOCKS = 200

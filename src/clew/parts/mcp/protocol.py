@@ -28,8 +28,6 @@ DIALECT = Dialect(
 HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 STATELESS_VERSIONS = ("2026-07-28",)
 
-HEADER_MISMATCH = -32020
-MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 URL_ELICITATION_REQUIRED = -32042
 
@@ -152,16 +150,9 @@ def needs_input(result: Any) -> bool:
 
 
 State: TypeAlias = Literal[
-    "disconnected",
-    "connecting",
-    "initializing",
-    "ready",
-    "waiting",
-    "needs-auth",
-    "closing",
-    "failed",
-    "disabled",
-]
+    "disconnected", "connecting", "initializing", "ready", "waiting", "needs-auth", "closing",
+    "failed", "disabled",
+]  # fmt: skip
 Event: TypeAlias = Literal[
     "connect",  # begin, for the first time or again
     "opened",  # the transport carries messages
@@ -206,16 +197,9 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
 
 # How long a state may last before it counts as lost; None: as long as it likes.
 PATIENCE_S: dict[State, float | None] = {
-    "disconnected": None,
-    "connecting": 30.0,
-    "initializing": 30.0,
-    "ready": None,
-    "waiting": None,
-    "needs-auth": None,
-    "closing": 5.0,
-    "failed": None,
-    "disabled": None,
-}
+    "disconnected": None, "connecting": 30.0, "initializing": 30.0, "ready": None, "waiting": None,
+    "needs-auth": None, "closing": 5.0, "failed": None, "disabled": None,
+}  # fmt: skip
 
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0

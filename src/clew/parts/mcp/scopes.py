@@ -129,13 +129,9 @@ def deny(places: Places, names: Collection[str]) -> None:
 
 
 OF_LAYER: dict[Layered, Scope] = {
-    "managed": "cli",
-    "cli": "cli",
-    "session": "cli",
-    "local": "local",
-    "project": "project",
+    "managed": "cli", "cli": "cli", "session": "cli", "local": "local", "project": "project",
     "user": "user",
-}
+}  # fmt: skip
 
 
 class ServerEntry(Struct, frozen=True, kw_only=True):

@@ -22,8 +22,6 @@ class Merged(Struct, frozen=True, kw_only=True):
 
     relation: Relation
     lines: list[bytes]
-    only_local: int
-    only_remote: int
 
 
 def merge(local: Sequence[bytes], remote: Sequence[bytes]) -> Merged:
@@ -37,12 +35,7 @@ def merge(local: Sequence[bytes], remote: Sequence[bytes]) -> Merged:
         relation, lines = "remote is ahead", list(remote)
     else:
         relation, lines = "both went on", [*remote, *new_of_local]
-    return Merged(
-        relation=relation,
-        lines=lines,
-        only_local=len(new_of_local),
-        only_remote=len(new_of_remote),
-    )
+    return Merged(relation=relation, lines=lines)
 
 
 def _without(lines: Sequence[bytes], known: Sequence[bytes]) -> list[bytes]:

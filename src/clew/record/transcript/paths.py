@@ -190,9 +190,6 @@ class SessionPaths:
         self.place.agent(agent_id, group)
         self._groups[agent_id] = group
 
-    def ungroup_agent(self, agent_id: str) -> None:
-        self._groups.pop(agent_id, None)
-
     def agent(self, agent_id: str) -> Path:
         return self.place.agent(agent_id, self._groups.get(agent_id, ""))
 

@@ -282,11 +282,6 @@ class Recorder:
     # -- the session
 
     @property
-    def last_uuid(self) -> str | None:
-        """The entry that the next message hangs on."""
-        return self._main.last
-
-    @property
     def is_kept(self) -> bool:
         """Whether there is a log at all."""
         return self._log is not None

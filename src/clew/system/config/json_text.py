@@ -31,7 +31,6 @@ class Positions(Struct, frozen=True, kw_only=True):
     """Every member by its path; a key written twice counts where it stands last."""
 
     members: dict[Path, Member]
-    repeated: tuple[Member, ...]
     newlines: tuple[int, ...]
 
     def line(self, path: Path) -> int:
@@ -67,12 +66,9 @@ def key_of(token: str) -> str:
 def scan(text: str) -> Positions:
     """Where everything stands; kept, because who asks for one place asks for the next."""
     members: dict[Path, Member] = {}
-    repeated: list[Member] = []
     stack: list[OpenContainer] = []
 
     def close(path: Path, key_start: int, start: int, end: int) -> None:
-        if path in members:
-            repeated.append(members[path])
         members[path] = Member(path=path, key_start=key_start, start=start, end=end)
 
     for match in TOKEN.finditer(text):
@@ -101,7 +97,7 @@ def scan(text: str) -> Positions:
             else:
                 close(path, key_start, start, end)
     newlines = tuple(m.start() for m in re.finditer("\n", text))
-    return Positions(members=members, repeated=tuple(repeated), newlines=newlines)
+    return Positions(members=members, newlines=newlines)
 
 
 def place(top: OpenContainer | None, start: int) -> tuple[Path, int]:

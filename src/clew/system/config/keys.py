@@ -1,7 +1,7 @@
 """Where the API key comes from: environment, helper, keyring, or the file that `clew login` writes.
 
 Owns the order and the file, whose bits are 0600. A key is never part of a message, an error or a
-log: a failure says where the key was looked for and never what was found there.
+log.
 """
 
 import json
@@ -34,12 +34,6 @@ class ApiKey(Struct, frozen=True, kw_only=True):
         return f"Key(source={self.source!r})"
 
 
-class NoKey(Struct, frozen=True, kw_only=True):
-    """No key; `tried` says where, and what was wrong there."""
-
-    tried: tuple[str, ...]
-
-
 async def find_key(
     environment: Environment,
     settings: dict[str, Any],
@@ -47,29 +41,22 @@ async def find_key(
     *,
     run_helper: RunHelper,
     keyring: Any = None,
-) -> ApiKey | NoKey:
+) -> ApiKey | None:
     """The first key there is. `settings` are those in force: an untrusted folder names no helper."""
-    tried: list[str] = []
     named = environment.text("api_key")
     if named:
         return ApiKey(source="environment", secret=named)
-    tried.append("no ANTHROPIC_API_KEY or CLEW_API_KEY in the environment")
     helper = settings.get("apiKeyHelper")
     if isinstance(helper, str) and helper:
         printed = (await run_helper(helper) or "").strip()
         if printed:
             return ApiKey(source="apiKeyHelper", secret=printed)
-        tried.append("apiKeyHelper failed or printed nothing")
     if keyring is not None:
         kept = ask_keyring(keyring)
         if kept:
             return ApiKey(source="keyring", secret=kept)
-        tried.append("nothing in the keyring")
     kept = read_login(places.credentials)
-    if kept:
-        return ApiKey(source="login", secret=kept)
-    tried.append(f"no key in {places.credentials}; write one with: clew login")
-    return NoKey(tried=tuple(tried))
+    return ApiKey(source="login", secret=kept) if kept else None
 
 
 def find_keyring() -> Any:

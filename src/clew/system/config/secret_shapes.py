@@ -214,26 +214,11 @@ _SUFFIXES = _name_words(
     """
 )
 _PASSWORDS = (
-    "password",
-    "passwd",
-    "passphrase",
-    "passcode",
-    "pwd",
-    "userpass",
-    "dbpass",
-    "authpass",
-)
+    "password", "passwd", "passphrase", "passcode", "pwd", "userpass", "dbpass", "authpass",
+)  # fmt: skip
 _TOKENS = (
-    "token",
-    "secret",
-    "secrets",
-    "credential",
-    "credentials",
-    "creds",
-    "jwt",
-    "bearer",
-    "psk",
-)
+    "token", "secret", "secrets", "credential", "credentials", "creds", "jwt", "bearer", "psk",
+)  # fmt: skip
 _TOKEN_WORDS = frozenset(["auth", "authorization", "pat", "dsn", "sas", "cookie", "apikey"])
 _TOKEN_PAIRS = frozenset([("connection", "string"), ("webhook", "url"), ("access", "code")])
 _KEYS = ("apikey", "secretkey", "accesskey", "privatekey", "authkey", "licensekey", "accountkey")

@@ -28,7 +28,6 @@ NUMBER_OR_NUMBERS = "a number or an object of numbers"
 OBJECTS = (OBJECT, TEXTS, NUMBERS, NUMBER_OR_NUMBERS)
 
 MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions", "manual")
-RULE_LISTS = ("allow", "ask", "deny", "askAfterUntrusted")
 
 
 class SettingKey(Struct, frozen=True, kw_only=True):

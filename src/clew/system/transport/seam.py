@@ -12,16 +12,9 @@ from msgspec import Struct
 from clew.core.messages.errors import OutsideError
 
 TransportFault: TypeAlias = Literal[
-    "configuration",
-    "connect",
-    "connect_timeout",
-    "proxy",
-    "tls",
-    "reset",
-    "protocol",
-    "content",
+    "configuration", "connect", "connect_timeout", "proxy", "tls", "reset", "protocol", "content",
     "truncated",
-]
+]  # fmt: skip
 
 
 class TransportError(OutsideError):

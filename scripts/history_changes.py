@@ -1,7 +1,7 @@
 """What each feature that changes a history does to the thoughts in it, on models with preserved thinking.
 
-One table, told in docs/requests.md; a test drives every row against a service that binds thoughts. A
-feature that comes to change what was sent needs a row here. Pure.
+One table, printed into docs/requests.md by `python -m scripts.history_changes`; a test drives every row against a service that binds thoughts. A
+feature that comes to change what was sent needs a row here.
 """
 
 from typing import Literal, TypeAlias
@@ -128,3 +128,7 @@ def table() -> str:
     """The rows of docs/requests.md."""
     rows = [f"| {row.feature} | {row.keeps} | {row.how} |" for row in HISTORY_CHANGES]
     return "\n".join(["| what changes | thoughts still shown | how |", "|---|---|---|", *rows])
+
+
+if __name__ == "__main__":
+    print(table())
