@@ -99,7 +99,10 @@ async def sent(turns: int, *, with_threads: bool, is_strict: bool = False) -> li
     world = World()
     told = replace(world.requests.template, system="Do as you are told. " * 200)
     world.requests.change(told, Target())
-    deps = replace(world.deps, answer=lambda: Answering(provider, new_tool_id=lambda: "toolu_own"))
+    model = replace(
+        world.deps.model, new_answer=lambda: Answering(provider, new_tool_id=lambda: "toolu_own")
+    )
+    deps = replace(world.deps, model=model)
     conversation = Conversation(deps, world.inbox)
     for _ in range(turns):
         ended = await conversation.submit("and now?", world.emit, said_by=PERSON)

@@ -150,7 +150,7 @@ class Warmed:
                 budget_usd=lambda: Decimal(budget),
                 touched=lambda: None,
                 now=self.now,
-                new_id=self.world.deps.new_id,
+                new_id=self.world.deps.clock.new_id,
             ),
             clock=self.clock,
             session=self.world.session,
@@ -161,9 +161,14 @@ class Warmed:
         self.cache = CacheWatch(warmer=self.warmer)
         deps = replace(
             self.world.deps,
-            cache=self.cache,
-            now=self.now,
-            answer=lambda: Answering(self.provider, new_tool_id=self.world.deps.new_id),
+            model=replace(
+                self.world.deps.model,
+                cache=self.cache,
+                new_answer=lambda: Answering(
+                    self.provider, new_tool_id=self.world.deps.clock.new_id
+                ),
+            ),
+            clock=replace(self.world.deps.clock, now=self.now),
         )
         self.conversation = Conversation(deps, self.world.inbox)
 
@@ -179,7 +184,9 @@ class Warmed:
     async def _put(self, request: ModelRequest) -> Ended:
         await self.holds.wait()
         answering = Answering(
-            self.provider, new_tool_id=self.world.deps.new_id, policy=RetryPolicy(max_attempts=1)
+            self.provider,
+            new_tool_id=self.world.deps.clock.new_id,
+            policy=RetryPolicy(max_attempts=1),
         )
         return await answering.run(request, unheard)
 

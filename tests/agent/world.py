@@ -8,7 +8,20 @@ from typing import Any
 from uuid import uuid4
 
 from clew.agent.conversation import Conversation, Inbox, Speaker
-from clew.agent.deps import Deps, Granted, Hooks, MoneyBudget, NoHooks, Question, Verdict
+from clew.agent.deps import (
+    Arrivals,
+    CallApproval,
+    Deps,
+    Granted,
+    Hooks,
+    ModelAccess,
+    MoneyBudget,
+    NoHooks,
+    Question,
+    TurnClock,
+    TurnLimits,
+    Verdict,
+)
 from clew.agent.events import EngineEvent, TurnEnded
 from clew.agent.requests import Requests
 from clew.agent.story import Story
@@ -147,20 +160,19 @@ class World:
         )
         self.deps = Deps(
             story=self.story,
-            request=self.requests,
-            answer=lambda: Answering(self.provider, new_tool_id=lambda: f"toolu_{uuid4().hex}"),
+            model=ModelAccess(
+                prepare=self.requests,
+                new_answer=lambda: Answering(
+                    self.provider, new_tool_id=lambda: f"toolu_{uuid4().hex}"
+                ),
+            ),
             tools=self.tools,
-            judge=judge,
-            ask=ask or self._yes,
-            arrived=self.inbox.take,
-            now=self.now,
-            new_id=lambda: str(uuid4()),
-            session=self.session,
-            monotonic_s=time.monotonic,
-            max_rounds=max_rounds,
-            budget=budget,
+            approval=CallApproval(judge=judge, ask=ask or self._yes, notify_after_s=0.0),
+            arrivals=Arrivals(take_messages=self.inbox.take),
+            clock=TurnClock(now=self.now, new_id=lambda: str(uuid4()), monotonic_s=time.monotonic),
+            spending=self.session,
+            limits=TurnLimits(max_rounds=max_rounds, budget=budget),
             hooks=hooks or NoHooks(),
-            notify_after_s=0.0,
         )
         self.conversation = Conversation(self.deps, self.inbox)
 

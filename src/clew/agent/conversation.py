@@ -109,17 +109,17 @@ class Conversation:
     ) -> TurnEnded:
         """Takes the prompt in, unless a hook will not have it, and answers it."""
         deps = self._deps
-        noticed = await deps.refresh()
+        noticed = await deps.arrivals.refresh_settings()
         if noticed:
             await emit(Noticed(messages=noticed))
         begun = await heard(deps, emit, await deps.hooks.waiting(emit))
-        prompt_id = deps.new_id()
+        prompt_id = deps.clock.new_id()
         said = await fire(deps, emit, "UserPromptSubmit", prompt=text, prompt_id=prompt_id)
         if said.block is not None or said.halt is not None:
             return await self._refused(said, text, emit)
         message = self._message(prompt, said_by, uuid) | {"promptId": prompt_id}
         around = [*entries(deps, begun), *entries(deps, said)]
-        await self._keep([*deps.arrived(), message, *context, *around], emit)
+        await self._keep([*deps.arrivals.take_messages(), message, *context, *around], emit)
         wished = wished_tokens(text)
         tokens = None if wished is None else TokenBudget(wished)
         return await run_turn(deps, emit, tokens)
@@ -130,7 +130,7 @@ class Conversation:
         words = BLOCKED_PROMPT.format(why=said.block or said.halt or "no reason given")
         shown = words if said.hides_prompt else f"{words}\n\nOriginal prompt: {prompt}"
         note = factories.system(
-            "informational", shown, uuid=deps.new_id(), at=deps.now(), level="warning"
+            "informational", shown, uuid=deps.clock.new_id(), at=deps.clock.now(), level="warning"
         )
         await self._keep([note], emit)
         await saved(deps, emit)
@@ -169,7 +169,7 @@ class Conversation:
 
     async def answer_unheard(self, emit: Emit) -> TurnEnded:
         """Answers what was said during a turn that ended before it was heard."""
-        await self._keep(self._deps.arrived(), emit)
+        await self._keep(self._deps.arrivals.take_messages(), emit)
         return await self.run(emit)
 
     async def _keep(self, entries: Sequence[Json], emit: Emit) -> None:
@@ -227,8 +227,8 @@ class Conversation:
     def _message(self, prompt: str | Sequence[Json], said_by: Speaker, uuid: str | None) -> Json:
         return factories.user(
             prompt,
-            uuid=uuid or self._deps.new_id(),
-            at=self._deps.now(),
+            uuid=uuid or self._deps.clock.new_id(),
+            at=self._deps.clock.now(),
             prompt_source=said_by.source,
             origin=said_by.origin,
             permission_mode=said_by.mode,

@@ -295,6 +295,7 @@ async def nothing_new() -> tuple[str, ...]:
 
 
 async def nobody_late() -> Sequence[Json]:
+    """Servers of a subagent, for instance, were waited for before it began."""
     return ()
 
 
@@ -302,59 +303,90 @@ async def stays() -> bool:
     return False
 
 
-class Deps(Struct, frozen=True, kw_only=True):
-    """Handed to a turn; the same for every turn of a session but where a setting changed."""
+class ModelAccess(Struct, frozen=True, kw_only=True):
+    """The way to the model, from the story to its next answer."""
 
-    story: Story
-    request: Callable[[Story], Prepared]
-    answer: Callable[[], AnswerDriver]
-    tools: Toolset
+    prepare: Callable[[Story], Prepared]
+    new_answer: Callable[[], AnswerDriver]
+    # Add the size of its input to a request, where that decides something.
+    measure: Callable[[ModelRequest, History], Awaitable[ModelRequest]] = unmeasured
+    thoughts: ThoughtReports = NoThoughts()
+    # Sees what is sent, and says why the service's cache missed.
+    cache: Watch = NoWatch()
+    catalog: ModelCatalog = CATALOG
+
+
+class CallApproval(Struct, frozen=True, kw_only=True):
+    """Who decides whether a call may run: the rules, then a reviewer (mode auto), then the user."""
+
     judge: Callable[[Json], Decision]
     ask: Callable[[Question], Awaitable[Verdict]]
-    # What a person typed and what background tasks had to say meanwhile, taken out by asking.
-    arrived: Callable[[], Sequence[Json]]
+    review: Callable[[Json, NeedsReview], Awaitable[Reviewed]] = unreviewed
+    # What the current mode makes of a finding that no rule made.
+    apply_mode: Callable[[Finding], Decision] = lambda finding: decided([finding])
+    # Change the rules, as a hook answered in the user's place; returns what was wrong.
+    update_permissions: Callable[[list[Json]], str] = lambda _: ""
+    # How long a question waits for its answer before hooks hear of it.
+    notify_after_s: float = NOTIFY_AFTER_S
+    # A call can be deferred until the session is resumed.
+    can_defer: bool = False
+
+
+class Arrivals(Struct, frozen=True, kw_only=True):
+    """What reaches the conversation from outside while it runs."""
+
+    # Take what the user typed and what background tasks reported meanwhile.
+    take_messages: Callable[[], Sequence[Json]]
+    # Wait, within bounds, for what a request should know of; returns entries for the model.
+    await_late: Callable[[], Awaitable[Sequence[Json]]] = nobody_late
+    # Entries for the model after the results of a round: memory of the folders it enters.
+    after_results: Callable[[Sequence[Json]], Sequence[Json]] = nothing_beside
+    # Read changed settings before a turn; returns notices.
+    refresh_settings: Callable[[], Awaitable[tuple[str, ...]]] = nothing_new
+
+
+class TurnClock(Struct, frozen=True, kw_only=True):
+    """The time, and ids that occur once. `monotonic_s` never goes back."""
+
     now: Callable[[], str]
     new_id: Callable[[], str]
-    # What the turns cost and how long they took, and the clock for that: it only goes forward.
-    session: SessionTracker
     monotonic_s: Callable[[], float]
-    # Mode auto: decides what no rule does, or says that a person must.
-    review: Callable[[Json, NeedsReview], Awaitable[Reviewed]] = unreviewed
-    # What is known of models, a person's own among them.
-    catalog: ModelCatalog = CATALOG
-    thoughts: ThoughtReports = NoThoughts()
-    # Looks on at what is sent, and says why the service's cache missed.
-    cache: Watch = NoWatch()
-    # Looks, before a turn, at what may have changed outside; returns what people should know of it.
-    refresh: Callable[[], Awaitable[tuple[str, ...]]] = nothing_new
-    # What the model is told beside the results of a round, as entries: memory of the folders it enters.
-    beside: Callable[[Sequence[Json]], Sequence[Json]] = nothing_beside
-    # Waits, within bounds, for what a request should know of and is not there yet; what it is to be told.
-    latecomers: Callable[[], Awaitable[Sequence[Json]]] = nobody_late
-    # A request with the size of its input, where that decides something.
-    measured: Callable[[ModelRequest, History], Awaitable[ModelRequest]] = unmeasured
+
+
+class TurnLimits(Struct, frozen=True, kw_only=True):
+    """How far a turn may go. `budget` holds against what `Deps.spending` counts."""
+
     max_rounds: int | None = None
-    # What may be spent until `session` holds as much.
     budget: MoneyBudget | None = None
     max_parallel: int = 10
+
+
+class TurnSurroundings(Struct, frozen=True, kw_only=True):
+    """The session around a turn, as far as hooks are told of it and a turn depends on it."""
+
+    list_background: Callable[[], list[Json]] = list
+    list_schedules: Callable[[], list[Json]] = list
+    # The folder the shell is in.
+    shell_folder: Callable[[], str] = str
+    # Between two steps: whether the turn ends here because it continues elsewhere.
+    should_leave: Callable[[], Awaitable[bool]] = stays
+
+
+class Deps(Struct, frozen=True, kw_only=True):
+    """Handed to a turn; the same for every turn of a session except where a setting changed."""
+
+    story: Story
+    model: ModelAccess
+    tools: Toolset
+    approval: CallApproval
+    arrivals: Arrivals
+    clock: TurnClock
+    # What the turns cost and how long they took.
+    spending: SessionTracker
+    limits: TurnLimits = TurnLimits()
     hooks: Hooks = NoHooks()
     compaction: ConversationCompactor = NoCompaction()
-    # What runs in the background, as hooks are told at a turn's end.
-    background: Callable[[], list[Json]] = list
-    # What is scheduled, as they are told then too.
-    scheduled: Callable[[], list[Json]] = list
-    # Between two steps: whether the turn ends here because it goes on elsewhere.
-    leaves: Callable[[], Awaitable[bool]] = stays
-    # Whether a call may be put off until the session is gone on with.
-    may_defer: bool = False
-    # The folder the shell is in.
-    where: Callable[[], str] = str
-    # Changes what is permitted from now on, as a hook answered in a person's stead; what was wrong.
-    update_permissions: Callable[[list[Json]], str] = lambda _: ""
-    # What the mode of the moment makes of a finding that no rule made.
-    under_mode: Callable[[Finding], Decision] = lambda finding: decided([finding])
-    # How long a question waits for its answer until hooks are told that somebody is asked.
-    notify_after_s: float = NOTIFY_AFTER_S
+    surroundings: TurnSurroundings = TurnSurroundings()
 
 
 # Before something leaves or is done: everything said so far is on disk, or people are told why not.

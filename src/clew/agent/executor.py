@@ -71,7 +71,7 @@ class ToolExecutor:
         self._repetition = repetition
         self._group = asyncio.TaskGroup()
         self._calls: list[PendingCall] = []
-        self._slots = asyncio.Semaphore(deps.max_parallel)
+        self._slots = asyncio.Semaphore(deps.limits.max_parallel)
         self._asking = asyncio.Lock()
         self._held: list[Json] | None = []
         self.results: list[Json] = []
@@ -149,7 +149,7 @@ class ToolExecutor:
             words = BY_HOOK.format(event="PreToolUse", tool=call.block["name"], why=said.reason)
             await self._deny(call, words, "permission-rule")
             return
-        if said.permission == "defer" and self._deps.may_defer:
+        if said.permission == "defer" and self._deps.approval.can_defer:
             self.halt = self.halt or PUT_OFF.format(tool=call.block["name"])
             await self._deny(call, DEFERRED, DEFERRED_KIND)
             return
@@ -176,12 +176,12 @@ class ToolExecutor:
 
     def _may_look(self, path: str) -> bool:
         """Whether what is in a file may be told without asking anybody."""
-        decision = self._deps.judge({"name": "Read", "input": {"file_path": path}})
+        decision = self._deps.approval.judge({"name": "Read", "input": {"file_path": path}})
         return isinstance(decision, Allow)
 
     async def _review(self, call: PendingCall, needed: NeedsReview) -> Decision:
         """Mode auto: the reviewer's word, on record and told to people whatever it is."""
-        found = await self._deps.review(call.block, needed)
+        found = await self._deps.approval.review(call.block, needed)
         call.noted["permissionReview"] = found.record
         title = self._deps.tools.title(call.block)
         told = f"{title}: review: {found.record['verdict']}: {found.record['why']}"
@@ -215,7 +215,7 @@ class ToolExecutor:
         question when it repeats itself."""
         deps = self._deps
         decision, is_confined = await decide(
-            deps.tools, block, lambda: with_hooks(deps.judge(block), said)
+            deps.tools, block, lambda: with_hooks(deps.approval.judge(block), said)
         )
         again = self._repetition.question
         if isinstance(decision, Allow) and again:
@@ -279,7 +279,7 @@ class ToolExecutor:
         )
         async with asyncio.TaskGroup() as group:
             notice = group.create_task(self._tell_of(question))
-            verdict = await self._deps.ask(question)
+            verdict = await self._deps.approval.ask(question)
             notice.cancel()
         return verdict
 
@@ -294,16 +294,16 @@ class ToolExecutor:
             )
         new = answer.get("updatedInput")
         if new is not None:
-            decision = self._deps.judge(call.block | {"input": new})
+            decision = self._deps.approval.judge(call.block | {"input": new})
             if isinstance(decision, Deny):
                 return Refused(words=NOT_PERMITTED.format(why=reason(decision)), by_person=False)
-        wrong = self._deps.update_permissions(answer.get("updatedPermissions") or [])
+        wrong = self._deps.approval.update_permissions(answer.get("updatedPermissions") or [])
         if wrong:
             await self._emit(Noticed(messages=(f"updatedPermissions: {wrong}",)))
         return Granted(input=new)
 
     async def _tell_of(self, question: Question) -> None:
-        await asyncio.sleep(self._deps.notify_after_s)
+        await asyncio.sleep(self._deps.approval.notify_after_s)
         await fire(
             self._deps,
             self._emit,
@@ -320,8 +320,8 @@ class ToolExecutor:
         async def progress(data: Any) -> None:
             await self._emit(ToolProgressed(tool_use_id=call.block["id"], data=data))
 
-        session, begin_s = self._deps.session, self._deps.monotonic_s()
-        began_in = self._deps.where()
+        session, begin_s = self._deps.spending, self._deps.clock.monotonic_s()
+        began_in = self._deps.surroundings.shell_folder()
         try:
             outcome = await self._deps.tools.run(
                 call.block,
@@ -334,14 +334,14 @@ class ToolExecutor:
                     call.block, message_uuid=call.source_uuid, progress=progress
                 )
         finally:
-            duration_ms = (self._deps.monotonic_s() - begin_s) * 1000
+            duration_ms = (self._deps.clock.monotonic_s() - begin_s) * 1000
             session.change(ToolTimed(duration_ms=duration_ms))
         self._account(outcome)
         event, fields = after_call(call.block, outcome, duration_ms)
         try:
             said = await fire(self._deps, self._emit, event, **fields)
-            if self._deps.where() != began_in:
-                moved = {"old_cwd": began_in, "new_cwd": self._deps.where()}
+            if self._deps.surroundings.shell_folder() != began_in:
+                moved = {"old_cwd": began_in, "new_cwd": self._deps.surroundings.shell_folder()}
                 self._take(call, await fire(self._deps, self._emit, "CwdChanged", **moved))
         except asyncio.CancelledError:
             # What the tool did is done, whether or not its hooks could look at it.
@@ -361,7 +361,7 @@ class ToolExecutor:
             nature="guard",
             is_of_line=True,
         )
-        decision = self._deps.under_mode(finding)
+        decision = self._deps.approval.apply_mode(finding)
         if not isinstance(decision, Ask):
             return False
         async with self._asking:
@@ -377,7 +377,7 @@ class ToolExecutor:
         for read in (lines_changed, todos_of):
             changed = read(outcome.tool_use_result)
             if changed is not None:
-                self._deps.session.change(changed)
+                self._deps.spending.change(changed)
 
     async def _finish(
         self, call: PendingCall, outcome: ExecutedCall, *, content: Any = None
@@ -424,8 +424,8 @@ class ToolExecutor:
             | factories.tool_answer(
                 call.block["id"],
                 content,
-                uuid=deps.new_id(),
-                at=deps.now(),
+                uuid=deps.clock.new_id(),
+                at=deps.clock.now(),
                 source_uuid=call.source_uuid,
                 raw=shown,
                 is_error=is_error,

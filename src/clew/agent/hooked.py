@@ -43,13 +43,15 @@ def entries(deps: Deps, said: Said) -> list[Json]:
     """What the log keeps of it, as entries that stand behind what they are about."""
     made = [
         factories.attachment(
-            each.payload, uuid=deps.new_id(), at=deps.now(), rendered=each.rendered
+            each.payload, uuid=deps.clock.new_id(), at=deps.clock.now(), rendered=each.rendered
         )
         for each in said.attached
     ]
     if said.summary is not None:
         made.append(
-            factories.system("stop_hook_summary", uuid=deps.new_id(), at=deps.now(), **said.summary)
+            factories.system(
+                "stop_hook_summary", uuid=deps.clock.new_id(), at=deps.clock.now(), **said.summary
+            )
         )
     return made
 

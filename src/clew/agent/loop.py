@@ -97,15 +97,19 @@ async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) ->
         if isinstance(step, Continue) and step.cause == "full" and not await emptied(deps, emit):
             step = FULL
         step = await hooked(deps, emit, step, recoveries, reply)
-        if isinstance(step, Continue) and deps.max_rounds is not None and rounds >= deps.max_rounds:
+        if (
+            isinstance(step, Continue)
+            and deps.limits.max_rounds is not None
+            and rounds >= deps.limits.max_rounds
+        ):
             step = TurnEnd(
-                reason="max_turns", message=f"reached {count_of(deps.max_rounds, 'round')}"
+                reason="max_turns", message=f"reached {count_of(deps.limits.max_rounds, 'round')}"
             )
         if is_over_budget(deps) and not (isinstance(step, TurnEnd) and ended_badly(step)):
-            assert deps.budget is not None
-            words = f"Reached maximum budget (${deps.budget.usd})"
+            assert deps.limits.budget is not None
+            words = f"Reached maximum budget (${deps.limits.budget.usd})"
             step = TurnEnd(reason="budget_exhausted", message=words)
-        if isinstance(step, Continue) and await deps.leaves():
+        if isinstance(step, Continue) and await deps.surroundings.should_leave():
             step = TurnEnd(reason="left")
         if isinstance(step, TurnEnd):
             return TurnEnded(
@@ -138,7 +142,7 @@ async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> TurnReply
         except asyncio.CancelledError:
             hearing.keep_what_was_said()
             raise
-    await joined(deps, emit, deps.beside(hearing.running.results))
+    await joined(deps, emit, deps.arrivals.after_results(hearing.running.results))
     return replace(
         reply,
         has_results=bool(hearing.running.results),
@@ -180,8 +184,8 @@ async def may_stop(deps: Deps, emit: Emit, step: TurnEnd, recoveries: Recoveries
         "Stop",
         stop_hook_active=recoveries.hook > 0,
         last_assistant_message=last_words(deps.story.history),
-        background_tasks=deps.background(),
-        session_crons=deps.scheduled(),
+        background_tasks=deps.surroundings.list_background(),
+        session_crons=deps.surroundings.list_schedules(),
     )
     await join(deps, emit, said)
     if said.halt is not None:
@@ -206,7 +210,7 @@ async def emptied(deps: Deps, emit: Emit) -> bool:
 
 async def wait_for_late(deps: Deps, emit: Emit) -> None:
     """Waits for what is about to be there, and tells the model what is new."""
-    more = list(await deps.latecomers())
+    more = list(await deps.arrivals.await_late())
     if more:
         deps.story.add(more)
         await emit(Recorded(entries=more))
@@ -216,9 +220,12 @@ async def wait_for_late(deps: Deps, emit: Emit) -> None:
 async def go_on(deps: Deps, emit: Emit, step: Continue) -> None:
     """Says what the next request needs to hear first, and what a person said meanwhile."""
     await join(deps, emit, await heard(deps, emit, await deps.hooks.waiting(emit)))
-    more = list(deps.arrived())
+    more = list(deps.arrivals.take_messages())
     if step.words:
-        more.insert(0, factories.user(step.words, uuid=deps.new_id(), at=deps.now(), is_meta=True))
+        more.insert(
+            0,
+            factories.user(step.words, uuid=deps.clock.new_id(), at=deps.clock.now(), is_meta=True),
+        )
     await joined(deps, emit, more)
 
 
@@ -231,11 +238,13 @@ async def joined(deps: Deps, emit: Emit, entries: Sequence[Json]) -> None:
 
 def tokens_said(deps: Deps) -> int:
     """What models wrote so far, as the service counted it."""
-    return deps.session.ledger.total.tokens.output
+    return deps.spending.ledger.total.tokens.output
 
 
 def is_over_budget(deps: Deps) -> bool:
-    return deps.budget is not None and deps.budget.is_spent(deps.session.ledger.total)
+    return deps.limits.budget is not None and deps.limits.budget.is_spent(
+        deps.spending.ledger.total
+    )
 
 
 def ended_badly(step: TurnEnd) -> bool:
@@ -268,7 +277,7 @@ def without_numbers(words: str) -> str:
 
 async def prepare(deps: Deps, emit: Emit) -> Prepared:
     """The next request, once it is told what the history needed to become one."""
-    prepared = deps.request(deps.story)
+    prepared = deps.model.prepare(deps.story)
     await tell_repairs(deps, emit, prepared.news)
     return prepared
 
@@ -286,9 +295,9 @@ class Hearing:
         self.running = ToolExecutor(deps, emit, repetition)
         self._deps = deps
         self._emit = emit
-        self._answer: AnswerDriver = deps.answer()
+        self._answer: AnswerDriver = deps.model.new_answer()
         self._took = ApiTimed(duration_ms=0)
-        self._attempt_s = deps.monotonic_s()
+        self._attempt_s = deps.clock.monotonic_s()
         self._asked_model = ""
         self._attempt = 1
         self._begin()
@@ -298,7 +307,7 @@ class Hearing:
         self._blocks: list[Json] = []
         self._uuids: list[str] = []
         self._told = 0
-        self._request_id = f"clew_{self._deps.new_id()}"
+        self._request_id = f"clew_{self._deps.clock.new_id()}"
         self._is_settled = False
 
     async def listen(self) -> Ended | HeldRequest:
@@ -313,20 +322,20 @@ class Hearing:
             await self._emit(Doubted(violations=prepared.violations, is_held=is_held))
             if is_held:
                 return held
-        request = await deps.measured(prepared.request, deps.story.history)
+        request = await deps.model.measure(prepared.request, deps.story.history)
         request = replace(request, in_thread=True)
-        begin_s = self._attempt_s = deps.monotonic_s()
+        begin_s = self._attempt_s = deps.clock.monotonic_s()
         self._asked_model = request.model
-        deps.cache.sent(request, deps.story.history, deps.now())
+        deps.model.cache.sent(request, deps.story.history, deps.clock.now())
         try:
             return await self._answer.run(request, self._heard)
         finally:
-            end_s = deps.monotonic_s()
+            end_s = deps.clock.monotonic_s()
             self._took = ApiTimed(
                 duration_ms=(end_s - begin_s) * 1000,
                 without_retries_ms=(end_s - self._attempt_s) * 1000,
             )
-            deps.session.change(self._took)
+            deps.spending.change(self._took)
 
     async def is_shorter_now(self, ended: Ended | HeldRequest, tries: int) -> bool:
         """Whether a conversation that did not fit was made to, so that it can be sent again."""
@@ -340,12 +349,14 @@ class Hearing:
 
     def is_other_now(self, ended: Ended | HeldRequest) -> bool:
         """Whether a request that was refused for its thoughts will be sent with others."""
-        return isinstance(ended, GaveUp) and self._deps.thoughts.refused(ended.failure.message)
+        return isinstance(ended, GaveUp) and self._deps.model.thoughts.refused(
+            ended.failure.message
+        )
 
     async def _heard(self, event: DriverEvent) -> None:
         match event:
             case Asking():
-                self._attempt_s, self._attempt = self._deps.monotonic_s(), event.attempt
+                self._attempt_s, self._attempt = self._deps.clock.monotonic_s(), event.attempt
             case Retrying():
                 most = event.max_attempts
                 self._note_failed(event.failure, max_attempts=most, delay_s=event.delay_s)
@@ -354,11 +365,11 @@ class Hearing:
             case MessageStarted():
                 self._message = event.message
                 await tell_repairs(
-                    self._deps, self._emit, self._deps.thoughts.dropped(event.message)
+                    self._deps, self._emit, self._deps.model.thoughts.dropped(event.message)
                 )
             case BlockFinished():
                 self._blocks.append(event.block)
-                self._uuids.append(self._deps.new_id())
+                self._uuids.append(self._deps.clock.new_id())
             case FellBack():
                 self._note_failed(event.failure, delay_s=0)
                 self._asked_model = event.model
@@ -381,8 +392,8 @@ class Hearing:
         """Leave a failed request in the transcript; the fronts hear of it by the driver's event."""
         entry = failed_request(
             failure,
-            uuid=self._deps.new_id(),
-            at=self._deps.now(),
+            uuid=self._deps.clock.new_id(),
+            at=self._deps.clock.now(),
             attempt=self._attempt,
             max_attempts=max_attempts,
             delay_s=delay_s,
@@ -403,7 +414,7 @@ class Hearing:
     def _entries(self, message: Json, *, is_aborted: bool = False) -> list[Json]:
         """The entries of an answer; those its calls already point at keep their ids."""
         missing = len(message.get("content") or [None]) - len(self._uuids)
-        self._uuids += [self._deps.new_id() for _ in range(missing)]
+        self._uuids += [self._deps.clock.new_id() for _ in range(missing)]
         return self._written(message, self._uuids, is_aborted=is_aborted)
 
     def _written_from(self, place: int) -> list[Json]:
@@ -417,13 +428,13 @@ class Hearing:
         entries = factories.assistant(
             message,
             uuids=uuids,
-            at=self._deps.now(),
+            at=self._deps.clock.now(),
             request_id=self._request_id,
             first=first,
             is_aborted_mid_stream=is_aborted,
             requested_model=self._asked_model,
         )
-        return with_bound(entries, self._deps.thoughts.bound)
+        return with_bound(entries, self._deps.model.thoughts.bound)
 
     async def settle(self, ended: Ended | HeldRequest) -> TurnReply:
         """Makes the answer part of the conversation, with its final usage."""
@@ -437,7 +448,7 @@ class Hearing:
                 return self._reply(ended)
             case GaveUp():
                 self._note_failed(ended.failure)
-                words = with_advice(ended, self._deps.now())
+                words = with_advice(ended, self._deps.clock.now())
                 return await self._failed(ended.failure, ended.why, reason="api_error", words=words)
             case HeldRequest():
                 failure = Failure(
@@ -450,11 +461,13 @@ class Hearing:
 
     def _costed(self, entries: list[Json]) -> list[Json]:
         """The entries with what their one request took, before they are recorded."""
-        charge = next(charges(entries, self._deps.catalog), None)
+        charge = next(charges(entries, self._deps.model.catalog), None)
         cost_usd = None if charge is None or charge.usd is None else float(charge.usd)
         took_ms = round(self._took.duration_ms)
         costed = [with_cost(entry, cost_usd=cost_usd, duration_ms=took_ms) for entry in entries]
-        miss = self._deps.cache.answered(costed[0]["message"], self._asked_model, self._deps.now())
+        miss = self._deps.model.cache.answered(
+            costed[0]["message"], self._asked_model, self._deps.clock.now()
+        )
         if miss is not None:
             costed[0] |= {CACHE_MISS: miss.as_json()}
         return costed
@@ -478,22 +491,22 @@ class Hearing:
 
     def _add(self, entries: list[Json]) -> None:
         self._deps.story.add(entries)
-        for each in charges(entries, self._deps.catalog):
-            self._deps.session.charge(each)
+        for each in charges(entries, self._deps.model.catalog):
+            self._deps.spending.charge(each)
         self._is_settled = True
 
     def _charge_withdrawn(self, message: Json) -> None:
         """What an answer cost that stands nowhere else."""
         deps = self._deps
         charge(
-            deps.session,
+            deps.spending,
             deps.story.recorder,
             message,
             request_id=None,
             purpose="withdrawn",
-            duration_ms=(deps.monotonic_s() - self._attempt_s) * 1000,
-            at=deps.now(),
-            catalog=deps.catalog,
+            duration_ms=(deps.clock.monotonic_s() - self._attempt_s) * 1000,
+            at=deps.clock.now(),
+            catalog=deps.model.catalog,
         )
 
     def _reply(self, ended: Answered | Incomplete) -> TurnReply:
@@ -526,9 +539,9 @@ class Hearing:
         words = words or api_error_words(failure)
         entry = factories.api_error(
             words,
-            uuid=deps.new_id(),
-            at=deps.now(),
-            message_id=deps.new_id(),
+            uuid=deps.clock.new_id(),
+            at=deps.clock.now(),
+            message_id=deps.clock.new_id(),
             error=category_of(failure),
             error_details=why,
             status=failure.status,
@@ -559,8 +572,8 @@ class Hearing:
         self._deps.story.add(
             [
                 factories.interruption(
-                    uuid=self._deps.new_id(),
-                    at=self._deps.now(),
+                    uuid=self._deps.clock.new_id(),
+                    at=self._deps.clock.now(),
                     for_tool_use=bool(self.running.results),
                     message_id=self._message.get("id"),
                 )

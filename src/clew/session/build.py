@@ -12,15 +12,23 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from msgspec.structs import replace
-
 from clew.agent.cache_watch import CacheWatch
 from clew.agent.context.facts import attachments
 from clew.agent.context.nearby import Nearby
 from clew.agent.context.opening import Opening
 from clew.agent.context.prompts import Prompts, RequestBeginning, taken_up
 from clew.agent.conversation import Conversation, Inbox
-from clew.agent.deps import Deps, Question, Verdict
+from clew.agent.deps import (
+    Arrivals,
+    CallApproval,
+    Deps,
+    ModelAccess,
+    Question,
+    TurnClock,
+    TurnLimits,
+    TurnSurroundings,
+    Verdict,
+)
 from clew.agent.hooks.handlers import read_hooks
 from clew.agent.intake import intake, memory_folder
 from clew.agent.judging import Judging
@@ -152,10 +160,19 @@ async def session(
         if cache.warmer is not None:
             opened.push_async_callback(cache.warmer.aclose)
         leaving = Leaving()
-        deps = replace(
-            deps_of(ground, thread, hands, requests, judge, ask, inbox, measure, keeping, copies),
-            leaves=leaving.is_time,
-            cache=cache,
+        deps = deps_of(
+            ground,
+            thread,
+            hands,
+            requests,
+            judge,
+            ask,
+            inbox,
+            measure,
+            keeping,
+            copies,
+            cache,
+            leaving,
         )
         crew = Crew(
             ground=ground,
@@ -221,7 +238,7 @@ async def session(
             planning=hands.own,
             lent=lent,
             reloading=Reloading(ground, hands, agents, brought),
-            refresh=deps.refresh,
+            refresh=deps.arrivals.refresh_settings,
             ending=ending,
         )
         made = Session(
@@ -443,6 +460,8 @@ def deps_of(
     measure: Measure,
     keeping: SessionCompaction,
     copies: StoreCopy,
+    cache: CacheWatch,
+    leaving: Leaving,
 ) -> Deps:
     """Everything that a turn of the session may touch."""
     options, service = ground.options, ground.service
@@ -464,33 +483,40 @@ def deps_of(
 
     return Deps(
         story=thread.story,
-        request=requests,
-        thoughts=requests,
-        answer=lambda: service.answering(ground.fallbacks, with_events=options.partial),
-        catalog=service.catalog,
+        model=ModelAccess(
+            prepare=requests,
+            new_answer=lambda: service.answering(ground.fallbacks, with_events=options.partial),
+            measure=measure,
+            thoughts=requests,
+            cache=cache,
+            catalog=service.catalog,
+        ),
         tools=hands.tools,
-        judge=judge,
-        review=judge.review,
-        under_mode=judge.under_mode,
-        ask=ask,
-        arrived=lambda: [*inbox.take(), *news(hands.tool_session)],
-        now=now,
-        new_id=new_id,
-        refresh=refresh,
-        measured=measure,
-        compaction=keeping,
-        beside=beside,
-        latecomers=told_of(hands, requests, thread.story),
-        session=thread.spending,
-        monotonic_s=time.monotonic,
-        max_rounds=options.max_turns,
-        budget=budget(options, thread.past),
+        approval=CallApproval(
+            judge=judge,
+            ask=ask,
+            review=judge.review,
+            apply_mode=judge.under_mode,
+            update_permissions=app_hooks.granting(ground.rules),
+            can_defer=not lasts(options),
+        ),
+        arrivals=Arrivals(
+            take_messages=lambda: [*inbox.take(), *news(hands.tool_session)],
+            await_late=told_of(hands, requests, thread.story),
+            after_results=beside,
+            refresh_settings=refresh,
+        ),
+        clock=TurnClock(now=now, new_id=new_id, monotonic_s=time.monotonic),
+        spending=thread.spending,
+        limits=TurnLimits(max_rounds=options.max_turns, budget=budget(options, thread.past)),
         hooks=hands.hooks,
-        may_defer=not lasts(options),
-        background=lambda: running(hands.tool_session),
-        scheduled=hands.board.rows,
-        where=lambda: hands.tool_session.cwd,
-        update_permissions=app_hooks.granting(ground.rules),
+        compaction=keeping,
+        surroundings=TurnSurroundings(
+            list_background=lambda: running(hands.tool_session),
+            list_schedules=hands.board.rows,
+            shell_folder=lambda: hands.tool_session.cwd,
+            should_leave=leaving.is_time,
+        ),
     )
 
 

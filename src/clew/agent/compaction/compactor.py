@@ -219,8 +219,8 @@ class Compactor:
             return False
         entry = micro.made(
             references,
-            uuid=deps.new_id(),
-            at=deps.now(),
+            uuid=deps.clock.new_id(),
+            at=deps.clock.now(),
             trigger="auto",
             pre_tokens=size,
             saved=saved_tokens,
@@ -269,7 +269,7 @@ class Compactor:
     async def _asked(
         self, deps: Deps, selection: Selection, focus: str, work: "Work"
     ) -> SummaryResult | Prevented:
-        begin_s = deps.monotonic_s()
+        begin_s = deps.clock.monotonic_s()
         asked = await self._around.summaries.ask(
             selection, focus, work.request, room=work.room, size=work.size, whole=work.may_ask_whole
         )
@@ -280,7 +280,7 @@ class Compactor:
             asked = SummaryResult(
                 words=words, by="record", left_out=(f"{receipt.NO_MODEL}{asked}",)
             )
-        return replace(asked, duration_ms=(deps.monotonic_s() - begin_s) * 1000)
+        return replace(asked, duration_ms=(deps.clock.monotonic_s() - begin_s) * 1000)
 
     async def _begin_anew(
         self,
@@ -298,10 +298,14 @@ class Compactor:
         if work.is_last:
             facts, shortened = kept.fitted(facts, room.files)
             left_out += shortened
-        uuid, summary_uuid, at = deps.new_id(), deps.new_id(), deps.now()
+        uuid, summary_uuid, at = deps.clock.new_id(), deps.clock.new_id(), deps.clock.now()
         told = [
             factories.attachment(
-                fact.payload, uuid=deps.new_id(), at=at, rendered=fact.rendered, role=fact.role
+                fact.payload,
+                uuid=deps.clock.new_id(),
+                at=at,
+                rendered=fact.rendered,
+                role=fact.role,
             )
             for fact in facts
         ]

@@ -22,7 +22,7 @@ from clew.agent.context.opening import Opening
 from clew.agent.context.prompts import Prompts, taken_up
 from clew.agent.context.system_prompt import agent_prompt
 from clew.agent.conversation import Inbox
-from clew.agent.deps import Deps, Question, Verdict, nothing_new, stays
+from clew.agent.deps import Arrivals, Deps, ModelAccess, Question, TurnSurroundings, Verdict
 from clew.agent.judging import Judging
 from clew.agent.models import binds_thinking, target_of
 from clew.agent.requests import Measure, Requests
@@ -214,37 +214,40 @@ def deps_of(
     def beside(results: Sequence[Json]) -> list[Json]:
         return attachments(nearby.beside(results)) if reads_memory else []
 
-    return replace(
-        crew.deps,
+    return Deps(
         story=thread.story,
-        request=requests,
-        thoughts=requests,
-        answer=lambda: service.answering(ground.fallbacks),
+        model=ModelAccess(
+            prepare=requests,
+            new_answer=lambda: service.answering(ground.fallbacks),
+            measure=measure,
+            thoughts=requests,
+            cache=CacheWatch(thread.story.history, catalog=service.catalog),
+            catalog=service.catalog,
+        ),
         tools=hands.tools,
-        judge=judge,
-        review=judge.review,
-        under_mode=judge.under_mode,
-        ask=asking(crew.ask, birth),
-        arrived=lambda: [*inbox.take(), *news(hands.tool_session)],
-        refresh=nothing_new,
-        measured=measure,
-        compaction=keeping,
-        beside=beside,
-        latecomers=nobody_late,
-        session=thread.spending,
-        max_rounds=birth.spec.max_turns,
+        approval=replace(
+            crew.deps.approval,
+            judge=judge,
+            review=judge.review,
+            apply_mode=judge.under_mode,
+            ask=asking(crew.ask, birth),
+            can_defer=False,
+        ),
+        arrivals=Arrivals(
+            take_messages=lambda: [*inbox.take(), *news(hands.tool_session)],
+            after_results=beside,
+        ),
+        clock=crew.deps.clock,
+        spending=thread.spending,
+        limits=replace(crew.deps.limits, max_rounds=birth.spec.max_turns),
         hooks=hooks,
-        may_defer=False,
-        background=lambda: running(hands.tool_session),
-        leaves=stays,
-        where=lambda: hands.tool_session.cwd,
-        cache=CacheWatch(thread.story.history, catalog=service.catalog),
+        compaction=keeping,
+        surroundings=TurnSurroundings(
+            list_background=lambda: running(hands.tool_session),
+            list_schedules=crew.deps.surroundings.list_schedules,
+            shell_folder=lambda: hands.tool_session.cwd,
+        ),
     )
-
-
-async def nobody_late() -> list[Json]:
-    """Servers that are on their way were waited for before the agent was begun."""
-    return []
 
 
 def asking(ask: Ask, birth: Birth) -> Ask:
