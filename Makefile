@@ -79,7 +79,8 @@ docs-check: $(READY) ## run what the docs say and compare
 screenshots: $(READY) ## make the pictures of the screen in docs/ anew, from a real run
 	@$(PY) -m scripts.screenshots
 
-docs: $(READY) ## write the generated parts of the docs anew
+docs: $(READY) ## write what is made from tables: help, ClewOptions, parts of the docs
+	@$(PY) -m scripts.tables
 	@$(PY) -m scripts.docs --write
 
 gauge: $(READY) ## print how the source hangs together, beside the last release

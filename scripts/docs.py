@@ -20,6 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from scripts import tables
+
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.M | re.S)
 GENERATED = re.compile(r"(<!-- generated: ([^\n]+?) -->\n)(.*?)(<!-- end -->)", re.S)
@@ -158,10 +160,13 @@ def main() -> int:
             page.write_text(regenerated(page.read_text("utf-8")), "utf-8")
         return 0
     faults = [fault for page in chosen for fault in check_page(page)]
+    stale = [] if options.pages else tables.stale()
     for fault in faults:
         print(fault)
-    print(f"docs: {len(chosen)} pages, {len(faults)} faults")
-    return 1 if faults else 0
+    for name in stale:
+        print(f"src/clew/{name}: what is made from tables is stale; run: make docs")
+    print(f"docs: {len(chosen)} pages, {len(faults) + len(stale)} faults")
+    return 1 if faults or stale else 0
 
 
 if __name__ == "__main__":

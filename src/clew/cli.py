@@ -19,29 +19,128 @@ if TYPE_CHECKING:
 
     from clew.agent.options import Options
 
-# name -> (module, one line for the help). The module is imported when its command is called, and
-# offers `main(argv: list[str]) -> int`.
-COMMANDS: dict[str, tuple[str, str]] = {
-    "acp": ("clew.fronts.editor.main", "serve an editor that speaks the Agent Client Protocol"),
-    "completion": ("clew.completion", "words for the shell: bash, zsh, fish"),
-    "config": ("clew.commands.config", "read, explain and set settings; trust folders"),
-    "context": ("clew.commands.context", "show what fills the next request of a session"),
-    "cost": ("clew.commands.cost", "show what sessions cost, by model, day, tool and more"),
-    "demo": ("clew.testing.demo", "play a scripted conversation: no key, no network"),
-    "doctor": ("clew.commands.doctor.checks", "say what is wrong with this setup, and what to do"),
-    "hooks": ("clew.commands.hooks", "list hooks, and try what they would say"),
-    "keys": ("clew.fronts.terminal.keys", "list what keys do, and check your own"),
-    "login": ("clew.commands.login", "keep an API key in a file only you can read"),
-    "logout": ("clew.commands.logout", "forget the key that login kept"),
-    "mcp": ("clew.fronts.headless.mcp_word", "add, list, approve and log in to MCP servers"),
-    "memory": ("clew.agent.context.explain", "show which memory files speak here, and why"),
-    "permissions": ("clew.commands.permissions", "ask what may run, and why; edit the rules"),
-    "plugin": ("clew.commands.plugins", "install, list, trust and remove plugins; marketplaces"),
-    "sessions": (
-        "clew.commands.sessions.commands",
-        "list, search, check, repair and move sessions",
-    ),
-    "tasks": ("clew.commands.tasks", "list, show and stop what was kept beyond clew's end"),
+
+def run_acp(argv: list[str]) -> int:
+    from clew.fronts.editor.main import main
+
+    return main(argv)
+
+
+def run_completion(argv: list[str]) -> int:
+    from clew.completion import main
+
+    return main(argv, {name: run for name, (run, _) in COMMANDS.items()})
+
+
+def run_config(argv: list[str]) -> int:
+    from clew.commands.config import main
+
+    return main(argv)
+
+
+def run_context(argv: list[str]) -> int:
+    from clew.commands.context import main
+
+    return main(argv)
+
+
+def run_cost(argv: list[str]) -> int:
+    from clew.commands.cost import main
+
+    return main(argv)
+
+
+def run_demo(argv: list[str]) -> int:
+    from clew.testing.demo import main
+
+    return main(argv)
+
+
+def run_doctor(argv: list[str]) -> int:
+    from clew.commands.doctor.checks import main
+
+    return main(argv)
+
+
+def run_hooks(argv: list[str]) -> int:
+    from clew.commands.hooks import main
+
+    return main(argv)
+
+
+def run_keys(argv: list[str]) -> int:
+    from clew.fronts.terminal.keys import main
+
+    return main(argv)
+
+
+def run_login(argv: list[str]) -> int:
+    from clew.commands.login import main
+
+    return main(argv)
+
+
+def run_logout(argv: list[str]) -> int:
+    from clew.commands.logout import main
+
+    return main(argv)
+
+
+def run_mcp(argv: list[str]) -> int:
+    from clew.fronts.headless.mcp_word import main
+
+    return main(argv)
+
+
+def run_memory(argv: list[str]) -> int:
+    from clew.agent.context.explain import main
+
+    return main(argv)
+
+
+def run_permissions(argv: list[str]) -> int:
+    from clew.commands.permissions import main
+
+    return main(argv)
+
+
+def run_plugin(argv: list[str]) -> int:
+    from clew.commands.plugins import main
+
+    return main(argv)
+
+
+def run_sessions(argv: list[str]) -> int:
+    from clew.commands.sessions.commands import main
+
+    return main(argv)
+
+
+def run_tasks(argv: list[str]) -> int:
+    from clew.commands.tasks import main
+
+    return main(argv)
+
+
+# Each runs a module that it imports itself, so that `clew --version` loads none of them.
+COMMANDS: "dict[str, tuple[Callable[[list[str]], int], str]]" = {
+    "acp": (run_acp, "Serve an editor over the Agent Client Protocol"),
+    "completion": (run_completion, "Print shell completion for bash, zsh or fish"),
+    "config": (run_config, "Show, explain and change settings; trust folders"),
+    "context": (run_context, "Show what fills the next request of a session"),
+    "cost": (run_cost, "Show costs by session, model, day, tool and more"),
+    "demo": (run_demo, "Play a scripted conversation without key or network"),
+    "doctor": (run_doctor, "Check this setup and suggest repairs"),
+    "hooks": (run_hooks, "List hooks and try them"),
+    "keys": (run_keys, "List key bindings and check your own"),
+    "login": (run_login, "Store an API key in a file only you can read"),
+    "logout": (run_logout, "Delete the stored API key"),
+    "mcp": (run_mcp, "Add, list, approve and log in to MCP servers"),
+    "memory": (run_memory, "Show which memory files are loaded, and why"),
+    "permissions": (run_permissions, "Check what may run, and why; edit rules"),
+    "plugin": (run_plugin, "Install, list, trust and remove plugins"),
+    "sessions": (run_sessions, "List, search, check, repair and move sessions"),
+    "tasks": (run_tasks, "List, show and stop background tasks"),
 }
 
 # Words alone that are commands of other programs, or of a session, and what stands for them here.
@@ -62,6 +161,8 @@ ELSEWHERE = {
     "usage": "clew cost shows what sessions used, /usage in a session this one",
 }
 
+# Made from COMMANDS and `clew.agent.options` by `make docs`: to make it here would cost more than all else
+# that `--help` does.
 HELP = """\
 usage: clew [OPTION ...] [PROMPT]
        clew COMMAND [ARG ...]
@@ -69,94 +170,135 @@ usage: clew [OPTION ...] [PROMPT]
 A coding agent for the terminal whose conversation is a durable, checkable log.
 
 commands:
-{commands}
+  acp          Serve an editor over the Agent Client Protocol
+  completion   Print shell completion for bash, zsh or fish
+  config       Show, explain and change settings; trust folders
+  context      Show what fills the next request of a session
+  cost         Show costs by session, model, day, tool and more
+  demo         Play a scripted conversation without key or network
+  doctor       Check this setup and suggest repairs
+  hooks        List hooks and try them
+  keys         List key bindings and check your own
+  login        Store an API key in a file only you can read
+  logout       Delete the stored API key
+  mcp          Add, list, approve and log in to MCP servers
+  memory       Show which memory files are loaded, and why
+  permissions  Check what may run, and why; edit rules
+  plugin       Install, list, trust and remove plugins
+  sessions     List, search, check, repair and move sessions
+  tasks        List, show and stop background tasks
 
-a session:
-  PROMPT                     what to do first; without it, clew asks
-  -p, --print                answer once on standard output and end
-  --linear                   line by line, for screen readers; nothing is drawn
-  --output-format FORMAT     of --print: text, json, or stream-json (with --verbose)
-  -c, --continue             go on with the newest session of this folder
-  -r, --resume [SESSION]     go on with a session: its id, title or file; else one of a list
-  --fork-session             go on in a copy; the session stays as it is
-  --resume-session-at UUID   go on behind this message; what came later is left
-  --resume-drops-turn UUID   the same, only if nothing but this prompt's turn is left
-  --session-mirror           say what is written to the transcript to the host too
-  --session-id UUID          the id of the new session
-  --model MODEL              a model's id or alias
-  --fallback-model MODELS    asked in turn when the model cannot answer
-  --permission-mode MODE     default, acceptEdits, plan, auto, dontAsk, bypassPermissions
+session:
+  PROMPT                     First prompt; clew asks for one without it
+  -p, --print                Print the answer to one prompt and exit
+  --linear                   Write line by line without drawing, for screen
+                             readers
+  -c, --continue             Continue the newest session of this folder
+  -r, --resume [SESSION]     Resume a session by ID, title or file; pick one
+                             from a list without it
+  --fork-session             Continue in a copy and leave the session as it is
+  --resume-session-at UUID   Resume after this message and drop later ones
+  --resume-drops-turn UUID   The same, only if that drops nothing but this
+                             prompt's turn
+  --session-id UUID          ID of the new session
+  -n, --name TITLE           Title of the session
+  -w, --worktree [NAME]      Work in a git worktree, created if it does not
+                             exist
+  --add-dir DIR              Add a folder to work in
+  --no-session-persistence   Write no transcript
+
+model:
+  --model MODEL              Model ID or alias
+  --fallback-model MODELS    Models to ask when the model can't answer
+  --effort LEVEL             How much the model thinks (low, medium, high,
+                             xhigh, max)
+  --thinking MODE            When the model thinks (adaptive, enabled, disabled)
+  --thinking-display FORM    Form of thinking (summarized, omitted)
+  --max-thinking-tokens N    Limit thinking to N tokens; 0: off
+  --betas NAMES              Beta features to request
+  --max-turns N              Stop after N answers of the model
+  --max-budget-usd USD       Stop after the answer that spends this much
+  --task-budget TOKENS       Tell the model its budget for the task
+  --autocompact TOKENS       Compact to stay within a window of this size
+
+permissions:
+  --permission-mode MODE     Permission mode (default, manual, acceptEdits,
+                             plan, auto, dontAsk, bypassPermissions)
   --dangerously-skip-permissions
-                             the same as --permission-mode bypassPermissions
+                             The same as --permission-mode bypassPermissions
   --allow-dangerously-skip-permissions
-                             let a host go over to bypassPermissions later
-  --allowedTools RULES       rules that allow, as "Bash(git log:*),Read"
-  --disallowedTools RULES    rules that deny
-  --tools NAMES              the built-in tools there are, as Read,Bash; "" for none
-  --add-dir DIR              a further folder to work in
-  --system-prompt TEXT       instead of clew's own; --system-prompt-file FILE
-  --append-system-prompt TEXT
-                             after the system prompt; --append-system-prompt-file FILE
-  --thinking HOW             adaptive, enabled or disabled
-  --thinking-display WHAT    what is seen of it: summarized or omitted
-  --max-thinking-tokens N    think with a ceiling; 0: not at all
-  --effort LEVEL             low, medium, high, xhigh or max
-  --betas NAMES              beta features to ask the service for
-  --mcp-config JSON|FILE     MCP servers of this session
-  --strict-mcp-config        use no MCP servers but those
-  --settings JSON|FILE       settings that stand above the files'
-  --managed-settings JSON|FILE
-                             settings of the program that starts clew; they only restrict
-  --setting-sources NAMES    which of user,project,local are read; empty: none of them
-  -n, --name TITLE           the session's title
-  --plugin-dir DIR           a plugin for this session alone; naming it trusts it
-                             without its MCP servers: --plugin-dir-no-mcp DIR
-  --agents JSON              kinds of agents, by name: description, prompt, tools ...
-  --agent NAME               the session is itself an agent of this kind
-  -w, --worktree [NAME]      work in a checkout of its own, made by git if it is not there
-  --max-turns N              end after N answers of the model
-  --json-schema JSON|FILE    of --print: the shape of the answer
-  --max-budget-usd USD       end after the answer that spends as much
-  --task-budget TOKENS       what the model is told it may spend on the task
-  --autocompact TOKENS       keep the conversation within a window of so many tokens
-  --no-session-persistence   write no transcript
-  --system-prompt-snapshot SWITCH
-                             off: make the system prompt anew in every run of a session
-  --exclude-dynamic-system-prompt-sections
-                             as it always is: no fact of this machine stands in it
-  --bare                     only what the command line names: no settings, memory, hooks,
-                             servers, agents or commands of files
-  --disable-slash-commands   a line that begins with a slash is a prompt
-  --init, --maintenance      first run the Setup hooks; --init-only: and nothing else
-  --debug[=KINDS]            write down what happens, in a file of the session's; KINDS are
-                             api, tools, hooks, session; --debug-file FILE, --debug-to-stderr
-
-a program that talks to clew:
-  --input-format FORMAT      stream-json: lines of JSON on standard input
-  --verbose                  say more; stream-json needs it
-  --include-partial-messages
-                             every event of the model's stream too
-  --replay-user-messages     say prompts back
-  --include-hook-events      hooks as they run
-  --forward-subagent-text    what agents say, not only the tools they use
+                             Allow a later change to bypassPermissions
+  --allowedTools, --allowed-tools RULES
+                             Rules that allow, such as "Bash(git log:*),Read"
+  --disallowedTools, --disallowed-tools RULES
+                             Rules that deny
+  --tools NAMES              Built-in tools to offer, such as Read,Bash; "" for
+                             none
   --permission-prompt-tool WHO
-                             who is asked for permission: stdio is the host, mcp__SERVER__TOOL
-                             a tool of a server
-  --permission-prompts WHO   none: what somebody would be asked for is denied
+                             Ask the host (stdio) or a tool (mcp__SERVER__TOOL)
+  --permission-prompts WHO   none: deny what would need an approval (host, none)
+
+system prompt:
+  --system-prompt TEXT       Replace the system prompt
+  --system-prompt-file FILE  The same, from a file
+  --append-system-prompt TEXT
+                             Add to the system prompt
+  --append-system-prompt-file FILE
+                             The same, from a file
+  --system-prompt-snapshot [SWITCH]
+                             off: rebuild the system prompt in each run of a
+                             session
+  --exclude-dynamic-system-prompt-sections
+                             Accepted; the system prompt never has facts of this
+                             machine
+
+settings and extensions:
+  --settings JSON|FILE       Settings above those of files
+  --managed-settings JSON|FILE
+                             Settings that only restrict, above all others
+  --setting-sources NAMES    Settings files to read, out of user,project,local
+  --bare                     Use only what the command line names, nothing from
+                             files
+  --disable-slash-commands   Treat lines that begin with / as prompts
+  --mcp-config JSON|FILE     Add MCP servers
+  --strict-mcp-config        Use only the servers of --mcp-config
+  --plugin-dir DIR           Load a plugin, and trust it, for this session
+  --plugin-dir-no-mcp DIR    The same, without its MCP servers
+  --agents JSON              Add agents: name to description, prompt, tools ...
+  --agent NAME               Run the session as this agent
+
+setup and debugging:
+  --init                     Run the Setup hooks first
+  --maintenance              Run the Setup hooks for maintenance first
+  --init-only                Run the Setup hooks and exit
+  --debug-file FILE          Write the debug log to this file
+  --debug-to-stderr          Write the debug log to standard error
+  -d, --debug[=KINDS]        Write a debug log; KINDS are api, tools, hooks,
+                             session
+
+output and hosts:
+  --output-format FORMAT     Format of --print; stream-json needs --verbose
+                             (text, json, stream-json)
+  --json-schema JSON|FILE    Schema of the answer
+  --verbose                  Write more; stream-json needs it
+  --input-format FORMAT      stream-json: read lines of JSON from standard input
+                             (text, stream-json)
+  --include-partial-messages
+                             Write each event of the model's stream
+  --replay-user-messages     Write prompts back
+  --include-hook-events      Write an event for each hook
+  --forward-subagent-text    Write what subagents say, not only their tool calls
+  --session-mirror           Write each entry of the transcript to the host too
   --prompt-suggestions [SWITCH]
-                             say behind a turn what may be asked next
-  --await-initialize         begin nothing before the host has introduced itself
+                             Suggest the next prompt after each turn
+  --await-initialize         Wait for the host's initialize request
 
-options:
-  -h, --help                 show this help; `clew COMMAND --help` shows a command's own
-  -v, --version              show the version
+other options:
+  -h, --help                 Show this help; clew COMMAND --help shows a
+                             command's
+  -v, --version              Show the version
 """
-
-
-def help_text() -> str:
-    """Written out, not made: building it would cost more than everything else `--help` does."""
-    rows = [f"  {name:<12} {line}" for name, (_, line) in sorted(COMMANDS.items())]
-    return HELP.format(commands="\n".join(rows))
+# End of what is made.
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -239,19 +381,16 @@ def dispatch(args: list[str]) -> int:
         print(f"clew {VERSION}")
         return 0
     if first in ("-h", "--help") or args == ["help"]:
-        print(help_text(), end="")
+        print(HELP, end="")
         return 0
     if first == "help" and (len(args) == 2 or (len(args) == 3 and args[1] in COMMANDS)):
         return helped(args[1:])
     if first in COMMANDS:
-        from importlib import import_module
-
         if first != "demo":  # it draws
             only_words("stdout")
         if first in ("acp", "mcp"):
             hide()
-        code: int = import_module(COMMANDS[first][0]).main(args[1:])
-        return code
+        return COMMANDS[first][0](args[1:])
     before_words = args[: args.index("--")] if "--" in args else args
     if "-h" in before_words or "--help" in before_words:
         return dispatch(["--help"])

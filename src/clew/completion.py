@@ -1,7 +1,8 @@
 """`clew completion bash|zsh|fish`: words for the shell, and what it asks while somebody types.
 
 The script asks `clew completion --words ...` each time, so that it knows sessions by their titles and never
-grows old. Options are read from a command's own help.
+grows old. Commands and the options of a session come from their tables, the options of a command from its
+own help.
 """
 
 import contextlib
@@ -9,11 +10,15 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from importlib import import_module
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from clew.commands.sessions.commands import WORDS
+from clew.session.flags import by_spelling
+
+# The commands of `clew`, by name.
+Commands: TypeAlias = Mapping[str, Callable[[list[str]], int]]
 
 SHELLS = ("bash", "zsh", "fish")
 SESSIONS_SHOWN = 50
@@ -55,9 +60,9 @@ complete -c clew -a '(__clew_words)'
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 
-def main(argv: list[str]) -> int:
+def main(argv: list[str], commands: Commands) -> int:
     if argv[:1] == ["--words"]:
-        for word in dict.fromkeys(words_for(argv[1:] or [""])):
+        for word in dict.fromkeys(words_for(argv[1:] or [""], commands)):
             sys.stdout.write(f"{word}\n")
         return 0
     if argv[:1] and argv[0] in SCRIPTS:
@@ -74,55 +79,59 @@ def main(argv: list[str]) -> int:
     return 0 if asked else 2
 
 
-def words_for(typed: Sequence[str]) -> Iterator[str]:
+def words_for(typed: Sequence[str], commands: Commands) -> Iterator[str]:
     """What may stand in the place of the last word, which may be begun."""
-    from clew.cli import COMMANDS
-
     begun, before = typed[-1], list(typed[:-1])
     found: Iterator[str] | list[str]
     if not before:
-        found = [*sorted(COMMANDS), *options_of([])]
+        found = [*sorted(commands), *OPTIONS]
+    elif before[0] not in commands:
+        found = of_a_session(begun, before[-1])
     elif before[0] == "sessions" and len(before) == 1:
         found = [*WORDS, "--help"]
     elif begun.startswith("-"):
-        found = options_of(before)
+        found = sorted(set(_OPTION.findall(help_of(before, commands))))
     elif before[0] == "completion":
         found = list(SHELLS)
-    elif before[-1] in ("--resume", "-r", "--session"):
+    elif before[-1] == "--session":
         found = sessions()
     elif before[-1] == "--store" or (before[0] == "sessions" and before[1] in WITHOUT_SESSIONS):
         found = []  # files and folders are the shell's own to complete
     elif before[0] in ("sessions", "context", "cost"):
         found = sessions()
     else:
-        found = choices_of(before)
+        found = choices_in(help_of(before, commands))
     return (word for word in found if word.startswith(begun))
 
 
-def help_of(before: Sequence[str]) -> str:
-    """The help that a command would print."""
-    from clew.cli import COMMANDS, help_text
+OPTIONS = sorted([*by_spelling(), "-h", "--help", "-v", "--version"])
 
-    if not before or before[0] not in COMMANDS:
-        return help_text()
-    words = [before[0], *(w for w in before[1:2] if not w.startswith("-"))]
+
+def of_a_session(begun: str, before: str) -> Iterator[str] | list[str]:
+    """What may follow a word of a command line that begins a session."""
+    if begun.startswith("-"):
+        return OPTIONS
+    row = by_spelling().get(before)
+    if row is None:
+        return []
+    return sessions() if row.field == "resume" else list(row.flag.choices)
+
+
+def help_of(before: Sequence[str], commands: Commands) -> str:
+    """The help that a command would print."""
     said = io.StringIO()
     os.environ["COLUMNS"] = "200"
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()):
-        for tried in (words[1:], []):
+        for tried in (before[1:2], []):
             with contextlib.suppress(SystemExit):
-                import_module(COMMANDS[words[0]][0]).main([*tried, "--help"])
+                commands[before[0]]([*(w for w in tried if not w.startswith("-")), "--help"])
             if said.getvalue():
                 break
     return said.getvalue()
 
 
-def options_of(before: Sequence[str]) -> list[str]:
-    return sorted(set(_OPTION.findall(help_of(before))))
-
-
-def choices_of(before: Sequence[str]) -> list[str]:
-    text = help_of(before)
+def choices_in(text: str) -> list[str]:
+    """The words and choices that a help lists."""
     choices = [word for found in _CHOICES.findall(text) for word in found.split(",")]
     return [*choices, *(word for group in _GROUP.findall(text) for word in _WORD.findall(group))]
 

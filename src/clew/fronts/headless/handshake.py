@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from clew.agent.hooks.events import BY_NAME
 from clew.agent.hooks.handlers import CallbackHook, Hook
-from clew.agent.options import Options
-from clew.agent.tools.json_schema import fault
+from clew.agent.options import DEFAULTS, HostMember, Options, notes
 from clew.core.input.outcome import Clear, Resume
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode, encode
@@ -180,47 +179,38 @@ def skills_of(fields: Json) -> list[str] | None:
 
 
 def told_by(options: Options, fields: Json) -> Options:
-    """The options with what the handshake says: of the system prompt, of plans, of what is to be told,
-    of servers, plugins and tools, and of the shape of the answer."""
-    whole, more = fields.get("systemPrompt"), fields.get("appendSystemPrompt")
-    if isinstance(whole, list):
-        whole = "\n\n".join(part for part in whole if isinstance(part, str))
-    if isinstance(whole, str):
-        options = replace(options, system_prompt=whole)
-    if isinstance(more, str):
-        options = replace(options, append_system_prompt=more)
-    schema, title = fields.get("jsonSchema"), fields.get("title")
-    if options.json_schema is None and isinstance(schema, dict):
-        why = fault(schema)
-        if why:
-            raise UserError(f"initialize: jsonSchema: {why}")
-        options = replace(options, json_schema=schema)
-    planning = fields.get("planModeInstructions")
-    if isinstance(planning, str) and planning.strip():
-        options = replace(options, planning=planning.strip())
-    if isinstance(title, str) and title and not (options.name or options.resume):
-        options = replace(options, name=title)
+    """Return the options with what the handshake says: the members that rows of the options name, and
+    servers and plugins, which have members of their own shape."""
+    told: dict[str, Any] = {}
+    for field in options.__struct_fields__:
+        for member in notes(field, HostMember):
+            now = getattr(options, field)
+            stands = member.yields and (now or (field == "name" and options.resume))
+            if not stands and member.name in fields:
+                told |= taken(field, member, now, fields[member.name])
     servers = servers_in(fields)
     if servers:
         given = msgspec.json.encode({"mcpServers": servers}).decode()
-        options = replace(options, mcp_config=(*options.mcp_config, given))
+        told["mcp_config"] = (*options.mcp_config, given)
     folders, quiet = plugins_in(fields)
     return replace(
         options,
-        agent_text=options.agent_text or fields.get("forwardSubagentText") is True,
-        suggests=options.suggests or fields.get("promptSuggestions") is True,
-        keeps_prompt=options.keeps_prompt and fields.get("systemPromptSnapshot") is not False,
         plugin_folders=(*options.plugin_folders, *folders),
         plugins_without_servers=(*options.plugins_without_servers, *quiet),
-        tool_aliases=aliases_of(fields),
+        **told,
     )
 
 
-def aliases_of(fields: Json) -> dict[str, str]:
-    """Which tool is called where the model names another."""
-    given = fields.get("toolAliases")
-    named = given.items() if isinstance(given, dict) else ()
-    return {name: tool for name, tool in named if isinstance(tool, str) and tool}
+def taken(field: str, member: HostMember, now: Any, value: Any) -> dict[str, Any]:
+    """Return the field with what a member says; nothing for what is no value of it."""
+    if isinstance(now, bool):
+        leaves = value is not DEFAULTS[field] and isinstance(value, bool)
+        return {field: value} if leaves else {}
+    try:
+        read = member.read(value)
+    except ValueError as error:
+        raise UserError(f"initialize: {member.name}: {error}") from None
+    return {} if read is None else {field: read}
 
 
 def servers_in(fields: Json) -> Json:

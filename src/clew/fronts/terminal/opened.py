@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from clew.agent.option_values import MODES
 from clew.agent.options import Options
 from clew.commands.mcp import reach_of
 from clew.commands.slash.table import known
@@ -31,7 +32,6 @@ from clew.fronts.terminal.status import Status
 from clew.fronts.terminal.talk import Talk
 from clew.parts.mcp import scopes
 from clew.session.build import session as open_session
-from clew.session.flags import MODES
 from clew.session.session import Session
 from clew.system.config.json_text import dotted
 from clew.system.config.load import trust

@@ -1,0 +1,154 @@
+"""Writes the text that is made from tables: the text of `clew --help` and the fields of `ClewOptions`.
+
+`make docs` runs it; `make docs-check` fails where a made text is not what the tables say. With a word,
+it prints a table for the docs: `python -m scripts.tables options`.
+"""
+
+import ast
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from clew.agent import options as table
+from clew.agent.option_values import SWITCH
+from clew.agent.options import SECTIONS, Flag, Options, Overrides, Sdk, notes
+from clew.cli import COMMANDS
+from clew.session.flags import FlagRow, flag_rows
+from clew.system.config.environment import BY_FIELD
+
+SRC = Path(__file__).parents[1] / "src" / "clew"
+MADE = re.compile(r"(?P<begin> *# Made from [^\n]*\n(?: *#[^\n]*\n)*)(?P<text>.*?)(?P<end> *# End of what is made\.)", re.S)  # fmt: skip
+WIDTH = 80
+COLUMN = 29
+USAGE = """\
+usage: clew [OPTION ...] [PROMPT]
+       clew COMMAND [ARG ...]
+
+A coding agent for the terminal whose conversation is a durable, checkable log.
+"""
+
+
+def entry(head: str, text: str, column: int = COLUMN) -> Iterator[str]:
+    """Yield the lines of one row of the help, its text in a column."""
+    lines = textwrap.wrap(text, WIDTH - column)
+    head = f"  {head}"
+    if len(head) + 2 > column:
+        yield head
+        head = ""
+    for line in lines:
+        yield f"{head:<{column}}{line}"
+        head = ""
+
+
+def help_text() -> str:
+    """Return the text of `clew --help`."""
+    lines = [USAGE, "commands:"]
+    for name, (_, summary) in sorted(COMMANDS.items()):
+        lines += entry(name, summary, 15)
+    rows = flag_rows()
+    for field in Options.__struct_fields__:
+        if field in SECTIONS:
+            lines += ["", f"{SECTIONS[field]}:"]
+        if field == "prompt":
+            lines += entry("PROMPT", "First prompt; clew asks for one without it")
+        for row in rows:
+            if row.field == field:
+                lines += entry(row.flag.spelling, meaning(row.flag))
+    lines += ["", "other options:"]
+    lines += entry("-h, --help", "Show this help; clew COMMAND --help shows a command's")
+    lines += entry("-v, --version", "Show the version")
+    return "\n".join(lines) + "\n"
+
+
+def meaning(flag: Flag) -> str:
+    """Return what a flag does, with the words that it takes."""
+    if not flag.choices or flag.choices == SWITCH:
+        return flag.help
+    return f"{flag.help} ({', '.join(flag.choices)})"
+
+
+def help_source() -> str:
+    return f'HELP = """\\\n{help_text()}"""\n'
+
+
+def sdk_source() -> str:
+    """Return the fields of `ClewOptions`, with the annotations as they stand in the table."""
+    (tree,) = (
+        node
+        for node in ast.parse(inspect.getsource(table)).body
+        if isinstance(node, ast.ClassDef) and node.name == "Options"
+    )
+    lines = []
+    for node in tree.body:
+        if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)):
+            continue
+        for sdk in notes(node.target.id, Sdk):
+            assert isinstance(node.annotation, ast.Subscript)
+            assert isinstance(node.annotation.slice, ast.Tuple)
+            kind = ast.unparse(node.annotation.slice.elts[0])
+            kind = re.sub(r"tuple\[(\w+), \.\.\.\]", r"Sequence[\1]", kind)
+            assert node.value is not None
+            default = ast.unparse(node.value)
+            lines.append(f"    {sdk.name or node.target.id}: {sdk.type or kind} = {default}\n")
+    return "".join(lines)
+
+
+SOURCES: dict[str, Callable[[], str]] = {
+    "cli.py": help_source,
+    "fronts/sdk/options.py": sdk_source,
+}
+
+
+def current(name: str) -> str:
+    """Return a file of the source with its made text as the tables have it."""
+    text = (SRC / name).read_text("utf-8")
+    (made,) = MADE.finditer(text)
+    return text[: made.start("text")] + SOURCES[name]() + text[made.end("text") :]
+
+
+def stale() -> list[str]:
+    """Return the files whose made text is not what the tables say."""
+    return [name for name in SOURCES if current(name) != (SRC / name).read_text("utf-8")]
+
+
+def write() -> None:
+    for name in SOURCES:
+        (SRC / name).write_text(current(name), "utf-8")
+
+
+def cell(words: str) -> str:
+    return words.replace("|", "\\|")
+
+
+def option_lines() -> Iterator[str]:
+    """Yield the table of docs/options.md."""
+    yield "| flag | meaning | above the setting or variable | in `ClewOptions` |"
+    yield "| --- | --- | --- | --- |"
+    yield from map(option_line, flag_rows())
+
+
+def option_line(row: FlagRow) -> str:
+    below = ""
+    for found in notes(row.field, Overrides):
+        variable = BY_FIELD[found.variable].names[0] if found.variable else ""
+        below = ", ".join(f"`{each}`" for each in (found.setting, variable) if each)
+    name = "".join(f"`{sdk.name or row.field}`" for sdk in notes(row.field, Sdk))
+    return f"| `{cell(row.flag.spelling)}` | {cell(meaning(row.flag))} | {below} | {name} |"
+
+
+TABLES = {"options": option_lines}
+
+
+def main() -> int:
+    if sys.argv[1:] in [[name] for name in TABLES]:
+        sys.stdout.writelines(f"{line}\n" for line in TABLES[sys.argv[1]]())
+        return 0
+    write()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
