@@ -1,5 +1,7 @@
 """Where the service is and who asks: both spellings of the variables, and nothing secret in any text."""
 
+import pytest
+
 from clew.providers.endpoint import Endpoint, endpoint_from, request_headers
 from clew.system.config.environment import freeze
 
@@ -65,6 +67,20 @@ def test_a_credential_cut_off_by_an_excerpt_is_hidden_too() -> None:
     assert endpoint.hide(f"messages.0: {other} is refused") == "messages.0: ghp_[masked] is refused"
     assert endpoint.hide("req_011CSHoEeqs5C35K2UUqR7Fy") == "req_011CSHoEeqs5C35K2UUqR7Fy"
     assert endpoint.hide_all({"me:password": [1, "sk-ant-secret"]}) == {"[masked]": [1, "[masked]"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("req_011CSHoEeqs5C35K2UUqR7Fy", "req_011CSHoEeqs5C35K2UUqR7Fy"),
+        ("req_ghp_0123456789abcdefghijABCDEFGHIJ012345", "req_ghp_[masked]"),
+        ("ghp_0123456789abcdefghijABCDEFGHIJ012345", "ghp_[masked]"),
+        ("req_secretofmine", "req_[masked]"),
+        ("secretofmine", "[masked]"),
+    ],
+)
+def test_the_id_of_a_request_shows_no_credential(text: str, shown: str) -> None:
+    assert Endpoint(api_key="secretofmine").hide_in_id(text) == shown
 
 
 def test_credentials_are_hidden_in_any_text() -> None:

@@ -314,7 +314,7 @@ class MessagesAttempt:
     @property
     def request_id(self) -> str | None:
         found = self.headers.get("request-id")
-        return None if found is None else self._provider.endpoint.hide(found)
+        return None if found is None else self._provider.endpoint.hide_in_id(found)
 
     def __aiter__(self) -> AsyncIterator[Json | Failure]:
         return self

@@ -4,6 +4,7 @@ Owns the headers made of the variables. Must never show a credential: `hide` tak
 text that leaves this package.
 """
 
+import re
 from typing import Any
 
 from msgspec import Struct
@@ -11,12 +12,14 @@ from msgspec.structs import replace
 
 from clew.core.catalog.models import USUAL, is_version
 from clew.system.config.environment import Environment
-from clew.system.config.mask import all_masked_cut, mask_cut
+from clew.system.config.mask import all_masked_cut, mask, mask_cut, without_cut
 from clew.system.transport.seam import HttpRequest
 from clew.version import VERSION
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 VERSION_HEADER = "anthropic-version"
+# What the service calls a request; no kind of secret begins so.
+REQUEST_ID = re.compile(r"req_[A-Za-z0-9]{1,64}")
 DIALECTS = ("messages", "chat")
 PLATFORMS = {"bedrock": "Amazon Bedrock", "vertex": "Google's Agent Platform"}
 
@@ -98,6 +101,11 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         Not only those that are sent: a server that refuses a request may quote from it.
         """
         return mask_cut(text, self._secrets())
+
+    def hide_in_id(self, text: str) -> str:
+        """Return the id of a request like `hide`; the search for secrets costs more than a hello."""
+        text = without_cut(text, self._secrets())
+        return text if REQUEST_ID.fullmatch(text) else mask(text)
 
     def hide_all(self, value: Any) -> Any:
         """A decoded JSON value with every text in it hidden in this way."""

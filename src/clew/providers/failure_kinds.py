@@ -231,55 +231,52 @@ SAFETY_TOKENS = 1_000
 MIN_OUTPUT_TOKENS = 3_000
 TOO_LARGE_STATUS = 413
 
-# How each service says it, with the length of the prompt and of the window where it tells them.
+# How each service says it (compiled when one fails: a turn that succeeds needs none), with the length of the prompt and of the window where it tells them.
 _A = r"(?P<input>\d[\d,_]{0,14})"
 _B = r"(?P<limit>\d[\d,_]{0,14})"
-_WORDINGS = tuple(
-    re.compile(wording, re.I | re.S)
-    for wording in (
-        # Anthropic; the prompt fits, and not together with the longest answer.
-        rf"input length and `?max_tokens`? exceed context limit:\s*{_A}\s*\+\s*[\d,_]+\s*>\s*{_B}",
-        # Anthropic
-        rf"prompt is too long(?::\s*{_A} tokens? > {_B})?",
-        # OpenAI (where it tells the parts), OpenRouter
-        rf"maximum context length is {_B} tokens.{{0,200}}?requested (?:about )?[\d,_]+ tokens "
-        rf"\({_A} (?:in (?:the|your) (?:messages|prompt)|of text input)",
-        # OpenAI, vLLM, DeepSeek, most that copy chat completions
-        rf"maximum context length is {_B} tokens"
-        rf"(?:.{{0,200}}?(?:resulted in|requested(?: about)?|request has|passed) {_A}(?: input)? tokens)?",
-        # OpenAI, responses
-        r"input exceeds the context window of this model",
-        # Google
-        rf"input token count (?:of )?(?:\({_A}\) )?exceeds the maximum number of tokens allowed"
-        rf"(?: \({_B}\))?",
-        rf"input token count is {_A} but model only supports up to {_B}",
-        # Bedrock
-        r"input is too long for requested model",
-        # Mistral
-        rf"prompt contains {_A} tokens.{{0,60}}? too large for model with {_B} maximum context length",
-        # Ollama
-        r"prompt too long; exceeded (?:max )?context length",
-        r"input length exceeds the context length",
-        # llama.cpp; versions before 2026 tell the counts beside the message
-        rf"request (?:\({_A} tokens\) )?exceeds the available context size(?: \({_B} tokens\))?",
-        # LM Studio
-        r"tokens to keep from the initial prompt is greater than the context length",
-        rf"loaded with (?:a )?context length of only {_B} tokens",
-        # xAI
-        rf"maximum prompt length is {_B}(?: but the request contains {_A} tokens)?",
-        # Groq
-        r"reduce the length of the messages",
-        # Together
-        rf"input \({_A} tokens\) is longer than the model'?s context length \({_B} tokens\)",
-        # GitHub Copilot
-        rf"prompt token count of {_A} exceeds the limit of {_B}",
-        # MiniMax
-        r"context window exceeds limit",
-        # Moonshot
-        rf"exceeded model token limit: {_B}(?: \(requested: {_A}\))?",
-        # DashScope
-        rf"range of input length should be \[\d+, {_B}\]",
-    )
+_WORDINGS = (
+    # Anthropic; the prompt fits, and not together with the longest answer.
+    rf"input length and `?max_tokens`? exceed context limit:\s*{_A}\s*\+\s*[\d,_]+\s*>\s*{_B}",
+    # Anthropic
+    rf"prompt is too long(?::\s*{_A} tokens? > {_B})?",
+    # OpenAI (where it tells the parts), OpenRouter
+    rf"maximum context length is {_B} tokens.{{0,200}}?requested (?:about )?[\d,_]+ tokens "
+    rf"\({_A} (?:in (?:the|your) (?:messages|prompt)|of text input)",
+    # OpenAI, vLLM, DeepSeek, most that copy chat completions
+    rf"maximum context length is {_B} tokens"
+    rf"(?:.{{0,200}}?(?:resulted in|requested(?: about)?|request has|passed) {_A}(?: input)? tokens)?",
+    # OpenAI, responses
+    r"input exceeds the context window of this model",
+    # Google
+    rf"input token count (?:of )?(?:\({_A}\) )?exceeds the maximum number of tokens allowed"
+    rf"(?: \({_B}\))?",
+    rf"input token count is {_A} but model only supports up to {_B}",
+    # Bedrock
+    r"input is too long for requested model",
+    # Mistral
+    rf"prompt contains {_A} tokens.{{0,60}}? too large for model with {_B} maximum context length",
+    # Ollama
+    r"prompt too long; exceeded (?:max )?context length",
+    r"input length exceeds the context length",
+    # llama.cpp; versions before 2026 tell the counts beside the message
+    rf"request (?:\({_A} tokens\) )?exceeds the available context size(?: \({_B} tokens\))?",
+    # LM Studio
+    r"tokens to keep from the initial prompt is greater than the context length",
+    rf"loaded with (?:a )?context length of only {_B} tokens",
+    # xAI
+    rf"maximum prompt length is {_B}(?: but the request contains {_A} tokens)?",
+    # Groq
+    r"reduce the length of the messages",
+    # Together
+    rf"input \({_A} tokens\) is longer than the model'?s context length \({_B} tokens\)",
+    # GitHub Copilot
+    rf"prompt token count of {_A} exceeds the limit of {_B}",
+    # MiniMax
+    r"context window exceeds limit",
+    # Moonshot
+    rf"exceeded model token limit: {_B}(?: \(requested: {_A}\))?",
+    # DashScope
+    rf"range of input length should be \[\d+, {_B}\]",
 )
 # A limit per minute that is smaller than this one request: no pause makes it fit (OpenAI, Groq).
 _ABOVE_A_MINUTE = re.compile(
@@ -311,7 +308,7 @@ def overflow_of(failure: Failure) -> Overflow | None:
     if status in _OTHER_STATUSES:
         return None
     for wording in _WORDINGS:
-        if found := wording.search(failure.message):
+        if found := re.search(wording, failure.message, re.I | re.S):
             return _overflow(found, failure)
     is_named = simple(failure.error_code) in _NAMES or simple(failure.error_type) in _NAMES
     return _overflow(None, failure) if is_named or status == TOO_LARGE_STATUS else None
