@@ -44,6 +44,26 @@ def test_trust_in_the_folder_is_trust_in_what_its_repository_names(home: Path) -
     assert rules(home, work).git_programs(str(work / "below")) == ()
 
 
+def test_trust_in_a_folder_is_no_trust_in_another_repository_below_it(home: Path) -> None:
+    work = home.parent / "work"
+    trusted(home, work)
+    now = rules(home, work)
+    for folder in ("vendor/package/src", "plain"):
+        (work / folder).mkdir(parents=True)
+    subprocess.run(["git", "init", "-q"], cwd=work / "vendor" / "package", check=True)
+    assert now.git_programs(str(work / "vendor" / "package")) == ()
+    words = ["git", "config", "core.fsmonitor", "y"]
+    subprocess.run(words, cwd=work / "vendor" / "package", check=True)
+    assert now.git_programs(str(work / "vendor" / "package" / "src")) == ("core.fsmonitor",)
+    assert now.git_programs(str(work / "vendor")) == ()
+    (work / "plain" / ".git").write_text("gitdir: ../.git\n", "utf-8")
+    assert now.git_programs(str(work / "plain")) == ()
+    (work / "plain" / ".git").write_text("gitdir: ../vendor/package/.git\n", "utf-8")
+    assert now.git_programs(str(work / "plain"))[:1] == ("core.fsmonitor",)
+    (work / "plain" / ".git").write_text("x" * 20_000, "utf-8")
+    assert now.git_programs(str(work / "plain")) != ()
+
+
 def test_the_folder_counts_in_which_the_shell_is_now(home: Path) -> None:
     work, other = home.parent / "work", home.parent / "other"
     other.mkdir()

@@ -13,10 +13,11 @@ from msgspec import structs
 
 from clew.permissions.decision import Effect, Finding
 from clew.permissions.files import INTERPRETERS, NAMES, Bench, judge_use, reaches_otherwise
-from clew.permissions.git import git_plain
+from clew.permissions.git import git_plain, split_git
 from clew.permissions.git_contents import shows_held
 from clew.permissions.grammar import Unread, is_same_reading, is_sure, read_line
 from clew.permissions.index import CommandEntry
+from clew.permissions.patterns import segments_meet
 from clew.permissions.programs import ROWS
 from clew.permissions.protected import in_workspace, is_critical
 from clew.permissions.readonly import (
@@ -200,7 +201,9 @@ def restrained_command(bench: Bench, command: Simple) -> Finding | None:
         entry = bench.rules.commands[behavior].find(texts, untrusted=bench.untrusted)
         if entry is not None:
             return by_rule(command.text, entry.rule)
-    return may_start_restrained(bench, command) if bench.rules.restrains_commands else None
+    if not bench.rules.restrains_commands:
+        return None
+    return may_start_restrained(bench, command) or may_become_restrained(bench, command)
 
 
 def may_start_restrained(bench: Bench, command: Simple) -> Finding | None:
@@ -211,8 +214,12 @@ def may_start_restrained(bench: Bench, command: Simple) -> Finding | None:
         return None
     words = [word.text for word in command.words[1:]]
     texts = [" ".join(words[i:]) for i in range(len(words))]
+    # `kubectl -n prod delete pod x` is `kubectl delete pod x` with an option before it.
+    texts += [f"{name} {' '.join(words[i:])}" for i in after_options(words)]
     if is_code:
-        texts += [code[found.start() :] for code in words for found in NAMES.finditer(code)]
+        # `["git", "push"]` as well as `system("git push")`.
+        codes = [*words, *(" ".join(SIGNS_OF_CODE.sub(" ", code).split()) for code in words)]
+        texts += [code[found.start() :] for code in codes for found in NAMES.finditer(code)]
     for behavior in RESTRAINING:
         index = bench.rules.commands[behavior]
         entry = index.find(texts, untrusted=bench.untrusted) if index.size else None
@@ -220,6 +227,50 @@ def may_start_restrained(bench: Bench, command: Simple) -> Finding | None:
             why = f"could start what {entry.rule.text} restrains"
             return Finding(subject=command.text, verdict="ask", reason=why, nature="guard")
     return None
+
+
+def after_options(words: list[str]) -> list[int]:
+    """The places where a subcommand may stand after the options in front, which may have values."""
+    places: list[int] = []
+    for i, word in enumerate(words[1:], 1):
+        before = words[i - 1]
+        if not before.startswith("-") and (i < 2 or not is_valued(words[i - 2])):
+            break
+        if not word.startswith("-"):
+            places.append(i)
+    return places
+
+
+def is_valued(word: str) -> bool:
+    """Return whether the next word could be the value of this one."""
+    return word.startswith("-") and "=" not in word and word != "--"
+
+
+def may_become_restrained(bench: Bench, command: Simple) -> Finding | None:
+    """A command that could turn out to be what a rule restrains once its words are known: `git $X`."""
+    words = command.words
+    place = next((i for i, w in enumerate(words) if i and (w.dynamic or w.glob)), 0)
+    if not place:
+        return None
+    name = basename(words[0])
+    before = " ".join([name, *(word.text for word in words[1:place])])
+    heads = {f"{before} "} if name != "git" or split_git(command)[1] else {f"{before} ", "git "}
+    for behavior in RESTRAINING:
+        for head in heads:
+            for entry in bench.rules.commands[behavior].candidates(head):
+                after = entry.head[len(head) :].split()
+                if entry.head.startswith(head) and after and could_be(words[place], after[0]):
+                    why = f"could turn out to be what {entry.rule.text} restrains"
+                    return Finding(subject=command.text, verdict="ask", reason=why, nature="guard")
+    return None
+
+
+def could_be(word: Word, text: str) -> bool:
+    """Return whether a word could stand for this text once the shell has expanded it."""
+    return word.dynamic or segments_meet(word.text, text)
+
+
+SIGNS_OF_CODE = re.compile(r"[\"'`,()\[\]{};|&]")
 
 
 def spellings(command: Simple) -> tuple[str, ...]:

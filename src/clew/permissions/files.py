@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.permissions.decision import Effect, Finding
+from clew.permissions.git import split_git
 from clew.permissions.protected import (
     HARMLESS_DEVICES,
     glob_meets,
@@ -285,6 +286,8 @@ INTERPRETERS = re.compile(
 # What could be a path in code; quotes, brackets and blanks part it from the rest.
 NAMES = re.compile(r"[\w.~/@%+-]*[\w.~/-]")
 NAMES_MAX = 500
+STREAM_EDITORS = frozenset({"sed", "gsed"})
+READS_FILE = re.compile(r"[0-9$,~+!]*[rRwW](?=.)")
 
 
 def reaches_otherwise(bench: Bench, command: Simple) -> list[Finding]:
@@ -296,14 +299,31 @@ def reaches_otherwise(bench: Bench, command: Simple) -> list[Finding]:
     if name in RENAMING or is_volume:
         why = "can show a denied file under another name"
         return [guard(command.text, why, "read")]
-    if INTERPRETERS.fullmatch(name):
+    if INTERPRETERS.fullmatch(name) or is_git_with_code(command):
         return [f for f in (named_in_code(bench, command, word) for word in words) if f is not None]
     return []
+
+
+# With these subcommands git starts commands that a word holds, and with a setting for this run.
+GIT_WITH_CODE = frozenset(
+    {"bisect", "difftool", "filter-branch", "mergetool", "rebase", "submodule"}
+)
+
+
+def is_git_with_code(command: Simple) -> bool:
+    if basename(command.words[0]) != "git":
+        return False
+    front, name, _ = split_git(command)
+    return name in GIT_WITH_CODE or any(word.text == "-c" for word in front)
 
 
 def named_in_code(bench: Bench, command: Simple, word: Word) -> Finding | None:
     """Code on the command line that holds the name of a file some rule restrains."""
     names = list(dict.fromkeys(NAMES.findall(word.text)))
+    if basename(command.words[0]) in STREAM_EDITORS:
+        # The command may stand before its file without a blank: `1r.env`.
+        ends = [name.rpartition("/")[2] for name in names]
+        names += [name[found.end() :] for name in ends if (found := READS_FILE.match(name))]
     if names == [word.text]:
         return None  # a plain word is judged as a path where all are
     if len(names) > NAMES_MAX:

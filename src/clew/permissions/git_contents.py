@@ -27,6 +27,8 @@ RESTRAINING: tuple[Behavior, ...] = ("deny", "ask")
 BY_THEMSELVES = frozenset({"show", "diff", "stash"})
 # These print contents if they are told to.
 IF_TOLD = frozenset({"log", "whatchanged", "reflog", "diff-tree", "diff-files", "diff-index"})
+# These hand out what git keeps, as text, as an archive or as files in another place.
+EXPORTS = frozenset({"archive", "bundle", "difftool", "fast-export", "format-patch"})
 PATCHES = frozenset(
     [
         "-p",
@@ -178,6 +180,8 @@ def is_below(path: str, place: str) -> bool:
 def contents_shown(bench: Bench, name: str, rest: tuple[Word, ...]) -> Shown | None:
     """The contents that a subcommand prints; None if it prints none."""
     row = row_of(name)
+    if name in EXPORTS or copies_repository(name, rest):
+        return Shown(below=(EVERYTHING,), has_trees=True)
     if name in ("stash", "reflog") and rest and not rest[0].text.startswith("-"):
         # `git stash list` is a log, `git stash show` a diff.
         name = "log" if rest[0].text != "show" or name == "reflog" else name
@@ -200,6 +204,17 @@ def contents_shown(bench: Bench, name: str, rest: tuple[Word, ...]) -> Shown | N
         # `git show --stat HASH` prints a blob all the same.
         return Shown(below=named_below(arguments), objects=objects) if name == "show" else None
     return limited(bench, name, arguments, rest, objects)
+
+
+def copies_repository(name: str, rest: tuple[Word, ...]) -> bool:
+    """Return whether the files of a repository here come to lie in another folder as well."""
+    texts = [word.text for word in rest if not word.text.startswith("-")]
+    if name == "worktree":
+        return texts[:1] == ["add"]
+    return name == "clone" and bool(texts) and REMOTE.match(texts[0]) is None
+
+
+REMOTE = re.compile(r"(?!file:)(?:[a-z+]+://|[\w.@-]+:)")
 
 
 def named_below(arguments: Arguments) -> tuple[str, ...]:

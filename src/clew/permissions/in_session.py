@@ -37,7 +37,7 @@ from clew.permissions.updates import (
     with_update,
 )
 from clew.system.config.environment import freeze
-from clew.system.config.git_guard import programs_of_repository
+from clew.system.config.git_guard import programs_of_repository, repository_of
 from clew.system.config.json_text import with_value
 from clew.system.config.layers import OF_THE_FOLDER, Scope
 from clew.system.config.load import CommandLineSettings, changed, read, trusts
@@ -160,12 +160,17 @@ class SessionRules:
 
     def git_programs(self, cwd: str) -> tuple[str, ...]:
         """Return the settings by which git would start programs in the folder that the shell is in now;
-        none where the folder is trusted."""
+        none in the repository of a trusted folder. One that lies within it may come from elsewhere."""
         now = self.standing
-        here = Path(os.path.realpath(cwd))
-        if now.is_trusted and here.is_relative_to(now.places.root.resolve()):
+        here, root = Path(os.path.realpath(cwd)), now.places.root.resolve()
+        is_inside = now.is_trusted and here.is_relative_to(root)
+        if here == root and is_inside:
             return ()
-        return () if trusts(now.places, here) else programs_of_repository(str(here))
+        if (is_inside and is_same_repository(here, root)) or (
+            not is_inside and trusts(now.places, here)
+        ):
+            return ()
+        return programs_of_repository(str(here))
 
     def keeps_plan_of(self, session_id: str) -> None:
         """Lets the model write the session's plan, in plan mode too."""
@@ -350,6 +355,13 @@ class SessionRules:
             name = key_of(update)
             value = with_update(data, update)["permissions"][name]
             replace(path, with_value(text, ("permissions", name), value))
+
+
+def is_same_repository(here: Path, root: Path) -> bool:
+    try:
+        return repository_of(here) == repository_of(root)
+    except (OSError, ValueError):
+        return False
 
 
 def entered(found: CurrentRules) -> Mode | RefusedMode:

@@ -15,7 +15,7 @@ from clew.permissions.patterns import GLOB, without_brackets
 from clew.permissions.programs import GIVES_PATTERN, ROWS, ProgramOptions, read_arguments, row_of
 from clew.permissions.shell import Redirect, Simple, joined
 from clew.permissions.words import Word
-from clew.permissions.wrappers import WRAPPERS, basename, find_starts
+from clew.permissions.wrappers import WRAPPERS, basename, env_assignments, find_starts
 
 Access = Literal["read", "write"]
 
@@ -98,8 +98,34 @@ ALWAYS_BELOW = frozenset({"rg", "ag", "ack", "tar", "zip", "rsync", "7z", "ripgr
 def uses_of(command: Simple) -> list[Use]:
     """What one simple command touches; wrappers touch nothing but their own options' files."""
     name = basename(command.words[0])
-    if name in TEXT_ONLY:
-        return []
+    if name in TEXT_ONLY and has_known_options(name, command):
+        return variable_uses(command)
+    return [*variable_uses(command), *argument_uses(command, name)]
+
+
+def has_known_options(name: str, command: Simple) -> bool:
+    """Return whether the row of a program has every option; another one (`date -f`) may name a file."""
+    row = row_of(name)
+    return row is None or read_arguments(row, command.words[1:]) is not None
+
+
+def variable_uses(command: Simple) -> list[Use]:
+    """Files named by variables in front of a command (`GIT_CONFIG=x git config -l`)."""
+    every = [*command.assignments, *env_assignments(command)]
+    values = [AT_HOME.sub("~", a.raw.partition("=")[2].strip("'\"")) for a in every]
+    paths = [HERE.sub(".", value) for value in values if PATH_SIGN.search(value)]
+    return [
+        touch(command, Word(raw=path, text=path, tilde=path[:1] == "~"), "read", named=False)
+        for path in paths
+    ]
+
+
+AT_HOME = re.compile(r"\A\$\{?HOME\}?(?=/)")
+HERE = re.compile(r"\A\$\{?PWD\}?(?=/)")
+
+
+def argument_uses(command: Simple, name: str) -> list[Use]:
+    """What the words of a command touch."""
     flags, operands = parted(command.words[1:])
     below = name in ALWAYS_BELOW or (
         name in CAN_READ_BELOW and any(READS_BELOW.fullmatch(f.text) for f in flags)
@@ -290,7 +316,7 @@ def find_uses(command: Simple) -> list[Use]:
     for i, word in enumerate(command.words):
         if word.text in ("-fprint", "-fprint0", "-fprintf", "-fls"):
             uses += [touch(command, w, "write") for w in command.words[i + 1 : i + 2]]
-        elif word.text in ("-newer", "-samefile", "-anewer", "-cnewer"):
+        elif word.text in ("-newer", "-samefile", "-anewer", "-cnewer", "-files0-from", "-f"):
             uses += [touch(command, w, "read") for w in command.words[i + 1 : i + 2]]
     return uses
 
@@ -384,7 +410,21 @@ def git_uses(command: Simple, operands: list[Word]) -> list[Use]:
     for word in command.words[1:]:
         if word.text.startswith("-L"):
             uses += after_colons(command, part(word, word.text[2:]))
+        elif word.text.startswith("--"):
+            uses += after_colons(command, part(word, word.text.partition("=")[2]))
+    for option, value in pairwise(command.words[1:]):
+        if option.text == "-c":
+            # A setting for this run: `include.path=x`.
+            uses.append(
+                touch(command, part(value, value.text.partition("=")[2]), "read", named=False)
+            )
+    if command.more_arguments or any(READS_NAMES.match(word.text) for word in command.words):
+        uses.append(Use(access="read", text="what comes over the input", paths=()))
     return uses
+
+
+# With these git reads names of files from its input.
+READS_NAMES = re.compile(r"--stdin|--pathspec-from-file")
 
 
 def after_colons(command: Simple, word: Word) -> list[Use]:

@@ -91,6 +91,18 @@ def test_a_look_with_git_is_not_asked_about_once_the_folder_is_trusted(tmp_path:
     assert "is_error" not in results[0]
 
 
+def test_a_look_with_git_asks_in_another_repository_below_a_trusted_folder(tmp_path: Path) -> None:
+    work = repository(tmp_path)
+    assert clew(tmp_path, "http://127.0.0.1:1", "config", "trust").returncode == 0
+    (work / "vendor").mkdir()
+    run_git(work / "vendor", "init", "-q")
+    by_config(work / "vendor", tmp_path / "mark")
+    looks = [call("Bash", command=line) for line in ("cd vendor", "git status")]
+    _, results = run(tmp_path, [*looks, {"text": "Done."}])
+    assert "is_error" not in results[0]
+    assert "git would start programs that this untrusted repository names" in results[1]["content"]
+
+
 def test_git_of_a_command_refuses_a_bare_repository_that_nobody_named(tmp_path: Path) -> None:
     work = bare(tmp_path)
     _, results = run(

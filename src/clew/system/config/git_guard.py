@@ -89,6 +89,28 @@ def is_bare(folder: Path) -> bool:
     return False
 
 
+def repository_of(folder: Path) -> str:
+    """Return the real folder of git's own files that git would find from a folder; empty if none.
+
+    The working trees of one repository share it.
+    """
+    for each in (folder, *folder.parents):
+        git = _folder_named_by(each / ".git")
+        if git is not None:
+            return os.path.realpath(_shared(git))
+        if _is_repository(each):
+            return os.path.realpath(each)
+    return ""
+
+
+def _folder_named_by(git: Path) -> Path | None:
+    """The folder of git's own files that a `.git` is, or that it names as a file."""
+    if is_folder(git) or not is_there(git):
+        return git if is_folder(git) else None
+    words = os.fsdecode(content(git, MAX_NAME_BYTES))
+    return git.parent / words.removeprefix("gitdir:").strip("\r\n").removeprefix(" ")
+
+
 def _stamp(path: Path) -> _Stamp:
     try:
         seen = path.stat()
@@ -168,16 +190,10 @@ class _Search:
 
     def _git_folder(self, top: Path) -> Path | None:
         """The repository's own folder of a working tree, which a file may name."""
-        git = top / ".git"
-        if is_folder(git):
-            return git
-        if not is_there(git):
-            return None
         try:
-            words = os.fsdecode(content(git, MAX_NAME_BYTES))
-            return top / words.removeprefix("gitdir:").strip("\r\n").removeprefix(" ")
+            return _folder_named_by(top / ".git")
         except (OSError, ValueError):
-            self._name(f"{_short(git)} cannot be read")
+            self._name(f"{_short(top / '.git')} cannot be read")
             return None
 
     def _repository(self, git: Path, top: Path | None, depth: int) -> None:
