@@ -1,4 +1,4 @@
-"""Writes the text that is made from tables: the text of `clew --help` and the fields of `ClewOptions`.
+"""Writes what is made from tables: the text of `clew --help`, the fields of `ClewOptions`, the schema of settings.
 
 `make docs` runs it; `make docs-check` fails where a made text is not what the tables say. With a word,
 it prints a table for the docs: `python -m scripts.tables options`.
@@ -6,18 +6,28 @@ it prints a table for the docs: `python -m scripts.tables options`.
 
 import ast
 import inspect
+import json
 import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from clew.agent import options as table
+from clew.agent.hooks.events import EVENTS
 from clew.agent.option_values import SWITCH
 from clew.agent.options import SECTIONS, Flag, Options, Overrides, Sdk, notes
 from clew.cli import COMMANDS
+from clew.core.json_object import Json
 from clew.session.flags import FlagRow, flag_rows
+from clew.system.config import settings
 from clew.system.config.environment import BY_FIELD
+from clew.system.config.load import spelled
+from clew.system.config.settings import SettingKey
+from clew.system.sandbox.policy import SandboxSettings
 
 SRC = Path(__file__).parents[1] / "src" / "clew"
 MADE = re.compile(r"(?P<begin> *# Made from [^\n]*\n(?: *#[^\n]*\n)*)(?P<text>.*?)(?P<end> *# End of what is made\.)", re.S)  # fmt: skip
@@ -96,14 +106,99 @@ def sdk_source() -> str:
     return "".join(lines)
 
 
+# How JSON Schema says each kind of a setting.
+TEXT: Json = {"type": "string"}
+MORE_THAN_0: Json = {"type": "number", "exclusiveMinimum": 0}
+KINDS: dict[str, Json] = {
+    settings.STRING: TEXT,
+    settings.BOOLEAN: {"type": "boolean"},
+    settings.WHOLE: {"type": "integer"},
+    settings.NUMBER: {"type": "number", "minimum": 0},
+    settings.OBJECT: {"type": "object"},
+    settings.LIST: {"type": "array"},
+    settings.STRINGS: {"type": "array", "items": TEXT},
+    settings.RULES: {"type": "array", "items": TEXT},
+    settings.TEXTS: {
+        "type": "object",
+        "additionalProperties": {"type": ["string", "number", "boolean"]},
+    },
+    settings.NUMBERS: {"type": "object", "additionalProperties": MORE_THAN_0},
+    settings.NUMBER_OR_NUMBERS: {
+        "anyOf": [MORE_THAN_0, {"type": "object", "additionalProperties": MORE_THAN_0}]
+    },
+}
+
+
+def setting_schema(known: SettingKey) -> Json:
+    """Return the JSON Schema of one setting."""
+    found: Json = {"description": f"{known.meaning}{''.join(f' ({n})' for n in limits(known))}"}
+    found |= KINDS[known.kind]
+    if known.choices:
+        found["enum"] = list(known.choices)
+    if known.default is not None:
+        found["default"] = known.default
+    inner = [k for k in settings.KEYS if k.name.startswith(f"{known.name}.")]
+    if inner:
+        found["properties"] = {k.name.rpartition(".")[2]: setting_schema(k) for k in inner}
+    if known.name == "sandbox":
+        found |= sandbox_schema()
+    if known.name == "hooks":
+        found["properties"] = {
+            event.name: {"type": "array", "items": {"type": "object"}} for event in EVENTS
+        }
+    return found
+
+
+def sandbox_schema() -> Json:
+    """Return the members of the `sandbox` object, as the sandbox reads them."""
+    (found,), named = msgspec.json.schema_components([SandboxSettings], ref_template="{name}")
+
+    def whole(part: Any) -> Any:
+        if isinstance(part, list):
+            return [whole(each) for each in part]
+        if not isinstance(part, dict):
+            return part
+        if "$ref" in part:
+            return whole(named[part["$ref"]])
+        left_out = ("title", "required", "default", "description")
+        return {k: whole(v) for k, v in part.items() if k not in left_out}
+
+    return dict(whole(found))
+
+
+def limits(known: SettingKey) -> Iterator[str]:
+    """Yield who may set a key, and what else must be known of it."""
+    if known.executes:
+        yield "not from an untrusted folder"
+    if known.managed_only:
+        yield "managed settings only"
+    if not known.has_effect:
+        yield "no effect in clew"
+
+
+def schema_source() -> str:
+    """Return the JSON Schema of settings files. Unknown keys are no faults, as clew keeps them."""
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "Settings of clew",
+        "type": "object",
+        "properties": {k.name: setting_schema(k) for k in settings.KEYS if "." not in k.name},
+    }
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+
+
+SCHEMA = "system/config/settings.schema.json"
 SOURCES: dict[str, Callable[[], str]] = {
     "cli.py": help_source,
     "fronts/sdk/options.py": sdk_source,
+    SCHEMA: schema_source,
 }
 
 
 def current(name: str) -> str:
     """Return a file of the source with its made text as the tables have it."""
+    if name == SCHEMA:
+        return schema_source()
     text = (SRC / name).read_text("utf-8")
     (made,) = MADE.finditer(text)
     return text[: made.start("text")] + SOURCES[name]() + text[made.end("text") :]
@@ -139,7 +234,19 @@ def option_line(row: FlagRow) -> str:
     return f"| `{cell(row.flag.spelling)}` | {cell(meaning(row.flag))} | {below} | {name} |"
 
 
-TABLES = {"options": option_lines}
+def setting_lines() -> Iterator[str]:
+    """Yield the table of settings in docs/settings.md."""
+    yield "| key | value | meaning | default | a change counts |"
+    yield "| --- | --- | --- | --- | --- |"
+    for known in settings.KEYS:
+        kind = ", ".join(f"`{choice}`" for choice in known.choices) or known.kind
+        default = "" if known.default is None else f"`{spelled(known.default)}`"
+        meaning = f"{known.meaning}{''.join(f'; *{limit}*' for limit in limits(known))}"
+        counts = "at once" if known.is_live else "" if not known.has_effect else "next session"
+        yield f"| `{known.name}` | {kind} | {cell(meaning)} | {default} | {counts} |"
+
+
+TABLES = {"options": option_lines, "settings": setting_lines}
 
 
 def main() -> int:

@@ -229,7 +229,7 @@ def test_the_effective_settings_can_be_asked_with_their_provenance(terminal: Ter
     terminal.settings.write_text('{\n"model": "b", "apiKeyHelper": "x"}', "utf-8")
     assert terminal.run("config", "get", "model")[:2] == (0, "b\n")
     assert terminal.run("config", "explain", "model")[1] == (
-        "model: the model, or an alias of one; a string\n"
+        "model: Model ID or alias; a string\n"
         f"  project  b  ({terminal.settings}:2) in force\n"
         f"  user     a  ({user}:2) overridden\n"
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from clew.core.messages.errors import SettingsError, in_words
 from clew.system.command_groups import Group
+from clew.system.config import settings
 from clew.system.config.environment import VARIABLES
 from clew.system.config.json_text import undotted
 from clew.system.config.layers import value_at
@@ -32,6 +33,9 @@ from clew.system.config.load import (
 from clew.system.config.mask import mask
 from clew.system.config.paths import Places, find_places
 from clew.system.config.settings import BY_NAME, NO_EFFECT, nearest
+
+# Made from the table of settings by `make docs`.
+SCHEMA = Path(settings.__file__).with_name("settings.schema.json")
 
 
 def main(argv: list[str]) -> int:
@@ -68,6 +72,8 @@ def arguments() -> argparse.ArgumentParser:
     word.set_defaults(run=run_unset)
     word = words.add_parser("keys", help="every key a settings file may hold")
     word.set_defaults(run=run_keys)
+    word = words.add_parser("schema", help="JSON Schema of settings files, for editors")
+    word.set_defaults(run=run_schema)
     word = words.add_parser("variables", help="every environment variable, in each spelling")
     word.set_defaults(run=run_variables)
     for name, line, run in (
@@ -139,8 +145,14 @@ def run_keys(_options: argparse.Namespace, _places: Places) -> int:
     for known in BY_NAME.values():
         choices = f" ({', '.join(known.choices)})" if known.choices else ""
         marks = " [trust]" if known.executes else " [managed]" if known.managed_only else ""
-        marks += "" if known.has_effect else " [kept]"
-        show(f"{known.name}{marks}: {known.meaning}; {known.kind}{choices}")
+        marks += ("" if known.has_effect else " [kept]") + (" [live]" if known.is_live else "")
+        default = "" if known.default is None else f", default {spelled(known.default)}"
+        show(f"{known.name}{marks}: {known.meaning}; {known.kind}{choices}{default}")
+    return 0
+
+
+def run_schema(_options: argparse.Namespace, _places: Places) -> int:
+    show(SCHEMA.read_text("utf-8").rstrip())
     return 0
 
 

@@ -1,16 +1,17 @@
-"""The keys a settings file may hold, and what each must be.
+"""The settings: one table of the keys that a settings file may hold, the check of a file, typed readers.
 
-Owns the table of known keys and the check of a decoded file against it. A key that is not in the
-table is kept, so that newer files and other tools' keys live on; it is named with the nearest known
-key. A value of the wrong kind is left out by the merge (see `layers`), never guessed at.
-Described in docs/settings.md, whose table is this one.
+A key that is not in the table is kept, so that newer files and other tools' keys live on; it is named
+with the nearest known key. A value of the wrong kind is left out by the merge (see `layers`), never
+guessed at. docs/settings.md, `settings.schema.json` and the doctor's findings come from this table.
 """
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
 from msgspec import Struct
 
+from clew.core.json_object import Json
 from clew.system.config.json_text import Path, dotted
 
 STRING = "a string"
@@ -26,8 +27,19 @@ NUMBERS = "an object of numbers"
 NUMBER_OR_NUMBERS = "a number or an object of numbers"
 
 OBJECTS = (OBJECT, TEXTS, NUMBERS, NUMBER_OR_NUMBERS)
+TYPES: dict[str, type | tuple[type, ...]] = {
+    STRING: str, BOOLEAN: bool, WHOLE: int, NUMBER: (int, float), OBJECT: dict, TEXTS: dict,
+    NUMBERS: dict, NUMBER_OR_NUMBERS: (dict, int, float), STRINGS: list, RULES: list, LIST: list,
+}  # fmt: skip
 
 MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions", "manual")
+THEMES = (
+    "auto", "dark", "light", "dark-ansi", "light-ansi", "dark-daltonized", "light-daltonized",
+)  # fmt: skip
+CHANNELS = (
+    "auto", "terminal_bell", "iterm2", "iterm2_with_bell", "kitty", "ghostty",
+    "notifications_disabled",
+)  # fmt: skip
 
 
 class SettingKey(Struct, frozen=True, kw_only=True):
@@ -40,9 +52,14 @@ class SettingKey(Struct, frozen=True, kw_only=True):
     name: str
     kind: str
     meaning: str
+    # What holds where nothing is set, if that is one value.
+    default: Any = None
     choices: tuple[str, ...] = ()
     executes: bool = False
     managed_only: bool = False
+    # A change counts while a session runs; else from the next session on.
+    is_live: bool = False
+    is_secret: bool = False
     # Other programs heed it; clew keeps it, and says so when it is asked.
     has_effect: bool = True
 
@@ -51,260 +68,181 @@ def key(name: str, kind: str, meaning: str, **more: Any) -> SettingKey:
     return SettingKey(name=name, kind=kind, meaning=meaning, **more)
 
 
+# fmt: off
 KEYS: tuple[SettingKey, ...] = (
-    key("$schema", STRING, "the schema an editor checks the file with"),
-    key("model", STRING, "the model, or an alias of one"),
-    key("models", OBJECT, "models of your own, and what is to be known of them"),
-    key("fallbackModel", STRING, "the model to use while the first is overloaded"),
-    key(
-        "apiVersion",
-        STRING,
-        "the version of the Messages API that is spoken; learned from the service where not set",
-    ),
-    key(
-        "cacheDiagnostics",
-        BOOLEAN,
-        "ask the service why its prompt cache missed; where not set, only the vendor's own is asked",
-    ),
-    key(
-        "messageThreads",
-        BOOLEAN,
-        "send only new messages; the service holds the rest for up to an hour (no zero data retention)",
-        executes=True,
-    ),
-    key(
-        "cacheWarmingBudgetUsd",
-        NUMBER,
-        "the most that a session may spend on keeping the prompt cache warm; 0: nothing",
-        executes=True,
-    ),
-    key("effortLevel", STRING, "how much the model thinks"),
-    key("alwaysThinkingEnabled", BOOLEAN, "think in every turn"),
-    key("maxThinkingTokens", WHOLE, "the most tokens of thinking in a turn"),
-    key("env", TEXTS, "variables for the session and the programs it starts", executes=True),
-    key("apiKeyHelper", STRING, "a command that prints the API key", executes=True),
-    key(
-        "awsAuthRefresh",
-        STRING,
-        "a command that renews AWS credentials",
-        executes=True,
-        has_effect=False,
-    ),
-    key(
-        "awsCredentialExport",
-        STRING,
-        "a command that prints AWS credentials",
-        executes=True,
-        has_effect=False,
-    ),
-    key(
-        "gcpAuthRefresh",
-        STRING,
-        "a command that renews Google credentials",
-        executes=True,
-        has_effect=False,
-    ),
-    key(
-        "otelHeadersHelper",
-        STRING,
-        "a command that prints telemetry headers",
-        executes=True,
-        has_effect=False,
-    ),
-    key(
-        "cleanupPeriodDays",
-        WHOLE,
-        "days until a session nobody opened is removed",
-        has_effect=False,
-    ),
-    key(
-        "sessionStore",
-        STRING,
-        "a store that sessions are copied to and come home from: a folder, or a URL",
-        executes=True,
-    ),
+    key("$schema", STRING, "Schema that editors check the file with (clew config schema)"),
+    key("model", STRING, "Model ID or alias"),
+    key("models", OBJECT, "Models of your own, and their properties"),
+    key("fallbackModel", STRING, "Models to use while the first is overloaded"),
+    key("apiVersion", STRING, "Version of the Messages API; learned from the service where not set"),
+    key("cacheDiagnostics", BOOLEAN,
+        "Ask the service why its prompt cache missed; where not set, only the vendor's own is asked"),
+    key("messageThreads", BOOLEAN,
+        "Send only new messages; the service holds the rest for up to an hour (no zero data retention)",
+        default=False, executes=True),
+    key("cacheWarmingBudgetUsd", NUMBER,
+        "Most that a session may spend on keeping the prompt cache warm; 0: nothing",
+        executes=True, is_live=True),
+    key("effortLevel", STRING, "How much the model thinks"),
+    key("alwaysThinkingEnabled", BOOLEAN, "Think in every turn"),
+    key("maxThinkingTokens", WHOLE, "Most tokens of thinking in a turn"),
+    key("env", TEXTS, "Environment variables of the session and the programs it starts",
+        executes=True, is_secret=True),
+    key("apiKeyHelper", STRING, "Command that prints the API key", executes=True),
+    key("awsAuthRefresh", STRING, "Command that renews AWS credentials",
+        executes=True, has_effect=False),
+    key("awsCredentialExport", STRING, "Command that prints AWS credentials",
+        executes=True, has_effect=False),
+    key("gcpAuthRefresh", STRING, "Command that renews Google credentials",
+        executes=True, has_effect=False),
+    key("otelHeadersHelper", STRING, "Command that prints telemetry headers",
+        executes=True, has_effect=False),
+    key("cleanupPeriodDays", WHOLE, "Days until a session that nobody opened is removed",
+        has_effect=False),
+    key("sessionStore", STRING, "Store that sessions are copied to: a folder or a URL",
+        executes=True, is_secret=True),
     # Off by default: its 120 lines are about 1,000 tokens in every conversation, and the model lists
     # what it needs in its first call. It helps where nothing may be run.
-    key("includeDirectoryStructure", BOOLEAN, "tell new conversations which files lie here"),
-    key("includeCoAuthoredBy", BOOLEAN, "name the agent in commits", has_effect=False),
-    key("attribution", OBJECT, "how commits and pull requests name the agent", has_effect=False),
-    key("outputStyle", STRING, "the output style"),
-    key("agent", STRING, "the kind of agent that a session is itself", executes=True),
-    key("promptSuggestionEnabled", BOOLEAN, "false: --prompt-suggestions guesses nothing"),
-    key("language", STRING, "the language of answers"),
-    key(
-        "theme",
-        STRING,
-        "the colours of the terminal",
-        choices=(
-            "auto",
-            "dark",
-            "light",
-            "dark-ansi",
-            "light-ansi",
-            "dark-daltonized",
-            "light-daltonized",
-        ),
-    ),
-    key("editorMode", STRING, "the keys of the input", choices=("normal", "emacs", "vim")),
-    key("verbose", BOOLEAN, "show what tools print, whole", has_effect=False),
-    key(
-        "messageIdleNotifThresholdMs",
-        WHOLE,
-        "for how long an answer stands until hooks are told that you are waited for (60000)",
-    ),
-    key(
-        "preferredNotifChannel",
-        STRING,
-        "how a person who looks elsewhere is told that clew asks or has ended",
-        choices=(
-            "auto",
-            "terminal_bell",
-            "iterm2",
-            "iterm2_with_bell",
-            "kitty",
-            "ghostty",
-            "notifications_disabled",
-        ),
-    ),
+    key("includeDirectoryStructure", BOOLEAN, "Tell new conversations which files are here",
+        default=False),
+    key("includeCoAuthoredBy", BOOLEAN, "Name the agent in commits", has_effect=False),
+    key("attribution", OBJECT, "How commits and pull requests name the agent", has_effect=False),
+    key("outputStyle", STRING, "Output style"),
+    key("agent", STRING, "Agent that the session runs as", executes=True),
+    key("promptSuggestionEnabled", BOOLEAN, "Suggest prompts where --prompt-suggestions asks for them",
+        default=True, is_live=True),
+    key("language", STRING, "Language of answers"),
+    key("theme", STRING, "Colours of the terminal", choices=THEMES, is_live=True),
+    key("editorMode", STRING, "Keys of the input", choices=("normal", "emacs", "vim"), is_live=True),
+    key("verbose", BOOLEAN, "Show the whole output of tools", has_effect=False),
+    key("messageIdleNotifThresholdMs", WHOLE,
+        "Milliseconds until hooks are told that clew waits for you", default=60_000, is_live=True),
+    key("preferredNotifChannel", STRING, "How clew notifies you that it asks or has finished",
+        default="auto", choices=CHANNELS, is_live=True),
     # clew shows no tips, so there is nothing to switch off; other programs read the key.
-    key("spinnerTipsEnabled", BOOLEAN, "show tips while waiting", has_effect=False),
-    key("autoCompactEnabled", BOOLEAN, "shorten a history that grows too long"),
-    key(
-        "autoCompactAt",
-        NUMBER_OR_NUMBERS,
-        "when to do that: a part of the window up to 1, a number of tokens, or an object of these by model",
-    ),
-    key(
-        "autoMemoryEnabled",
-        BOOLEAN,
-        "tell new conversations the index of the project's memory folder",
-    ),
-    key(
-        "dreamAfter",
-        STRING,
-        "tidy the project's memories after so much idleness, as 10m; off",
-        executes=True,
-    ),
-    key("memoryExtraction", BOOLEAN, "look for memories to propose when a session ends"),
-    key(
-        "notesFile",
-        STRING,
-        "the memory file that `# words` go to",
-        choices=("project", "local", "user"),
-    ),
-    key("respectGitignore", BOOLEAN, "leave ignored files out of completion"),
-    key("plansDirectory", STRING, "the folder of plan files"),
-    key("statusLine", OBJECT, "the command behind the status line", executes=True),
+    key("spinnerTipsEnabled", BOOLEAN, "Show tips while waiting", has_effect=False),
+    key("autoCompactEnabled", BOOLEAN, "Compact a conversation that grows too long",
+        default=True, is_live=True),
+    key("autoCompactAt", NUMBER_OR_NUMBERS,
+        "When to compact: a part of the window up to 1, a number of tokens, or an object of these by model",
+        is_live=True),
+    key("autoMemoryEnabled", BOOLEAN,
+        "Tell new conversations the index of the project's memory folder", default=True),
+    key("dreamAfter", STRING, "Tidy the project's memories after so much idle time, as 10m; off",
+        executes=True),
+    key("memoryExtraction", BOOLEAN, "Propose memories when a session ends", default=False),
+    key("notesFile", STRING, "Memory file that `# words` are added to",
+        choices=("project", "local", "user"), is_live=True),
+    key("respectGitignore", BOOLEAN, "Leave ignored files out of completion",
+        default=True, is_live=True),
+    key("plansDirectory", STRING, "Folder of plan files", is_live=True),
+    key("statusLine", OBJECT, "Command that prints the status line", executes=True, is_live=True),
     # A command would be asked with each step of each agent, for a list that the screen doesn't have.
-    key(
-        "subagentStatusLine",
-        OBJECT,
-        "the command behind a subagent's line",
-        executes=True,
-        has_effect=False,
-    ),
-    key("fileSuggestion", OBJECT, "the command behind @-completion", executes=True),
-    key(
-        "webPrivateHosts",
-        STRINGS,
-        "hosts, or host:port, that WebFetch may reach though their addresses are private",
-        executes=True,
-    ),
-    key(
-        "webSearchEndpoint",
-        STRING,
-        "where WebSearch looks: an address with {query} that answers with JSON; else the model's service",
-        executes=True,
-    ),
-    key("hooks", OBJECT, "commands run at events", executes=True),
-    key("disableAllHooks", BOOLEAN, "run no hooks and no status line"),
-    key(
-        "allowedHttpHookUrls", STRINGS, "the only addresses that hooks may post to; * is a pattern"
-    ),
-    key("httpHookAllowedEnvVars", STRINGS, "the only variables that headers of hooks may name"),
-    key("mcpServers", OBJECT, "MCP servers", executes=True),
-    key("lspServers", OBJECT, "language servers", executes=True),
-    key("lspDetection", BOOLEAN, "use the language servers that are installed"),
-    key("enableAllProjectMcpServers", BOOLEAN, "start every server of .mcp.json", executes=True),
-    key("enabledMcpjsonServers", STRINGS, "servers of .mcp.json to start", executes=True),
-    key("disabledMcpjsonServers", STRINGS, "servers of .mcp.json never to start"),
-    key("allowedMcpServers", LIST, "servers that may be used", managed_only=True),
-    key("deniedMcpServers", LIST, "servers that may not be used"),
-    key("enabledPlugins", OBJECT, "plugins that are on", executes=True),
-    key(
-        "extraKnownMarketplaces",
-        OBJECT,
-        "further sources of plugins",
-        executes=True,
-        has_effect=False,
-    ),
-    key("strictKnownMarketplaces", LIST, "the only sources of plugins", managed_only=True),
-    key("sandbox", OBJECT, "the operating system's walls around commands", executes=True),
-    key(
-        "toolTimeouts",
-        NUMBERS,
-        "the seconds a call may take, by the tool's name or a pattern of names",
-    ),
-    key("worktree", OBJECT, "how git worktrees are made", has_effect=False),
-    key("skipWebFetchPreflight", BOOLEAN, "fetch without asking a service first", has_effect=False),
-    key("forceLoginMethod", STRING, "the only way to log in", has_effect=False),
-    key("companyAnnouncements", STRINGS, "lines shown at the start", has_effect=False),
-    key("allowManagedHooksOnly", BOOLEAN, "run managed hooks alone", managed_only=True),
-    key(
-        "allowManagedPermissionRulesOnly",
-        BOOLEAN,
-        "heed managed permission rules alone",
-        managed_only=True,
-    ),
-    key(
-        "parentSettingsBehavior",
-        STRING,
-        "merge: the --managed-settings of a program that starts clew count beside these",
-        choices=("first-wins", "merge"),
-        managed_only=True,
-    ),
-    key("disableAutoMode", STRING, "take mode auto away", choices=("disable",)),
-    key("permissions", OBJECT, "what may be done, and by whom it is decided"),
-    key("permissions.allow", RULES, "what runs without asking", executes=True),
-    key("permissions.ask", RULES, "what always asks"),
-    key("permissions.deny", RULES, "what never runs"),
-    key(
-        "permissions.askAfterUntrusted",
-        RULES,
-        "what asks once untrusted text stands in the conversation",
-    ),
-    key("permissions.defaultMode", STRING, "the mode at the start", choices=MODES),
-    key(
-        "permissions.additionalDirectories",
-        STRINGS,
-        "further folders that count as the workspace",
-        executes=True,
-    ),
-    key(
-        "permissions.disableBypassPermissionsMode",
-        STRING,
-        "take mode bypassPermissions away",
-        choices=("disable",),
-    ),
-    key(
-        "permissions.reviewer",
-        STRING,
-        "the model that reviews calls in mode auto; off: a person decides",
-        executes=True,
-    ),
-    key("permissions.disableAutoMode", STRING, "take mode auto away", choices=("disable",)),
-    key(
-        "permissions.skipDangerousModePermissionPrompt",
-        BOOLEAN,
-        "do not warn of bypass mode",
-        has_effect=False,
-    ),
+    key("subagentStatusLine", OBJECT, "Command that prints a subagent's line",
+        executes=True, has_effect=False),
+    key("fileSuggestion", OBJECT, "Command that completes @-mentions", executes=True, is_live=True),
+    key("webPrivateHosts", STRINGS,
+        "Hosts, or host:port, that WebFetch may reach though their addresses are private",
+        executes=True, is_live=True),
+    key("webSearchEndpoint", STRING,
+        "Where WebSearch looks: a URL with {query} that answers with JSON; else the model's service",
+        executes=True),
+    key("hooks", OBJECT, "Commands to run at events", executes=True, is_live=True),
+    key("disableAllHooks", BOOLEAN, "Run no hooks and no status line", default=False, is_live=True),
+    key("allowedHttpHookUrls", STRINGS, "Only URLs that hooks may post to; * is a pattern",
+        is_live=True),
+    key("httpHookAllowedEnvVars", STRINGS, "Only variables that headers of hooks may name",
+        is_live=True),
+    key("mcpServers", OBJECT, "MCP servers", executes=True, is_secret=True),
+    key("lspServers", OBJECT, "Language servers", executes=True),
+    key("lspDetection", BOOLEAN, "Use the language servers that are installed", default=True),
+    key("enableAllProjectMcpServers", BOOLEAN, "Start every server of .mcp.json",
+        default=False, executes=True),
+    key("enabledMcpjsonServers", STRINGS, "Servers of .mcp.json to start", executes=True),
+    key("disabledMcpjsonServers", STRINGS, "Servers of .mcp.json never to start"),
+    key("allowedMcpServers", LIST, "Only servers that may be used", managed_only=True),
+    key("deniedMcpServers", LIST, "Servers that may not be used"),
+    key("enabledPlugins", OBJECT, "Plugins that are on", executes=True),
+    key("extraKnownMarketplaces", OBJECT, "More sources of plugins", executes=True, has_effect=False),
+    key("strictKnownMarketplaces", LIST, "Only sources of plugins", managed_only=True),
+    key("sandbox", OBJECT, "Sandbox around commands", executes=True, is_live=True),
+    key("toolTimeouts", NUMBERS,
+        "Seconds that a call may take, by the tool's name or a pattern of names"),
+    key("worktree", OBJECT, "How git worktrees are made", has_effect=False),
+    key("skipWebFetchPreflight", BOOLEAN, "Fetch without asking a service first", has_effect=False),
+    key("forceLoginMethod", STRING, "Only way to log in", has_effect=False),
+    key("companyAnnouncements", STRINGS, "Lines to show at the start", has_effect=False),
+    key("allowManagedHooksOnly", BOOLEAN, "Run managed hooks only",
+        default=False, managed_only=True, is_live=True),
+    key("allowManagedPermissionRulesOnly", BOOLEAN, "Apply managed permission rules only",
+        default=False, managed_only=True, is_live=True),
+    key("parentSettingsBehavior", STRING,
+        "merge: the --managed-settings of a program that starts clew count as well",
+        default="first-wins", choices=("first-wins", "merge"), managed_only=True),
+    key("disableAutoMode", STRING, "Disable mode auto", choices=("disable",), is_live=True),
+    key("permissions", OBJECT, "Rules and modes of permissions"),
+    key("permissions.allow", RULES, "What runs without asking", executes=True, is_live=True),
+    key("permissions.ask", RULES, "What always asks", is_live=True),
+    key("permissions.deny", RULES, "What never runs", is_live=True),
+    key("permissions.askAfterUntrusted", RULES,
+        "What asks once the conversation has untrusted text", is_live=True),
+    key("permissions.defaultMode", STRING, "Mode at the start", default="default", choices=MODES),
+    key("permissions.additionalDirectories", STRINGS, "More folders that count as the workspace",
+        executes=True, is_live=True),
+    key("permissions.disableBypassPermissionsMode", STRING, "Disable mode bypassPermissions",
+        choices=("disable",), is_live=True),
+    key("permissions.reviewer", STRING,
+        "Model that reviews calls in mode auto; off: you decide", executes=True, is_live=True),
+    key("permissions.disableAutoMode", STRING, "Disable mode auto", choices=("disable",),
+        is_live=True),
+    key("permissions.skipDangerousModePermissionPrompt", BOOLEAN, "Do not warn of bypass mode",
+        has_effect=False),
 )
+# fmt: on
 
 BY_NAME = {k.name: k for k in KEYS}
 NO_EFFECT = "other programs heed it, clew keeps it and does nothing with it"
 OPEN_OBJECTS = {k.name for k in KEYS if k.kind in OBJECTS} - {"permissions"}
+
+
+# Readers of settings as they were merged, or of one file. The name is a key of the table, with its kind.
+
+
+def value_in(settings: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a key if it is of the key's kind, else the key's default."""
+    known = BY_NAME[name]
+    value: Any = settings
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value if value is not None and has_kind(known.kind, value) else known.default
+
+
+def read_switch(settings: Mapping[str, Any], name: str) -> bool | None:
+    """Return a switch; None where it has no default and nothing is set."""
+    value: bool | None = value_in(settings, name)
+    return value
+
+
+def read_text(settings: Mapping[str, Any], name: str) -> str | None:
+    """Return a text; None for an empty one."""
+    return value_in(settings, name) or None
+
+
+def read_number(settings: Mapping[str, Any], name: str) -> Any:
+    """Return a number, whole or not as its key says."""
+    return value_in(settings, name)
+
+
+def read_list(settings: Mapping[str, Any], name: str) -> list[Any] | None:
+    """Return an array; None where nothing is set. The check has seen to what is in it."""
+    value: list[Any] | None = value_in(settings, name)
+    return value
+
+
+def read_object(settings: Mapping[str, Any], name: str) -> Json:
+    """Return an object; an empty one where nothing is set."""
+    value: Json = value_in(settings, name) or {}
+    return value
 
 
 class SettingFault(Struct, frozen=True, kw_only=True):
@@ -385,21 +323,7 @@ def not_above_zero(value: Any) -> str:
 
 
 def has_kind(kind: str, value: Any) -> bool:
-    match kind:
-        case "a string":
-            return isinstance(value, str)
-        case "true or false":
-            return isinstance(value, bool)
-        case "a whole number":
-            return isinstance(value, int) and not isinstance(value, bool)
-        case "a number":
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        case "an object" | "an object of strings" | "an object of numbers":
-            return isinstance(value, dict)
-        case "a number or an object of numbers":
-            return isinstance(value, dict | int | float) and not isinstance(value, bool)
-        case _:
-            return isinstance(value, list)
+    return isinstance(value, TYPES[kind]) and (kind == BOOLEAN or not isinstance(value, bool))
 
 
 def found(value: Any) -> str:
