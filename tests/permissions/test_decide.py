@@ -452,6 +452,33 @@ def test_text_that_the_parser_passes_over_asks() -> None:
     assert pieces.dynamic
 
 
+@pytest.mark.parametrize(
+    ("pattern", "is_known"),
+    [
+        ("*.py", True),
+        ("src/*/x", True),
+        ("../*/x", True),
+        ("/*", True),
+        ("src/*/../x", False),
+        ("*/../src/*", False),
+        ("/proc/self/*/x", False),
+        ("/p*/self/cwd/x", False),
+        ("/dev/f*/../cwd/x", False),
+        ("mine*/cwd/x", False),
+        ("min?/*", False),
+        ("[x]/a", False),
+    ],
+)
+def test_a_pattern_that_may_lead_by_proc_is_known_to_nobody(
+    tmp_path: Path, pattern: str, *, is_known: bool
+) -> None:
+    """The command finds its own process there, and not clew's."""
+    (tmp_path / "mine").symlink_to("/proc/self")
+    (tmp_path / "[x]").symlink_to("src")
+    resolve = make_resolver(cwd=str(tmp_path.resolve()), home=str(tmp_path))
+    assert resolve(pattern).known == is_known
+
+
 def test_rules_without_a_resolver_stand_on_the_names_they_are_given(world: World) -> None:
     source = RuleSource(scope="user")
     rule = parse_rule("Read(.env)", "deny", root="/p", source=source)

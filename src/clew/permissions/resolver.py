@@ -9,7 +9,9 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
 
 from msgspec import structs
@@ -46,7 +48,7 @@ def make_resolver(*, cwd: str, home: str) -> Callable[[str], ResolvedPath]:
         path = follow(expanded, cwd, folds)
         if not PATTERN.search(expanded):
             return path
-        leads_to = behind_pattern(posixpath.join(cwd, expanded))
+        leads_to = behind_pattern(posixpath.join(cwd, expanded), path.real)
         if leads_to is None:
             return structs.replace(path, known=False)
         return structs.replace(path, leads_to=leads_to)
@@ -54,18 +56,49 @@ def make_resolver(*, cwd: str, home: str) -> Callable[[str], ResolvedPath]:
     return resolve
 
 
-def behind_pattern(pattern: str) -> tuple[str, ...] | None:
-    """Where the links lead that a shell's pattern stands for now; None if that is too many to tell."""
+def behind_pattern(pattern: str, real: str) -> tuple[str, ...] | None:
+    """Return where the links lead that a shell's pattern stands for now; None if nobody can tell.
+
+    `real` is the pattern with the links before its first sign followed.
+    """
+    if goes_by_process(pattern, real):
+        return None
     found: list[str] = []
-    # Two stars are one to a shell that was not told otherwise.
-    plain = re.sub(r"\*+", "*", pattern).lstrip("/")
-    for count, match in enumerate(Path("/").glob(plain)):
+    for count, match in enumerate(matches_of(pattern)):
         if count >= MAX_MATCHES:
             return None
-        real = os.path.realpath(match)
-        if real != str(match):
-            found.append(real)
+        target = os.path.realpath(match)
+        if target != match:
+            found.append(target)
     return tuple(found)
+
+
+def goes_by_process(pattern: str, real: str) -> bool:
+    """Whether a pattern may lead by `/proc`, where the command that runs finds other links than clew."""
+    spelled = pattern.split("/")
+    if ".." in spelled[first_pattern(spelled) :]:
+        return True
+    segments = real.split("/")[1:]
+    first = first_pattern(segments)
+    if first == len(segments) or (fnmatchcase("proc", segments[0]) and len(segments) > 1):
+        return True
+    folders = ["/" + "/".join(segments[:end]) for end in range(first + 1, len(segments))]
+    return any(
+        os.path.realpath(match).startswith("/proc")
+        for folder in folders
+        for match in islice(matches_of(folder), MAX_MATCHES)
+    )
+
+
+def first_pattern(segments: list[str]) -> int:
+    found = (i for i, segment in enumerate(segments) if PATTERN.search(segment))
+    return next(found, len(segments))
+
+
+def matches_of(pattern: str) -> Iterator[str]:
+    # Two stars are one to a shell that was not told otherwise.
+    plain = re.sub(r"\*+", "*", pattern).lstrip("/")
+    return map(str, Path("/").glob(plain))
 
 
 def expand(text: str, home: str) -> str | None:
