@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from urllib.parse import urljoin
 
 from benchmarks.measure import Figure, cpu_s
-from clew.system.web.page import markdown
+from clew.system.web_page import markdown
 
 PAGE_BYTES = 170_000
 WORDS = (

@@ -7,7 +7,7 @@ from clew.agent.tools.registry import builtin_tools
 from clew.agent.tools.schema import kind_of, shown_schema
 from clew.agent.tools.web import WebFetch, WebSearch
 from clew.system.transport.network import Network
-from clew.system.web.fetch import Web
+from clew.system.web_fetch import Web
 
 
 def table() -> str:

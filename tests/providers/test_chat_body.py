@@ -8,9 +8,9 @@ from clew.core.catalog.models import Model, unknown_model
 from clew.providers.anthropic import AnthropicProvider
 from clew.providers.base import Adaptive, Failure, ModelRequest
 from clew.providers.chat import ChatProvider
-from clew.providers.chat_body import build_chat
 from clew.providers.endpoint import endpoint_from, request_headers
 from clew.providers.failure_kinds import Overflow, overflow_of
+from clew.providers.request_body import build_chat
 from clew.system.config.environment import freeze
 from tests.system.transport.servers import network
 

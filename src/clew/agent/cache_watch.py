@@ -13,7 +13,9 @@ from clew.core.catalog.lookup import CATALOG, ModelCatalog
 from clew.core.json_object import Json
 from clew.core.ledger.cache_miss import (
     LIFETIME_S,
+    CachedParts,
     CacheMiss,
+    describe_change,
     extra_usd,
     find_miss,
     recorded_misses,
@@ -22,7 +24,6 @@ from clew.core.ledger.cache_miss import (
 from clew.core.ledger.spending import TokenCounts, last_size
 from clew.core.messages.history import History
 from clew.core.messages.messages import AssistantMessage
-from clew.core.normalize.request_change import CachedParts, describe_change
 from clew.core.normalize.select import is_boundary
 from clew.providers.base import ModelRequest
 

@@ -17,8 +17,7 @@ from clew.agent.hooks.outcome import HookOutcome
 from clew.agent.intake import title_of
 from clew.agent.loop import run_turn
 from clew.agent.transitions import TokenBudget, wished_tokens
-from clew.core.input.outcome import CompactSession
-from clew.core.input.parse import as_typed
+from clew.core.input import CompactSession, as_typed
 from clew.core.json_object import Json
 from clew.core.messages import factories
 from clew.core.messages.messages import UserMessage

@@ -17,7 +17,7 @@ from clew.agent.requests import Prepared
 from clew.agent.story import Story
 from clew.agent.tools.base import QuestionKind
 from clew.core.catalog.lookup import CATALOG, ModelCatalog
-from clew.core.input.outcome import CompactSession
+from clew.core.input import CompactSession
 from clew.core.json_object import Json
 from clew.core.ledger.ledger import Spend, is_spent
 from clew.core.ledger.state import SessionTracker

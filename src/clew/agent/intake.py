@@ -22,24 +22,22 @@ from clew.agent.events import Noticed, Printed, ToolStarted
 from clew.agent.tasks.notice import runs_for_person
 from clew.agent.tools.base import ToolSession
 from clew.agent.toolset import SessionTools, decide
-from clew.core.input.outcome import (
+from clew.core.input import (
     Clear,
     CompactSession,
     ExitSession,
     Invoke,
-    Outcome,
-    Pick,
-    Resume,
-    Rewound,
-    Show,
-    SubmitPrompt,
-)
-from clew.core.input.parse import (
     MemoryNote,
     Mention,
+    Outcome,
     Pasted,
+    Pick,
     Prompt,
+    Resume,
+    Rewound,
     Shell,
+    Show,
+    SubmitPrompt,
     TypedCommand,
     as_typed,
     content,

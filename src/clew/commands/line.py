@@ -2,8 +2,7 @@
 
 from clew.agent.deps import Emit
 from clew.agent.intake import Raw, Taken, Turn
-from clew.core.input.outcome import Outcome
-from clew.core.input.parse import TypedCommand
+from clew.core.input import Outcome, TypedCommand
 from clew.session.session import Session
 
 

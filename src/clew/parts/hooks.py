@@ -18,7 +18,7 @@ from clew.agent.options import Options
 from clew.agent.side_question import SMALL, SideQuestions
 from clew.agent.tools.base import Progress, ToolContext, ToolSession
 from clew.agent.tools.schema import run_tool
-from clew.core.input.outcome import Clear, Resume
+from clew.core.input import Clear, Resume
 from clew.core.json_object import Json
 from clew.core.messages.errors import SettingsError
 from clew.parts.mcp.part import Connected

@@ -9,7 +9,7 @@ from clew.core.stream.chat import ChatDecoder, events_of_completion
 from clew.core.stream.events import StreamFault
 from clew.providers.anthropic import AnthropicProvider, MessagesAttempt
 from clew.providers.base import Description, Failure, ModelRequest
-from clew.providers.chat_body import build_chat
+from clew.providers.request_body import build_chat
 from clew.providers.writing import written
 
 COMPLETIONS = "/v1/chat/completions"

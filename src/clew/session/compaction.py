@@ -14,7 +14,7 @@ from clew.agent.context.opening import Opening
 from clew.agent.deps import ConversationCompactor, Deps, Emit
 from clew.agent.events import TurnEnded
 from clew.agent.requests import Measure, Requests
-from clew.core.input.outcome import CompactSession, Pick, PickRow
+from clew.core.input import CompactSession, Pick, PickRow
 from clew.core.json_object import Json
 from clew.core.messages.history import History
 from clew.parts.background_tasks import unended

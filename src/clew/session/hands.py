@@ -42,7 +42,7 @@ from clew.system.config.environment import for_programs
 from clew.system.config.paths import Places
 from clew.system.files import is_folder, is_there
 from clew.system.transport.network import network_from
-from clew.system.web.fetch import Web
+from clew.system.web_fetch import Web
 
 # What a command line or settings name and is not there: tools in rules, folders, a
 # session to go on with. Said at the start; nothing is refused.

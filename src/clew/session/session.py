@@ -23,7 +23,7 @@ from clew.agent.tools.base import AskModel
 from clew.agent.tools.searching import FileNames
 from clew.agent.toolset import FileRecord, SessionTools
 from clew.core.catalog.models import Model
-from clew.core.input.outcome import SlashCommand
+from clew.core.input import SlashCommand
 from clew.core.json_object import Json
 from clew.core.ledger.ledger import Sums
 from clew.core.ledger.state import SessionTracker as Spending

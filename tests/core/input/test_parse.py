@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.input.parse import (
+from clew.core.input import (
     MAX_MENTIONS,
     MemoryNote,
     Mention,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.core.input.parse import Pasted, content, placeholder
+from clew.core.input import Pasted, content, placeholder
 from tests.requirements import requirement
 
 PNG = b"\x89PNG\r\n\x1a\n rest"

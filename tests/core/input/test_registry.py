@@ -1,6 +1,6 @@
 """Commands by name: found, added, nearly typed."""
 
-from clew.core.input.outcome import Outcome, Registry, Show, SlashCommand
+from clew.core.input import Outcome, Registry, Show, SlashCommand
 
 
 def named(name: str, *aliases: str) -> SlashCommand[None]:

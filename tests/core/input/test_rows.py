@@ -1,6 +1,6 @@
 """Rows of two columns."""
 
-from clew.core.input.outcome import Pick, PickRow, as_list, table
+from clew.core.input import Pick, PickRow, as_list, table
 
 
 def test_the_second_column_begins_where_the_widest_first_one_ends() -> None:

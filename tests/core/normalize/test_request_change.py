@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from clew.core.normalize.request_change import CachedParts, describe_change
+from clew.core.ledger.cache_miss import CachedParts, describe_change
 from clew.core.normalize.target import MARK
 
 Json = dict[str, Any]

@@ -4,7 +4,7 @@ import json
 
 import msgspec
 
-from clew.core.wire.frames import MAX_FRAME_BYTES, framed
+from clew.core.wire import MAX_FRAME_BYTES, framed
 from clew.fronts.render.rows import visible
 
 

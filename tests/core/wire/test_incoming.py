@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.wire.incoming import (
+from clew.core.wire import (
     ControlRequest,
     HostAnswer,
     IgnoredLine,

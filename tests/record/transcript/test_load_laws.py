@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.record.exchange.gather import from_the_beginning
+from clew.record.exchange.export import from_the_beginning
 from clew.record.transcript.leaf import NOBODY
 from clew.record.transcript.load import load
 from clew.record.transcript.repair import WouldLoseError, carry_out, plan

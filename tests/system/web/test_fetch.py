@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from clew.system import web_fetch
 from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import Network
 from clew.system.transport.seam import HttpRequest, TransportError
-from clew.system.web import fetch
-from clew.system.web.fetch import Fetched, OtherHost, Web, WebError
+from clew.system.web_fetch import Fetched, OtherHost, Web, WebError
 from tests.system.web.site import Site, site
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -84,7 +84,7 @@ async def test_a_page_that_is_too_large_is_left(
     here: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     web = Web(Network(), lambda: ["127.0.0.1"])
-    monkeypatch.setattr(fetch, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(web_fetch, "MAX_BYTES", 1 << 20)
     here.pages["/big"] = (200, HTML, b"x" * (1 << 21))
     with pytest.raises(WebError, match="larger than 1 MiB"):
         await web.fetch(here.url("/big"))
@@ -94,7 +94,7 @@ async def test_a_page_that_is_too_large_is_left(
 async def test_a_server_that_says_nothing_is_left(
     here: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "TIMEOUT_S", 0.05)
+    monkeypatch.setattr(web_fetch, "TIMEOUT_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         web = Web(Network(), lambda: ["127.0.0.1"])
         with pytest.raises(WebError, match="did not come within"):

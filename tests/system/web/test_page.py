@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.system.web.page import Page, markdown
+from clew.system.web_page import Page, markdown
 
 
 def text(html: str) -> str:

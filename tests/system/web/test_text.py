@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.system.web.page import decoded, is_markup, is_textual
+from clew.system.web_page import decoded, is_markup, is_textual
 
 
 @pytest.mark.parametrize(

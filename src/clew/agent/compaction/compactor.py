@@ -27,7 +27,7 @@ from clew.agent.hooked import fire, heard, join
 from clew.agent.loop import prepare
 from clew.agent.requests import whole
 from clew.agent.story import Story
-from clew.core.input.outcome import CompactSession
+from clew.core.input import CompactSession
 from clew.core.json_object import Json
 from clew.core.messages import factories
 from clew.core.messages.history import History

@@ -15,7 +15,7 @@ from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome
 from clew.core.messages.text import count_of
 from clew.providers.base import Failure
 from clew.system.files import make_private
-from clew.system.web.fetch import Fetched, OtherHost, Web
+from clew.system.web_fetch import Fetched, OtherHost, Web
 
 CACHED_S = 900.0
 MAX_CACHED = 32
@@ -126,7 +126,7 @@ def text_of(found: Fetched, ctx: ToolContext) -> CachedPage:
     # Tables of characters and patterns that only who reads a page needs.
     from urllib.parse import urljoin
 
-    from clew.system.web.page import decoded, is_markup, is_textual, markdown
+    from clew.system.web_page import decoded, is_markup, is_textual, markdown
 
     text = ""
     if is_markup(found.media_type, found.body):

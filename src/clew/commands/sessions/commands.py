@@ -28,12 +28,6 @@ def load_show() -> Words:
     return WORDS
 
 
-def load_check() -> Words:
-    from clew.commands.sessions.check import WORDS
-
-    return WORDS
-
-
 def load_repair() -> Words:
     from clew.commands.sessions.repair import WORDS
 
@@ -63,7 +57,7 @@ WORDS: dict[str, tuple[Callable[[], Words], str]] = {
     "list": (load_listing, "the sessions of this folder, newest first"),
     "show": (load_show, "the conversation as it would be resumed"),
     "search": (load_show, "words in all sessions, subagents and tool output included"),
-    "check": (load_check, "hold files to the rules; exit 1 if one is broken"),
+    "check": (load_repair, "hold files to the rules; exit 1 if one is broken"),
     "repair": (load_repair, "make a damaged session whole; the original stays"),
     "tree": (load_show, "the prompts of all its branches, and its forks"),
     "fork": (load_change, "a copy up to any message; the session stays as it is"),

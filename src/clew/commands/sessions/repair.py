@@ -1,6 +1,7 @@
-"""`clew sessions repair`: makes a damaged session whole; what was there stays."""
+"""`clew sessions check`, `repair` and `index`: hold files to the rules of the format, make them whole again."""
 
 import argparse
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,21 +9,29 @@ from typing import Any
 from msgspec import to_builtins
 
 from clew.commands.sessions.output import (
+    CANNOT,
     FINE,
     FOUND,
+    NONE_HERE,
     Bar,
     CannotError,
     SessionsWord,
+    cwd,
     home,
     saved_part,
     say,
+    say_closed,
     say_json,
+    say_unsaved,
     some_of_each,
+    transcript,
 )
 from clew.core.messages.text import count_of, size_of
 from clew.record.library.database import database_path
 from clew.record.library.indexing import update
-from clew.record.transcript import paths
+from clew.record.transcript import choose, light, paths
+from clew.record.transcript.check import RULES
+from clew.record.transcript.examine import examine
 from clew.record.transcript.light import outline
 from clew.record.transcript.repair import (
     HeldError,
@@ -32,6 +41,75 @@ from clew.record.transcript.repair import (
     rehearsed,
     why_it_stays,
 )
+
+
+def check_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("session", nargs="*", help="id, title or file (default: of this folder)")
+    add("--all", action="store_true", help="every session of every folder")
+    add("--rules", action="store_true", help="print the rules and end")
+    add("--notes", action="store_true", help="say also what is no problem")
+
+
+def run_check(options: argparse.Namespace) -> int:
+    if options.rules:
+        return _rules(as_json=options.json)
+    files = [transcript(name) for name in options.session] or list(
+        _of_folder(everywhere=options.all)
+    )
+    is_unread = not options.session and say_closed(everywhere=options.all)
+    reports: list[dict[str, Any]] = []
+    with Bar("checking") as bar:
+        for number, path in enumerate(files, 1):
+            bar.hide()
+            say_unsaved(path)
+            try:
+                found = examine(path)
+            except OSError as error:
+                sys.stderr.write(f"clew sessions: {path} cannot be read: {error.strerror}\n")
+                is_unread = True
+                continue
+            shown = found.findings if options.notes else found.problems
+            is_empty = found.loaded.size_bytes == 0
+            reports.append(
+                {
+                    "path": str(path),
+                    "ok": not found.problems,
+                    "isEmpty": is_empty,
+                    "findings": shown,
+                }
+            )
+            if not options.json:
+                bar.hide()
+                state = "ok" if not found.problems else count_of(len(found.problems), "problem")
+                live = f"{state}, {len(found.loaded.messages)} live messages"
+                say(f"{path}: {'empty: nothing of a conversation is in it' if is_empty else live}")
+                for line in some_of_each((one.rule, f"  {one}") for one in shown):
+                    say(line)
+            bar(number, len(files))
+    if options.json:
+        say_json(reports)
+    elif not files and not is_unread:
+        say("there is no session to check" if options.all else NONE_HERE)
+    if is_unread:
+        return CANNOT
+    return FINE if all(report["ok"] for report in reports) else FOUND
+
+
+def _of_folder(*, everywhere: bool) -> Iterator[Path]:
+    for folder in choose.folders(home(), cwd(), everywhere=everywhere):
+        yield from light.session_files(folder)
+    yield from (one.path for one in choose.unsaved(home(), cwd(), everywhere=everywhere))
+
+
+def _rules(*, as_json: bool) -> int:
+    if as_json:
+        say_json(RULES)
+        return FINE
+    say("| rule | name | severity | broken when |\n|---|---|---|---|")
+    for rule in RULES:
+        say(f"| {rule.number} | {rule.name} | {rule.severity} | {rule.broken_when} |")
+    return FINE
 
 
 def repair_arguments(parser: argparse.ArgumentParser) -> None:
@@ -125,6 +203,7 @@ def run_index(options: argparse.Namespace) -> int:
 
 
 WORDS = {
+    "check": SessionsWord(check_arguments, run_check),
     "repair": SessionsWord(repair_arguments, run_repair),
     "index": SessionsWord(index_arguments, run_index),
 }

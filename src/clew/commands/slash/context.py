@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from clew.agent.compaction.boundary import shown as shown_boundary
 from clew.agent.compaction.retelling import cut, prompt_text, prompts
-from clew.core.input.outcome import CompactSession, Outcome, Pick, PickRow, Show
+from clew.core.input import CompactSession, Outcome, Pick, PickRow, Show
 from clew.core.json_object import Json
 from clew.core.ledger.breakdown import breakdown
 from clew.core.messages.errors import UserError

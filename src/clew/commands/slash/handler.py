@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from clew.core.input.outcome import Outcome
+from clew.core.input import Outcome
 from clew.session.session import Session
 
 SlashHandler: TypeAlias = Callable[[Session, str], Awaitable[Outcome]]

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from clew.commands.slash.handler import SlashHandlers
-from clew.core.input.outcome import Outcome, Show, SlashCommand, SubmitPrompt
+from clew.core.input import Outcome, Show, SlashCommand, SubmitPrompt
 from clew.parts.mcp.catalogue import PromptOffer
 from clew.parts.mcp.connect import seen
 from clew.parts.mcp.prompts import prompt_text

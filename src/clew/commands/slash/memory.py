@@ -9,7 +9,7 @@ from clew.agent.context.nearby import noted_fact
 from clew.agent.context.notebook import INDEX, Memo, MemoryNotebook
 from clew.agent.intake import NOTES, notes_file
 from clew.commands.slash.handler import SlashHandlers
-from clew.core.input.outcome import Outcome, Pick, PickRow, Show
+from clew.core.input import Outcome, Pick, PickRow, Show
 from clew.core.messages.errors import UserError
 from clew.core.messages.text import count_of
 from clew.permissions.in_session import of_own

@@ -8,7 +8,7 @@ import msgspec
 from clew.agent.context.output_styles import WAITS
 from clew.commands.slash.handler import SlashHandlers
 from clew.commands.slash.record import new_file
-from clew.core.input.outcome import Outcome, Show, table
+from clew.core.input import Outcome, Show, table
 from clew.core.messages.errors import UserError
 from clew.parts.plugins.parts import told
 from clew.parts.skills.listing import LONG, cut

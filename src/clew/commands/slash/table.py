@@ -9,7 +9,7 @@ from typing import Literal
 from clew.agent.intake import Raw
 from clew.agent.warming import Warmer
 from clew.commands.slash.handler import SlashHandlers
-from clew.core.input.outcome import (
+from clew.core.input import (
     Clear,
     ExitSession,
     Outcome,
@@ -21,7 +21,7 @@ from clew.core.input.outcome import (
     SlashCommand,
     table,
 )
-from clew.core.input.parse import TypedCommand as Typed
+from clew.core.input import TypedCommand as Typed
 from clew.core.ledger.breakdown import WindowPart, breakdown
 from clew.core.ledger.cache_miss import sum_up
 from clew.core.ledger.ledger import Spend

@@ -11,7 +11,7 @@ import sys
 
 from clew.core.json_object import Json
 from clew.core.messages.encoding import encode
-from clew.core.wire.frames import framed
+from clew.core.wire import framed
 from clew.fronts.editor.agent import EditorAgent, EditorConnection
 from clew.fronts.editor.protocol import DIALECT, ClientAbilities, initialized
 from clew.fronts.headless.channel import Input, StandardOutput

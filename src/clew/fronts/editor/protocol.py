@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from clew.core.input.parse import Pasted
+from clew.core.input import Pasted
 from clew.core.json_object import Json
 from clew.core.ledger.state import TodoItem
 from clew.system.jsonrpc.peer import Dialect

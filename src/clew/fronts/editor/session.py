@@ -21,7 +21,7 @@ from clew.agent.options import Options
 from clew.agent.tools.files import decode
 from clew.commands.line import take_line
 from clew.commands.slash.table import known
-from clew.core.input.outcome import CompactSession
+from clew.core.input import CompactSession
 from clew.core.json_object import Json
 from clew.core.ledger.spending import last_size
 from clew.core.messages.errors import OutsideError, SettingsError, UserError

@@ -18,8 +18,7 @@ from typing import Protocol
 
 from clew.core.json_object import Json
 from clew.core.stream.sse import LineSplitter
-from clew.core.wire.frames import framed
-from clew.core.wire.incoming import Incoming, read_line
+from clew.core.wire import Incoming, framed, read_line
 
 # How much may wait for a slow reader before whoever sends waits too.
 HIGH_WATER_BYTES = 1024 * 1024

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from clew.agent.models import DEFAULT_MODEL
 from clew.agent.options import LEAST_THINKING
+from clew.core import wire
 from clew.core.json_object import Json
 from clew.core.ledger.breakdown import breakdown
 from clew.core.ledger.totals import usage_by_model
 from clew.core.messages.errors import ClewError, MisuseError
-from clew.core.wire import frames
-from clew.core.wire.incoming import ControlRequest
+from clew.core.wire import ControlRequest
 from clew.fronts.headless import servers, window
 from clew.fronts.headless.result import cost_of, usage_of
 from clew.fronts.headless.session_controls import (
@@ -45,7 +45,7 @@ class Serving(Protocol):
     def may_bypass(self) -> bool: ...
 
     @property
-    def state(self) -> frames.State: ...
+    def state(self) -> wire.State: ...
 
     def interrupt(self) -> list[str]:
         """Stops the turn; the ids of the prompts that still wait."""
@@ -96,7 +96,7 @@ class Controls:
         """The frame that answers a request."""
         handler = HANDLERS.get(asked.subtype)
         if handler is None and asked.subtype not in ELSEWHERE:
-            return frames.unsupported(asked.request_id, asked.subtype)
+            return wire.unsupported(asked.request_id, asked.subtype)
         try:
             if handler is not None:
                 response = await handler(self, asked.fields)
@@ -105,10 +105,10 @@ class Controls:
         except MisuseError:
             raise
         except ControlRefusedError as error:
-            return frames.refused(asked.request_id, str(error), code=error.code)
+            return wire.refused(asked.request_id, str(error), code=error.code)
         except (ClewError, OSError) as error:
-            return frames.refused(asked.request_id, str(error))
-        answer = frames.succeeded(asked.request_id, response)
+            return wire.refused(asked.request_id, str(error))
+        answer = wire.succeeded(asked.request_id, response)
         if asked.subtype == "initialize":
             answer["response"]["pending_permission_requests"] = self._serving.pending()
         return answer
@@ -146,12 +146,12 @@ class Controls:
                 "tokenSource": session.model_access.key_source,
             },
             "pid": os.getpid(),
-            "claude_code_version": frames.COMPATIBLE_VERSION,
+            "claude_code_version": wire.COMPATIBLE_VERSION,
             "clew_version": VERSION,
             "current_permission_mode": session.mode,
             "session_state": self._serving.state,
             "session_id": session.session_id,
-            "capabilities": list(frames.CAPABILITIES),
+            "capabilities": list(wire.CAPABILITIES),
         }
 
     # -- the turn

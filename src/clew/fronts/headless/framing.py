@@ -27,8 +27,8 @@ from clew.agent.hooks.progress import HookFinished, HookStarted
 from clew.agent.tasks.notice import summary
 from clew.agent.tasks.registry import BackgroundTask, Moment
 from clew.agent.tools.command import WIRE_KINDS
+from clew.core import wire
 from clew.core.json_object import Json
-from clew.core.wire import frames
 from clew.fronts.headless.result import Tally
 from clew.parts.background_tasks import row
 from clew.providers.answer_events import Asking, FellBack, Retrying, Streamed
@@ -129,7 +129,7 @@ class Delegated:
             case _:
                 return []
         return [
-            frames.of_agent(
+            wire.of_agent(
                 frame, agent_id=said.agent_id, kind=said.kind, description=said.description
             )
             for frame in found
@@ -150,9 +150,9 @@ class Delegated:
     def _frame(self, entry: Json, parent: str) -> Json | None:
         kinds = block_types(entry)
         if entry.get("type") == "assistant" and (self._tells_text or "tool_use" in kinds):
-            return frames.assistant(entry, session_id=self._session_id, parent=parent)
+            return wire.assistant(entry, session_id=self._session_id, parent=parent)
         if entry.get("type") == "user" and "tool_result" in kinds:
-            return frames.user(entry, session_id=self._session_id, parent=parent)
+            return wire.user(entry, session_id=self._session_id, parent=parent)
         return None
 
 
@@ -193,7 +193,7 @@ class TurnFrames:
         self._framed.clear()
 
     def system(self, subtype: str, **fields: Any) -> Json:
-        return frames.system(subtype, session_id=self._session_id, uuid=self._new_id(), **fields)
+        return wire.system(subtype, session_id=self._session_id, uuid=self._new_id(), **fields)
 
     def framed(self, event: EngineEvent) -> list[Json]:
         """The frames that an event of the engine becomes."""
@@ -236,10 +236,10 @@ class TurnFrames:
     def _compacted(self, event: Compacted) -> list[Json]:
         """What hosts take as the end of what they showed, and the summary that stands for it."""
         done = self.system("status", status=None, compact_result="success")
-        frames_of = [done, frames.compact_boundary(event.boundary, session_id=self._session_id)]
+        frames_of = [done, wire.compact_boundary(event.boundary, session_id=self._session_id)]
         for entry in event.entries:
             if entry.get("isCompactSummary"):
-                frames_of += self._once(entry, frames.user(entry, session_id=self._session_id))
+                frames_of += self._once(entry, wire.user(entry, session_id=self._session_id))
         return frames_of
 
     def entries(self, entries: Iterable[Json]) -> list[Json]:
@@ -252,11 +252,11 @@ class TurnFrames:
             case "assistant":
                 return self._assistant(entry)
             case "user" if self._is_told(entry):
-                return self._once(entry, frames.user(entry, session_id=self._session_id))
+                return self._once(entry, wire.user(entry, session_id=self._session_id))
             case "user":
                 return self._prompt(entry)
             case "system" if "microcompactMetadata" in entry:
-                frame = frames.microcompact_boundary(entry, session_id=self._session_id)
+                frame = wire.microcompact_boundary(entry, session_id=self._session_id)
                 return self._once(entry, frame)
             case _:
                 return []
@@ -265,7 +265,7 @@ class TurnFrames:
         """Words of the host's: what the turn answers from here on, said back if that was asked for."""
         if entry["uuid"] not in self.answers:
             self.answers.append(entry["uuid"])
-        frame = frames.user(entry, session_id=self._session_id, is_replay=True)
+        frame = wire.user(entry, session_id=self._session_id, is_replay=True)
         return self._once(entry, frame) if self._wanted.replays else []
 
     def _is_told(self, entry: Json) -> bool:
@@ -281,7 +281,7 @@ class TurnFrames:
         )
 
     def _assistant(self, entry: Json) -> list[Json]:
-        frame = frames.assistant(entry, session_id=self._session_id, answers=self.answers)
+        frame = wire.assistant(entry, session_id=self._session_id, answers=self.answers)
         return self._once(entry, frame)
 
     def _once(self, entry: Json, frame: Json) -> list[Json]:
@@ -292,7 +292,7 @@ class TurnFrames:
 
     def _finished(self, event: ToolFinished) -> list[Json]:
         self.tally.finished(event)
-        found = self._once(event.entry, frames.user(event.entry, session_id=self._session_id))
+        found = self._once(event.entry, wire.user(event.entry, session_id=self._session_id))
         if event.entry.get("toolDenialKind") != "permission-rule":
             return found
         denied = self.system(
@@ -319,7 +319,7 @@ class TurnFrames:
         return [self._event(event)]
 
     def _event(self, event: Json) -> Json:
-        return frames.stream_event(
+        return wire.stream_event(
             event, session_id=self._session_id, uuid=self._new_id(), answers=self.answers
         )
 

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from clew.agent.hooks.events import BY_NAME
 from clew.agent.hooks.handlers import CallbackHook, Hook
 from clew.agent.options import DEFAULTS, HostMember, Options, notes
-from clew.core.input.outcome import Clear, Resume
+from clew.core.input import Clear, Resume
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode, encode
 from clew.core.messages.errors import UserError
-from clew.core.wire.frames import MAX_COPY_BYTES, framed
+from clew.core.wire import MAX_COPY_BYTES, framed
 from clew.fronts.headless.permission import HostRequests
 from clew.record.transcript.paths import sidecar
 

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from clew.agent.deps import Granted, Question, Refused, Verdict
+from clew.core import wire
 from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError, SettingsError
-from clew.core.wire import frames
-from clew.core.wire.frames import State
-from clew.core.wire.incoming import HostAnswer
+from clew.core.wire import HostAnswer, State
 from clew.fronts.headless.channel import HostChannel
 from clew.permissions.in_session import SessionRules
 from clew.permissions.request import PermissionRequest
@@ -45,12 +44,12 @@ class HostRequests:
         request_id = self._new_id()
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self._open[request_id] = answer
-        self._channel.post(frames.asked(request_id, subtype, fields))
+        self._channel.post(wire.asked(request_id, subtype, fields))
         try:
             async with asyncio.timeout(timeout_s):
                 return await answer
         except (asyncio.CancelledError, TimeoutError):
-            self._channel.post(frames.withdrawn(request_id))
+            self._channel.post(wire.withdrawn(request_id))
             raise
         finally:
             del self._open[request_id]

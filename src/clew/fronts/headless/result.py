@@ -14,7 +14,7 @@ from clew.agent.events import EndReason, EngineEvent, ToolFinished, TurnEnded
 from clew.agent.hooked import DEFERRED_KIND
 from clew.agent.intake import Taken
 from clew.agent.tools.session_tools import StructuredOutput
-from clew.core.input.outcome import Pick, Rewound, Show, as_list
+from clew.core.input import Pick, Rewound, Show, as_list
 from clew.core.json_object import Json
 from clew.core.ledger.cache_miss import RECORD as CACHE_MISS
 from clew.core.ledger.ledger import Spend

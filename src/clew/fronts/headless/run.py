@@ -32,13 +32,13 @@ from clew.agent.events import (
 from clew.agent.intake import Raw, Turn
 from clew.agent.options import Options
 from clew.commands.line import take_line
-from clew.core.input.outcome import CompactSession
+from clew.core.input import CompactSession
 from clew.core.json_object import Json
 from clew.core.ledger.totals import usage_by_model
 from clew.core.messages.errors import ClewError, CommandLineError
 from clew.core.messages.text import count_of, spelled
 from clew.core.normalize.repairs import in_words as mended_in_words
-from clew.core.wire.incoming import Said
+from clew.core.wire import Said
 from clew.fronts.headless.permission import ask_tool, nobody
 from clew.fronts.headless.result import (
     Shaped,

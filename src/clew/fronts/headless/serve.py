@@ -22,14 +22,13 @@ from clew.agent.options import Options
 from clew.agent.tasks.registry import BackgroundTask, Moment
 from clew.commands.line import take_line
 from clew.commands.slash.table import known
-from clew.core.input.outcome import Clear, CompactSession, ExitSession, Resume
-from clew.core.input.parse import TypedCommand, parse
+from clew.core import wire
+from clew.core.input import Clear, CompactSession, ExitSession, Resume, TypedCommand, parse
 from clew.core.json_object import Json
 from clew.core.ledger.ledger import Spend
 from clew.core.ledger.totals import usage_by_model
 from clew.core.messages.errors import ClewError, MisuseError
-from clew.core.wire import frames
-from clew.core.wire.incoming import (
+from clew.core.wire import (
     ControlRequest,
     HostAnswer,
     Incoming,
@@ -94,7 +93,7 @@ class HostServer:
         self._is_stopped = False
         self._answering: set[asyncio.Task[None]] = set()
         self._ended_by: int | None = None
-        self.state: frames.State = "idle"
+        self.state: wire.State = "idle"
         # What was said before the host had introduced itself, where that is waited for.
         self._early: list[Said] = []
         self._is_at_end = False
@@ -219,7 +218,7 @@ class HostServer:
 
     async def _gone_over(self, before: str) -> None:
         """Tells the host that what follows is another conversation."""
-        self.post(frames.reset(before, self.session.session_id, uuid=new_id()))
+        self.post(wire.reset(before, self.session.session_id, uuid=new_id()))
         await self._channel.send(self._introduction())
         self._framing.tally.turns = 0
         await self._end_turn(TurnEnded(reason="completed"), time.monotonic(), Spend())
@@ -275,7 +274,7 @@ class HostServer:
         """Says what is wrong with a line, where it can be read; the session goes on."""
         self._channel.warn(f"a line of standard input was not taken: {line.why}")
         if line.request_id is not None:
-            self.post(frames.refused(line.request_id, line.why))
+            self.post(wire.refused(line.request_id, line.why))
         else:
             self._notice(f"a line of standard input was not taken: {line.why}")
 
@@ -449,7 +448,7 @@ class HostServer:
             cost_usd=cost_of(ledger.total),
             model_usage=usage_by_model(ledger),
         )
-        said |= frames.answering(framing.answers)
+        said |= wire.answering(framing.answers)
         self._is_error = bool(said["is_error"])
         self._is_answered = True
         await self._channel.send(said if origin is None else said | {"origin": origin})
@@ -523,7 +522,7 @@ class HostServer:
 
     def _introduction(self) -> Json:
         session = self.session
-        return frames.init(
+        return wire.init(
             session_id=session.session_id,
             uuid=new_id(),
             cwd=session.workspace.cwd,
@@ -549,7 +548,7 @@ class HostServer:
     def _notice(self, words: str) -> None:
         self.post(self._framing.notice(words))
 
-    def _change_state(self, state: frames.State) -> None:
+    def _change_state(self, state: wire.State) -> None:
         """Tells those who asked to be told; the mark says that the host reads it and shows it nobody."""
         if state == self.state:
             return
@@ -558,7 +557,7 @@ class HostServer:
         reads = self._environ.get("CLAUDE_CODE_SDK_READS_SESSION_STATE") == "1"
         if emits or reads:
             self.post(
-                frames.state_changed(
+                wire.state_changed(
                     state,
                     session_id=self.session.session_id,
                     uuid=new_id(),

@@ -6,7 +6,7 @@ from typing import Any
 
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
-from clew.core.wire.frames import State
+from clew.core.wire import State
 from clew.fronts.headless.permission import HostError, HostRequests
 from clew.fronts.headless.session_controls import SessionControls
 from clew.fronts.headless.standing_controls import object_of

@@ -17,7 +17,7 @@ from clew.agent.events import Compacted, EngineEvent, TurnEnded
 from clew.agent.intake import Raw, Taken, Turn
 from clew.agent.options import Options
 from clew.commands.line import take_line
-from clew.core.input.outcome import Clear, CompactSession, ExitSession, Pick, Resume, Rewound, Show
+from clew.core.input import Clear, CompactSession, ExitSession, Pick, Resume, Rewound, Show
 from clew.core.messages.errors import ClewError, CommandLineError, first_of
 from clew.fronts.line.questions import Questions, see
 from clew.fronts.line.telling import LineWriter, Paper

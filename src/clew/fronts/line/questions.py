@@ -1,7 +1,7 @@
 """Asks the person for permission: what, why, and what the answers mean."""
 
 from clew.agent.deps import Granted, Question, Refused, Verdict
-from clew.core.input.outcome import Outcome, Show, SlashCommand
+from clew.core.input import Outcome, Show, SlashCommand
 from clew.core.json_object import Json
 from clew.core.messages.text import rejected_by_user
 from clew.fronts.line.telling import LineWriter

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from clew.agent.tasks.notice import runs_for_person
-from clew.core.input.parse import as_typed
+from clew.core.input import as_typed
 from clew.core.json_object import Json
 from clew.core.messages.messages import UserMessage
 from clew.core.messages.text import INTERRUPTED, INTERRUPTED_FOR_TOOL_USE, count_of

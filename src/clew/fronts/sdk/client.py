@@ -17,7 +17,7 @@ from uuid import uuid4
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode, encode
 from clew.core.messages.kinds import faults_of_words
-from clew.core.wire.incoming import ControlRequest, HostAnswer, Said
+from clew.core.wire import ControlRequest, HostAnswer, Said
 from clew.fronts.headless.permission import HostError
 from clew.fronts.headless.serve import HostServer
 from clew.fronts.sdk.functions import answered

@@ -7,7 +7,7 @@ import asyncio
 
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode, encode
-from clew.core.wire.incoming import Incoming
+from clew.core.wire import Incoming
 
 # How many frames may wait for a slow reader before the session waits too.
 MOST_WAITING = 1000

@@ -12,7 +12,7 @@ from typing import Any
 from claude_agent_sdk import Transport
 
 from clew.core.stream.sse import LineSplitter
-from clew.core.wire.incoming import read_line
+from clew.core.wire import read_line
 from clew.fronts.headless.serve import HostServer
 from clew.fronts.sdk.memory import MemoryChannel
 from clew.fronts.sdk.options import ClewOptions

@@ -20,7 +20,7 @@ from clew.system.files import is_there
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from clew.agent.options import Options
-    from clew.core.input.outcome import Clear, Resume
+    from clew.core.input import Clear, Resume
 
 
 # How a session in a terminal begins, ends and is followed by another; the same for each way to show it.

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from clew.core.input.parse import Pasted
+from clew.core.input import Pasted
 from clew.fronts.terminal.prompt import SubmittedText
 
 # Enough for thousands of entries, and read in a few milliseconds.

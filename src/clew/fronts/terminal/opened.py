@@ -15,7 +15,7 @@ from clew.agent.option_values import MODES
 from clew.agent.options import Options
 from clew.commands.mcp import reach_of
 from clew.commands.slash.table import known
-from clew.core.input.outcome import Outcome, Show, SlashCommand
+from clew.core.input import Outcome, Show, SlashCommand
 from clew.core.messages.messages import AssistantMessage
 from clew.core.messages.text import count_of
 from clew.fronts.render.rows import one_line

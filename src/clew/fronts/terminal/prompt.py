@@ -16,7 +16,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 from wcwidth import iter_graphemes
 
-from clew.core.input.parse import Pasted, placeholder
+from clew.core.input import Pasted, placeholder
 from clew.fronts.render.rows import TAB, Line, Span, as_line, cells, clipped, one_line, visible
 from clew.fronts.render.theme import Theme
 from clew.system.files import content

@@ -14,7 +14,7 @@ from clew.agent.conversation import Speaker
 from clew.agent.events import EngineEvent, FromAgent, Noticed, Recorded, Signalled, TurnEnded
 from clew.agent.intake import Raw, Taken, Turn
 from clew.commands.line import take_line
-from clew.core.input.outcome import Clear, CompactSession, ExitSession, Pick, Resume, Rewound, Show
+from clew.core.input import Clear, CompactSession, ExitSession, Pick, Resume, Rewound, Show
 from clew.core.messages.errors import SettingsError, UserError
 from clew.core.stream.events import TextDelta
 from clew.fronts.render.markdown import get_ready

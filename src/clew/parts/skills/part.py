@@ -22,7 +22,7 @@ from clew.agent.hooks.handlers import Hook, read_hooks
 from clew.agent.options import SOURCES
 from clew.agent.tools.base import ToolError
 from clew.agent.toolset import SessionTools, decide
-from clew.core.input.outcome import Invoke, Outcome, SlashCommand
+from clew.core.input import Invoke, Outcome, SlashCommand
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.parts.context import Ground

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.core.input.parse import as_typed
+from clew.core.input import as_typed
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode
 from clew.core.messages.errors import SessionError

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clew.record.rewind.disk import Look, look_of
 from clew.record.rewind.git_index import Tracked, same_look, tracked
-from clew.record.rewind.tree import Look, look_of
 from clew.system.config.git_config import offset_number
 from clew.system.files import content, is_file, is_folder, only_files
 

@@ -15,9 +15,8 @@ from msgspec import Struct
 
 from clew.record.rewind import disk
 from clew.record.rewind.changes import ABSENT, FileState, PathChange
-from clew.record.rewind.disk import Blobs
+from clew.record.rewind.disk import Blobs, FolderTree, Glance, Look, differing, look_of
 from clew.record.rewind.repository import Repository
-from clew.record.rewind.tree import FolderTree, Glance, Look, differing, look_of
 
 # A working folder around a command: what each file held before, whichever of them the command changes.
 

@@ -1,1 +1,0 @@
-"""Pages of the web: fetched within limits and from public addresses only, and turned into Markdown."""
