@@ -1,11 +1,14 @@
 """The table of programs that only read: what each option takes, and what is in no row."""
 
+from pathlib import Path
+
 import pytest
 
 from clew.permissions.decision import runs_confined
 from clew.permissions.programs import ROWS, read_arguments, row_of
 from clew.permissions.readonly import is_reader
 from clew.permissions.request import Mode
+from clew.permissions.session_rules import program_folders
 from clew.permissions.shell import split
 from tests.permissions.world import World
 
@@ -389,13 +392,39 @@ def test_only_ordinary_files_are_moved_unasked(world: World) -> None:
 def test_a_program_of_the_project_asks_whatever_its_name(world: World) -> None:
     (world.cwd / "bin").mkdir()
     (world.cwd / "bin" / "ls").write_text("x", "utf-8")
-    (world.cwd / "bin" / "python3").symlink_to("/bin/sh")
+    (world.cwd / "bin" / "python3").symlink_to(world.home.parent / "python3.11")
+    (world.cwd / "bin" / "rg").symlink_to("/bin/sh")
+    (world.cwd / "bin" / "timeout").write_text("x", "utf-8")
+    (world.home.parent / "python3.11").write_text("x", "utf-8")
     folders = {"program_folders": (str(world.cwd / "bin"),)}
     assert world.bash("ls", **folders) == "ask"
+    assert world.bash("rg x", **folders) == "ask"
+    assert world.bash("timeout 5 cat a.py", **folders) == "ask"
     assert world.bash("cat a.py", **folders) == "allow"
     assert world.bash("echo a", **folders) == "allow"
     assert world.bash("/bin/ls", **folders) == "allow"
     assert world.bash("python3 --version", **folders) == "allow"
+
+
+def test_a_relative_folder_of_path_is_looked_up_where_the_command_runs(world: World) -> None:
+    (world.cwd / "tools").mkdir()
+    (world.cwd / "tools" / "wc").write_text("x", "utf-8")
+    folders = {"program_folders": (".",)}
+    assert world.bash("wc a.py", **folders) == "allow"
+    assert world.bash("cd tools && wc ../a.py", **folders) == "ask"
+    assert world.bash("cd - && wc a.py", **folders) == "ask"
+    assert world.bash("cd tools && wc ../a.py") == "allow"
+
+
+def test_the_folders_of_path_that_count_are_those_of_the_workspace(tmp_path: Path) -> None:
+    here, other = tmp_path / "here", tmp_path / "other"
+    for folder in (here / "bin", other):
+        folder.mkdir(parents=True)
+    (tmp_path / "way").symlink_to(here / "bin")
+    path = f"/usr/bin:{here}/bin:{tmp_path}/way:{other}:{tmp_path}:.:"
+    found = program_folders({"PATH": path}, str(here), str(other))
+    assert found == (f"{here}/bin", str(other), ".", str(here))
+    assert program_folders({}, str(here)) == ()
 
 
 def test_a_rule_for_exactly_a_line_counts_in_any_order(world: World) -> None:

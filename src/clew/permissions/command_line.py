@@ -29,8 +29,9 @@ from clew.permissions.readonly import (
     is_reader,
     only_reads,
 )
+from clew.permissions.request import ResolvedPath
 from clew.permissions.rules import Behavior, PermissionRule
-from clew.permissions.shell import Assignment, Script, ShellProblem, Simple, split
+from clew.permissions.shell import Assignment, Script, ShellProblem, Simple, joined, split
 from clew.permissions.uses import TEXT_ONLY, Use, redirect_uses, spelled, uses_of
 from clew.permissions.words import Word
 from clew.permissions.wrappers import CommandPart, basename, env_assignments, opened_wrappers
@@ -347,6 +348,8 @@ def judge_itself(
         # read: the wall around it holds whatever its options turn out to do.
         confined = looks or part.plain_wrapper or (is_reader(command) and not allow.is_broad)
         return structs.replace(allowed, effect="look") if confined else allowed
+    if part.plain_wrapper and is_of_project(bench, command):
+        return Finding(subject=text, verdict="ask", reason=OF_THE_PROJECT)
     if part.plain_wrapper:
         return Finding(
             subject=text, verdict="allow", reason="runs the command it names", effect="look"
@@ -365,21 +368,41 @@ OF_THE_SHELL = frozenset(
 )
 
 
+OF_THE_PROJECT = "is a program of the project, by a folder in PATH"
+
+
 def is_of_project(bench: Bench, command: Simple) -> bool:
-    """Whether the program that runs lies in the workspace, by a folder of it in PATH."""
+    """Return whether the program that runs lies in the workspace, by a folder of it in PATH.
+
+    A link to a program of the same name elsewhere is that program, as in a virtual environment.
+    """
     name = command.name
     if "/" in name or name in OF_THE_SHELL:
         return False
-    found = [bench.resolve(f"{folder}/{name}") for folder in bench.context.program_folders]
-    return any(path.is_file and in_workspace(path, bench.context) for path in found)
+    for folder in bench.context.program_folders:
+        if not folder.startswith("/") and not command.folders:
+            return True
+        places = command.folders if not folder.startswith("/") else (".",)
+        found = [bench.resolve(joined(place, f"{folder}/{name}")) for place in places]
+        if any(path.is_file and not is_elsewhere_too(bench, path, name) for path in found):
+            return True
+    return False
+
+
+def is_elsewhere_too(bench: Bench, path: ResolvedPath, name: str) -> bool:
+    """Return whether a file is outside of the workspace and has a program's name, but for its version."""
+    real = path.real.rpartition("/")[2]
+    return not in_workspace(path, bench.context) and real.rstrip(VERSION) == name.rstrip(VERSION)
+
+
+VERSION = "0123456789."
 
 
 def reads_unasked(bench: Bench, command: Simple) -> Finding:
     """A command that only reads; without a wall that holds, only the plainest run unasked."""
     text, context = command.text, bench.context
     if is_of_project(bench, command):
-        why = "is a program of the project, by a folder in PATH"
-        return Finding(subject=text, verdict="ask", reason=why)
+        return Finding(subject=text, verdict="ask", reason=OF_THE_PROJECT)
     if not context.has_walls and bare_name(command) not in SHORT_LIST:
         why = "only looks, but no wall can be put around it here"
         return Finding(subject=text, verdict="ask", reason=why, effect="look")

@@ -14,6 +14,7 @@ from clew.permissions.request import Context, ResolvedPath
 FOLDERS = frozenset({
     ".git", ".claude", ".clew", ".vscode", ".idea", ".husky", ".cargo", ".devcontainer", ".yarn",
     ".mvn", ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".githooks",
+    ".cursor", ".windsurf", ".gemini", ".codex", ".zed",
 })  # fmt: skip
 
 # Worktrees and plans that agents keep below `.claude` are ordinary files.
@@ -31,12 +32,22 @@ FILES = frozenset({
     ".devcontainer.json", ".ripgreprc", "pyrightconfig.json", ".mcp.json", ".claude.json",
     ".condarc", ".pythonrc", ".pdbrc", ".irbrc", ".gdbinit", ".lldbinit", ".wgetrc", ".curlrc",
     ".my.cnf", ".pgpass", ".pgservicerc", ".boto", ".s3cfg", "authorized_keys", "sudoers",
-    "crontab",
+    "crontab", ".rprofile", ".ghci", ".pryrc", ".dir-locals.el", ".nvimrc", ".nvim.lua", ".lvimrc",
+    "mise.toml", ".mise.toml",
 })  # fmt: skip
 
-BELOW_HOME = ("/.config/git", "/.config/fish", "/.config/systemd", "/.config/autostart")
+# What shells, editors, builds and sessions run, and where a user's own programs lie.
+BELOW_HOME = (
+    "/.config/git", "/.config/fish", "/.config/systemd", "/.config/autostart", "/.config/zsh",
+    "/.config/environment.d", "/.config/mise", "/.config/direnv", "/.config/nvim", "/.config/emacs",
+    "/.vim", "/.emacs.d", "/.oh-my-zsh", "/.gradle/init.d", "/.gradle/init.gradle", "/.local/bin",
+    "/.local/share/applications", "/library/launchagents",
+)  # fmt: skip
 
-SYSTEM = ("/etc", "/boot", "/dev", "/proc", "/sys", "/usr", "/bin", "/sbin", "/lib", "/lib64")
+SYSTEM = (
+    "/etc", "/boot", "/dev", "/proc", "/sys", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt",
+    "/run", "/var/spool", "/library", "/system", "/private/etc",
+)  # fmt: skip
 HARMLESS_DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin"})
 
 # What holds keys, passwords and what was typed, by its place in a home folder; a slash at the end says

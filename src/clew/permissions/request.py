@@ -89,7 +89,8 @@ class Context(Struct, frozen=True, kw_only=True):
     memory: str = ""
     # Files that every shell or program of a session runs first, as `$BASH_ENV` names one.
     startup_files: tuple[str, ...] = ()
-    # Folders of the workspace in which commands find their programs.
+    # Folders of the workspace in which commands find their programs. A relative one is looked up where
+    # the command runs.
     program_folders: tuple[str, ...] = ()
     # Settings by which git would start programs, named by the repository of a folder that is not
     # trusted. A git command that only looks asks where there are any.

@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from clew.core.messages.errors import SettingsError, in_words
 from clew.permissions.modes import ALIASES, MODES, unknown_tool
+from clew.permissions.protected import is_below
 from clew.permissions.request import Context, Mode, Resolve
 from clew.permissions.resolver import make_resolver
 from clew.permissions.rules import Anchors, PermissionRule, RuleSet, read_rules
@@ -92,6 +93,7 @@ def stand(
         *(f"{i.layer.file}: {dotted(i.path)}: does not count, {i.why}" for i in inert),
         *([] if is_trusted or not is_bare(Path(here)) else [f"{here}: {REFUSED_BARE}"]),
     ]
+    directories = further_directories(settings, resolve)
     return CurrentRules(
         places=places,
         loaded=loaded,
@@ -111,10 +113,10 @@ def stand(
             cwd=here,
             home=home,
             mode=mode or default_mode(settings),
-            directories=further_directories(settings, resolve),
+            directories=directories,
             config_home=str(places.config_home.resolve()),
             startup_files=startup_files(environment, resolve),
-            program_folders=program_folders(environment, here),
+            program_folders=program_folders(environment, here, *directories),
             git_programs=() if is_trusted else programs_of_repository(here),
         ),
         complaints=few(list(dict.fromkeys(told))),
@@ -159,13 +161,21 @@ def startup_files(environ: Mapping[str, str], resolve: Resolve) -> tuple[str, ..
     return tuple(resolve(environ[name]).real for name in STARTUP if environ.get(name))
 
 
-def program_folders(environ: Mapping[str, str], here: str) -> tuple[str, ...]:
-    """The folders of PATH that a session may write to: those in its own."""
-    found = []
-    for entry in environ.get("PATH", "").split(os.pathsep):
-        folder = os.path.normpath(Path(here, entry))
-        if folder == here or folder.startswith(f"{here}/"):
-            found.append(os.path.realpath(folder))
+def program_folders(environ: Mapping[str, str], *roots: str) -> tuple[str, ...]:
+    """The folders of PATH that a session may write to: those of the workspace.
+
+    A relative one, or an empty one, is also kept as it is: it is looked up in the folder that the
+    shell is in.
+    """
+    here = roots[0]
+    found: dict[str, None] = {}
+    for entry in environ["PATH"].split(os.pathsep) if environ.get("PATH") else ():
+        if not entry.startswith("/"):
+            found[entry or "."] = None
+        named = os.path.normpath(Path(here, entry))
+        folder = os.path.realpath(named)
+        if any(is_below(name, root) for name in (named, folder) for root in roots):
+            found[folder] = None
     return tuple(found)
 
 
