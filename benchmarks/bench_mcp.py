@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Figure
+from clew.agent.calls import bind, run_tool
 from clew.agent.context.facts import tool_listing_fact
 from clew.agent.deps import Question, Refused, Verdict
 from clew.agent.options import Options
 from clew.agent.tools.base import Progress, Tool, ToolContext, ToolSession
-from clew.agent.tools.schema import run_tool
 from clew.core.normalize.tokens import text_tokens
 from clew.parts.mcp.client import Helpers
 from clew.parts.mcp.config import ServerConfig, read_server
@@ -81,10 +81,10 @@ async def calling(tool: Tool[Any], tool_session: ToolSession, calls: int) -> flo
         """Nobody looks on."""
 
     context = ToolContext(session=tool_session, emit=emit, tool_use_id="toolu_1")
-    await run_tool(tool, {"text": "x"}, context)
+    await run_tool(bind(tool, {"name": tool.name, "input": {"text": "x"}}), context)
     begin = time.process_time()
     for _ in range(calls):
-        await run_tool(tool, {"text": "x"}, context)
+        await run_tool(bind(tool, {"name": tool.name, "input": {"text": "x"}}), context)
     return (time.process_time() - begin) / max(1, calls)
 
 

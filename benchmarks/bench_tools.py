@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Figure
+from clew.agent.calls import bind, run_tool
 from clew.agent.tools.base import Progress, Tool, ToolContext, ToolSession
 from clew.agent.tools.bash import Bash
 from clew.agent.tools.edit import Edit
 from clew.agent.tools.read import Read
-from clew.agent.tools.schema import run_tool
 from clew.agent.tools.search_tools import Glob, Grep, GrepInput, grep
 from clew.agent.tools.searching import ripgrep
 from clew.system.process.spawn import Launcher
@@ -40,7 +40,7 @@ class Bench:
         return ToolContext(session=self.session, emit=silent, tool_use_id="toolu_1")
 
     async def use(self, tool: Tool[Any], **given: Any) -> str:
-        result = await run_tool(tool, given, self.context())
+        result = await run_tool(bind(tool, {"name": tool.name, "input": given}), self.context())
         if result.is_error:
             raise RuntimeError(str(result.content))
         return str(result.content)

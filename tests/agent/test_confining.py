@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from clew.agent.calls import BoundCall
 from clew.agent.toolset import decide
 from clew.permissions.decision import Allow, Ask, Decision, Effect, Finding, decided
 
@@ -51,7 +52,7 @@ async def test_a_shell_that_only_looks_and_was_not_asked_about_is_confined(
     block: dict[str, Any], decision: Decision, confined: bool
 ) -> None:
     walls = Walls()
-    assert await decide(walls, block, lambda: decision) == (decision, confined)
+    assert await decide(walls, BoundCall(block=block), lambda _: decision) == (decision, confined)
     assert walls.tries == int(confined)
 
 
@@ -59,27 +60,29 @@ async def test_where_no_wall_stands_after_all_the_call_is_judged_again() -> None
     walls = Walls(stands=False)
     judged: list[bool] = []
 
-    def judge() -> Decision:
+    def judge(_: BoundCall) -> Decision:
         judged.append(walls.has_walls)
         return finding("look", asks=not walls.has_walls)
 
-    decision, is_confined = await decide(walls, BASH, judge)
+    decision, is_confined = await decide(walls, BoundCall(block=BASH), judge)
     assert (isinstance(decision, Ask), is_confined, judged) == (True, False, [True, False])
     # From then on it is known.
-    assert not (await decide(walls, BASH, judge))[1]
+    assert not (await decide(walls, BoundCall(block=BASH), judge))[1]
     assert walls.tries == 1
 
 
 async def test_where_none_stands_what_is_allowed_all_the_same_runs_without() -> None:
     walls = Walls(stands=False, is_known=True)
-    decision, is_confined = await decide(walls, BASH, lambda: finding("look"))
+    decision, is_confined = await decide(walls, BoundCall(block=BASH), lambda _: finding("look"))
     assert (isinstance(decision, Allow), is_confined, walls.tries) == (True, False, 0)
 
 
 async def test_what_a_decision_could_not_know_is_looked_up_and_the_call_judged_again() -> None:
     walls = Walls()
     walls.lacks = True
-    decision, is_confined = await decide(walls, BASH, lambda: finding("look", asks=walls.lacks))
+    decision, is_confined = await decide(
+        walls, BoundCall(block=BASH), lambda _: finding("look", asks=walls.lacks)
+    )
     assert (isinstance(decision, Allow), is_confined) == (True, True)
 
 
@@ -104,6 +107,8 @@ async def test_what_asks_for_a_denied_file_alone_is_confined_after_a_yes_too(
     others: list[Finding], confined: bool
 ) -> None:
     decision = decided([HIDDEN, *others])
-    assert await decide(Walls(), BASH, lambda: decision) == (decision, confined)
-    assert (await decide(Walls(), BASH, lambda: decided([OUTSIDE])))[1] is False
-    assert (await decide(Walls(stands=False), BASH, lambda: decision))[1] is False
+    assert await decide(Walls(), BoundCall(block=BASH), lambda _: decision) == (decision, confined)
+    assert (await decide(Walls(), BoundCall(block=BASH), lambda _: decided([OUTSIDE])))[1] is False
+    assert (await decide(Walls(stands=False), BoundCall(block=BASH), lambda _: decision))[
+        1
+    ] is False

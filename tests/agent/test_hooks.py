@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from clew.agent.deps import Question, Refused, Verdict
+from clew.agent.calls import BoundCall
+from clew.agent.deps import Granted, Question, Refused, Verdict
 from clew.agent.events import Noticed
 from clew.agent.hooks.outcome import NOTHING, HookAttachment, HookOutcome
 from clew.agent.tools.base import ToolOutcome, failed
@@ -24,7 +25,9 @@ class Hooks:
         self._late = late
         self.heard: list[tuple[str, Json]] = []
 
-    async def fire(self, event: str, fields: Json, emit: Any, /) -> HookOutcome:
+    async def fire(
+        self, event: str, fields: Json, emit: Any, _call: BoundCall | None = None, /
+    ) -> HookOutcome:
         self.heard.append((event, fields))
         said = self._said.get(event, NOTHING)
         return said if isinstance(said, HookOutcome) else said(fields)
@@ -121,8 +124,8 @@ async def test_a_hook_that_asks_has_a_person_asked_with_its_reason() -> None:
 async def test_a_changed_input_is_what_is_judged_and_run() -> None:
     judged: list[Json] = []
 
-    def judge(block: Json) -> Any:
-        judged.append(block["input"])
+    def judge(bound: BoundCall) -> Any:
+        judged.append(bound.block["input"])
         return allowed()
 
     hooks = Hooks(PreToolUse=HookOutcome(permission="allow", input={"n": 7}))
@@ -132,9 +135,48 @@ async def test_a_changed_input_is_what_is_judged_and_run() -> None:
     assert world.tools.log == ["begin Write7", "end Write7"]
 
 
+async def test_a_callback_that_changes_what_it_was_handed_does_not_change_the_call() -> None:
+    judged: list[Json] = []
+
+    def judge(bound: BoundCall) -> Any:
+        judged.append(dict(bound.block["input"]))
+        return asked()
+
+    def meddle(fields: Json) -> HookOutcome:
+        fields["tool_input"]["n"] = 9
+        return NOTHING
+
+    async def ask(question: Question) -> Verdict:
+        question.block["input"]["n"] = 9
+        return Granted()
+
+    hooks = Hooks(PreToolUse=meddle, PermissionRequest=meddle)
+    world = World(CALLS, DONE, hooks=hooks, judge=judge, ask=ask)
+    await world.submit()
+    assert [each["n"] for each in judged] == [1]
+    assert world.tools.log == ["begin Write1", "end Write1"]
+
+
+async def test_a_person_who_changes_the_input_in_place_has_the_new_one_judged_and_run() -> None:
+    judged: list[Json] = []
+
+    def judge(bound: BoundCall) -> Any:
+        judged.append(dict(bound.block["input"]))
+        return asked()
+
+    async def ask(question: Question) -> Verdict:
+        question.block["input"]["n"] = 9
+        return Granted(input=question.block["input"])
+
+    world = World(CALLS, DONE, judge=judge, ask=ask)
+    await world.submit()
+    assert [each["n"] for each in judged] == [1, 9]
+    assert world.tools.log == ["begin Write9", "end Write9"]
+
+
 async def test_an_answer_in_a_persons_stead_is_taken_and_reaches_past_no_rule() -> None:
-    def judge(block: Json) -> Any:
-        return denied() if block["input"] == {"n": 9} else asked()
+    def judge(bound: BoundCall) -> Any:
+        return denied() if bound.block["input"] == {"n": 9} else asked()
 
     def run(answer: Json) -> World:
         hooks = Hooks(PermissionRequest=HookOutcome(answer=answer))
@@ -316,7 +358,9 @@ async def test_an_interrupted_look_at_a_result_keeps_the_result() -> None:
     begun = asyncio.Event()
 
     class Hanging(Hooks):
-        async def fire(self, event: str, fields: Json, emit: Any, /) -> HookOutcome:
+        async def fire(
+            self, event: str, fields: Json, emit: Any, _call: BoundCall | None = None, /
+        ) -> HookOutcome:
             if event == "PostToolUse":
                 begun.set()
                 await asyncio.Event().wait()

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from clew.agent.calls import BoundCall
 from clew.agent.reviewer import CALL_MAX_CHARS, OFF, Reviewer, read
 from clew.core.messages import factories
 from clew.core.messages.history import History
@@ -47,8 +48,9 @@ def reviewer(asked: Asked, *, model: str = "small") -> Reviewer:
     )
 
 
-def call(command: str = "make all") -> dict[str, Any]:
-    return {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": command}}
+def call(command: str = "make all") -> BoundCall:
+    block = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": command}}
+    return BoundCall(block=block)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
 
+from msgspec import Struct
+
+from clew.agent.calls import BoundCall, bind
 from clew.agent.conversation import Conversation, Inbox, Speaker
 from clew.agent.deps import (
     Arrivals,
@@ -25,7 +28,7 @@ from clew.agent.deps import (
 from clew.agent.events import EngineEvent, TurnEnded
 from clew.agent.requests import Requests
 from clew.agent.story import Story
-from clew.agent.tools.base import QuestionKind, ToolOutcome, failed
+from clew.agent.tools.base import QuestionKind, Tool, ToolContext, ToolOutcome, failed
 from clew.core.ledger.state import SessionState, SessionTracker
 from clew.core.normalize.target import Target
 from clew.core.stream.events import BlockFinished
@@ -58,6 +61,30 @@ def asked() -> Decision:
     return Ask(findings=(Finding(subject="it", verdict="ask", reason="nobody said"),))
 
 
+class AnyInput(Struct, frozen=True):
+    values: dict[str, Any]
+
+
+class ScriptedTool(Tool[AnyInput]):
+    """A tool that does what a test says; those whose names begin with `Read` may run together."""
+
+    description = "does what a test says"
+    input_type = AnyInput
+    foreign_schema: ClassVar[Json] = {"type": "object"}
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def is_concurrency_safe(self, given: AnyInput) -> bool:
+        return self.name.startswith("Read")
+
+    def title(self, given: AnyInput) -> str:
+        return f"{self.name} {given.values}"
+
+    async def call(self, given: AnyInput, ctx: ToolContext) -> ToolOutcome:
+        raise NotImplementedError
+
+
 class Tools:
     """Tools by name; names that begin with `Read` may run together."""
 
@@ -71,22 +98,22 @@ class Tools:
             for name in self._acts
         ]
 
-    def title(self, block: Json) -> str:
-        return f"{block['name']} {block['input']}"
-
     def meant(self, block: Json) -> Json:
         return block
 
-    def is_concurrency_safe(self, block: Json) -> bool:
-        return str(block["name"]).startswith("Read")
+    def bind(self, block: Json) -> BoundCall:
+        name = block["name"]
+        if name in self._acts:
+            return bind(ScriptedTool(name), block)
+        return bind(None, block, failed(f"no tool {name}"))
 
-    def unusable(self, block: Json) -> ToolOutcome | None:
-        return None if block["name"] in self._acts else failed(f"no tool {block['name']}")
+    def unusable(self, call: BoundCall) -> ToolOutcome | None:
+        return call.fault
 
-    async def doomed(self, block: Json, may_look: Callable[[str], bool]) -> ToolOutcome | None:
+    async def doomed(self, call: BoundCall, may_look: Callable[[str], bool]) -> ToolOutcome | None:
         return None
 
-    def question(self, block: Json) -> tuple[QuestionKind, str]:
+    def question(self, call: BoundCall) -> tuple[QuestionKind, str]:
         return "permission", ""
 
     @property
@@ -101,17 +128,17 @@ class Tools:
 
     async def run(
         self,
-        block: Json,
+        call: BoundCall,
         *,
         message_uuid: str,
         progress: Callable[[Any], Awaitable[None]],
         is_confined: bool = False,
     ) -> ToolOutcome:
-        name = f"{block['name']}{block['input'].get('n', '')}"
+        name = f"{call.name}{call.given.values.get('n', '')}"
         self.log.append(f"begin {name}")
         try:
             await progress("under way")
-            return await self._acts[block["name"]](block["input"])
+            return await self._acts[call.name](call.given.values)
         finally:
             self.log.append(f"end {name}")
 
@@ -125,7 +152,7 @@ class World:
         self,
         *answers: Json,
         acts: dict[str, Act] | None = None,
-        judge: Callable[[Json], Decision] = lambda _: allowed(),
+        judge: Callable[[BoundCall], Decision] = lambda _: allowed(),
         ask: Callable[[Question], Awaitable[Verdict]] | None = None,
         max_rounds: int | None = None,
         home: Path = Path("/nowhere"),

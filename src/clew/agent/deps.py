@@ -6,16 +6,17 @@ none of these may raise anything but CancelledError.
 
 from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from clew.agent.cache_watch import NoWatch, Watch
+from clew.agent.calls import BoundCall
 from clew.agent.events import EngineEvent, NotSaved, TurnEnded
 from clew.agent.hooks.outcome import NOTHING, HookOutcome
 from clew.agent.requests import Prepared
 from clew.agent.story import Story
-from clew.agent.tools.base import QuestionKind
+from clew.agent.tools.base import QuestionKind, ToolOutcome
 from clew.core.catalog.lookup import CATALOG, ModelCatalog
 from clew.core.input import CompactSession
 from clew.core.json_object import Json
@@ -27,8 +28,12 @@ from clew.core.normalize.repairs import Repair
 from clew.core.stream.events import AnswerEvent
 from clew.permissions.decision import Decision, Finding, NeedsReview, decided
 from clew.permissions.modes import after_review
+from clew.permissions.request import PermissionRequest
 from clew.providers.answer_events import CompactionDue, DriverEvent, Ended
 from clew.providers.base import ModelRequest
+
+if TYPE_CHECKING:
+    from clew.permissions.reading import CommandLine
 
 Emit: TypeAlias = Callable[[EngineEvent], Awaitable[None]]
 
@@ -46,53 +51,29 @@ class AnswerDriver(Protocol):
     ) -> Ended: ...
 
 
-class ExecutedCall(Protocol):
-    """What a tool came to: `content` for the model, `tool_use_result` for people and readers."""
-
-    @property
-    def content(self) -> Any: ...
-
-    @property
-    def is_error(self) -> bool: ...
-
-    @property
-    def tool_use_result(self) -> Any: ...
-
-    @property
-    def display(self) -> str: ...
-
-    @property
-    def mcp_meta(self) -> Json | None: ...
-
-    @property
-    def blocked(self) -> str:
-        """What the read-only wall kept a command from that may run without it; mostly empty."""
-        ...
-
-
 class Toolset(Protocol):
     """The tools of this session. A name it does not know is an outcome too."""
 
     def definitions(self) -> list[Json]: ...
 
-    def title(self, block: Json) -> str:
-        """One line about a call, for people."""
+    def meant(self, block: Json) -> Json:
+        """The block as everything after the model sees it, with the name of the tool it leads to."""
         ...
 
-    def meant(self, block: Json) -> Json: ...
+    def bind(self, block: Json) -> BoundCall:
+        """A block with its tool and its input, read once."""
+        ...
 
-    def is_concurrency_safe(self, block: Json) -> bool: ...
-
-    def unusable(self, block: Json) -> ExecutedCall | None:
+    def unusable(self, call: BoundCall) -> ToolOutcome | None:
         """Why a call cannot run whoever permits it; nobody is asked about such a call."""
         ...
 
-    async def doomed(self, block: Json, may_look: Callable[[str], bool]) -> ExecutedCall | None:
+    async def doomed(self, call: BoundCall, may_look: Callable[[str], bool]) -> ToolOutcome | None:
         """Why a call would fail whoever permits it, by the files that it would work on, where these
         may be looked at; somebody is asked about any other call."""
         ...
 
-    def question(self, block: Json) -> tuple[QuestionKind, str]:
+    def question(self, call: BoundCall) -> tuple[QuestionKind, str]:
         """What kind of question a person is asked about a call, and what they should see first."""
         ...
 
@@ -105,12 +86,12 @@ class Toolset(Protocol):
 
     async def run(
         self,
-        block: Json,
+        call: BoundCall,
         *,
         message_uuid: str,
         progress: Callable[[Any], Awaitable[None]],
         is_confined: bool = False,
-    ) -> ExecutedCall:
+    ) -> ToolOutcome:
         """`is_confined`: a shell runs behind the read-only wall (see `agent.toolset`)."""
         ...
 
@@ -131,9 +112,16 @@ class Question(Struct, frozen=True, kw_only=True):
     why: str
     kind: QuestionKind = "permission"
     body: str = ""
+    # The call's command line, where it has one.
+    line: "CommandLine | None" = None
     # The agent whose call it is; empty for the session's own.
     agent_id: str = ""
     agent: str = ""
+
+    @property
+    def request(self) -> PermissionRequest:
+        """The call as rules judge it."""
+        return PermissionRequest(tool=self.block["name"], input=self.block["input"], line=self.line)
 
 
 class Granted(Struct, frozen=True, kw_only=True):
@@ -162,7 +150,7 @@ class Reviewed(Struct, frozen=True, kw_only=True):
     record: Json
 
 
-async def unreviewed(_: Json, needed: NeedsReview) -> Reviewed:
+async def unreviewed(_: BoundCall, needed: NeedsReview) -> Reviewed:
     """There is no reviewer: a person decides."""
     return Reviewed(
         decision=after_review(needed, None), record={"verdict": "none", "why": "no reviewer"}
@@ -175,8 +163,11 @@ class Hooks(Protocol):
     An event without a hook costs a look in a table. Failures of hooks are part of the outcome.
     """
 
-    async def fire(self, event: str, fields: Json, emit: Emit, /) -> HookOutcome:
-        """Runs the hooks of an event; `fields` are those the event has of its own."""
+    async def fire(
+        self, event: str, fields: Json, emit: Emit, call: BoundCall | None = None, /
+    ) -> HookOutcome:
+        """Runs the hooks of an event; `fields` are those the event has of its own, `call` is the call
+        that it is about."""
         ...
 
     async def waiting(self, emit: Emit, /) -> HookOutcome:
@@ -187,7 +178,9 @@ class Hooks(Protocol):
 class NoHooks:
     """Nobody wants to know."""
 
-    async def fire(self, _event: str, _fields: Json, _emit: Emit, /) -> HookOutcome:
+    async def fire(
+        self, _event: str, _fields: Json, _emit: Emit, _call: BoundCall | None = None, /
+    ) -> HookOutcome:
         return NOTHING
 
     async def waiting(self, _emit: Emit, /) -> HookOutcome:
@@ -319,9 +312,9 @@ class ModelAccess(Struct, frozen=True, kw_only=True):
 class CallApproval(Struct, frozen=True, kw_only=True):
     """Who decides whether a call may run: the rules, then a reviewer (mode auto), then the user."""
 
-    judge: Callable[[Json], Decision]
+    judge: Callable[[BoundCall], Decision]
     ask: Callable[[Question], Awaitable[Verdict]]
-    review: Callable[[Json, NeedsReview], Awaitable[Reviewed]] = unreviewed
+    review: Callable[[BoundCall, NeedsReview], Awaitable[Reviewed]] = unreviewed
     # What the current mode makes of a finding that no rule made.
     apply_mode: Callable[[Finding], Decision] = lambda finding: decided([finding])
     # Change the rules, as a hook answered in the user's place; returns what was wrong.

@@ -13,21 +13,23 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from clew.agent.deps import Deps, Emit, ExecutedCall, Granted, Question, Refused, Verdict, saved
+from clew.agent.calls import BoundCall
+from clew.agent.deps import Deps, Emit, Granted, Question, Refused, Verdict, saved
 from clew.agent.events import Noticed, ToolFinished, ToolProgressed, ToolStarted
 from clew.agent.hooked import (
     BY_HOOK,
     DEFERRED,
     DEFERRED_KIND,
     PUT_OFF,
-    about,
     after_call,
     entries,
     fire,
+    fire_for,
     replaced,
 )
 from clew.agent.hooks.outcome import HookOutcome as Said
 from clew.agent.hooks.outcome import with_hooks
+from clew.agent.tools.base import ToolOutcome
 from clew.agent.toolset import decide
 from clew.agent.transitions import Repetition
 from clew.core.json_object import Json
@@ -49,10 +51,11 @@ NOT_PERMITTED = "This call is not permitted and did not run: {why}."
 class PendingCall:
     """One tool_use on its way to its one result."""
 
-    def __init__(self, block: Json, *, source_uuid: str, is_safe: bool) -> None:
-        self.block = block
+    def __init__(self, bound: BoundCall, *, source_uuid: str) -> None:
+        self.bound = bound
         self.source_uuid = source_uuid
-        self.is_safe = is_safe
+        # As it was made: what it waits for does not change with its input.
+        self.is_safe = bound.is_concurrency_safe
         self.is_running = False
         self.is_answered = False
         # What hooks said about it, to stand behind its result.
@@ -60,6 +63,10 @@ class PendingCall:
         # What the log says beside its result.
         self.noted: Json = {}
         self.done = asyncio.Event()
+
+    @property
+    def block(self) -> Json:
+        return self.bound.block
 
 
 class ToolExecutor:
@@ -96,19 +103,15 @@ class ToolExecutor:
         behind `after` on, the last that an earlier call told."""
         deps = self._deps
         deps.story.recorder.tool_started(block["id"], answer, after=after)
-        block = deps.tools.meant(block)
-        call = PendingCall(
-            block,
-            source_uuid=answer[-1]["uuid"],
-            is_safe=deps.tools.is_concurrency_safe(block),
-        )
+        bound = deps.tools.bind(deps.tools.meant(block))
+        call = PendingCall(bound, source_uuid=answer[-1]["uuid"])
         before = [c for c in self._calls if not (c.is_safe and call.is_safe)]
         self._calls.append(call)
         self._group.create_task(self._follow(call, before))
 
     async def refuse(self, block: Json, source_uuid: str, words: str) -> None:
         """Answers a call that must not run at all."""
-        call = PendingCall(block, source_uuid=source_uuid, is_safe=True)
+        call = PendingCall(BoundCall(block=block), source_uuid=source_uuid)
         await self._refuse(call, tagged("tool_use_error", words))
 
     def release(self) -> None:
@@ -136,12 +139,12 @@ class ToolExecutor:
         """Asks for permission and runs the call, or answers it with the refusal."""
         await saved(self._deps, self._emit)
         self._repetition.note(call.block)
-        unusable = self._deps.tools.unusable(call.block)
+        unusable = self._deps.tools.unusable(call.bound)
         if unusable is not None:
             await self._finish(call, unusable)
             return
         said = await self._before(call)
-        unusable = self._deps.tools.unusable(call.block)
+        unusable = self._deps.tools.unusable(call.bound)
         if unusable is not None:
             await self._finish(call, unusable)
             return
@@ -153,9 +156,9 @@ class ToolExecutor:
             self.halt = self.halt or PUT_OFF.format(tool=call.block["name"])
             await self._deny(call, DEFERRED, DEFERRED_KIND)
             return
-        decision, is_confined = await self._decision(call.block, said)
+        decision, is_confined = await self._decision(call.bound, said)
         if isinstance(decision, Ask | NeedsReview):
-            doomed = await self._deps.tools.doomed(call.block, self._may_look)
+            doomed = await self._deps.tools.doomed(call.bound, self._may_look)
             if doomed is not None:
                 await self._finish(call, doomed)
                 return
@@ -176,33 +179,32 @@ class ToolExecutor:
 
     def _may_look(self, path: str) -> bool:
         """Whether what is in a file may be told without asking anybody."""
-        decision = self._deps.approval.judge({"name": "Read", "input": {"file_path": path}})
+        block = {"name": "Read", "input": {"file_path": path}}
+        decision = self._deps.approval.judge(BoundCall(block=block))
         return isinstance(decision, Allow)
 
     async def _review(self, call: PendingCall, needed: NeedsReview) -> Decision:
         """Mode auto: the reviewer's word, on record and told to people whatever it is."""
-        found = await self._deps.approval.review(call.block, needed)
+        found = await self._deps.approval.review(call.bound, needed)
         call.noted["permissionReview"] = found.record
-        title = self._deps.tools.title(call.block)
-        told = f"{title}: review: {found.record['verdict']}: {found.record['why']}"
+        told = f"{call.bound.title}: review: {found.record['verdict']}: {found.record['why']}"
         await self._emit(Noticed(messages=(told,)))
         return found.decision
 
     async def _told_of_denial(self, call: PendingCall, why: str) -> str:
         """Tells hooks of a reviewer's no; they may let it be tried again, and lift nothing."""
-        fields = about(call.block) | {"reason": why}
-        said = await fire(self._deps, self._emit, "PermissionDenied", **fields)
+        said = await fire_for(self._deps, self._emit, "PermissionDenied", call.bound, reason=why)
         self._take(call, said)
         return MAY_RETRY if said.may_retry else ""
 
     async def _before(self, call: PendingCall) -> Said:
         """What hooks say before the rules do: also which input the rules are asked about."""
-        said = await fire(self._deps, self._emit, "PreToolUse", **about(call.block))
+        said = await fire_for(self._deps, self._emit, "PreToolUse", call.bound)
         self._take(call, said)
         if said.halt is not None and said.permission != "deny":
             return replace(said, permission="deny", reason=said.halt or "a hook stopped the turn")
         if said.input is not None:
-            call.block = call.block | {"input": said.input}
+            call.bound = call.bound.with_input(said.input)
         return said
 
     def _take(self, call: PendingCall, said: Said) -> None:
@@ -210,17 +212,16 @@ class ToolExecutor:
         if self.halt is None:
             self.halt = said.halt
 
-    async def _decision(self, block: Json, said: Said) -> tuple[Decision, bool]:
+    async def _decision(self, call: BoundCall, said: Said) -> tuple[Decision, bool]:
         """What the rules say, and whether the call runs behind the read-only wall; what they allow is a
         question when it repeats itself."""
         deps = self._deps
         decision, is_confined = await decide(
-            deps.tools, block, lambda: with_hooks(deps.approval.judge(block), said)
+            deps.tools, call, lambda call: with_hooks(deps.approval.judge(call), said)
         )
         again = self._repetition.question
         if isinstance(decision, Allow) and again:
-            title = deps.tools.title(block)
-            return Ask(findings=(Finding(subject=title, verdict="ask", reason=again),)), False
+            return Ask(findings=(Finding(subject=call.title, verdict="ask", reason=again),)), False
         return decision, is_confined
 
     async def _ask(
@@ -232,16 +233,16 @@ class ToolExecutor:
             # The answer to the question before may have been one for this call too.
             now = decision
             if waits:
-                now, is_confined = await self._decision(call.block, said)
+                now, is_confined = await self._decision(call.bound, said)
             verdict = await self._verdict(call, now)
             if isinstance(verdict, Refused):
                 self.is_stopped = self.is_stopped or verdict.stop
         match verdict:
             case Granted():
                 if verdict.input is not None and verdict.input != call.block["input"]:
-                    call.block = call.block | {"input": verdict.input}
+                    call.bound = call.bound.with_input(verdict.input)
                     # What was asked about was another call; a denied file stays hidden from this one.
-                    again, confined = await self._decision(call.block, said)
+                    again, confined = await self._decision(call.bound, said)
                     is_confined = confined and isinstance(again, Ask)
                 await self._run(call, is_confined=is_confined)
             case Refused():
@@ -263,17 +264,17 @@ class ToolExecutor:
 
     async def _answer(self, call: PendingCall, decision: Decision) -> Verdict:
         """A hook's answer in a person's stead, else the person's; who waits long is told of."""
-        fields = {k: v for k, v in about(call.block).items() if k != "tool_use_id"}
-        said = await fire(self._deps, self._emit, "PermissionRequest", **fields)
+        said = await fire_for(self._deps, self._emit, "PermissionRequest", call.bound)
         self._take(call, said)
         if said.answer is not None:
             return await self._by_hook(call, said.answer)
-        kind, body = self._deps.tools.question(call.block)
+        kind, body = self._deps.tools.question(call.bound)
         question = Question(
             kind=kind,
             body=body,
-            block=call.block,
-            title=self._deps.tools.title(call.block),
+            block=call.bound.copy_block(),
+            line=call.bound.line,
+            title=call.bound.title,
             decision=decision,
             why=reason(decision),
         )
@@ -294,7 +295,7 @@ class ToolExecutor:
             )
         new = answer.get("updatedInput")
         if new is not None:
-            decision = self._deps.approval.judge(call.block | {"input": new})
+            decision = self._deps.approval.judge(call.bound.with_input(new))
             if isinstance(decision, Deny):
                 return Refused(words=NOT_PERMITTED.format(why=reason(decision)), by_person=False)
         wrong = self._deps.approval.update_permissions(answer.get("updatedPermissions") or [])
@@ -315,7 +316,7 @@ class ToolExecutor:
 
     async def _run(self, call: PendingCall, *, is_confined: bool) -> None:
         call.is_running = True
-        await self._emit(ToolStarted(block=call.block, title=self._deps.tools.title(call.block)))
+        await self._emit(ToolStarted(block=call.block, title=call.bound.title))
 
         async def progress(data: Any) -> None:
             await self._emit(ToolProgressed(tool_use_id=call.block["id"], data=data))
@@ -324,22 +325,22 @@ class ToolExecutor:
         began_in = self._deps.surroundings.shell_folder()
         try:
             outcome = await self._deps.tools.run(
-                call.block,
+                call.bound,
                 message_uuid=call.source_uuid,
                 progress=progress,
                 is_confined=is_confined,
             )
             if outcome.blocked and await self._may_leave_wall(call, outcome.blocked):
                 outcome = await self._deps.tools.run(
-                    call.block, message_uuid=call.source_uuid, progress=progress
+                    call.bound, message_uuid=call.source_uuid, progress=progress
                 )
         finally:
             duration_ms = (self._deps.clock.monotonic_s() - begin_s) * 1000
             session.change(ToolTimed(duration_ms=duration_ms))
         self._account(outcome)
-        event, fields = after_call(call.block, outcome, duration_ms)
+        event, fields = after_call(outcome, duration_ms)
         try:
-            said = await fire(self._deps, self._emit, event, **fields)
+            said = await fire_for(self._deps, self._emit, event, call.bound, **fields)
             if self._deps.surroundings.shell_folder() != began_in:
                 moved = {"old_cwd": began_in, "new_cwd": self._deps.surroundings.shell_folder()}
                 self._take(call, await fire(self._deps, self._emit, "CwdChanged", **moved))
@@ -355,7 +356,7 @@ class ToolExecutor:
     async def _may_leave_wall(self, call: PendingCall, blocked: str) -> bool:
         """Asks whether a command that the read-only wall held up may run without it."""
         finding = Finding(
-            subject=self._deps.tools.title(call.block),
+            subject=call.bound.title,
             verdict="ask",
             reason=f"the read-only wall blocked {blocked}; run it without the wall?",
             nature="guard",
@@ -370,7 +371,7 @@ class ToolExecutor:
                 self.is_stopped = self.is_stopped or verdict.stop
         return isinstance(verdict, Granted)
 
-    def _account(self, outcome: ExecutedCall) -> None:
+    def _account(self, outcome: ToolOutcome) -> None:
         """What a call changed in the session's own books: lines of files, the list of what is to do."""
         if outcome.is_error:
             return
@@ -380,7 +381,7 @@ class ToolExecutor:
                 self._deps.spending.change(changed)
 
     async def _finish(
-        self, call: PendingCall, outcome: ExecutedCall, *, content: Any = None
+        self, call: PendingCall, outcome: ToolOutcome, *, content: Any = None
     ) -> None:
         entry = self._note(
             call,

@@ -3,14 +3,17 @@
 Owns how an outcome becomes entries and words. What may happen after it is decided where it happens.
 """
 
+from copy import deepcopy
 from typing import Any
 
 from msgspec import UNSET
 
-from clew.agent.deps import Deps, Emit, ExecutedCall
+from clew.agent.calls import BoundCall
+from clew.agent.deps import Deps, Emit
 from clew.agent.events import Noticed, Recorded, Signalled
 from clew.agent.hooks.outcome import HookOutcome as Said
 from clew.agent.hooks.outcome import rewritten
+from clew.agent.tools.base import ToolOutcome
 from clew.core.json_object import Json
 from clew.core.messages import factories
 from clew.core.messages.history import History
@@ -27,6 +30,14 @@ BY_HOOK = "{event}:{tool} hook error: {why}"
 async def fire(deps: Deps, emit: Emit, event: str, **fields: Any) -> Said:
     """Has the hooks of an event run; people hear at once what is for them."""
     return await heard(deps, emit, await deps.hooks.fire(event, fields, emit))
+
+
+async def fire_for(deps: Deps, emit: Emit, event: str, call: BoundCall, **fields: Any) -> Said:
+    """Has the hooks of an event run that is about a call."""
+    fields = about(call.block) | fields
+    if event == "PermissionRequest":
+        del fields["tool_use_id"]
+    return await heard(deps, emit, await deps.hooks.fire(event, fields, emit, call))
 
 
 async def heard(deps: Deps, emit: Emit, said: Said) -> Said:
@@ -65,17 +76,18 @@ async def join(deps: Deps, emit: Emit, said: Said) -> None:
 
 
 def about(block: Json) -> Json:
-    """The fields that every event about a call has."""
+    """The fields that every event about a call has. A callback may change what it is handed: the call
+    stays what was judged."""
     return {
         "tool_name": block["name"],
-        "tool_input": block["input"],
+        "tool_input": deepcopy(block["input"]),
         "tool_use_id": block["id"],
     }
 
 
-def after_call(block: Json, outcome: ExecutedCall, duration_ms: float) -> tuple[str, Json]:
+def after_call(outcome: ToolOutcome, duration_ms: float) -> tuple[str, Json]:
     """The event that a call's end is, and its fields."""
-    fields = about(block) | {"duration_ms": round(duration_ms)}
+    fields = {"duration_ms": round(duration_ms)}
     if outcome.is_error:
         return "PostToolUseFailure", fields | {
             "error": plain(outcome.content),
@@ -91,7 +103,7 @@ def plain(content: Any) -> str:
     return "\n".join(b["text"] for b in content if b.get("type") == "text")
 
 
-def replaced(block: Json, outcome: ExecutedCall, said: Said) -> Any:
+def replaced(block: Json, outcome: ToolOutcome, said: Said) -> Any:
     """What the model reads of a call: its content, or what a hook put in its place."""
     if said.output is UNSET or outcome.is_error:
         return outcome.content

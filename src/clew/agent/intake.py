@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.agent.calls import BoundCall
 from clew.agent.context.facts import Fact
 from clew.agent.context.nearby import file_fact, folder_fact, noted_fact
 from clew.agent.deps import Emit, Toolset
@@ -90,7 +91,7 @@ class Intake:
         self,
         *,
         tools: Toolset,
-        judge: Callable[[Json], Decision],
+        judge: Callable[[BoundCall], Decision],
         path_of: Callable[[str], Path],
         may_read: Callable[[str], Callable[[str], bool]],
         memory_file: Callable[[], Path],
@@ -164,12 +165,12 @@ class Intake:
             return fact
         shown, path = found
         is_listed = is_folder(path)
-        block = (
-            self._block("LS", {"path": str(path)})
+        call = (
+            self._call("LS", {"path": str(path)})
             if is_listed
-            else self._block("Read", _span(path, mention))
+            else self._call("Read", _span(path, mention))
         )
-        refused, _ = await self._refused(block, raw)
+        refused, _ = await self._refused(call, raw)
         if refused:
             await emit(Noticed(messages=(f"@{shown} was not read: {refused}",)))
             return None
@@ -179,7 +180,7 @@ class Intake:
             except OSError as error:
                 await emit(Noticed(messages=(f"@{shown} was not read: {error}",)))
                 return None
-        outcome = await self._run(block)
+        outcome = await self._run(call)
         if outcome.is_error:
             await emit(Noticed(messages=(f"@{shown} was not read: {outcome.display}",)))
             return None
@@ -208,12 +209,12 @@ class Intake:
     async def _shell(self, raw: Raw, meant: Shell, emit: Emit) -> Taken:
         if raw.more:
             return Show(text=f"!{meant.line} takes no input; {AS_TEXT}", is_error=True)
-        block = self._block("Bash", {"command": meant.line})
-        refused, is_confined = await self._refused(block, raw)
+        call = self._call("Bash", {"command": meant.line})
+        refused, is_confined = await self._refused(call, raw)
         if refused:
             return Show(text=f"!{meant.line} did not run: {refused}; {AS_TEXT}", is_error=True)
-        await emit(ToolStarted(block=block, title=f"! {meant.line}"))
-        outcome = await self._run(block, is_confined=is_confined)
+        await emit(ToolStarted(block=call.block, title=f"! {meant.line}"))
+        outcome = await self._run(call, is_confined=is_confined)
         printed = outcome.content if isinstance(outcome.content, str) else outcome.display
         await emit(Printed(text=runs_for_person(printed) or printed))
         streams = ("", printed) if outcome.is_error else (printed, "")
@@ -226,7 +227,7 @@ class Intake:
         raw_result = outcome.tool_use_result
         if isinstance(raw_result, dict) and raw_result.get("backgroundedByUser") is True:
             # It runs on: by this a later run knows of it, as by a call of the model's.
-            task = {"id": raw_result["backgroundTaskId"], "toolUseId": block["id"]}
+            task = {"id": raw_result["backgroundTaskId"], "toolUseId": call.block["id"]}
             origin["task"] = task | {"command": meant.line}
         entry = factories.user(said, uuid=self._new_id(), at=self._now(), origin=origin)
         waiting, self._waiting = self._waiting, []
@@ -235,25 +236,26 @@ class Intake:
             context=[entry, *(self._entry(fact) for fact in waiting)],
         )
 
-    def _block(self, tool: str, given: Json) -> Json:
-        return {"type": "tool_use", "id": f"toolu_{self._new_id()}", "name": tool, "input": given}
+    def _call(self, tool: str, given: Json) -> BoundCall:
+        tool_id = f"toolu_{self._new_id()}"
+        return self._tools.bind({"type": "tool_use", "id": tool_id, "name": tool, "input": given})
 
-    async def _refused(self, block: Json, raw: Raw) -> tuple[str, bool]:
+    async def _refused(self, call: BoundCall, raw: Raw) -> tuple[str, bool]:
         """Why a call may not run, empty if it may, and whether it runs behind the read-only wall.
 
         What a user types is theirs: no wall of that kind is around it.
         """
-        decision, is_confined = await decide(self._tools, block, lambda: self._judge(block))
+        decision, is_confined = await decide(self._tools, call, self._judge)
         if raw.by_person and not isinstance(decision, Deny):
             return "", False
         return ("" if isinstance(decision, Allow) else reason(decision)), is_confined
 
-    async def _run(self, block: Json, *, is_confined: bool = False) -> Any:
+    async def _run(self, call: BoundCall, *, is_confined: bool = False) -> Any:
         async def unseen(_: Any) -> None:
             """How far it is; the outcome is shown whole."""
 
         return await self._tools.run(
-            block, message_uuid=self._new_id(), progress=unseen, is_confined=is_confined
+            call, message_uuid=self._new_id(), progress=unseen, is_confined=is_confined
         )
 
     # -- notes and commands
@@ -363,7 +365,7 @@ def notes_file(rules: SessionRules) -> Path:
 
 def intake(
     tools: SessionTools,
-    judge: Callable[[Json], Decision],
+    judge: Callable[[BoundCall], Decision],
     tool_session: ToolSession,
     rules: SessionRules,
     resource: Callable[[str], Awaitable[Fact | None]],

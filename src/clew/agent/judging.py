@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from clew.agent.calls import BoundCall
 from clew.agent.deps import Reviewed
 from clew.agent.side_question import SMALL
 from clew.agent.story import Story
 from clew.agent.tools.base import AskModel
-from clew.core.json_object import Json
 from clew.permissions.decision import Decision, Finding, NeedsReview, decided
 from clew.permissions.in_session import SessionRules
 from clew.permissions.modes import under
@@ -29,7 +29,7 @@ class Judging:
         shell_folder: Callable[[], str],
         *,
         ask_model: AskModel,
-        spared: Callable[[str, Json, Decision], Decision] = lambda _name, _given, decided: decided,
+        spared: Callable[[BoundCall, Decision], Decision] = lambda _call, decided: decided,
         secrets: Sequence[str] = (),
         mode: Callable[[], Mode] | None = None,
         denied: Sequence[str] = (),
@@ -53,25 +53,26 @@ class Judging:
         self._revision = self._story.revision
         self._taken = 0
 
-    def __call__(self, block: Json) -> Decision:
+    def __call__(self, call: BoundCall) -> Decision:
         rules = self._rules
         before = self.untrusted() if rules.standing.rules.heeds_untrusted else ()
         decision = rules.judge(
-            block["name"],
-            block["input"],
+            call.name,
+            call.block["input"],
             cwd=self._shell_folder(),
             untrusted=before,
             mode=self._mode(),
             denied=self._denied,
             folders=self._folders,
+            line=call.line,
         )
-        return self._spared(block["name"], block["input"], decision)
+        return self._spared(call, decision)
 
     def under_mode(self, finding: Finding) -> Decision:
         """What the mode of the moment makes of a finding that no rule made."""
         return decided([under(self._mode(), finding)])
 
-    async def review(self, block: Json, needed: NeedsReview) -> Reviewed:
+    async def review(self, call: BoundCall, needed: NeedsReview) -> Reviewed:
         """Mode auto: what the reviewer says of a call."""
         if self._reviewer is None:
             from clew.agent.reviewer import Reviewer
@@ -83,7 +84,7 @@ class Judging:
                 untrusted=self.untrusted,
                 secrets=self._secrets,
             )
-        return await self._reviewer(block, needed)
+        return await self._reviewer(call, needed)
 
     def _model(self) -> str:
         return str(held(self._rules.standing.settings).get("reviewer") or SMALL)

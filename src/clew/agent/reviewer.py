@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec import Struct
 
+from clew.agent.calls import BoundCall
 from clew.agent.deps import Reviewed, unreviewed
 from clew.agent.tools.base import AskModel
-from clew.core.json_object import Json
 from clew.core.messages.history import History
 from clew.core.messages.messages import UserMessage
 from clew.permissions.decision import NeedsReview
@@ -69,16 +69,16 @@ class Reviewer:
         self._untrusted = untrusted
         self._secrets = secrets
 
-    async def __call__(self, block: Json, needed: NeedsReview) -> Reviewed:
+    async def __call__(self, call: BoundCall, needed: NeedsReview) -> Reviewed:
         model = self._model()
         if model == OFF:
-            return await unreviewed(block, needed)
-        call = json.dumps(block["input"], ensure_ascii=False)
-        if len(call) > CALL_MAX_CHARS:
+            return await unreviewed(call, needed)
+        given = call.block["input"]
+        if len(json.dumps(given, ensure_ascii=False)) > CALL_MAX_CHARS:
             return reviewed(needed, None, "the call is too long to review", model)
         told = {
-            "tool": block["name"],
-            "input": block["input"],
+            "tool": call.name,
+            "input": given,
             "asks_because": [f"{f.subject}: {f.reason}" for f in needed.findings],
             "person_said": prompts(self._history()),
             "untrusted_text_from": list(self._untrusted()),

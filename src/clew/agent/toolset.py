@@ -12,11 +12,11 @@ from typing import Any, Protocol, TypeAlias
 
 from msgspec.structs import replace
 
+from clew.agent.calls import BoundCall, bind, rehearse, run_tool
 from clew.agent.tools.base import (
     Progress,
     QuestionKind,
     Surroundings,
-    Tool,
     ToolContext,
     ToolOutcome,
     ToolSession,
@@ -24,7 +24,6 @@ from clew.agent.tools.base import (
 )
 from clew.agent.tools.files import EDIT_MAX_BYTES, note_seen, take
 from clew.agent.tools.registry import Toolbox
-from clew.agent.tools.schema import parse_input, rehearse, run_tool
 from clew.agent.tools.spill import fitted
 from clew.core.json_object import Json
 from clew.core.ledger.state import TodoItem
@@ -58,17 +57,17 @@ class Confining(Protocol):
 
 
 async def decide(
-    tools: Confining, block: Json, judge: Callable[[], Decision]
+    tools: Confining, call: BoundCall, judge: Callable[[BoundCall], Decision]
 ) -> tuple[Decision, bool]:
     """The decision on a call, and whether it must run behind the read-only wall.
 
     A decision relies on the wall: where none stands after all, the call is judged again. So it is
     once that is looked up which a decision could not know.
     """
-    decision = judge()
+    decision = judge(call)
     if await tools.look_up():
-        decision = judge()
-    is_shell = tool_of(block["name"]).family == "shell"
+        decision = judge(call)
+    is_shell = tool_of(call.name).family == "shell"
     if not (is_shell and tools.has_walls):
         return decision, False
     if stays_confined(decision):
@@ -77,7 +76,7 @@ async def decide(
         return decision, False
     if await tools.can_confine():
         return decision, True
-    return judge(), False
+    return judge(call), False
 
 
 # Around each call that may change files: what stood there is kept, and what became of it recorded.
@@ -119,32 +118,30 @@ class FileRecord:
         while self._looking:
             await asyncio.wait(self._looking)
 
-    async def run(self, tool: Tool[Any], raw: Any, ctx: ToolContext) -> ToolOutcome:
-        """Runs the tool; what it did to files is recorded when it ends, however it ends."""
+    async def run(self, call: BoundCall, ctx: ToolContext) -> ToolOutcome:
+        """Runs the call; what it did to files is recorded when it ends, however it ends."""
         await self.settled()
         async with self._one:
-            asked = await asyncio.to_thread(self._before, tool, raw, ctx.session)
+            asked = await asyncio.to_thread(self._before, call, ctx.session)
         if asked is None:
-            return await run_tool(tool, raw, ctx)
+            return await run_tool(call, ctx)
         try:
-            return await run_tool(tool, raw, ctx)
+            return await run_tool(call, ctx)
         finally:
             looking = self._group.create_task(self._note(asked, ctx))
             self._looking.add(looking)
             looking.add_done_callback(self._looking.discard)
 
-    def _before(self, tool: Tool[Any], raw: Any, session: ToolSession) -> StateBefore | None:
-        given = parse_input(tool, raw)
-        if isinstance(given, ToolOutcome) or tool.is_read_only(given):
+    def _before(self, call: BoundCall, session: ToolSession) -> StateBefore | None:
+        if call.is_read_only:
             return None
-        command = getattr(given, "command", None)
-        if isinstance(command, str):
-            named = named_by(command, lambda path: str(session.path(path)))
+        if call.line is not None:
+            named = named_by(call.line, lambda path: str(session.path(path)))
             known = {record.path for record in session.ledger.records()} | self._watch.touched
             named = Named(deep=named.deep, flat=named.flat | known)
             return self._watch.before(named, session.cwd, whole=True)
         try:
-            paths = frozenset(placed(str(session.path(path))) for path in tool.paths(given))
+            paths = frozenset(placed(str(session.path(path))) for path in call.paths)
         except ClewError:
             return None
         return self._watch.before(Named(deep=paths), session.cwd, whole=False) if paths else None
@@ -160,7 +157,7 @@ GONE = (
     "{name} is gone: the server or plugin that brought it was taken away. This call had not begun, and "
     "nothing was done."
 )
-Run: TypeAlias = Callable[[Tool[Any], Any, ToolContext], Awaitable[ToolOutcome]]
+Run: TypeAlias = Callable[[BoundCall, ToolContext], Awaitable[ToolOutcome]]
 
 
 class SessionTools:
@@ -208,55 +205,43 @@ class SessionTools:
         name = self._aliases.get(block["name"])
         return block if name is None else block | {"name": name}
 
-    def title(self, block: Json) -> str:
-        """A call in a line, also one of long ago: the tool's name alone where it has no more to say."""
+    def bind(self, block: Json) -> BoundCall:
+        """The call with its tool and its input, read once."""
         name = str(block.get("name", ""))
         tool = self._toolbox.get(name)
-        given = None if tool is None else parse_input(tool, block.get("input"))
-        if tool is None or isinstance(given, ToolOutcome):
-            return name
-        title = tool.title(given)
-        return title if title.startswith(tool.name) else f"{tool.name}: {title}"
+        return bind(tool, block, self._unknown(name) if tool is None else None)
 
-    def is_concurrency_safe(self, block: Json) -> bool:
-        """A call that cannot run disturbs nobody."""
-        tool = self._toolbox.get(block["name"])
-        given = None if tool is None else parse_input(tool, block["input"])
-        if tool is None or isinstance(given, ToolOutcome):
-            return True
-        return tool.is_concurrency_safe(given)
+    def title(self, block: Json) -> str:
+        """A call in a line, also one of long ago."""
+        return self.bind(block).title
 
-    def unusable(self, block: Json) -> ToolOutcome | None:
+    def unusable(self, call: BoundCall) -> ToolOutcome | None:
         """Why a call cannot run whoever permits it: no such tool, or an input that is none."""
-        tool = self._toolbox.get(block["name"])
-        if tool is None:
-            return self._unknown(block["name"])
-        given = parse_input(tool, block["input"])
-        if isinstance(given, ToolOutcome):
-            return given
-        objection = tool.objection(given, self._session)
+        call = self._current(call)
+        if call.tool is None or call.given is None:
+            return call.fault
+        objection = call.tool.objection(call.given, self._session)
         return failed(tagged("tool_use_error", objection)) if objection else None
 
-    async def doomed(self, block: Json, may_look: Callable[[str], bool]) -> ToolOutcome | None:
+    async def doomed(self, call: BoundCall, may_look: Callable[[str], bool]) -> ToolOutcome | None:
         """Why a call would fail whatever is answered to the question whether it may run."""
-        tool = self._toolbox.get(block["name"])
-        given = None if tool is None else parse_input(tool, block["input"])
-        if tool is None or isinstance(given, ToolOutcome):
-            return self.unusable(block)
-        if not all(map(may_look, tool.paths(given))):
+        call = self._current(call)
+        if not all(map(may_look, call.paths)):
             return None
         if self._session.buffers is not None:
             from clew.agent.tools.editor import rehearsed
 
-            return await rehearsed(self._session.buffers, tool, block["input"], self._session)
-        return rehearse(tool, block["input"], self._session)
+            return await rehearsed(self._session.buffers, call, self._session)
+        return rehearse(call, self._session)
 
-    def question(self, block: Json) -> tuple[QuestionKind, str]:
-        tool = self._toolbox.get(block["name"])
-        given = None if tool is None else parse_input(tool, block["input"])
-        if tool is None or isinstance(given, ToolOutcome):
+    def question(self, call: BoundCall) -> tuple[QuestionKind, str]:
+        if call.tool is None or call.given is None:
             return "permission", ""
-        return tool.question_kind, tool.body(given, self._session)
+        return call.tool.question_kind, call.tool.body(call.given, self._session)
+
+    def _current(self, call: BoundCall) -> BoundCall:
+        """The call as it is, or bound again where its tool was taken away or replaced meanwhile."""
+        return call if self._toolbox.get(call.name) is call.tool else self.bind(call.block)
 
     def _unknown(self, name: str) -> ToolOutcome:
         if self._toolbox.was_there(name):
@@ -278,29 +263,31 @@ class SessionTools:
 
     async def run(
         self,
-        block: Json,
+        call: BoundCall,
         *,
         message_uuid: str,
         progress: Callable[[Any], Awaitable[None]],
         is_confined: bool = False,
     ) -> ToolOutcome:
-        tool = self._toolbox.get(block["name"])
-        if tool is None:
-            return self._unknown(block["name"])
+        """Runs a call of a tool that is there now."""
         return await self.call(
-            tool, block, message_uuid=message_uuid, progress=progress, is_confined=is_confined
+            self._current(call),
+            message_uuid=message_uuid,
+            progress=progress,
+            is_confined=is_confined,
         )
 
     async def call(
         self,
-        tool: Tool[Any],
-        block: Json,
+        call: BoundCall,
         *,
         message_uuid: str,
         progress: Callable[[Any], Awaitable[None]],
         is_confined: bool = False,
     ) -> ToolOutcome:
-        """Runs a tool, offered to the model or not."""
+        """Runs a call of a tool, offered to the model or not."""
+        if call.tool is None:
+            return call.fault or self._unknown(call.name)
 
         async def emit(step: Progress) -> None:
             await progress(replace(step, text=without(step.text, self._secrets)))
@@ -308,7 +295,7 @@ class SessionTools:
         context = ToolContext(
             session=self._session,
             emit=emit,
-            tool_use_id=block["id"],
+            tool_use_id=call.block["id"],
             message_uuid=message_uuid,
             surroundings=self._surroundings,
             is_confined=is_confined,
@@ -318,7 +305,7 @@ class SessionTools:
             from clew.agent.tools.editor import with_buffers
 
             run = with_buffers(self._session.buffers, run)
-        result = await run(tool, block["input"], context)
+        result = await run(call, context)
         # Before anything is kept, recorded or sent: a command may print its environment.
         clean = replace(
             result,
@@ -331,7 +318,7 @@ class SessionTools:
 
             content = await fit_pictures(self._session, clean.content)
             clean = replace(clean, content=content)
-        return await fitted(clean, tool.result_max_chars, self._session.spill_folder)
+        return await fitted(clean, call.tool.result_max_chars, self._session.spill_folder)
 
 
 def listed(todos: Sequence[TodoItem]) -> list[Json]:

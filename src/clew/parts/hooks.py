@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from clew.agent.calls import bind, run_tool
 from clew.agent.context.facts import Fact
 from clew.agent.context.nearby import TELLING, TRIGGER
 from clew.agent.hooked import plain
@@ -17,7 +18,6 @@ from clew.agent.hooks.run import Here, SessionHooks
 from clew.agent.options import Options
 from clew.agent.side_question import SMALL, SideQuestions
 from clew.agent.tools.base import Progress, ToolContext, ToolSession
-from clew.agent.tools.schema import run_tool
 from clew.core.input import Clear, Resume
 from clew.core.json_object import Json
 from clew.core.messages.errors import SettingsError
@@ -237,7 +237,8 @@ def calling(mcp: Callable[[], Connected], session: ToolSession) -> CallTool:
             offer = getattr(offered, "offer", None)
             if offer is not None and (offer.server, offer.tool) == (server, tool):
                 context = ToolContext(session=session, emit=unseen, tool_use_id="hook")
-                result = await run_tool(offered, given, context)
+                block = {"name": offered.name, "input": given}
+                result = await run_tool(bind(offered, block), context)
                 return plain(result.content), result.is_error
         why = found.problem or f"it offers no tool {tool}"
         raise HookError(f"MCP server {server}: {why}")

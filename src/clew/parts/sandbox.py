@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from clew.agent.calls import BoundCall
 from clew.agent.tools.base import ToolSession
 from clew.core.messages.errors import OutsideError
 from clew.parts.denied_paths import Access, DeniedFiles
@@ -39,6 +40,7 @@ from clew.system.sandbox.walled import SandboxError, Walled
 
 if TYPE_CHECKING:
     from clew.permissions.git_history import GitHistory
+    from clew.permissions.reading import CommandLine
     from clew.system.sandbox.box import Box
     from clew.system.sandbox.violations import SandboxViolation
 
@@ -291,6 +293,7 @@ class SessionSandbox:
         cwd: str,
         environment: Mapping[str, str],
         *,
+        line: "CommandLine | None" = None,
         is_confined: bool = False,
     ) -> AsyncIterator[Walled]:
         async with AsyncExitStack() as opened:
@@ -312,7 +315,7 @@ class SessionSandbox:
                     made = replace(made, removed=removed)
                 except SandboxError as error:
                     raise OutsideError(NO_WALL.format(why=error)) from None
-            elif self.is_wanted and not self.is_excluded(command):
+            elif self.is_wanted and not self.is_excluded(command, line):
                 try:
                     policy = self._policy(cwd)
                     watched = Watched(
@@ -361,7 +364,7 @@ class SessionSandbox:
             can_do=os.access,
         )
 
-    def is_excluded(self, command: str) -> bool:
+    def is_excluded(self, command: str, line: "CommandLine | None") -> bool:
         """Whether every part of a command is one that settings name as outside."""
         if self._excluded is None:
             return False
@@ -371,20 +374,20 @@ class SessionSandbox:
 
         context, resolve = self._began.context, self._began.resolve
         bench = Bench(rules=self._excluded, context=context, resolve=resolve)
-        parts = judge(bench, PermissionRequest(tool="Bash", input={"command": command}))
+        parts = judge(bench, PermissionRequest(tool="Bash", input={"command": command}, line=line))
         return all(part.rule is not None for part in parts)
 
-    def spared(self, name: str, given: Mapping[str, object], decision: Decision) -> Decision:
+    def spared(self, call: BoundCall, decision: Decision) -> Decision:
         """A decision where the walls answer what only the mode would ask about."""
         spares = self._settings.spares_questions
         is_on = self._settings.enabled is True if spares is None else spares
-        command = given.get("command")
-        if name != "Bash" or not isinstance(decision, Ask | NeedsReview) or not is_on:
+        command = call.block["input"].get("command")
+        if call.name != "Bash" or not isinstance(decision, Ask | NeedsReview) or not is_on:
             return decision
         stands = self._box is not None and self._box.works
         if not (self.is_wanted and stands and isinstance(command, str)):
             return decision
-        if self.is_excluded(command):
+        if self.is_excluded(command, call.line):
             return decision
         return decided(
             [

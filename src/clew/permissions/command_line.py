@@ -15,11 +15,12 @@ from clew.permissions.decision import Effect, Finding
 from clew.permissions.files import INTERPRETERS, NAMES, Bench, judge_use, reaches_otherwise
 from clew.permissions.git import git_plain, split_git
 from clew.permissions.git_contents import shows_held
-from clew.permissions.grammar import Unread, is_same_reading, is_sure, read_line
+from clew.permissions.grammar import Unread, is_same_reading
 from clew.permissions.index import CommandEntry
 from clew.permissions.patterns import segments_meet
 from clew.permissions.programs import ROWS
 from clew.permissions.protected import in_workspace, is_critical
+from clew.permissions.reading import CommandLine
 from clew.permissions.readonly import (
     SHORT_LIST,
     bare_name,
@@ -31,10 +32,10 @@ from clew.permissions.readonly import (
 )
 from clew.permissions.request import ResolvedPath
 from clew.permissions.rules import Behavior, PermissionRule
-from clew.permissions.shell import Assignment, Script, ShellProblem, Simple, joined, split
+from clew.permissions.shell import Assignment, ShellProblem, Simple, joined
 from clew.permissions.uses import TEXT_ONLY, Use, redirect_uses, spelled, uses_of
 from clew.permissions.words import Word
-from clew.permissions.wrappers import CommandPart, basename, env_assignments, opened_wrappers
+from clew.permissions.wrappers import CommandPart, Everything, basename, env_assignments
 
 # What mode acceptEdits runs unasked inside the workspace, with the options it may have.
 EDITING: dict[str, frozenset[str]] = {
@@ -62,33 +63,34 @@ BEYOND_READING = "is not known to only read with these words, here"
 REMOVING = frozenset({"rm", "rmdir", "shred", "srm", "trash", "unlink"})
 
 
-def judge_command_line(bench: Bench, command: str, allow: PermissionRule | None) -> list[Finding]:
+def judge_command_line(
+    bench: Bench, line: CommandLine, allow: PermissionRule | None
+) -> list[Finding]:
     """A finding for each part. `allow` is a rule that allows the tool as a whole."""
-    text = command.strip(BLANKS)
+    text = line.text
     findings = [f for f in (restrained_by_text(bench, text),) if f is not None]
     whole = allow or exact_rule(bench, text)
-    line = read_line(text)
-    if isinstance(line, Unread):
-        findings += unread(bench, text, line.why, whole)
-        findings += judge_script(bench, split(text), whole)
+    strict = line.strict
+    if isinstance(strict, Unread):
+        findings += unread(bench, text, strict.why, whole)
+        findings += judge_script(bench, line.tree_parts, whole)
     else:
-        told = judge_script(bench, line, whole)
+        told = judge_script(bench, line.strict_parts, whole)
         if (
             needs_second_reading(bench, told)
-            and not is_sure(text)
-            and not is_same_reading(line, tree := split(text))
+            and not line.is_sure
+            and not is_same_reading(strict, line.tree)
         ):
             told += unread(bench, text, "can be read in two ways", whole)
-            told += judge_script(bench, tree, whole)
+            told += judge_script(bench, line.tree_parts, whole)
         findings += told
     return findings or [
         Finding(subject=text, verdict="allow", reason="runs nothing", effect="look")
     ]
 
 
-def judge_script(bench: Bench, script: Script, whole: PermissionRule | None) -> list[Finding]:
+def judge_script(bench: Bench, seen: Everything, whole: PermissionRule | None) -> list[Finding]:
     """A finding for each part of a line as one of the readers has it."""
-    seen = opened_wrappers(script)
     findings = [from_problem(bench, problem, whole) for problem in seen.script.problems]
     for part in seen.parts:
         findings += judge_part(bench, part, whole)
@@ -143,8 +145,6 @@ def restrained_by_text(bench: Bench, text: str) -> Finding | None:
 
 
 RESTRAINING: tuple[Behavior, ...] = ("deny", "ask")
-# What bash itself takes for blanks; Python's notion holds more.
-BLANKS = " \t\n"
 
 
 def by_rule(subject: str, rule: PermissionRule) -> Finding:

@@ -14,6 +14,7 @@ from clew.permissions.decision import Allow, Decision, Effect, Finding, decided
 from clew.permissions.files import Bench, guard, judge_path, restraint
 from clew.permissions.modes import under
 from clew.permissions.protected import in_workspace, is_below, why_protected_read
+from clew.permissions.reading import read_once
 from clew.permissions.request import (
     Context,
     PermissionRequest,
@@ -80,7 +81,7 @@ def by_family(
             command = subject_of(request)
             if command is None:
                 return [unusable(request)]
-            return judge_command_line(bench, command, allow)
+            return judge_command_line(bench, read_once(request.line, command), allow)
         case "fetch":
             url = subject_of(request)
             domain = domain_of(url) if url is not None else None

@@ -7,7 +7,7 @@ folders, its environment (see `clew.system.config.environment`), what the comman
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -43,6 +43,9 @@ from clew.system.config.layers import OF_THE_FOLDER, Scope
 from clew.system.config.load import CommandLineSettings, changed, read, trusts
 from clew.system.config.settings import check
 from clew.system.files import alone, is_there, replace
+
+if TYPE_CHECKING:
+    from clew.permissions.reading import CommandLine
 
 # Where a session's plan is written: the one file that plan mode lets the model change.
 
@@ -118,11 +121,13 @@ class SessionRules:
         mode: Mode | None = None,
         denied: Sequence[str] = (),
         folders: Sequence[str] = (),
+        line: "CommandLine | None" = None,
     ) -> Decision:
         """May this call run, begun in the folder the shell is in, after such text?
 
         `mode`, `denied` and `folders` are those of a conversation beside the session's: another mode
-        than the session's, further rules that deny, and further folders to work in.
+        than the session's, further rules that deny, and further folders to work in. `line` is the
+        command line of the call, where it was read before.
         """
         # What reads command lines is half of what a turn without a call would load.
         from clew.permissions.decide import decide
@@ -142,7 +147,7 @@ class SessionRules:
             held_by_git=lambda folder: self.held_by_git(folder, rules),
         )
         return decide(
-            PermissionRequest(tool=tool, input=given, untrusted=tuple(untrusted)),
+            PermissionRequest(tool=tool, input=given, untrusted=tuple(untrusted), line=line),
             rules,
             context,
             resolve,

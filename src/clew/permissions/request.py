@@ -6,9 +6,12 @@ whoever calls brings `resolve`.
 """
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from clew.permissions.reading import CommandLine
 
 Mode = Literal["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"]
 
@@ -63,12 +66,14 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
 
     `untrusted` names where text that nobody vouches for came from (web, mcp, tool, project) if any
     stands before this call in the conversation. `read_only` is what an MCP server says of its tool.
+    `line` is the call's command line, where somebody read it before.
     """
 
     tool: str
     input: dict[str, Any]
     untrusted: tuple[str, ...] = ()
     read_only: bool = False
+    line: "CommandLine | None" = None
 
 
 class Context(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from clew.permissions.decision import ORDER, Decision, Finding
 from clew.permissions.files import OUTSIDE
-from clew.permissions.grammar import Unread, read_line
+from clew.permissions.grammar import Unread
+from clew.permissions.reading import read_once
 from clew.permissions.readonly import changes_meaning, exceeds_reading, is_harmless
 from clew.permissions.request import (
     MCP_PREFIX,
@@ -23,7 +24,7 @@ from clew.permissions.request import (
 )
 from clew.permissions.shell import Simple
 from clew.permissions.updates import Destination, ModeUpdate, RuleSpelled, RulesUpdate, Update
-from clew.permissions.wrappers import SHELLS, WRAPPERS, basename, everything
+from clew.permissions.wrappers import SHELLS, WRAPPERS, basename
 
 MAX_RULES = 5
 
@@ -117,7 +118,7 @@ def suggestions(request: PermissionRequest, decision: Decision) -> list[str]:
     name = canonical(request.tool)
     match tool_of(name).family:
         case "shell":
-            return for_commands(subject_of(request) or "", {f.subject for f in asked})
+            return for_commands(request, {f.subject for f in asked})
         case "fetch":
             domain = domain_of(subject_of(request) or "")
             return [f"WebFetch(domain:{domain})"] if domain else []
@@ -133,12 +134,14 @@ def strict(decision: Decision) -> list[Finding]:
     return [f for f in decision.findings if ORDER[f.verdict] > 0]
 
 
-def for_commands(line: str, asked: set[str]) -> list[str]:
-    if isinstance(read_line(line), Unread):
+def for_commands(request: PermissionRequest, asked: set[str]) -> list[str]:
+    line = subject_of(request) or ""
+    reading = read_once(request.line, line)
+    if isinstance(reading.strict, Unread):
         return exactly(line)
     rules: list[str] = []
     left = set(asked)
-    for part in everything(line).parts:
+    for part in reading.parts.parts:
         command = part.command
         if command.text in asked:
             left.discard(command.text)

@@ -353,10 +353,6 @@ class Everything(Struct, frozen=True, kw_only=True):
     script: Script
 
 
-def everything(text: str) -> Everything:
-    return opened_wrappers(split(text))
-
-
 def opened_wrappers(line: Script) -> Everything:
     """A line with all that its commands start."""
     parts: list[CommandPart] = []

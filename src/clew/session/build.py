@@ -139,8 +139,8 @@ async def session(
             thread.story,
             lambda: hands.tool_session.cwd,
             ask_model=thread.side.ask_model,
-            spared=lambda name, given, decision: hands.skills.spared(
-                name, given, hands.sandbox.spared(name, given, decision)
+            spared=lambda call, decision: hands.skills.spared(
+                call, hands.sandbox.spared(call, decision)
             ),
             secrets=ground.secrets,
             denied=() if options.lead is None else refused(options.lead),

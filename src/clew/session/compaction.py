@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from clew.agent.calls import BoundCall
 from clew.agent.compaction.budget import Room, at_of, room
 from clew.agent.context.facts import Fact, find_listed_tools, planning, tool_listing_fact
 from clew.agent.context.opening import Opening
@@ -46,7 +47,7 @@ class SessionCompaction:
         hands: Hands,
         requests: Requests,
         opening: Opening,
-        judge: Callable[[Json], Decision],
+        judge: Callable[[BoundCall], Decision],
         measure: Measure,
     ) -> None:
         self._ground = ground
@@ -229,7 +230,11 @@ class SessionCompaction:
     def _read(self, path: str) -> str | None:
         """A file that the session may see unasked, as text."""
         block = {"type": "tool_use", "id": "", "name": "Read", "input": {"file_path": path}}
-        return self._text(Path(path)) if isinstance(self._judge(block), Allow) else None
+        return (
+            self._text(Path(path))
+            if isinstance(self._judge(BoundCall(block=block)), Allow)
+            else None
+        )
 
     def _text(self, path: Path) -> str | None:
         try:

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
+from clew.agent.calls import run_tool
 from clew.agent.tasks.registry import BackgroundTask, Moment
 from clew.agent.tools import command as background
 from clew.agent.tools.background_tools import Monitor, TaskOutput, TaskStop
 from clew.agent.tools.base import ToolLimits, ToolOutcome
 from clew.agent.tools.bash import Bash
 from clew.agent.tools.registry import Toolbox, builtin_tools
-from clew.agent.tools.schema import run_tool
 from clew.record.kept_commands import RecordFolder, call_off
 from clew.system.process.output import ProcessOutput
 from clew.testing.server import serving
-from tests.agent.tools.workshop import Workshop
+from tests.agent.tools.workshop import Workshop, call_of
 from tests.fronts.headless.agents_model import by_prompt, once_heard, uses
 from tests.fronts.headless.clew_process import clew, transcripts, until
 from tests.fronts.headless.test_print import entries, scenario
@@ -33,7 +33,7 @@ class Yard:
         self.session = workshop.session
 
     async def use(self, tool: Any, **given: Any) -> ToolOutcome:
-        return await run_tool(tool, given, self.shop.context())
+        return await run_tool(call_of(tool, given), self.shop.context())
 
     async def begin(self, command: str, tool: Any = None, **given: Any) -> str:
         more = {"run_in_background": True} if tool is None else {}

@@ -7,7 +7,7 @@ import pytest
 from clew.agent.tools.background_tools import TaskOutput
 from clew.agent.tools.bash import PowerShell
 from clew.agent.tools.registry import Toolbox, builtin_tools
-from tests.agent.tools.workshop import Workshop
+from tests.agent.tools.workshop import Workshop, call_of
 
 STAND_IN = """#!/bin/sh
 echo "$1 $2 $3 $4 in $(pwd)"
@@ -51,12 +51,12 @@ def test_its_failures_times_and_background_are_those_of_every_command(installed:
     assert "Timed out after 0.3 s" in str(late.content)
 
     async def behind() -> str:
-        from clew.agent.tools.schema import run_tool
+        from clew.agent.calls import run_tool
 
         given = {"command": "wait", "run_in_background": True, "timeout": 300}
-        begun = await run_tool(PowerShell(), given, installed.context())
+        begun = await run_tool(call_of(PowerShell(), given), installed.context())
         task = begun.tool_use_result["backgroundTaskId"]
-        ended = await run_tool(TaskOutput(), {"task_id": task}, installed.context())
+        ended = await run_tool(call_of(TaskOutput(), {"task_id": task}), installed.context())
         return str(ended.content)
 
     assert "Timed out after 0.3 s" in installed.use_later(behind)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from clew.agent.calls import BoundCall, bind, run_tool
 from clew.agent.tools.base import (
     Progress,
     Surroundings,
@@ -17,8 +18,11 @@ from clew.agent.tools.base import (
     ToolOutcome,
     ToolSession,
 )
-from clew.agent.tools.schema import run_tool
 from clew.system.process.spawn import Launcher
+
+
+def call_of(tool: Tool[Any], given: Any) -> BoundCall:
+    return bind(tool, {"type": "tool_use", "id": "toolu_1", "name": tool.name, "input": given})
 
 
 class Workshop:
@@ -52,7 +56,7 @@ class Workshop:
         )
 
     def use(self, tool: Tool[Any], **given: Any) -> ToolOutcome:
-        return self._runner.run(run_tool(tool, given, self.context()))
+        return self._runner.run(run_tool(call_of(tool, given), self.context()))
 
     def use_later(self, work: Callable[[], Any]) -> Any:
         return self._runner.run(work())

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from clew.agent.calls import bind, run_tool
 from clew.agent.tools.base import Progress, Tool, ToolContext, ToolOutcome, ToolSession
-from clew.agent.tools.schema import run_tool
 from clew.parts.mcp.client import Helpers
 from clew.parts.mcp.config import ServerConfig, read_server
 from clew.parts.mcp.connect import line_maker
@@ -64,7 +64,7 @@ class Yard:
             self.progress.append(progress)
 
         context = ToolContext(session=self.session, emit=emit, tool_use_id="toolu_1")
-        return await run_tool(self.tool(name), given, context)
+        return await run_tool(bind(self.tool(name), {"name": name, "input": given}), context)
 
     async def changed(self, holds: Callable[[], bool]) -> None:
         """Waits for something that a server announces, bounded."""

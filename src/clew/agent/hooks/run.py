@@ -17,6 +17,7 @@ from uuid import uuid4
 from msgspec import Struct, json
 from msgspec.structs import replace
 
+from clew.agent.calls import BoundCall
 from clew.agent.hooks.events import BY_NAME, Event, subject_of
 from clew.agent.hooks.executors import ask, call_tool, look, post, run_command
 from clew.agent.hooks.fold import Occasion, fold
@@ -111,14 +112,18 @@ class SessionHooks:
 
     # -- an event
 
-    async def fire(self, event: str, fields: Json, emit: Tell, /) -> HookOutcome:
-        """Has the hooks of an event run and answers what they come to."""
+    async def fire(
+        self, event: str, fields: Json, emit: Tell, call: BoundCall | None = None, /
+    ) -> HookOutcome:
+        """Has the hooks of an event run and answers what they come to; `call` is what it is about."""
         if "prompt_id" in fields:
             self._prompt_id = fields["prompt_id"]
         row = BY_NAME[event]
         here = self._here()
         chosen = [
-            hook for hook in (*here.found.hooks, *self._added) if calls(hook, row, fields, here)
+            hook
+            for hook in (*here.found.hooks, *self._added)
+            if calls(hook, row, fields, here, call)
         ]
         if not chosen:
             return NOTHING
@@ -287,7 +292,9 @@ def absolute(tool_input: Json, reach: Reach) -> Json:
     }
 
 
-def calls(hook: Hook, event: Event, fields: Json, here: Here) -> bool:
+def calls(
+    hook: Hook, event: Event, fields: Json, here: Here, call: BoundCall | None = None
+) -> bool:
     """Whether an event with these fields calls a hook."""
     if hook.event is not event or hook.agent_id not in ("", fields.get("agent_id")):
         return False
@@ -296,7 +303,11 @@ def calls(hook: Hook, event: Event, fields: Json, here: Here) -> bool:
         return False
     if not hook.handler.condition:
         return True
-    request = PermissionRequest(tool=fields["tool_name"], input=fields["tool_input"])
+    request = PermissionRequest(
+        tool=fields["tool_name"],
+        input=fields["tool_input"],
+        line=None if call is None else call.line,
+    )
     return meets(hook.handler.condition, request, here.context, here.resolve)
 
 

@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 
 from clew.agent.tasks.lines import LineOutput
 from clew.agent.tasks.registry import BackgroundTask
-from clew.agent.tools.base import Progress, Tool, ToolContext, ToolOutcome, refuse_odd
+from clew.agent.tools.base import Progress, ShellInput, Tool, ToolContext, ToolOutcome, refuse_odd
 from clew.agent.tools.command import (
     FILE_MAX_BYTES,
     FIRST_LOOK_S,
@@ -124,7 +124,7 @@ MOST_WATCH_MS = 3_600_000
 ERRORS_BYTES = 2000
 
 
-class MonitorInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MonitorInput(ShellInput, frozen=True, kw_only=True, forbid_unknown_fields=True):
     command: Annotated[str, Meta(min_length=1, description="What prints a line for each event")]
     description: Annotated[str, Meta(description="What is watched, in a few words")] | None = None
     timeout_ms: Annotated[
@@ -163,7 +163,7 @@ class Monitor(Tool[MonitorInput]):
         )
         errors = ProcessOutput(keep_bytes=ERRORS_BYTES)
         timeout_ms = None if given.persistent else given.timeout_ms
-        program = shell_program(given.command, first_lines(ctx))
+        program = shell_program(given, first_lines(ctx))
         task = tasks.begin(
             RunningCommand(program, output, ctx, errors=errors, timeout_ms=timeout_ms).work,
             task_id=task_id,

@@ -9,10 +9,11 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Protocol, TypeVar
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from clew.agent.tasks.registry import Tasks
 from clew.agent.tools.ledger import ContentCache, ReadLedger
@@ -27,6 +28,7 @@ from clew.system.process.spawn import Launcher
 
 if TYPE_CHECKING:
     from clew.agent.tools.editor_client import Buffers, RemoteTerminal
+    from clew.permissions.reading import CommandLine
     from clew.record.kept_commands import RecordFolder
 
 
@@ -80,6 +82,19 @@ def limits_from(
 Input = TypeVar("Input", bound=Struct)
 
 RESULT_MAX_CHARS = 50_000
+
+
+class ShellInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+    """The input of a shell. Its command line is read once, by whoever asks first."""
+
+    command: Annotated[str, Meta(min_length=1, description="The command")]
+
+    @cached_property
+    def line(self) -> "CommandLine":
+        from clew.permissions.reading import CommandLine
+
+        return CommandLine(self.command)
+
 
 # `permission`: may this run; `choices`: questions with answers to choose; `plan`: may this plan be done.
 QuestionKind = Literal["permission", "choices", "plan"]

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from clew.agent.tools import spill
 from clew.agent.tools.base import (
     Progress,
+    ShellInput,
     Tool,
     ToolContext,
     ToolError,
@@ -47,8 +48,7 @@ if TYPE_CHECKING:
 SHOWN_TAIL_CHARS = 400
 
 
-class CommandInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    command: Annotated[str, Meta(min_length=1, description="The command")]
+class CommandInput(ShellInput, frozen=True, kw_only=True, forbid_unknown_fields=True):
     timeout: (
         Annotated[int, Meta(ge=1, description="How long it may take, in milliseconds")] | None
     ) = None
@@ -80,18 +80,18 @@ class Bash(Tool[CommandInput]):
     def is_read_only(self, given: CommandInput) -> bool:
         from clew.agent.tools.bash_judged import only_looks
 
-        return only_looks(given.command)
+        return only_looks(given.line)
 
     def is_concurrency_safe(self, given: CommandInput) -> bool:
         from clew.agent.tools.bash_judged import moves
 
         # Two that leave the shell in another folder would race for where the next one begins.
-        return self.is_read_only(given) and not moves(given.command)
+        return self.is_read_only(given) and not moves(given.line)
 
     def is_destructive(self, given: CommandInput) -> bool:
         from clew.agent.tools.bash_judged import may_destroy
 
-        return may_destroy(given.command)
+        return may_destroy(given.line)
 
     def title(self, given: CommandInput) -> str:
         return given.description or given.command.strip(" \t\n").split("\n", 1)[0]
@@ -99,7 +99,7 @@ class Bash(Tool[CommandInput]):
     async def call(self, given: CommandInput, ctx: ToolContext) -> ToolOutcome:
         refuse_odd(given.command, "A command")
         if given.run_in_background:
-            program = shell_program(given.command, first_lines(ctx))
+            program = shell_program(given, first_lines(ctx))
             return await in_background(program, self.title(given), given.timeout, ctx)
         # The editor's terminal is behind no walls.
         terminal = None if ctx.is_confined else ctx.session.terminal()
@@ -109,6 +109,7 @@ class Bash(Tool[CommandInput]):
         program = ShellProgram(
             text=given.command,
             opened=lambda: reporting(given.command, first_lines(ctx), folders.append),
+            line=given.line,
         )
         result = await run_in_shell(given, ctx, program, self.title(given))
         # None of one that goes on in the background: it moves nothing any more.

@@ -1,9 +1,9 @@
 """What a command line does to the world, as far as its text tells; what cannot be read counts as all."""
 
-from clew.permissions.command_line import BLANKS
-from clew.permissions.grammar import Unread, read_line
+from clew.permissions.grammar import Unread
+from clew.permissions.reading import CommandLine
 from clew.permissions.readonly import only_reads
-from clew.permissions.wrappers import CommandPart, basename, everything
+from clew.permissions.wrappers import CommandPart, basename
 
 MOVES = frozenset({"cd", "pushd", "popd"})
 NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
@@ -21,11 +21,11 @@ DESTROYING_GIT = {
 }
 
 
-def only_looks(command: str) -> bool:
+def only_looks(line: CommandLine) -> bool:
     """Whether every part is known to change nothing outside the shell."""
-    seen = everything(command.strip(BLANKS))
+    seen = line.parts
     if (
-        isinstance(read_line(command.strip(BLANKS)), Unread)
+        isinstance(line.strict, Unread)
         or seen.script.problems
         or any(
             redirect.writes and redirect.word.text not in NOWHERE
@@ -40,14 +40,14 @@ def part_looks(part: CommandPart) -> bool:
     return not part.problems and (part.plain_wrapper or only_reads(part.command))
 
 
-def moves(command: str) -> bool:
+def moves(line: CommandLine) -> bool:
     """Whether it may end in another folder than it began."""
-    return any(part.command.name in MOVES for part in everything(command.strip(BLANKS)).parts)
+    return any(part.command.name in MOVES for part in line.parts.parts)
 
 
-def may_destroy(command: str) -> bool:
+def may_destroy(line: CommandLine) -> bool:
     """Whether a part is known to take things away, or cannot be read."""
-    seen = everything(command.strip(BLANKS))
+    seen = line.parts
     return bool(seen.script.problems) or any(destroys(part) for part in seen.parts)
 
 

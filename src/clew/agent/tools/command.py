@@ -87,6 +87,7 @@ class RunningCommand:
                     argv,
                     folder,
                     variables,
+                    line=program.line,
                     is_confined=self._ctx.is_confined,
                 ) as made:
                     self.made = made

@@ -12,18 +12,18 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from clew.agent.tools.base import Tool, ToolContext, ToolOutcome, ToolSession
+from clew.agent.calls import BoundCall, rehearse
+from clew.agent.tools.base import ToolContext, ToolOutcome, ToolSession
 from clew.agent.tools.editor_client import Buffers, RemoteTerminal, TerminalOutput
 from clew.agent.tools.files import crlf, decode
-from clew.agent.tools.schema import parse_input, rehearse
 from clew.agent.tools.shell_script import quoted, shell
 from clew.system.files import content, is_folder, is_there
 
-Run: TypeAlias = Callable[[Tool[Any], Any, ToolContext], Awaitable[ToolOutcome]]
+Run: TypeAlias = Callable[[BoundCall, ToolContext], Awaitable[ToolOutcome]]
 
 READS = frozenset({"Read", "Edit", "MultiEdit", "Write"})
 WRITES = READS - {"Read"}
@@ -33,13 +33,13 @@ MAX_BYTES = 4 << 20
 def with_buffers(buffers: Buffers, run: Run) -> Run:
     """Runs calls that read or write a text file with what the editor holds of it."""
 
-    async def running(tool: Tool[Any], raw: Any, ctx: ToolContext) -> ToolOutcome:
-        path = path_of(tool, raw, ctx.session)
+    async def running(call: BoundCall, ctx: ToolContext) -> ToolOutcome:
+        path = path_of(call, ctx.session)
         if path is None:
-            return await run(tool, raw, ctx)
+            return await run(call, ctx)
         async with as_held(buffers, path, ctx.session):
-            result = await run(tool, raw, ctx)
-        if tool.name not in WRITES or result.is_error:
+            result = await run(call, ctx)
+        if tool_name(call) not in WRITES or result.is_error:
             return result
         return await told(buffers, path, result)
 
@@ -58,22 +58,24 @@ async def as_held(buffers: Buffers, path: str, session: ToolSession) -> AsyncIte
         session.unsaved.pop(path, None)
 
 
-async def rehearsed(
-    buffers: Buffers, tool: Tool[Any], raw: Any, session: ToolSession
-) -> ToolOutcome | None:
+async def rehearsed(buffers: Buffers, call: BoundCall, session: ToolSession) -> ToolOutcome | None:
     """What `rehearse` says, of the file as the editor holds it."""
-    path = path_of(tool, raw, session)
+    path = path_of(call, session)
     if path is None:
-        return rehearse(tool, raw, session)
+        return rehearse(call, session)
     async with as_held(buffers, path, session):
-        return rehearse(tool, raw, session)
+        return rehearse(call, session)
 
 
-def path_of(tool: Tool[Any], raw: Any, session: ToolSession) -> str | None:
-    given = parse_input(tool, raw) if tool.name in READS else None
-    if given is None or isinstance(given, ToolOutcome):
+def tool_name(call: BoundCall) -> str:
+    """The name of the tool itself, which answers to others too."""
+    return "" if call.tool is None else call.tool.name
+
+
+def path_of(call: BoundCall, session: ToolSession) -> str | None:
+    if tool_name(call) not in READS or call.given is None:
         return None
-    (named,) = tool.paths(given)
+    (named,) = call.paths
     return os.path.realpath(session.path(named))
 
 

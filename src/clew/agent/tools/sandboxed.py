@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from clew.system.sandbox.walled import Walled
 
 if TYPE_CHECKING:
+    from clew.permissions.reading import CommandLine
     from clew.system.sandbox.violations import SandboxViolation
 
 
@@ -38,6 +39,7 @@ class Sandbox(Protocol):
         cwd: str,
         environment: Mapping[str, str],
         *,
+        line: "CommandLine | None",
         is_confined: bool,
     ) -> AbstractAsyncContextManager[Walled]:
         """The command as it is to be started; `is_confined`: behind the read-only wall.
@@ -63,12 +65,15 @@ async def walled(
     cwd: str,
     environment: Mapping[str, str],
     *,
+    line: "CommandLine | None",
     is_confined: bool,
 ) -> AsyncIterator[Walled]:
     if sandbox is None:
         yield Walled(argv=tuple(argv), environment=dict(environment))
         return
-    async with sandbox.around(command, argv, cwd, environment, is_confined=is_confined) as made:
+    async with sandbox.around(
+        command, argv, cwd, environment, line=line, is_confined=is_confined
+    ) as made:
         yield made
 
 

@@ -4,7 +4,6 @@ Both come from the same msgspec type. The schema is made once, when first asked 
 check. Numbers, booleans and null may come as strings, which models send and nobody is harmed by.
 """
 
-import asyncio
 import re
 from functools import cache
 from typing import Any
@@ -12,8 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from clew.agent.tools.base import Input, Tool, ToolContext, ToolOutcome, ToolSession, failed
-from clew.core.messages.errors import ClewError, in_words
+from clew.agent.tools.base import Input, Tool, ToolOutcome, failed
 
 WHERE = re.compile(r" - at `\$\.?([^`]*)`")
 NAMES = {"str": "a string", "int": "a whole number", "float": "a number", "bool": "true or false"}
@@ -118,45 +116,3 @@ def kind_of(schema: dict[str, Any]) -> str:
     if "enum" in schema:
         return " | ".join(map(str, schema["enum"]))
     return str(schema.get("type", "any"))
-
-
-# The one door through which a tool runs, and is asked whether it could: whatever happens inside comes
-# out as a result.
-
-
-def rehearse(tool: Tool[Input], raw: Any, session: ToolSession) -> ToolOutcome | None:
-    """Why a call would fail whoever permits it, by what there is now; None if nothing speaks against it."""
-    given = parse_input(tool, raw)
-    if isinstance(given, ToolOutcome):
-        return given
-    try:
-        tool.rehearse(given, session)
-    except (ClewError, OSError, ValueError) as error:
-        return failed(in_words(error))
-    return None
-
-
-async def run_tool(tool: Tool[Input], raw: Any, ctx: ToolContext) -> ToolOutcome:
-    """Checks the input and runs the tool. Raises CancelledError and nothing else."""
-    given = parse_input(tool, raw)
-    if isinstance(given, ToolOutcome):
-        return given
-    most_s = ctx.session.limits.call_timeout_s(tool.name, owns_its_time=tool.owns_its_time)
-    clock = asyncio.timeout(most_s)
-    try:
-        async with clock:
-            return await tool.call(given, ctx)
-    except TimeoutError as error:
-        if not clock.expired():
-            return failed(in_words(error))
-        return failed(
-            f"{tool.name} did not end within {most_s:g} s and was given up. What it had begun may be "
-            "done in part: look before you try again, and try less at once or another way."
-        )
-    except (ClewError, OSError) as error:
-        return failed(in_words(error))
-    except Exception as error:  # noqa: BLE001 (one of the three doors: a tool must not end the session)
-        kind = type(error).__name__
-        return failed(
-            f"{tool.name} failed by a fault of its own ({kind}: {error}). Try another way."
-        )

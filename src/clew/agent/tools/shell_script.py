@@ -5,13 +5,17 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from clew.agent.tools.base import ToolContext, ToolError
+from clew.agent.tools.base import ShellInput, ToolContext, ToolError
 from clew.system.files import is_folder, is_there
 from clew.system.process.run import FinishedCommand, held
 from clew.system.process.tree import SIGNALLED, signal_name
+
+if TYPE_CHECKING:
+    from clew.permissions.reading import CommandLine
 
 # The longest single argument Linux hands to a program is 128 KiB.
 ARGUMENT_MAX_BYTES = 100_000
@@ -74,15 +78,20 @@ def quoted(text: str) -> str:
 class ShellProgram(Struct, frozen=True, kw_only=True):
     """A command that is to be begun: its arguments and descriptors for as long as that takes.
 
-    `text` is what the sandbox knows it by.
+    `text` is what the sandbox knows it by, and `line` how it was read.
     """
 
     text: str
     opened: Callable[[], AbstractContextManager[tuple[list[str], dict[int, int]]]]
+    line: "CommandLine | None" = None
 
 
-def shell_program(command: str, first: str) -> ShellProgram:
-    return ShellProgram(text=command, opened=lambda: script(command, reports=False, first=first))
+def shell_program(given: ShellInput, first: str) -> ShellProgram:
+    return ShellProgram(
+        text=given.command,
+        opened=lambda: script(given.command, reports=False, first=first),
+        line=given.line,
+    )
 
 
 @contextmanager

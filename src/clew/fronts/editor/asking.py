@@ -15,7 +15,6 @@ from clew.core.messages.text import rejected_by_user
 from clew.fronts.editor.protocol import ClientAbilities as Capabilities
 from clew.fronts.editor.protocol import ReadFile, answers_of, as_content, described, form_of, text
 from clew.permissions.in_session import SessionRules
-from clew.permissions.request import PermissionRequest
 from clew.permissions.suggest import offers
 from clew.permissions.updates import ModeUpdate, Update
 from clew.system.jsonrpc.peer import Outcome, PeerAnswer
@@ -92,9 +91,8 @@ class EditorQuestions:
         return Granted()
 
     def _answers(self, question: Question) -> list[EditorChoice]:
-        request = PermissionRequest(tool=question.block["name"], input=question.block["input"])
         is_trusted = self._rules.standing.is_trusted
-        found = offers(request, question.decision, self._rules.mode, is_trusted=is_trusted)
+        found = offers(question.request, question.decision, self._rules.mode, is_trusted=is_trusted)
         always = [
             EditorChoice(
                 id=f"{OFFER}{number}",

@@ -203,16 +203,17 @@ class Offering:
             tool["name"] for tool in tools.definitions()
         }:
             return RpcFault(code=INVALID_PARAMS, message=f"no tool {name[:80]}, or no arguments")
-        outcome = tools.unusable(block)
+        call = tools.bind(block)
+        outcome = tools.unusable(call)
         if outcome is None:
             rules, cwd = self._session.rules, self._session.workspace.cwd
             decision, is_confined = await decide(
-                tools, block, lambda: rules.judge(name, given, cwd=cwd)
+                tools, call, lambda call: rules.judge(name, given, cwd=cwd, line=call.line)
             )
             if not isinstance(decision, Allow):
                 return result(REFUSED.format(why=reason(decision)), is_error=True)
             outcome = await tools.run(
-                block, message_uuid=new_id(), progress=unheard, is_confined=is_confined
+                call, message_uuid=new_id(), progress=unheard, is_confined=is_confined
             )
         return result(outcome.content, is_error=outcome.is_error)
 

@@ -16,7 +16,6 @@ from clew.core.messages.errors import ClewError, SettingsError
 from clew.core.wire import HostAnswer, State
 from clew.fronts.headless.channel import HostChannel
 from clew.permissions.in_session import SessionRules
-from clew.permissions.request import PermissionRequest
 from clew.permissions.updates import No, UnusableVerdict, Yes, adding, question, read_verdict
 from clew.session.session import Session
 
@@ -172,5 +171,5 @@ def offered(asked: Question) -> list[Json]:
     name = asked.block["name"]
     if name in EDITS:
         return [{"type": "setMode", "mode": "acceptEdits", "destination": "session"}]
-    rules = suggestions(PermissionRequest(tool=name, input=asked.block["input"]), asked.decision)
+    rules = suggestions(asked.request, asked.decision)
     return [adding(rules, "localSettings")] if rules else []

@@ -4,6 +4,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from clew.agent.calls import bind
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.core.wire import State
@@ -136,7 +137,7 @@ async def mcp_call(session: Session, fields: Json) -> Json:
     if tool is None:
         raise UserError(f"mcp_call: there is no tool {name} of a server that is connected")
     block = {"type": "tool_use", "id": f"toolu_{new_id()}", "name": name, "input": given}
-    outcome = await session.tools.call(tool, block, message_uuid="", progress=unseen)
+    outcome = await session.tools.call(bind(tool, block), message_uuid="", progress=unseen)
     return {"content": outcome.content, "isError": outcome.is_error}
 
 

@@ -22,7 +22,6 @@ from clew.fronts.render.theme import Theme
 from clew.fronts.terminal.completion import matching
 from clew.fronts.terminal.prompt import laid_out
 from clew.permissions.in_session import SessionRules
-from clew.permissions.request import PermissionRequest
 from clew.permissions.suggest import LastingAnswer, offers
 
 # What a person may answer when asked for permission, and what becomes of it: the same for every screen.
@@ -37,8 +36,9 @@ def offered(question: Question, rules: SessionRules | None) -> dict[str, Lasting
     """By the letter that takes it: what holds for more than this call."""
     if rules is None:
         return {}
-    request = PermissionRequest(tool=question.block["name"], input=question.block["input"])
-    found = offers(request, question.decision, rules.mode, is_trusted=rules.standing.is_trusted)
+    found = offers(
+        question.request, question.decision, rules.mode, is_trusted=rules.standing.is_trusted
+    )
     return {KEPT if offer.is_kept else FOR_NOW: offer for offer in found}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from clew.agent.calls import BoundCall
 from clew.agent.context.facts import Fact, instructions_fact
 from clew.agent.deps import Emit
 from clew.agent.hooks.handlers import Hook, read_hooks
@@ -64,7 +65,9 @@ class AgentHooks:
         self._transcript = str(transcript)
         self._where = where
 
-    async def fire(self, event: str, fields: Json, emit: Emit, /) -> HookOutcome:
+    async def fire(
+        self, event: str, fields: Json, emit: Emit, call: BoundCall | None = None, /
+    ) -> HookOutcome:
         if event in NOT_ITS_OWN or not self._is_heard:
             return NOTHING
         fields = {**self._about, "cwd": self._where(), **fields}
@@ -73,7 +76,7 @@ class AgentHooks:
             fields["agent_transcript_path"] = self._transcript
         if isinstance(fields.get("tool_input"), dict):
             fields["tool_input"] = self._placed(fields["tool_input"])
-        return await self._hooks.fire(event, fields, emit)
+        return await self._hooks.fire(event, fields, emit, call)
 
     def _placed(self, given: Json) -> Json:
         """A call's input with its file named from the agent's own folder, not the session's."""

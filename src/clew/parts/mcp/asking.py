@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
+from clew.agent.calls import BoundCall
 from clew.agent.deps import NOTIFY_AFTER_S, Granted, Question, Refused, Verdict
 from clew.agent.hooks.outcome import HookOutcome
 from clew.agent.models import AskPerson
@@ -19,7 +20,7 @@ from clew.parts.mcp.protocol import a_text, an_object
 from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, reason
 from clew.system.jsonrpc.wire import INTERNAL_ERROR, INVALID_PARAMS, RpcFault
 
-Judge: TypeAlias = Callable[[Json], Decision]
+Judge: TypeAlias = Callable[[BoundCall], Decision]
 # Tells hooks of an event beside a turn.
 Aside: TypeAlias = Callable[[str, Json], Awaitable[HookOutcome]]
 # The same, of an event whose hooks nobody waits for.
@@ -151,7 +152,7 @@ class ServerQuestions:
         from clew.parts.mcp.config import tool_name
 
         block = self._block(tool_name(server, "sampling"), given)
-        decision = self._judge(block)
+        decision = self._judge(BoundCall(block=block))
         if isinstance(decision, Allow):
             return ""
         if isinstance(decision, Deny):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
+from clew.agent.calls import BoundCall
 from clew.agent.context.facts import (
     Fact,
     changed_fact,
@@ -88,7 +89,7 @@ class Connected:
     def begin(
         self,
         ask: AskPerson,
-        judge: Callable[[Json], Decision],
+        judge: Callable[[BoundCall], Decision],
         ask_model: AskModel,
         rules: SessionRules,
         *,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
+from clew.agent.calls import BoundCall
 from clew.agent.context.explain import project_of
 from clew.agent.context.facts import Fact
 from clew.agent.context.memory import matches
@@ -45,7 +46,7 @@ FORKED = (
     "Have an agent of the kind {kind} do what follows (tool Agent), and tell what came of it.\n\n"
 )
 
-Judge: TypeAlias = Callable[[Json], Decision]
+Judge: TypeAlias = Callable[[BoundCall], Decision]
 Ask: TypeAlias = Callable[[Question], Awaitable[Verdict]]
 
 
@@ -255,10 +256,11 @@ class SessionSkills:
         record |= {"allowedTools": list(one.allowed_tools)}
         return LoadedSkill(text=text, record=record, agent=one.agent, model=one.model)
 
-    def spared(self, name: str, given: Json, decision: Decision) -> Decision:
+    def spared(self, call: BoundCall, decision: Decision) -> Decision:
         """A decision about loading a skill that brings nothing but words: it is a file that is read."""
-        if name != "Skill" or isinstance(decision, Allow):
+        if call.name != "Skill" or isinstance(decision, Allow):
             return decision
+        given = call.block["input"]
         called = given.get("skill")
         one = self.get(called.strip().removeprefix("/")) if isinstance(called, str) else None
         is_search = isinstance(given.get("search"), str) and bool(given["search"])
@@ -334,29 +336,32 @@ class SessionSkills:
 
     async def _printed(self, one: Skill, line: str) -> str:
         """What a command of a skill's text prints. Nobody typed it, so a rule or a person must allow it."""
-        block = {
-            "type": "tool_use",
-            "id": f"toolu_{new_id()}",
-            "name": one.shell,
-            "input": {"command": line},
-        }
-        decision, is_confined = await decide(self._tools, block, lambda: self._judge(block))
+        call = self._tools.bind(
+            {
+                "type": "tool_use",
+                "id": f"toolu_{new_id()}",
+                "name": one.shell,
+                "input": {"command": line},
+            }
+        )
+        decision, is_confined = await decide(self._tools, call, self._judge)
         if not isinstance(decision, Allow):
-            block = await self._permitted(one, block, decision)
+            call = await self._permitted(one, call, decision)
         outcome = await self._tools.run(
-            block, message_uuid=new_id(), progress=unseen, is_confined=is_confined
+            call, message_uuid=new_id(), progress=unseen, is_confined=is_confined
         )
         printed = outcome.content if isinstance(outcome.content, str) else outcome.display
         return printed.strip("\n")
 
-    async def _permitted(self, one: Skill, block: Json, decision: Decision) -> Json:
-        line = block["input"]["command"]
+    async def _permitted(self, one: Skill, call: BoundCall, decision: Decision) -> BoundCall:
+        line = call.block["input"]["command"]
         refused = f"{one.name} wants to run {line!r}, which was refused"
         if isinstance(decision, Deny):
             raise ToolError(f"{refused}: {reason(decision)}")
         said = await self._ask(
             Question(
-                block=block,
+                block=call.block,
+                line=call.line,
                 title=f"/{one.name} runs: {line}",
                 decision=decision,
                 why=f"{one.file} wants it run before the model reads it",
@@ -368,7 +373,7 @@ class SessionSkills:
             if said.is_nobodys:
                 why = f": {way_out(one, line, counts=self.counts(one))}"
             raise LineRefusedError(f"{refused}: {said.words}", for_person=f"{refused}{why}")
-        return block if said.input is None else block | {"input": said.input}
+        return call if said.input is None else call.with_input(said.input)
 
 
 async def unseen(_: Any) -> None:

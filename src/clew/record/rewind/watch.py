@@ -10,6 +10,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable
 from stat import S_ISLNK, S_ISREG
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -17,6 +18,9 @@ from clew.record.rewind import disk
 from clew.record.rewind.changes import ABSENT, FileState, PathChange
 from clew.record.rewind.disk import Blobs, FolderTree, Glance, Look, differing, look_of
 from clew.record.rewind.repository import Repository
+
+if TYPE_CHECKING:
+    from clew.permissions.reading import CommandLine
 
 # A working folder around a command: what each file held before, whichever of them the command changes.
 
@@ -270,7 +274,7 @@ def placed(path: str) -> str:
     return os.path.join(os.path.realpath(folder), name)
 
 
-def named_by(command: str, resolve: Callable[[str], str]) -> Named:
+def named_by(line: "CommandLine", resolve: Callable[[str], str]) -> Named:
     """The paths that a command line names, as far as its text tells; patterns are spread out.
 
     What a command is known only to read is left out.
@@ -278,9 +282,8 @@ def named_by(command: str, resolve: Callable[[str], str]) -> Named:
     from glob import glob
 
     from clew.permissions.uses import redirect_uses, uses_of
-    from clew.permissions.wrappers import everything
 
-    seen = everything(command.strip())
+    seen = line.parts
     uses = [use for part in seen.parts if part.command.words for use in uses_of(part.command)]
     uses += [use for redirect in seen.script.redirects for use in redirect_uses(redirect)]
     deep: set[str] = set()

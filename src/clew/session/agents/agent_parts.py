@@ -181,8 +181,8 @@ def judge_of(crew: Crew, birth: Birth, thread: Thread, hands: Hands) -> Judging:
         thread.story,
         lambda: hands.tool_session.cwd,
         ask_model=crew.thread.side.ask_model,
-        spared=lambda name, given, decision: shared.skills.spared(
-            name, given, shared.sandbox.spared(name, given, decision)
+        spared=lambda call, decision: shared.skills.spared(
+            call, shared.sandbox.spared(call, decision)
         ),
         secrets=crew.ground.secrets,
         mode=lambda: mode_in(crew, birth.spec),

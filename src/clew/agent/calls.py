@@ -1,0 +1,125 @@
+"""A call bound to its tool, and the door through which it runs.
+
+A tool_use block is bound once it is complete: its input is converted once, its command line is read once,
+and judging, hooks, display, record and execution all work with that value. Whatever happens inside a tool
+comes out of the door as a result.
+
+Decision: docs/decisions/004-turn-loop.md
+"""
+
+import asyncio
+from copy import deepcopy
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from clew.agent.tools.base import ShellInput, Tool, ToolContext, ToolOutcome, ToolSession, failed
+from clew.agent.tools.schema import parse_input
+from clew.core.json_object import Json
+from clew.core.messages.errors import ClewError, in_words
+
+if TYPE_CHECKING:
+    from clew.permissions.reading import CommandLine
+
+
+class BoundCall(Struct, frozen=True, kw_only=True, dict=True):
+    """A tool_use block with its tool and its converted input.
+
+    `given` and `line` belong to exactly this block: another input makes another value. Without a tool, or
+    where the input does not fit, `given` is None and `fault` says why, if anybody asked a tool.
+    """
+
+    block: Json
+    tool: Tool[Any] | None = None
+    given: Any = None
+    fault: ToolOutcome | None = None
+
+    @property
+    def name(self) -> str:
+        return str(self.block.get("name", ""))
+
+    @property
+    def line(self) -> "CommandLine | None":
+        """The command line of a shell's call, with its readings."""
+        return self.given.line if isinstance(self.given, ShellInput) else None
+
+    @cached_property
+    def paths(self) -> tuple[str, ...]:
+        """The files and folders that the call names, as it names them."""
+        return () if self.tool is None or self.given is None else self.tool.paths(self.given)
+
+    @cached_property
+    def title(self) -> str:
+        """The call in a line; the tool's name alone where it has no more to say."""
+        if self.tool is None or self.given is None:
+            return self.name
+        title = self.tool.title(self.given)
+        return title if title.startswith(self.tool.name) else f"{self.tool.name}: {title}"
+
+    @cached_property
+    def is_concurrency_safe(self) -> bool:
+        """Whether it may run beside others that say so too. A call that cannot run disturbs nothing."""
+        if self.tool is None or self.given is None:
+            return True
+        return self.tool.is_concurrency_safe(self.given)
+
+    @cached_property
+    def is_read_only(self) -> bool:
+        """Whether the call leaves everything outside the session as it is."""
+        return self.tool is None or self.given is None or self.tool.is_read_only(self.given)
+
+    def with_input(self, given: Json) -> "BoundCall":
+        """The same call with an input that a hook or the user gave it."""
+        return bind(self.tool, self.block | {"input": given}, self.fault)
+
+    def copy_block(self) -> Json:
+        """The block for those outside, who may change what they are handed."""
+        return self.block | {"input": deepcopy(self.block["input"])}
+
+
+def bind(tool: Tool[Any] | None, block: Json, fault: ToolOutcome | None = None) -> BoundCall:
+    """Bind a block to its tool; `fault` says why there is none."""
+    if tool is None:
+        return BoundCall(block=block, fault=fault)
+    given = parse_input(tool, block.get("input"))
+    if isinstance(given, ToolOutcome):
+        return BoundCall(block=block, tool=tool, fault=given)
+    return BoundCall(block=block, tool=tool, given=given)
+
+
+def rehearse(call: BoundCall, session: ToolSession) -> ToolOutcome | None:
+    """Why a call would fail whoever permits it, by what there is now; None if nothing speaks against it."""
+    if call.tool is None or call.given is None:
+        return call.fault
+    try:
+        call.tool.rehearse(call.given, session)
+    except (ClewError, OSError, ValueError) as error:
+        return failed(in_words(error))
+    return None
+
+
+async def run_tool(call: BoundCall, ctx: ToolContext) -> ToolOutcome:
+    """Runs a call. Raises CancelledError and nothing else."""
+    tool = call.tool
+    if tool is None or call.given is None:
+        return call.fault or failed(f"{call.name} cannot run: it was bound to no tool")
+    most_s = ctx.session.limits.call_timeout_s(tool.name, owns_its_time=tool.owns_its_time)
+    clock = asyncio.timeout(most_s)
+    try:
+        async with clock:
+            return await tool.call(call.given, ctx)
+    except TimeoutError as error:
+        if not clock.expired():
+            return failed(in_words(error))
+        return failed(
+            f"{tool.name} did not end within {most_s:g} s and was given up. What it had begun may be "
+            "done in part: look before you try again, and try less at once or another way."
+        )
+    except (ClewError, OSError) as error:
+        return failed(in_words(error))
+    except Exception as error:  # noqa: BLE001 (one of the three doors: a tool must not end the session)
+        kind = type(error).__name__
+        return failed(
+            f"{tool.name} failed by a fault of its own ({kind}: {error}). Try another way."
+        )
