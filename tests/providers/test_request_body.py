@@ -8,10 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.catalog.lookup import CATALOG
+from clew.core.catalog.models import Model
 from clew.core.normalize.prefix import CONTROLS_BETA
 from clew.providers.base import Adaptive, Effort, ModelRequest, Off, Thinking, ThinkingBudget
-from clew.providers.request_body import build, build_count
+from clew.providers.request_body import build, build_count, without_conflict
 from tests.requirements import requirement
+
+Json = dict[str, Any]
 
 MARK = {"type": "ephemeral"}
 
@@ -280,3 +283,20 @@ def test_thoughts_that_do_not_fit_are_left_to_the_service_where_it_has_the_contr
     assert build(off, CATALOG.entry("opus"), betas_allowed=False) == build(
         ModelRequest(model="opus", messages=[]), CATALOG.entry("opus"), betas_allowed=False
     )
+
+
+def test_a_round_of_tools_that_began_without_thinking_goes_on_without_a_budget() -> None:
+    results = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t"}]}
+    begun = {"role": "assistant", "content": [{"type": "tool_use", "id": "t"}]}
+    thought = {"type": "thinking", "thinking": "t", "signature": "s"}
+    haiku, opus = CATALOG.entry("claude-haiku-4-5"), CATALOG.entry("opus")
+
+    def asked(*messages: Json, model: Model = haiku) -> Thinking | None:
+        return without_conflict(
+            ModelRequest(model=model.id, messages=list(messages)), model
+        ).thinking
+
+    assert asked(begun, results) == Off()
+    assert asked(begun, results, model=opus) is None
+    assert asked({"role": "assistant", "content": [thought, *begun["content"]]}, results) is None
+    assert asked(begun) is None

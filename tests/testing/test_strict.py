@@ -43,9 +43,7 @@ VALID: list[dict[str, Any]] = [
     body(max_tokens=2000, thinking={"type": "enabled", "budget_tokens": 1024}),
     body(USER, {"role": "system", "content": "reminder"}),
     answered(RESULT),
-    answered(
-        {**RESULT, "content": [TEXT, {"type": "image", "source": {}}], "is_error": True}, TEXT
-    ),
+    answered({**RESULT, "content": [TEXT, {"type": "image", "source": {}}]}, TEXT),
     block({"type": "thinking", "thinking": "", "signature": "s"}, "assistant"),
     body(USER, {"role": "assistant", "content": [{**CALL, "type": "server_tool_use"}]}),
     body(USER, {"role": "assistant", "content": [{"type": "web_search_tool_result"}]}),
@@ -103,6 +101,7 @@ INVALID: list[tuple[Any, str]] = [
     (body(diagnostics="msg_1"), "diagnostics: Extra inputs"),
     (body(diagnostics={"previous": "msg_1"}), "diagnostics: Extra inputs"),
     (body(diagnostics={"previous_message_id": 1}), "diagnostics.previous_message_id: Input should be"),
+    (answered({**RESULT, "content": [{"type": "image", "source": {}}], "is_error": True}), "messages.2.content.0.tool_result: all content must be type `text`"),
     (body(max_tokens=True), "max_tokens: must be"),
     (body(model=1), "model: must be a string"),
     (body(thinking={"type": "enabled"}), "thinking.budget_tokens: must be an integer"),

@@ -47,8 +47,13 @@ class AnswerDriver(Protocol):
         ...
 
     async def run(
-        self, request: ModelRequest, emit: Callable[[DriverEvent], Awaitable[None]]
-    ) -> Ended: ...
+        self,
+        request: ModelRequest,
+        emit: Callable[[DriverEvent], Awaitable[None]],
+        for_fallback: Callable[[ModelRequest, str], Awaitable[ModelRequest]] = ...,
+    ) -> Ended:
+        """`for_fallback` makes the request that another model is asked with."""
+        ...
 
 
 class Toolset(Protocol):
@@ -304,6 +309,8 @@ class ModelAccess(Struct, frozen=True, kw_only=True):
     # Add the size of its input to a request, where that decides something.
     measure: Callable[[ModelRequest, History], Awaitable[ModelRequest]] = unmeasured
     thoughts: ThoughtReports = NoThoughts()
+    # The same conversation for a model of the fallback chain; None where all models take the same.
+    for_fallback: Callable[[Story, str], Prepared] | None = None
     # Sees what is sent, and says why the service's cache missed.
     cache: Watch = NoWatch()
     catalog: ModelCatalog = CATALOG

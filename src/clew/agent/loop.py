@@ -65,7 +65,7 @@ from clew.providers.answer_events import (
     Shrunk,
     Withdrawn,
 )
-from clew.providers.base import Failure
+from clew.providers.base import Failure, ModelRequest
 from clew.providers.failure_kinds import category_of, without_credit
 
 TOO_LONG = "the conversation no longer fits into the model's window"
@@ -328,7 +328,7 @@ class Hearing:
         self._asked_model = request.model
         deps.model.cache.sent(request, deps.story.history, deps.clock.now())
         try:
-            return await self._answer.run(request, self._heard)
+            return await self._answer.run(request, self._heard, self._for_fallback)
         finally:
             end_s = deps.clock.monotonic_s()
             self._took = ApiTimed(
@@ -336,6 +336,20 @@ class Hearing:
                 without_retries_ms=(end_s - self._attempt_s) * 1000,
             )
             deps.spending.change(self._took)
+
+    async def _for_fallback(self, request: ModelRequest, model: str) -> ModelRequest:
+        """Return the request as the next model of the chain takes it."""
+        deps = self._deps
+        if deps.model.for_fallback is None:
+            return replace(request, model=model)
+        prepared = deps.model.for_fallback(deps.story, model)
+        await tell_repairs(deps, self._emit, prepared.news)
+        return replace(
+            prepared.request,
+            max_tokens=request.max_tokens,
+            input_tokens=request.input_tokens,
+            in_thread=request.in_thread,
+        )
 
     async def is_shorter_now(self, ended: Ended | HeldRequest, tries: int) -> bool:
         """Whether a conversation that did not fit was made to, so that it can be sent again."""

@@ -151,6 +151,11 @@ class Service(Struct, frozen=True, kw_only=True):
         )
 
 
+def target_named(service: Service, name: str) -> Target:
+    """Return what requests to the model of this name may hold."""
+    return target_of(service.catalog.entry(name), service.provider.endpoint)
+
+
 def speaker(endpoint: Endpoint) -> type[AnthropicProvider]:
     """Who speaks what is spoken there."""
     if not endpoint.speaks_chat:

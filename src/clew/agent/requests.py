@@ -154,16 +154,18 @@ class Requests:
         *,
         binds: Callable[[str], bool] = binds_nothing,
         is_as_recorded: bool = False,
+        target_of: Callable[[str], Target] | None = None,
     ) -> None:
         """`mended` are the repairs that the session's log tells of already; `binds` says whether the
         model of a name binds its thoughts; `is_as_recorded`: the template says what the log's
-        requests said."""
+        requests said; `target_of` says what a model of the fallback chain takes."""
         self._template = template
         self._mended = set(mended)
         self._thoughts = Thoughts(binds=binds, told=self._mended, is_as_recorded=is_as_recorded)
         self._left_out: frozenset[str] = frozenset()
         self._system = system_digest(template.system)
         self._target = target
+        self._target_of = target_of or (lambda _: target)
         self._definitions = tools or (lambda: template.tools or [])
         self._revealed: dict[str, None] = {}
         self._tools = self._offered()
@@ -192,6 +194,15 @@ class Requests:
         if template.system != self._template.system:
             self._system = system_digest(template.system)
         self._template, self._target = template, target
+
+    def for_fallback(self, story: Story, model: str) -> Prepared:
+        """Return the next request as another model takes it, this once."""
+        usual = self._template, self._target
+        self.change(replace(self._template, model=model), self._target_of(model))
+        try:
+            return self(story)
+        finally:
+            self.change(*usual)
 
     def continues(self, story: Story, request: ModelRequest) -> bool:
         """Whether the next request begins as this one did, as far as that is known now."""

@@ -55,6 +55,7 @@ from clew.providers.retry import (
 from clew.providers.watchdog import Clock, MonotonicClock, SilenceLimits, Watchdog
 
 Emit: TypeAlias = Callable[[DriverEvent], Awaitable[None]]
+ForFallback: TypeAlias = Callable[[ModelRequest, str], Awaitable[ModelRequest]]
 
 # What a service writes in one piece within the time such an answer is given.
 WHOLE_MAX_TOKENS = 21_000
@@ -71,6 +72,11 @@ class Gate:
 
     def left_s(self, now_s: float) -> float:
         return 0.0 if self._until_s is None else max(0.0, self._until_s - now_s)
+
+
+async def with_model(request: ModelRequest, model: str) -> ModelRequest:
+    """Return the same request to another model, where nothing else depends on the model."""
+    return replace(request, model=model)
 
 
 def chance() -> float:
@@ -117,8 +123,11 @@ class Answering:
         self._finished: list[MessageFinished] = []
         self._request_id: str | None = None
 
-    async def run(self, request: ModelRequest, emit: Emit) -> Ended:
-        """Asks until there is an answer or no sense in asking; everything seen goes to `emit`."""
+    async def run(
+        self, request: ModelRequest, emit: Emit, for_fallback: ForFallback = with_model
+    ) -> Ended:
+        """Asks until there is an answer or no sense in asking; everything seen goes to `emit`.
+        `for_fallback` makes the request that the next model of the chain is asked with."""
         whole = False
         try:
             while True:
@@ -139,7 +148,7 @@ class Answering:
                     return await self._over(request, failure, decision, emit)
                 await self._withdraw(emit)
                 whole = isinstance(decision, Again) and decision.whole
-                request = await self._next(request, failure, decision, emit)
+                request = await self._next(request, failure, decision, emit, for_fallback)
         except asyncio.CancelledError:
             self.last_words = [*self._untold, *self._accumulator.abort()]
             if not any(isinstance(e, MessageFinished) for e in self.last_words):
@@ -222,7 +231,12 @@ class Answering:
         self._spent = replace(spent, elapsed_s=now_s - self._began_s)
 
     async def _next(
-        self, request: ModelRequest, failure: Failure, decision: Decision, emit: Emit
+        self,
+        request: ModelRequest,
+        failure: Failure,
+        decision: Decision,
+        emit: Emit,
+        for_fallback: ForFallback,
     ) -> ModelRequest:
         """Does what was decided and returns the request to send then."""
         match decision:
@@ -246,7 +260,7 @@ class Answering:
                     elapsed_s=self._spent.elapsed_s, fallbacks=self._spent.fallbacks[1:]
                 )
                 await emit(FellBack(failure=failure, model=model))
-                return replace(request, model=model)
+                return await for_fallback(request, model)
             case _:
                 raise AssertionError(f"{decision} ends the answer")
 

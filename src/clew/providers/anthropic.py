@@ -31,7 +31,7 @@ from clew.providers.endpoint import (
 from clew.providers.failure_kinds import refuses_diagnostics, refuses_version
 from clew.providers.message_threads import ThreadedRequest, Threads
 from clew.providers.refusal import failure_of_content, failure_of_response
-from clew.providers.request_body import Built, build, build_count
+from clew.providers.request_body import Built, build, build_count, without_conflict
 from clew.providers.writing import Writing
 from clew.system.config.environment import freeze
 from clew.system.transport.choose import transport_for
@@ -89,6 +89,7 @@ class AnthropicProvider:
 
     def stream(self, request: ModelRequest) -> "MessagesAttempt":
         endpoint = self.endpoint
+        request = without_conflict(request, self.catalog.entry(request.model))
         threaded = None
         if self.threads is not None and request.in_thread and endpoint.betas_allowed:
             threaded = ThreadedRequest(

@@ -7,11 +7,13 @@ stand. Must never mutate what it was given: the same history is sent again, long
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.core.catalog.models import SAMPLING, USUAL, EffortLevel, Model, is_later
 from clew.core.json_object import Json
 from clew.core.normalize.dialects import to_openai
 from clew.core.normalize.prefix import CONTROLS_BETA
+from clew.core.normalize.validate import thinking_can_be_on
 from clew.providers.base import Adaptive, CacheTtl, ModelRequest, Off, ThinkingBudget
 
 UNKNOWN_MODEL_OUTPUT = 8_192
@@ -81,6 +83,16 @@ def build(
     if request.extra:
         body |= _extra(request.extra, api_version, adjusted)
     return Built(body=body, betas=betas, adjusted=tuple(adjusted))
+
+
+def without_conflict(request: ModelRequest, model: Model) -> ModelRequest:
+    """Return the request without thinking where the service would refuse a budget for it: in the middle
+    of a round of tools that began without thinking, or lost it."""
+    asked = _thinking(request, model, output_limit(request, model), [])
+    is_budget = asked.get("thinking", {}).get("type") == "enabled"
+    if is_budget and not thinking_can_be_on(request.messages):
+        return replace(request, thinking=Off())
+    return request
 
 
 def warming_hindrance(request: ModelRequest, model: Model) -> str:

@@ -37,6 +37,7 @@ from clew.agent.models import (
     Switching,
     binds_thinking,
     one_at_a_time,
+    target_named,
     target_of,
     template,
 )
@@ -427,6 +428,7 @@ def requests_of(
         () if loaded is None else from_record(loaded.side.current.get("request-repairs", {})),
         binds=partial(binds_thinking, ground.service.catalog),
         is_as_recorded=beginning.is_as_recorded,
+        target_of=partial(target_named, ground.service),
     )
 
 
@@ -488,6 +490,7 @@ def deps_of(
             new_answer=lambda: service.answering(ground.fallbacks, with_events=options.partial),
             measure=measure,
             thoughts=requests,
+            for_fallback=requests.for_fallback,
             cache=cache,
             catalog=service.catalog,
         ),

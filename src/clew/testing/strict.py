@@ -248,6 +248,10 @@ def _inside(block: Json, kind: str, place: str, role: str) -> None:
     if kind == "tool_result" and isinstance(content, list):
         for k, inner in enumerate(content):
             _block(inner, f"{place}.tool_result.content.{k}", role)
+            if block.get("is_error") is True and inner["type"] != "text":
+                raise RequestRefusedError(
+                    f"{place}.tool_result: all content must be type `text` if `is_error` is true"
+                )
 
 
 def _pairs(spoken: list[tuple[int, Json]]) -> None:

@@ -396,3 +396,23 @@ def test_a_growing_history_is_cut_by_its_compaction() -> None:
     growing.extend([user("story", isCompactSummary=True)])
     growing.extend([user("new")])
     assert told(growing.request().messages) == ["u: story new"]
+
+
+def test_a_result_that_failed_holds_only_text_and_what_it_showed_follows() -> None:
+    found = {"type": "search_result", "source": "s", "title": "t", "content": [words("hit")]}
+    history = [
+        user(words("look")),
+        answer("m", call("t1"), call("t2")),
+        user(result("t1", [words("no"), pic(), found], is_error=True)),
+        user(result("t2", [pic()], is_error=True)),
+        user(words("and?")),
+    ]
+    made = for_api(history, TARGET)
+    assert made.violations == []
+    one, two, *shown = made.messages[2]["content"]
+    assert [block["type"] for block in one["content"]] == ["text", "text"]
+    assert two["content"] == "(the tool failed; what it gave follows)"
+    assert [block["type"] for block in shown] == ["image", "image", "text"]
+    abroad = for_api(history, replace(TARGET, error_media=True))
+    assert abroad.violations == []
+    assert [len(block["content"]) for block in abroad.messages[2]["content"][:2]] == [3, 1]

@@ -415,3 +415,26 @@ def test_a_person_reads_how_many_thoughts_and_why() -> None:
 
 def test_the_beta_of_the_control_is_the_published_one() -> None:
     assert CONTROLS_BETA == "thinking-binding-controls-2026-08-01"
+
+
+def test_a_thought_of_another_signature_is_left_out_and_stays_so_elsewhere() -> None:
+    case = two_turns()
+    case.may_control = True
+    case.ask()
+    unsigned = "messages.1.content.0: Invalid `signature` in `thinking` block"
+    assert case.thoughts.refused(unsigned, may_control=True)
+    look = case.look()
+    assert (look.behavior, look.leave_out) == ("drop_block", {id_of("a"), id_of("b")})
+    later = Case(look.repairs)
+    later.messages, later.may_control = case.messages, True
+    later.thoughts.learn([entry(thought("a"), "uuid-a"), entry(thought("b"), "uuid-b")])
+    again = later.look()
+    assert (again.leave_out, again.repairs) == (look.leave_out, [])
+
+
+def test_a_model_that_binds_its_thoughts_unknown_to_clew_is_sent_none_once_it_refused() -> None:
+    case = two_turns()
+    case.reader, case.may_control = "our-model", True
+    case.ask()
+    assert case.thoughts.refused(REFUSAL, may_control=True)
+    assert case.look().leave_out == {id_of("a"), id_of("b")}

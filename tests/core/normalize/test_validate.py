@@ -109,6 +109,7 @@ REFUSED: list[tuple[str, str, Any]] = [
     ("V5 messages[1].content[0]", "words were taken away", [USER, says("assistant", thought(" "), words("x")), USER]),
     ("V6 messages[1].content[0].input", "not of the type dict", [USER, says("assistant", call("t1") | {"input": "{"}), says("user", result("t1"))]),
     ("V6 messages[1].content[0].input", "too deeply", [USER, says("assistant", call("t1") | {"input": {"a": [[]] * 2} | __import__("functools").reduce(lambda v, _: {"a": v}, range(220), {})}), says("user", result("t1"))]),
+    ("V1 messages[2].content[0].content[0]", "not text, in a result that failed", after_call(result("t1", [{"type": "search_result", "source": "s", "title": "t", "content": [words("hit")]}], is_error=True))),
     ("V1 messages[2].content[0].is_error", "neither true nor false", after_call(result("t1", is_error=None))),
     ("V1 messages[2].content[0].content", "neither text nor a list", after_call(result("t1", 5))),
     ("V4 messages[2].content[0].content", "is empty", after_call(result("t1", []))),

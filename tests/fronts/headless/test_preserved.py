@@ -233,3 +233,134 @@ def test_a_terminal_goes_on_behind_an_edit_that_would_have_been_the_end(tmp_path
         assert terminal.all.count(TOLD) == 1
     assert service.refusals == []
     assert len(service.left_out) == 3
+
+
+class Elsewhere:
+    """A service that knows none of the thoughts it is sent: it signed none of them."""
+
+    def __init__(self, words: str) -> None:
+        self._words = words
+        self.refused = 0
+
+    def __call__(self, body: Json) -> Json:
+        if thoughts(body):
+            self.refused += 1
+            return {
+                "status": 400,
+                "error": {"type": "invalid_request_error", "message": self._words},
+            }
+        return {"text": "Done."}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "messages.1.content.0: Invalid `signature` in `thinking` block",
+        "messages.1.content.1: Invalid `data` in `redacted_thinking` block",
+        "messages.1.content.0: `thinking` or `redacted_thinking` blocks in the latest assistant message "
+        "cannot be modified. These blocks must remain as they were in the original response.",
+    ],
+)
+def test_thoughts_that_another_service_signed_are_refused_once_and_never_sent_again(
+    tmp_path: Path, words: str
+) -> None:
+    with serving(Preserving(thinks), strict=True) as server:
+        say(tmp_path, server, "one")
+    service = Elsewhere(words)
+    with serving(service, strict=True) as server:
+        moved = say(tmp_path, server, "two")
+        later = say(tmp_path, server, "three")
+    assert [(run.returncode, run.stdout) for run in (moved, later)] == [(0, "Done.\n")] * 2
+    assert service.refused == 1
+    assert moved.stderr.count(f"3 earlier thoughts are {TOLD}the service refused") == 1
+    assert TOLD not in later.stderr
+
+
+def overloaded(model: str) -> Any:
+    """The rule of a service at which one model has no room."""
+
+    def answers(body: Json) -> Json:
+        if body["model"] == model:
+            busy = {"type": "overloaded_error", "message": "Overloaded"}
+            return {"status": 529, "error": busy, "headers": {"retry-after-ms": "1"}}
+        return thinks(body)
+
+    return answers
+
+
+def test_a_fallback_model_is_judged_as_itself(tmp_path: Path) -> None:
+    """The model that is asked first binds nothing; the one that answers in its place does."""
+    with serving(Preserving(thinks), strict=True) as server:
+        say(tmp_path, server, "one", "--model", "claude-fable-5-1")
+    service = Preserving(overloaded("claude-opus-5"))
+    changed = ("--model", "claude-opus-5", "--append-system-prompt", "Be brief.")
+    with serving(service, strict=True) as server:
+        done = say(tmp_path, server, "two", *changed, "--fallback-model", "claude-fable-5-1")
+    assert (done.returncode, done.stdout) == (0, "Done.\n")
+    assert f"3 earlier thoughts are {TOLD}the system prompt changed" in done.stderr
+    assert service.refusals == []
+    said = [(line, line["message"]["content"][0]["type"]) for line in lines(tmp_path, "assistant")]
+    made = [line for line, kind in said if kind.endswith("thinking")]
+    assert len(made) == 6
+    assert all("boundTo" in line for line in made)
+
+
+def test_a_fallback_model_is_sent_no_system_messages_where_it_takes_none(tmp_path: Path) -> None:
+    hook = {"hooks": [{"type": "command", "command": "echo the lamp is green"}]}
+    settings = json.dumps({"hooks": {"UserPromptSubmit": [hook]}})
+    with serving(overloaded("claude-opus-5-5"), strict=True) as server:
+        chain = ("--settings", settings, "--fallback-model", "claude-haiku-4-5")
+        done = say(tmp_path, server, "one", *chain)
+    assert (done.returncode, done.stdout) == (0, "Done.\n")
+    asked = {request.body["model"]: request.body["messages"] for request in server.requests}
+    roles = {model: {message["role"] for message in said} for model, said in asked.items()}
+    assert "system" in roles["claude-opus-5-5"]
+    assert "system" not in roles["claude-haiku-4-5"]
+
+
+def test_a_model_that_binds_its_thoughts_unknown_to_clew_is_not_asked_for_ever(
+    tmp_path: Path,
+) -> None:
+    service = Preserving(thinks, reads={"our-model": frozenset()})
+    with serving(service) as server:
+        say(tmp_path, server, "one", "--model", "our-model")
+        done = say(
+            tmp_path, server, "two", "--model", "our-model", "--append-system-prompt", "Now."
+        )
+    assert (done.returncode, done.stdout) == (0, "Done.\n")
+    assert len(service.refusals) == 1
+    assert f"{TOLD}the service refused" in done.stderr
+
+
+def test_a_round_of_tools_that_began_without_thinking_ends_without_it(tmp_path: Path) -> None:
+    call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "true"}}
+    cut = entry(1, "assistant", content=[call])
+    cut["message"]["model"] = "claude-haiku-4-5-20251001"
+    left(tmp_path, entry(0, "user", content="look"), cut)
+    with serving(Preserving(thinks), strict=True) as server:
+        done = say(tmp_path, server, "go on", "--model", "claude-haiku-4-5")
+        say(tmp_path, server, "and on", "--model", "claude-haiku-4-5")
+    assert (done.returncode, done.stdout) == (0, "Done.\n")
+    asked = [request.body["thinking"]["type"] for request in server.requests]
+    assert asked == ["disabled", "enabled", "enabled"]
+
+
+def test_a_tool_that_failed_with_a_picture_shows_it_after_the_results(tmp_path: Path) -> None:
+    call = {"type": "tool_use", "id": "toolu_1", "name": "mcp__x__shot", "input": {}}
+    picture = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": PIXEL},
+    }
+    failed = {"type": "tool_result", "tool_use_id": "toolu_1", "is_error": True}
+    left(
+        tmp_path,
+        entry(0, "user", content="look"),
+        entry(1, "assistant", content=[call]),
+        entry(2, "user", content=[failed | {"content": [picture]}]),
+    )
+    with serving(thinks, strict=True) as server:
+        done = say(tmp_path, server, "go on")
+    assert (done.returncode, done.stdout) == (0, "Done.\n")
+    result, shown, *_ = server.requests[0].body["messages"][2]["content"]
+    assert result == failed | {"content": "(the tool failed; what it gave follows)"}
+    assert shown["type"] == "image"

@@ -138,8 +138,11 @@ class BlockJudge:
             return
         if not content:
             self._say("V4", f"{where}.content", "is empty")
+        is_text_alone = block.get("is_error") is True and not self._target.error_media
         for place, inner in enumerate(content):
             self._inside(inner, f"{where}.content[{place}]")
+            if is_text_alone and kind_of(inner) != "text":
+                self._say("V1", f"{where}.content[{place}]", "is not text, in a result that failed")
 
     def _inside(self, block: Any, where: str) -> None:
         kind = kind_of(block)

@@ -29,6 +29,7 @@ def for_chat(target: Target) -> Target:
         target,
         family=NO_FAMILY,
         server_tools=False,
+        error_media=True,
         system_messages=True,
         prefill=False,
         deferred_tools=False,

@@ -387,6 +387,7 @@ def _messages(
         system_messages=cleaner.target.system_messages,
         filler=CONTINUE if exchange.answer else BEGINNING,
         may_pause=is_last,
+        error_media=cleaner.target.error_media,
     )
     return [
         {"role": role, "content": _writable(content, cleaner)}

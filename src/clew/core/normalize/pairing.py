@@ -18,6 +18,8 @@ Said: TypeAlias = list[tuple[Block, str | None]]  # a block and the uuid of its 
 # A call: the id that the log knows it by, the block with its id on the wire, the uuid of its entry.
 Use: TypeAlias = tuple[str, Block, str | None]
 _REMINDER = "<system-reminder"
+# What a result that was an error says, where it held only images or documents.
+MEDIA_FOLLOWS = "(the tool failed; what it gave follows)"
 
 
 class PairedExchange:
@@ -97,6 +99,7 @@ def finish(
     system_messages: bool,
     filler: str,
     may_pause: bool,
+    error_media: bool = False,
 ) -> tuple[list[Block], list[Block], list[Block]]:
     """The contents of the assistant's, the user's and the system's message of an exchange.
 
@@ -105,6 +108,9 @@ def finish(
     """
     said, uses, open_here = _answer(exchange, calls, note)
     answered, words = _results(exchange, uses, note)
+    if not error_media:
+        answered, media = _texts_alone(answered)
+        words += media
     words += [*exchange.before, *exchange.context, *exchange.talk]
     notices = exchange.notices
     if notices and not (system_messages and (answered or words)):
@@ -233,6 +239,26 @@ def _results(
             note("result_missing", old, uuid)
             found[block["id"]] = _missing(block["id"])
     return [found[block["id"]] for _, block, _ in uses], left_over
+
+
+def _texts_alone(results: list[Block]) -> tuple[list[Block], list[Block]]:
+    """Return the results with nothing but text in those that failed, and the images and documents to
+    send after the results instead."""
+    kept: list[Block] = []
+    media: list[Block] = []
+    for result in results:
+        content = result["content"]
+        is_mixed = type(content) is list and any(block["type"] != "text" for block in content)
+        if result.get("is_error") is True and is_mixed:
+            media += [block for block in content if block["type"] in shapes.MEDIA]
+            texts = [
+                block if block["type"] == "text" else text_block(as_text(block))
+                for block in content
+                if block["type"] not in shapes.MEDIA
+            ]
+            result = result | {"content": texts or MEDIA_FOLLOWS}
+        kept.append(result)
+    return kept, media
 
 
 def _missing(use_id: str) -> Block:

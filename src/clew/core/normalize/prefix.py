@@ -8,6 +8,7 @@ described in docs/requests.md. Must never change a message: `Outgoing` leaves ou
 Decision: docs/decisions/329-preserved-thinking.md
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from operator import is_
@@ -37,8 +38,14 @@ MESSAGES = "something said before it changed"
 GAP = "the thought before it is gone"
 REFUSED = "the service refused it"
 
-# How the service says that a thought does not fit, and how one says that it knows nothing of the control.
+# How the service says that a thought does not fit, that it does not take one back whatever stands before
+# it, and how one says that it knows nothing of the control.
 _BOUND_ELSEWHERE = "bound to a different conversation"
+_NOT_TAKEN = re.compile(
+    r"invalid `?(?:signature|data)`? in `?(?:redacted_)?thinking`?"
+    r"|thinking`? blocks? .{0,200}cannot be modified",
+    re.I | re.S,
+)
 _CONTROLS = ("block_binding", CONTROLS_BETA)
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -46,6 +53,12 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 def is_bound_elsewhere(words: str) -> bool:
     """Whether a request was refused for a thought that does not fit."""
     return _BOUND_ELSEWHERE in words.lower()
+
+
+def is_not_taken(words: str) -> bool:
+    """Whether a request was refused for a thought that the service did not sign, or takes for another:
+    one of a gateway, say, of an account elsewhere, or of a log that somebody edited."""
+    return _NOT_TAKEN.search(words) is not None
 
 
 class Bound(Struct, frozen=True, kw_only=True):
@@ -233,6 +246,11 @@ class Thoughts:
         self._chain = PrefixChain()
         self._known: dict[str, Thought] = {}
         self._told = {repair.uuid for repair in told if repair.kind == "thought_unbound"}
+        self._told_refused = {
+            repair.uuid
+            for repair in told
+            if repair.kind == "thought_unbound" and repair.detail == REFUSED
+        }
         self._told_unread: dict[str | None, set[str]] = {}
         for repair in told:
             if repair.kind == "thought_unread":
@@ -277,6 +295,8 @@ class Thoughts:
         )
         if uuid in self._told:
             self._gone.add(thought)
+        if uuid in self._told_refused:
+            self._refused.add(thought)
         self._unread |= {(thought, reader) for reader in self._told_unread.get(uuid, ())}
 
     def look(
@@ -420,9 +440,12 @@ class Thoughts:
         be another for it."""
         said = words.lower()
         if is_bound_elsewhere(said):
-            if may_control and not self._is_denied and self._asked != "drop_block":
+            can_control = may_control and not self._is_denied and self._binds(self._reader)
+            if can_control and self._asked != "drop_block":
                 self._has_broken = self._was_refused = True
                 return True
+            return self._leave_out_all()
+        if is_not_taken(said):
             return self._leave_out_all()
         if self._asked and any(name in said for name in _CONTROLS):
             self._is_denied = True

@@ -27,6 +27,8 @@ class Target(Struct, frozen=True, kw_only=True):
     system_messages: bool = False
     prefill: bool = False
     server_tools: bool = True
+    # Whether a result that failed may hold images and documents; the Messages API takes only text there.
+    error_media: bool = False
     # Whether definitions marked `defer_loading` are kept back until a result refers to them.
     deferred_tools: bool = False
     # Whether its thoughts are bound to what stands before them (`core.normalize.prefix`), and whether a

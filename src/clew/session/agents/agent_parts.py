@@ -24,7 +24,7 @@ from clew.agent.context.system_prompt import agent_prompt
 from clew.agent.conversation import Inbox
 from clew.agent.deps import Arrivals, Deps, ModelAccess, Question, TurnSurroundings, Verdict
 from clew.agent.judging import Judging
-from clew.agent.models import binds_thinking, target_of
+from clew.agent.models import binds_thinking, target_named, target_of
 from clew.agent.requests import Measure, Requests
 from clew.agent.story import Story
 from clew.agent.subagents.offer import mode_of, offered, refused
@@ -159,6 +159,7 @@ def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, hands: Hands)
         else from_record(birth.loaded.side.current.get("request-repairs", {})),
         binds=partial(binds_thinking, service.catalog),
         is_as_recorded=beginning.is_as_recorded,
+        target_of=partial(target_named, service),
     )
 
 
@@ -221,6 +222,7 @@ def deps_of(
             new_answer=lambda: service.answering(ground.fallbacks),
             measure=measure,
             thoughts=requests,
+            for_fallback=requests.for_fallback,
             cache=CacheWatch(thread.story.history, catalog=service.catalog),
             catalog=service.catalog,
         ),
