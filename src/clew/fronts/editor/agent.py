@@ -183,7 +183,7 @@ class EditorAgent:
 
     async def load(self, given: Json) -> Json | RpcFault:
         def loaded(session: EditorSession, state: Json) -> Json:
-            session.replay()
+            session.view.replay()
             return state
 
         return await self._gone_on(given, loaded)
@@ -230,20 +230,20 @@ class EditorAgent:
         folders = [f for f in a_list(given.get("additionalDirectories")) if isinstance(f, str)]
         options = replace(base, directories=(*base.directories, *folders), **named)
         client = EditorClient(self._line, self._can)
-        session = EditorSession(options, self._environ, cwd, client, self._group)
+        session = EditorSession(options, self._environ, cwd, client)
         opened: asyncio.Future[Session] = asyncio.get_running_loop().create_future()
         life = self._group.create_task(session.live(self._brought(given, client), opened))
         found = await opened
         client.session_id = found.session_id
         if found.model_access.lacks_key:
-            await session.close()
+            session.close()
             await life
             return RpcFault(code=protocol.AUTH_REQUIRED, message=NO_KEY)
         self._sessions[found.session_id] = session
         self._lives[found.session_id] = life
         said = answer(session, session.state())
         # Once the client knows the session's id from the answer.
-        asyncio.get_running_loop().call_soon(session.introduce)
+        asyncio.get_running_loop().call_soon(session.view.introduce)
         return said
 
     def _options(self) -> Options:
@@ -269,7 +269,7 @@ class EditorAgent:
 
     async def _closed(self, session_id: str) -> None:
         session, life = self._sessions.pop(session_id), self._lives.pop(session_id)
-        await session.close()
+        session.close()
         await life
 
     # -- one of them

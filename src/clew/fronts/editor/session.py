@@ -1,37 +1,36 @@
 """One session of an editor: opened, prompted one turn at a time, cancelled, closed.
 
-Owns the turn that runs and what the client was last told of mode, plan and window. It lives in a task of
-its own, so that many stand side by side; whatever becomes of one turn, its prompt is answered.
+Owns which prompts wait and what the client was last told of mode, plan and window. It lives in a task of
+its own, so that many run at once; whatever becomes of one turn, its prompt is answered.
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections import deque
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from clew.agent.conversation import Speaker
-from clew.agent.deps import Question, Verdict
-from clew.agent.deps import Refused as DepsRefused
+from clew.agent.deps import Question, Refused, Verdict
 from clew.agent.events import EngineEvent, ToolFinished, TurnEnded
-from clew.agent.intake import Raw, Taken, Turn, title_of
+from clew.agent.intake import Raw, Turn, title_of
 from clew.agent.options import Options
 from clew.agent.tools.files import decode
-from clew.commands.line import take_line
 from clew.commands.slash.table import known
-from clew.core.input import CompactSession
+from clew.core.input import Show
 from clew.core.json_object import Json
 from clew.core.ledger.spending import last_size
 from clew.core.messages.errors import OutsideError, SettingsError, UserError
 from clew.core.messages.text import rejected_by_user
 from clew.core.stream.events import MessageFinished
+from clew.fronts.drive import Cause, Driver, FrontInput, FrontView, Line, Next
 from clew.fronts.editor import protocol
 from clew.fronts.editor.asking import EditorQuestions, EditorUi
 from clew.fronts.editor.protocol import AUTH_REQUIRED, EditorPrompt, text
 from clew.fronts.editor.telling import EditorUpdates
-from clew.fronts.headless.result import beside
 from clew.parts.context import HostParts
 from clew.permissions.in_session import entered
 from clew.permissions.modes import MODES, RefusedMode
@@ -149,34 +148,214 @@ def select(key: str, name: str, current: str, values: list[Json]) -> Json:
 MAX_SHOWN_BYTES = 128 << 10
 TITLE_CHARS = 80
 CANCELLED: Json = {"stopReason": "cancelled"}
+END_TURN: Json = {"stopReason": "end_turn"}
+Answer: TypeAlias = asyncio.Future[Json | RpcFault]
 
 
-class EditorSession:
-    """`session` is there once `opened` has told so; `group` holds the turns."""
+class EditorInput(FrontInput):
+    """The prompts of an editor in their order, each a request with one answer."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[EditorPrompt, Answer]] = deque()
+        self._changed = asyncio.Event()
+        self._is_over = False
+        # The prompt that is worked on, and its answer.
+        self.prompt = EditorPrompt(text="")
+        self._answer: Answer | None = None
+
+    def say(self, prompt: EditorPrompt) -> "Answer":
+        answer: Answer = asyncio.get_running_loop().create_future()
+        self._waiting.append((prompt, answer))
+        if self._is_over:
+            self.cancel()
+        self._changed.set()
+        return answer
+
+    async def next(self) -> Next:
+        while not self._waiting:
+            if self._is_over:
+                return None
+            self._changed.clear()
+            await self._changed.wait()
+        self.prompt, self._answer = self._waiting.popleft()
+        prompt = self.prompt
+        return Line(raw=Raw(text=prompt.text, more=prompt.embedded, pasted=prompt.images))
+
+    def answer(self, said: Json | RpcFault) -> None:
+        """Answers the prompt that is worked on."""
+        answer, self._answer = self._answer, None
+        if answer is not None and not answer.done():
+            answer.set_result(said)
+
+    def cancel(self) -> None:
+        """Answers the prompts that wait."""
+        while self._waiting:
+            _, answer = self._waiting.popleft()
+            if not answer.done():
+                answer.set_result(CANCELLED)
+
+    def end(self) -> None:
+        self._is_over = True
+        self.cancel()
+        self._changed.set()
+
+
+class EditorView(FrontView):
+    """What a client is told of its session; nothing twice."""
 
     def __init__(
         self,
-        options: Options,
-        environ: Mapping[str, str],
-        cwd: str,
+        session: Session,
         client: EditorUi,
-        group: asyncio.TaskGroup,
+        lines: EditorInput,
+        choices: EditorSettings,
+        cwd: str,
+    ) -> None:
+        self._session = session
+        self._client = client
+        self._lines = lines
+        self._choices = choices
+        self._telling = EditorUpdates(session.tools.title, lambda: cwd, shown_text)
+        self._told = {"mode": session.mode, "plan": session.costs.spending.state.todos}
+        self._is_titled = bool(len(session.story.history))
+
+    # -- at the start
+
+    def introduce(self) -> None:
+        """What a client wants to know of a session that it just got."""
+        commands = [
+            {
+                "name": command.name,
+                "description": command.description,
+                **({"input": {"hint": command.hint}} if command.hint else {}),
+            }
+            for command in known(self._session)
+            if not command.is_interactive
+        ]
+        self._client.tell(
+            {"sessionUpdate": "available_commands_update", "availableCommands": commands}
+        )
+        for notice in self._session.notices:
+            self.notice(notice)
+        self._tell_usage()
+
+    def replay(self) -> None:
+        """The conversation so far."""
+        for update in self._telling.replayed(self._session.story.history):
+            self._client.tell(update)
+        if self._session.costs.spending.state.todos:
+            self._client.tell(protocol.plan(self._session.costs.spending.state.todos))
+
+    # -- turns
+
+    async def emit(self, event: EngineEvent) -> None:
+        for update in self._telling.told(event):
+            self._client.tell(update)
+        match event:
+            case ToolFinished():
+                self.tell_changes()
+            case MessageFinished():
+                self._tell_usage()
+        await self._client.room()
+
+    def taking(self, _: Line) -> AbstractAsyncContextManager[None]:
+        for words in self._lines.prompt.left_out:
+            self.notice(f"left out of the prompt: {words}")
+        return nullcontext()
+
+    async def untaken(self, _: Line) -> None:
+        await self._answer(CANCELLED)
+
+    async def show(self, shown: Show, _: Line | None) -> None:
+        self._say(as_block(shown.text))
+        await self._answer(END_TURN)
+
+    async def end_turn(self, ended: TurnEnded, cause: Cause) -> None:
+        if cause.order is not None and ended.reason.startswith("aborted"):
+            await self._answer(CANCELLED)
+        elif cause.order is not None:
+            self._say(as_block(ended.message))
+            self._tell_usage()
+            await self._answer(END_TURN)
+        else:
+            for update in self._telling.closed():
+                self._client.tell(update)
+            self._tell_usage()
+            self._tell_title(cause.turn)
+            await self._answer(ended_as(ended))
+
+    async def _answer(self, said: Json | RpcFault) -> None:
+        self.tell_changes()
+        await self._client.room()
+        self._lines.answer(said)
+
+    def describe(self, block: Json) -> None:
+        """Tells of a call that is asked about."""
+        for update in self._telling.described(block):
+            self._client.tell(update)
+
+    # -- what changed
+
+    def _tell_title(self, turn: Turn | None) -> None:
+        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        info: Json = {"sessionUpdate": "session_info_update", "updatedAt": now}
+        if turn is not None and not self._is_titled:
+            self._is_titled = True
+            info["title"] = title_of(turn.prompt).strip().split("\n", 1)[0][:TITLE_CHARS]
+        self._client.tell(info)
+
+    def tell_changes(self) -> None:
+        """What is another than the client was last told."""
+        session = self._session
+        if self._told["mode"] != session.mode:
+            self._told["mode"] = session.mode
+            self._client.tell(
+                {"sessionUpdate": "current_mode_update", "currentModeId": session.mode}
+            )
+            self._client.tell(
+                {
+                    "sessionUpdate": "config_option_update",
+                    "configOptions": self._choices.options(),
+                }
+            )
+        if self._told["plan"] != session.costs.spending.state.todos:
+            self._told["plan"] = session.costs.spending.state.todos
+            self._client.tell(protocol.plan(session.costs.spending.state.todos))
+
+    def _tell_usage(self) -> None:
+        session = self._session
+        window, last = session.model.context_window, last_size(list(session.story.history))
+        if window is None:
+            return
+        total = session.ledger().total
+        cost = {} if total.unpriced else {"cost": {"amount": float(total.usd), "currency": "USD"}}
+        used = 0 if last is None else last.total
+        self._client.tell({"sessionUpdate": "usage_update", "used": used, "size": window, **cost})
+
+    def notice(self, words: str) -> None:
+        self._say(f"> clew: {words}\n\n")
+
+    def _say(self, words: str) -> None:
+        self._client.tell({"sessionUpdate": "agent_message_chunk", "content": text(words)})
+
+
+class EditorSession:
+    """One session from opening to close; `view` and `session` are there once `opened` has told so."""
+
+    session: Session
+    view: EditorView
+    choices: EditorSettings
+
+    def __init__(
+        self, options: Options, environ: Mapping[str, str], cwd: str, client: EditorUi
     ) -> None:
         self._options = options
         self._environ = environ
         self._cwd = cwd
         self._client = client
-        self._group = group
-        self._session: Session | None = None
+        self._lines = EditorInput()
         self._asking: EditorQuestions | None = None
-        self._one_turn = asyncio.Lock()
-        self._cancels = 0
-        self._taking: asyncio.Future[Taken] | None = None
-        self._over = asyncio.Event()
-        self._is_titled = False
-        self._told: dict[str, Any] = {}
-
-    # -- its life
+        self._driver: Driver | None = None
 
     async def live(self, brought: HostParts, opened: "asyncio.Future[Session]") -> None:
         """Stands open until it is closed; what keeps it from opening is told to `opened`."""
@@ -189,199 +368,55 @@ class EditorSession:
                 entrypoint="acp",
                 brought=brought,
             ) as session:
-                self._begin(session)
+                self.session = session
+                self.choices = EditorSettings(session, may_bypass=self._options.may_bypass)
+                self._asking = EditorQuestions(self._client, session.rules, self._cwd, shown_text)
+                self.view = EditorView(session, self._client, self._lines, self.choices, self._cwd)
+                self._driver = Driver(session, self._lines, self.view)
                 if not opened.done():
                     opened.set_result(session)
-                    await self._over.wait()
+                    await self._driver.run()
         except (UserError, OutsideError, OSError) as error:
             if opened.done():
-                self._notice(str(error))
+                self.view.notice(str(error))
             else:
                 opened.set_exception(error)
+        finally:
+            self._lines.end()
+            self._lines.answer(CANCELLED)
 
-    def _begin(self, session: Session) -> None:
-        self._session = session
-        session.parts.agents.heard = self._emit
-        self.choices = EditorSettings(session, may_bypass=self._options.may_bypass)
-        self._asking = EditorQuestions(self._client, session.rules, self._cwd, shown_text)
-        self._telling = EditorUpdates(session.tools.title, lambda: self._cwd, shown_text)
-        self._told = {"mode": session.mode, "plan": session.costs.spending.state.todos}
-        self._is_titled = bool(len(session.story.history))
-
-    @property
-    def session(self) -> Session:
-        assert self._session is not None, "the session is not open yet"
-        return self._session
-
-    async def close(self) -> None:
+    def close(self) -> None:
         """Ends the turn that runs, and then the session."""
+        self._lines.end()
         self.cancel()
-        async with self._one_turn:
-            self._over.set()
-
-    # -- what the client is told at the start
 
     def state(self) -> Json:
         return {"modes": self.choices.modes(), "configOptions": self.choices.options()}
 
-    def introduce(self) -> None:
-        """What a client wants to know of a session that it just got."""
-        commands = [
-            {
-                "name": command.name,
-                "description": command.description,
-                **({"input": {"hint": command.hint}} if command.hint else {}),
-            }
-            for command in known(self.session)
-            if not command.is_interactive
-        ]
-        self._client.tell(
-            {"sessionUpdate": "available_commands_update", "availableCommands": commands}
-        )
-        for notice in self.session.notices:
-            self._notice(notice)
-        self._tell_usage()
-
-    def replay(self) -> None:
-        """The conversation so far."""
-        for update in self._telling.replayed(self.session.story.history):
-            self._client.tell(update)
-        if self.session.costs.spending.state.todos:
-            self._client.tell(protocol.plan(self.session.costs.spending.state.todos))
-
-    # -- turns
-
     async def prompt(self, prompt: EditorPrompt) -> Json | RpcFault:
         """Answers a prompt after those before it. Whoever takes the request back ends the turn."""
-        turn = self._group.create_task(self._turn(prompt, self._cancels))
         try:
-            return await asyncio.shield(turn)
+            return await asyncio.shield(self._lines.say(prompt))
         except asyncio.CancelledError:
             self.cancel()
             raise
 
     def cancel(self) -> None:
         """Ends the turn that runs, and those that wait for it."""
-        self._cancels += 1
-        if self._taking is not None:
-            self._taking.cancel()
-        if self._session is not None:
-            self._session.conversation.interrupt()
-
-    async def _turn(self, prompt: EditorPrompt, cancels: int) -> Json | RpcFault:
-        async with self._one_turn:
-            if self._cancels != cancels or self._over.is_set():
-                return CANCELLED
-            for words in prompt.left_out:
-                self._notice(f"left out of the prompt: {words}")
-            raw = Raw(text=prompt.text, more=prompt.embedded, pasted=prompt.images)
-            taken = await self._taken(take_line(self.session, raw, self._emit))
-            if taken is None:
-                answer: Json | RpcFault = CANCELLED
-            elif isinstance(taken, Turn):
-                answer = await self._answered(taken)
-            elif isinstance(taken, CompactSession):
-                answer = await self._shortened(taken)
-            else:
-                self._say(as_block(beside(taken).text))
-                answer = {"stopReason": "end_turn"}
-            self._tell_changes()
-            await self._client.room()
-            return answer
-
-    async def _taken(self, work: Coroutine[Any, Any, Taken]) -> Taken | None:
-        """What a prompt comes to; None where it was cancelled on the way."""
-        self._taking = taking = asyncio.ensure_future(work)
-        try:
-            await asyncio.wait({taking})
-        finally:
-            self._taking = None
-        return None if taking.cancelled() else taking.result()
-
-    async def _shortened(self, order: CompactSession) -> Json | RpcFault:
-        ended = await self.session.conversation.compact(order, self._emit)
-        if ended.reason.startswith("aborted"):
-            return CANCELLED
-        self._say(as_block(ended.message))
-        self._tell_usage()
-        return {"stopReason": "end_turn"}
-
-    async def _answered(self, turn: Turn) -> Json | RpcFault:
-        session = self.session
-        ended = await session.conversation.submit(
-            turn.prompt,
-            self._emit,
-            said_by=Speaker(source="sdk", mode=session.mode),
-            context=turn.context,
-        )
-        for update in self._telling.closed():
-            self._client.tell(update)
-        self._tell_usage()
-        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        info: Json = {"sessionUpdate": "session_info_update", "updatedAt": now}
-        if not self._is_titled:
-            self._is_titled = True
-            info["title"] = title_of(turn.prompt).strip().split("\n", 1)[0][:TITLE_CHARS]
-        self._client.tell(info)
-        return ended_as(ended)
-
-    async def _emit(self, event: EngineEvent) -> None:
-        for update in self._telling.told(event):
-            self._client.tell(update)
-        match event:
-            case ToolFinished():
-                self._tell_changes()
-            case MessageFinished():
-                self._tell_usage()
-        await self._client.room()
-
-    async def _ask(self, question: Question) -> Verdict:
-        if self._asking is None:
-            return DepsRefused(words=rejected_by_user(), stop=True)
-        for update in self._telling.described(question.block):
-            self._client.tell(update)
-        return await self._asking.ask(question)
-
-    # -- what changed
+        self._lines.cancel()
+        if self._driver is not None:
+            self._driver.stop()
 
     async def set_option(self, key: str, value: Any) -> None:
         """Raises `SettingsError` where there is no such setting or value."""
         await self.choices.set(key, value)
-        self._tell_changes()
+        self.view.tell_changes()
 
-    def _tell_changes(self) -> None:
-        """What is another than the client was last told."""
-        session = self.session
-        if self._told["mode"] != session.mode:
-            self._told["mode"] = session.mode
-            self._client.tell(
-                {"sessionUpdate": "current_mode_update", "currentModeId": session.mode}
-            )
-            self._client.tell(
-                {
-                    "sessionUpdate": "config_option_update",
-                    "configOptions": self.choices.options(),
-                }
-            )
-        if self._told["plan"] != session.costs.spending.state.todos:
-            self._told["plan"] = session.costs.spending.state.todos
-            self._client.tell(protocol.plan(session.costs.spending.state.todos))
-
-    def _tell_usage(self) -> None:
-        session = self.session
-        window, last = session.model.context_window, last_size(list(session.story.history))
-        if window is None:
-            return
-        total = session.ledger().total
-        cost = {} if total.unpriced else {"cost": {"amount": float(total.usd), "currency": "USD"}}
-        used = 0 if last is None else last.total
-        self._client.tell({"sessionUpdate": "usage_update", "used": used, "size": window, **cost})
-
-    def _notice(self, words: str) -> None:
-        self._say(f"> clew: {words}\n\n")
-
-    def _say(self, words: str) -> None:
-        self._client.tell({"sessionUpdate": "agent_message_chunk", "content": text(words)})
+    async def _ask(self, question: Question) -> Verdict:
+        if self._asking is None:
+            return Refused(words=rejected_by_user(), stop=True)
+        self.view.describe(question.block)
+        return await self._asking.ask(question)
 
 
 def as_block(words: str) -> str:

@@ -6,7 +6,7 @@ why; one that nobody knows with one that says so. None of them waits for the tur
 
 import os
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from clew.agent.models import DEFAULT_MODEL
 from clew.agent.options import LEAST_THINKING
@@ -17,6 +17,8 @@ from clew.core.ledger.totals import usage_by_model
 from clew.core.messages.errors import ClewError, MisuseError
 from clew.core.wire import ControlRequest
 from clew.fronts.headless import servers, window
+from clew.fronts.headless.host_view import HostInput, HostView
+from clew.fronts.headless.permission import HostRequests
 from clew.fronts.headless.result import cost_of, usage_of
 from clew.fronts.headless.session_controls import (
     ControlRefusedError,
@@ -33,37 +35,6 @@ if TYPE_CHECKING:
     from clew.parts.mcp.servers import Servers
 
 Handler: TypeAlias = Callable[["Controls", Json], Awaitable[Json | None]]
-
-
-class Serving(Protocol):
-    """What the controls need of the server that they belong to."""
-
-    @property
-    def session(self) -> Session: ...
-
-    @property
-    def may_bypass(self) -> bool: ...
-
-    @property
-    def state(self) -> wire.State: ...
-
-    def interrupt(self) -> list[str]:
-        """Stops the turn; the ids of the prompts that still wait."""
-        ...
-
-    def withdraw(self, uuid: str) -> bool:
-        """Takes a prompt back that no turn has begun with; False if there is none."""
-        ...
-
-    def end(self) -> None:
-        """Ends the session when its turn has ended."""
-        ...
-
-    def post(self, frame: Json) -> None: ...
-
-    def status(self, **fields: Any) -> Json: ...
-
-    def pending(self) -> list[str]: ...
 
 
 # Of a task's output, so that the frame stays one.
@@ -89,8 +60,17 @@ def load_servers() -> SessionControls:
 
 
 class Controls:
-    def __init__(self, serving: Serving) -> None:
-        self._serving = serving
+    def __init__(
+        self, view: HostView, lines: HostInput, host: HostRequests, *, may_bypass: bool
+    ) -> None:
+        self._view = view
+        self._lines = lines
+        self._host = host
+        self._may_bypass = may_bypass
+
+    @property
+    def _session(self) -> Session:
+        return self._view.session
 
     async def answer(self, asked: ControlRequest) -> Json:
         """The frame that answers a request."""
@@ -110,13 +90,13 @@ class Controls:
             return wire.refused(asked.request_id, str(error))
         answer = wire.succeeded(asked.request_id, response)
         if asked.subtype == "initialize":
-            answer["response"]["pending_permission_requests"] = self._serving.pending()
+            answer["response"]["pending_permission_requests"] = self._host.open_requests()
         return answer
 
     async def _elsewhere(self, asked: ControlRequest) -> Json:
         """What a module of its own answers, loaded when it is asked for."""
         load = ELSEWHERE[asked.subtype]
-        said = load()[asked.subtype](self._serving.session, asked.fields)
+        said = load()[asked.subtype](self._session, asked.fields)
         response: Json = await said if isinstance(said, Awaitable) else said
         return response
 
@@ -124,7 +104,7 @@ class Controls:
 
     async def initialize(self, _: Json) -> Json:
         """What the handshake brought was taken when the session was opened, or is just now."""
-        session = self._serving.session
+        session = self._session
         return {
             "hook_on_failure_supported": True,
             "commands": commands(session),
@@ -137,7 +117,7 @@ class Controls:
                 }
                 for model in session.model_access.speaking.catalog.models
             ],
-            "output_style": output_style(session),
+            "output_style": session.parts.output_styles.named,
             "available_output_styles": [
                 one.name for one in session.parts.output_styles.styles.found
             ],
@@ -149,7 +129,7 @@ class Controls:
             "claude_code_version": wire.COMPATIBLE_VERSION,
             "clew_version": VERSION,
             "current_permission_mode": session.mode,
-            "session_state": self._serving.state,
+            "session_state": self._view.state,
             "session_id": session.session_id,
             "capabilities": list(wire.CAPABILITIES),
         }
@@ -157,19 +137,20 @@ class Controls:
     # -- the turn
 
     async def interrupt(self, _: Json) -> Json:
-        return {"still_queued": self._serving.interrupt()}
+        self._session.conversation.interrupt()
+        return {"still_queued": self._lines.uuids}
 
     async def cancel_async_message(self, fields: Json) -> Json:
-        return {"cancelled": self._serving.withdraw(text(fields, "message_uuid"))}
+        return {"cancelled": self._lines.withdraw(text(fields, "message_uuid"))}
 
     async def end_session(self, _: Json) -> None:
-        self._serving.end()
+        self._lines.end()
 
     # -- tasks
 
     async def stop_task(self, fields: Json) -> Json:
         """Ends a task; one that is not there needs no end."""
-        tasks = self._serving.session.parts.tasks
+        tasks = self._session.parts.tasks
         task = tasks.get(text(fields, "task_id"))
         if task is not None:
             await tasks.stop(task)
@@ -178,7 +159,7 @@ class Controls:
     async def background_tasks(self, fields: Json) -> Json:
         """Puts what the turn waits for into the background, all of it or what one call began; all that
         runs there then."""
-        session, call = self._serving.session, fields.get("tool_use_id")
+        session, call = self._session, fields.get("tool_use_id")
         left = session.parts.tasks.leave(call if isinstance(call, str) else None)
         running = session.parts.tasks.running
         return {
@@ -188,7 +169,7 @@ class Controls:
 
     async def keep_task(self, fields: Json) -> Json:
         """Has a command in the background go on when clew ends: the host's word is a person's."""
-        tasks = self._serving.session.parts.tasks
+        tasks = self._session.parts.tasks
         task = tasks.get(text(fields, "task_id"))
         if task is None:
             raise ControlRefusedError(f"there is no task {fields['task_id']}")
@@ -196,7 +177,7 @@ class Controls:
         return row(task)
 
     async def get_task_output(self, fields: Json) -> Json:
-        task = self._serving.session.parts.tasks.get(text(fields, "task_id"))
+        task = self._session.parts.tasks.get(text(fields, "task_id"))
         if task is None:
             raise ControlRefusedError(f"there is no task {fields['task_id']}")
         task.output.look()
@@ -208,22 +189,22 @@ class Controls:
 
     async def set_permission_mode(self, fields: Json) -> Json:
         mode = text(fields, "mode")
-        if mode == "bypassPermissions" and not self._serving.may_bypass:
+        if mode == "bypassPermissions" and not self._may_bypass:
             raise ControlRefusedError(
                 "bypassPermissions: start with --dangerously-skip-permissions or "
                 "--allow-dangerously-skip-permissions to enter this mode"
             )
-        entered = self._serving.session.rules.set_mode(mode)
-        self._serving.post(self._serving.status(status=None, permissionMode=entered))
+        entered = self._session.rules.set_mode(mode)
+        self._view.tell_mode(entered)
         return {"mode": entered}
 
     async def set_model(self, fields: Json) -> Json:
         name = fields.get("model")
         if name is not None and (not isinstance(name, str) or not name):
             raise ControlRefusedError("set_model: model: expected a text or null")
-        settings = self._serving.session.rules.standing.settings
+        settings = self._session.rules.standing.settings
         chosen = name if name and name != "default" else settings.get("model") or DEFAULT_MODEL
-        return {"model": (await self._serving.session.model_access.switching.to(chosen)).id}
+        return {"model": (await self._session.model_access.switching.to(chosen)).id}
 
     async def set_max_thinking_tokens(self, fields: Json) -> Json:
         tokens = fields.get("max_thinking_tokens")
@@ -232,22 +213,22 @@ class Controls:
                 "set_max_thinking_tokens: expected a number of 0 or more, or null"
             )
         if tokens is None:
-            self._serving.session.model_access.speaking.think(None)
+            self._session.model_access.speaking.think(None)
         else:
             thinking = ThinkingBudget(tokens=max(tokens, LEAST_THINKING)) if tokens else Off()
-            self._serving.session.model_access.speaking.think(thinking)
+            self._session.model_access.speaking.think(thinking)
         return {"max_thinking_tokens": tokens}
 
     async def rename_session(self, fields: Json) -> Json:
         title = text(fields, "title")
-        self._serving.session.story.recorder.title(title)
+        self._session.story.recorder.title(title)
         return {"title": title}
 
     async def rewind_files(self, fields: Json) -> Json:
         """Files back to before a message; the conversation stays. `dry_run` only says what would be."""
         from clew.session.rewinding import Rewinding, file_changes, standing_against
 
-        rewinding = Rewinding(self._serving.session)
+        rewinding = Rewinding(self._session)
         if not rewinding.keeps_files:
             raise ControlRefusedError("File rewinding is not enabled.")
         is_dry = fields.get("dry_run") is True
@@ -270,7 +251,7 @@ class Controls:
     # -- questions
 
     async def get_context_usage(self, _: Json) -> Json:
-        session = self._serving.session
+        session = self._session
         template = session.model_access.requests.template
         system = template.system if isinstance(template.system, list) else []
         history = session.story.sent
@@ -280,7 +261,7 @@ class Controls:
         )
 
     async def mcp_status(self, _: Json) -> Json:
-        return {"mcpServers": servers.status(self._serving.session.parts.mcp)}
+        return {"mcpServers": servers.status(self._session.parts.mcp)}
 
     async def mcp_reconnect(self, fields: Json) -> None:
         await self._servers(fields).reconnect(text(fields, "serverName"))
@@ -291,38 +272,31 @@ class Controls:
 
     def _servers(self, fields: Json) -> "Servers":
         """The servers, if the one that is meant is among them."""
-        found = self._serving.session.parts.mcp.servers
+        found = self._session.parts.mcp.servers
         name = text(fields, "serverName")
         if found is None or found.get(name) is None:
             raise ControlRefusedError(f"Server not found: {name}")
         return found
 
     async def get_session_cost(self, _: Json) -> Json:
-        ledger = self._serving.session.ledger()
-        warmer = self._serving.session.model_access.cache.warmer
+        ledger = self._session.ledger()
+        warmer = self._session.model_access.cache.warmer
         return {
             "total_cost_usd": cost_of(ledger.total),
             "usage": usage_of(ledger.total),
             "modelUsage": usage_by_model(ledger),
-            "cacheMisses": [
-                miss.as_json() for miss in self._serving.session.model_access.cache.misses
-            ],
+            "cacheMisses": [miss.as_json() for miss in self._session.model_access.cache.misses],
             **({} if warmer is None else {"cacheWarming": warmer.as_json()}),
         }
 
     async def get_settings(self, _: Json) -> Json:
-        return {"settings": self._serving.session.rules.standing.settings}
+        return {"settings": self._session.rules.standing.settings}
 
     async def list_models(self, _: Json) -> Json:
         return {"models": (await self.initialize({}))["models"]}
 
     async def get_binary_version(self, _: Json) -> Json:
         return {"version": VERSION}
-
-
-def output_style(session: Session) -> str:
-    """The style that the settings name."""
-    return session.parts.output_styles.named
 
 
 def text(fields: Json, name: str) -> str:

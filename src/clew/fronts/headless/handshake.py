@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from clew.agent.hooks.events import BY_NAME
 from clew.agent.hooks.handlers import CallbackHook, Hook
 from clew.agent.options import DEFAULTS, HostMember, Options, notes
-from clew.core.input import Clear, Resume
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode, encode
 from clew.core.messages.errors import UserError
@@ -154,14 +153,6 @@ def _in_words(block: Any) -> Any:
     if block.get("type") == "tool_result":
         return block | {"content": without_media(block.get("content"))}
     return block
-
-
-def gone_over(options: Options, taken: Clear | Resume) -> Options:
-    """The options of the session that a command leads to."""
-    named = taken.session if isinstance(taken, Resume) else None
-    fresh = {"continues": False, "session_id": None, "fork": False, "name": None}
-    fresh["is_cleared"] = isinstance(taken, Clear)
-    return replace(options, resume=named, resume_at=None, drops_turn=None, **fresh)
 
 
 def agents_of(fields: Json) -> Json:

@@ -1,24 +1,25 @@
-"""The result of a headless run: the object programs read, and the exit code. Pure.
+"""The result of a headless run: the object programs read, and the exit code.
 
 The fields and their spelling are those that hosts of this protocol already read.
 """
 
-from collections.abc import Sequence
+import time
 
 import msgspec
 from msgspec import Struct
 
-from clew.agent.conversation import Conversation, Speaker
-from clew.agent.deps import Emit
-from clew.agent.events import EndReason, EngineEvent, ToolFinished, TurnEnded
+from clew.agent.events import EndReason, ToolFinished, TurnEnded
 from clew.agent.hooked import DEFERRED_KIND
-from clew.agent.intake import Taken
 from clew.agent.tools.session_tools import StructuredOutput
-from clew.core.input import Pick, Rewound, Show, as_list
+from clew.core.input import Show
 from clew.core.json_object import Json
 from clew.core.ledger.cache_miss import RECORD as CACHE_MISS
 from clew.core.ledger.ledger import Spend
+from clew.core.ledger.totals import usage_by_model
 from clew.core.messages.messages import AssistantMessage
+from clew.fronts.ends import INTERRUPTED
+from clew.session.session import Session
+from clew.system.clock import new_id
 
 SUBTYPES: dict[EndReason, str] = {
     "max_turns": "error_max_turns",
@@ -43,7 +44,6 @@ TERMINAL_REASONS: dict[EndReason, str] = {
 }
 # How programs are told that a hook put a call off.
 DEFERRED_REASON = "tool_deferred"
-EXIT_INTERRUPTED = 130
 
 
 class Tally(Struct, kw_only=True):
@@ -89,27 +89,13 @@ class Tally(Struct, kw_only=True):
             )
 
 
-def done_beside(taken: Taken, tally: Tally) -> TurnEnded:
+def done_beside(shown: Show, tally: Tally) -> TurnEnded:
     """A line that the model was not asked about, as the end of a turn without rounds."""
-    shown = beside(taken)
     tally.turns = 0
     if shown.is_error:
         return TurnEnded(reason="failed", message=shown.text)
     tally.text = shown.text
     return TurnEnded(reason="completed")
-
-
-def beside(taken: Taken) -> Show:
-    """The words of what was done or is to be chosen, where nobody chooses."""
-    match taken:
-        case Show():
-            return taken
-        case Pick():
-            return as_list(taken)
-        case Rewound():
-            return Show(text=taken.text)
-        case _:
-            return Show(text="")
 
 
 def compacted(ended: TurnEnded, tally: Tally) -> TurnEnded:
@@ -121,7 +107,7 @@ def compacted(ended: TurnEnded, tally: Tally) -> TurnEnded:
 
 def exit_code(ended: TurnEnded) -> int:
     if ended.reason in ("aborted_streaming", "aborted_tools"):
-        return EXIT_INTERRUPTED
+        return INTERRUPTED
     return 1 if ended.is_error else 0
 
 
@@ -148,6 +134,23 @@ def usage_of(spend: Spend) -> Json:
         },
         "server_tool_use": {"web_search_requests": tokens.web_searches},
     }
+
+
+def result_of(
+    session: Session, ended: TurnEnded, tally: Tally, *, began_s: float, before: Spend
+) -> Json:
+    """The result of a turn that began at `began_s`, by the monotonic clock, with `before` spent."""
+    ledger = session.ledger()
+    tally.api_ms = round(session.costs.spending.state.api_ms)
+    return result(
+        ended,
+        tally,
+        uuid=new_id(),
+        duration_ms=round((time.monotonic() - began_s) * 1000),
+        usage=usage_of(ledger.total - before),
+        cost_usd=cost_of(ledger.total),
+        model_usage=usage_by_model(ledger),
+    )
 
 
 def result(
@@ -198,55 +201,3 @@ def result(
             }
         ),
     }
-
-
-# Answers of a given shape: asks once more where none came, and gives up where none will.
-
-
-MAX_FAILURES = 5
-REMINDER = (
-    "Give the result now by calling StructuredOutput; nothing else that you say is read by the program "
-    "that asked."
-)
-NEVER = TurnEnded(
-    reason="unshaped", message="the model gave no answer that fits the schema of --json-schema"
-)
-
-
-class Shaped:
-    """Runs turns like the conversation does; without a schema it is nothing but a way through."""
-
-    def __init__(self, conversation: Conversation, emit: Emit, *, is_wanted: bool) -> None:
-        self._conversation = conversation
-        self._emit = emit
-        self._is_wanted = is_wanted
-        self._failures = 0
-
-    async def submit(
-        self,
-        prompt: str | Sequence[Json],
-        tally: Tally,
-        *,
-        said_by: Speaker,
-        uuid: str | None = None,
-        context: Sequence[Json] = (),
-    ) -> TurnEnded:
-        self._failures = 0
-        ended = await self._conversation.submit(
-            prompt, self._heard, said_by=said_by, uuid=uuid, context=context
-        )
-        if self._is_wanted and not ended.is_error and tally.structured is None:
-            system = Speaker(source="system", mode=said_by.mode)
-            ended = await self._conversation.submit(REMINDER, self._heard, said_by=system)
-        if self._failures >= MAX_FAILURES:
-            return NEVER
-        if self._is_wanted and not ended.is_error and tally.structured is None:
-            return NEVER
-        return ended
-
-    async def _heard(self, event: EngineEvent) -> None:
-        await self._emit(event)
-        if isinstance(event, ToolFinished) and event.block["name"] == StructuredOutput.name:
-            self._failures += event.is_error
-            if self._failures >= MAX_FAILURES:
-                self._conversation.interrupt()

@@ -6,15 +6,13 @@ and end with their own code. A second SIGINT ends at once. A result is said what
 
 import asyncio
 import os
-import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from clew.agent.conversation import Speaker
 from clew.agent.deps import Question, Verdict
 from clew.agent.events import (
     Compacting,
@@ -29,70 +27,36 @@ from clew.agent.events import (
     ToolFinished,
     TurnEnded,
 )
-from clew.agent.intake import Raw, Turn
+from clew.agent.intake import Raw
 from clew.agent.options import Options
-from clew.commands.line import take_line
-from clew.core.input import CompactSession
+from clew.core.input import Show
 from clew.core.json_object import Json
-from clew.core.ledger.totals import usage_by_model
-from clew.core.messages.errors import ClewError, CommandLineError
+from clew.core.messages.errors import CommandLineError
 from clew.core.messages.text import count_of, spelled
 from clew.core.normalize.repairs import in_words as mended_in_words
 from clew.core.wire import Said
+from clew.fronts.drive import Cause, Driver, FrontInput, FrontView, Line, News, Next
+from clew.fronts.ends import code_of, hear_signals, run_front
 from clew.fronts.headless.permission import ask_tool, nobody
-from clew.fronts.headless.result import (
-    Shaped,
-    Tally,
-    compacted,
-    cost_of,
-    done_beside,
-    exit_code,
-    result,
-    usage_of,
-)
+from clew.fronts.headless.result import Tally, compacted, done_beside, exit_code, result_of
 from clew.providers.answer_events import Retrying
 from clew.session.build import session as open_session
 from clew.session.session import Session
-from clew.system.clock import new_id
 
 # No window holds as much, and a conversation with it in could never be sent.
 MAX_PROMPT_CHARACTERS = 16 * 1024 * 1024
 # Of calls that were not allowed: so many, by what they would have worked on.
 SHOWN_CALLS, SUBJECT_CHARACTERS = 3, 60
 SUBJECTS = ("command", "file_path", "url", "path", "notebook_path", "skill")
-ENDED_BY = {signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
 def main(options: Options) -> int:
     """Runs one prompt; what is wrong with the call itself is said on standard error."""
-    try:
-        with asyncio.Runner() as runner:
-            if options.only_sets_up:
-                return runner.run(set_up(options))
-            if options.output_format == "stream-json":
-                return runner.run(serve(options))
-            return runner.run(run(options, whole_prompt(options)))
-    except ClewError as error:
-        print(f"clew: {error}", file=sys.stderr)
-        return 2 if isinstance(error, CommandLineError) else 1
-    finally:
-        # How it ended is said. While the interpreter leaves, a signal would put its own code over it.
-        for number in (signal.SIGINT, *ENDED_BY):
-            signal.signal(number, signal.SIG_IGN)
-
-
-def hear_signals(stop: Callable[[int], None]) -> None:
-    """Has signals told to the loop; also those that come when it is over, which asyncio's own would
-    give back to the system before anybody else could take them."""
-    loop = asyncio.get_running_loop()
-
-    def tell(number: int, _frame: object) -> None:
-        if loop.is_closed():
-            os._exit(128 + number)
-        loop.call_soon_threadsafe(stop, number)
-
-    for number in (signal.SIGINT, *ENDED_BY):
-        signal.signal(number, tell)
+    if options.only_sets_up:
+        return run_front(lambda: set_up(options))
+    if options.output_format == "stream-json":
+        return run_front(lambda: serve(options))
+    return run_front(lambda: run(options, whole_prompt(options)))
 
 
 async def set_up(options: Options) -> int:
@@ -102,8 +66,7 @@ async def set_up(options: Options) -> int:
     ) as session:
         for notice in session.notices:
             print(f"clew: {notice}", file=sys.stderr)
-        front = PrintFront(Tally(session_id=session.session_id), quiet=False)
-        said = await session.parts.hooks.waiting(front.emit)
+        said = await session.parts.hooks.waiting(PrintView(session, quiet=False).emit)
         for notice in said.notices:
             print(f"clew: {notice}", file=sys.stderr)
     return 0
@@ -146,7 +109,7 @@ def given_beforehand(raw: Raw) -> Said:
 
 
 async def run(options: Options, raw: Raw) -> int:
-    begin = time.monotonic()
+    began_s = time.monotonic()
     stopped_by: list[int] = []
     stopping = asyncio.Event()
     at_work: list[Session] = []
@@ -172,46 +135,36 @@ async def run(options: Options, raw: Raw) -> int:
     async with open_session(
         options, os.environ, str(Path.cwd()), ask, entrypoint="sdk-cli"
     ) as session:
-        tally = Tally(session_id=session.session_id)
-        front = PrintFront(tally, quiet=options.output_format != "text")
-        session.parts.agents.heard = front.emit
+        view = PrintView(session, quiet=options.output_format != "text")
         for notice in session.notices:
             print(f"clew: {notice}", file=sys.stderr)
-
         at_work.append(session)
-        taken = await take_line(session, raw, front.emit)
-        if isinstance(taken, Turn):
-            shaped = Shaped(
-                session.conversation, front.emit, is_wanted=options.json_schema is not None
-            )
-            ended = await shaped.submit(
-                taken.prompt,
-                tally,
-                said_by=Speaker(source="sdk", mode=session.mode),
-                context=taken.context,
-            )
-            while not ended.is_error and await session.parts.agents.settled(stopping):
-                ended = await session.conversation.answer_unheard(front.emit)
-        elif isinstance(taken, CompactSession):
-            ended = compacted(await session.conversation.compact(taken, front.emit), tally)
-        else:
-            ended = done_beside(taken, tally)
-        ledger = session.ledger()
-        tally.api_ms = round(session.costs.spending.state.api_ms)
-        said = result(
-            ended,
-            tally,
-            uuid=new_id(),
-            duration_ms=round((time.monotonic() - begin) * 1000),
-            usage=usage_of(ledger.total - session.costs.past.spend),
-            cost_usd=cost_of(ledger.total),
-            model_usage=usage_by_model(ledger),
-        )
+        prompt = OnePrompt(raw, view, stopping)
+        await Driver(session, prompt, view, is_shaped=options.json_schema is not None).run()
+        ended, tally = view.ended, view.tally
+        said = result_of(session, ended, tally, began_s=began_s, before=session.costs.past.spend)
     for notice in session.parting():
         print(f"clew: {notice}", file=sys.stderr)
     # Beside the loop: a signal must be heard also while nobody reads what is printed.
     await asyncio.to_thread(show, ended, tally, said, as_json=options.output_format == "json")
-    return ENDED_BY.get(signal.Signals(stopped_by[0]), 130) if stopped_by else exit_code(ended)
+    return code_of(stopped_by[0]) if stopped_by else exit_code(ended)
+
+
+class OnePrompt(FrontInput):
+    """The prompt of the command line, and after it what subagents in the background came to."""
+
+    def __init__(self, raw: Raw, view: "PrintView", stopping: asyncio.Event) -> None:
+        self._lines = [Line(raw=raw)]
+        self._view = view
+        self._stopping = stopping
+
+    async def next(self) -> Next:
+        if self._lines:
+            return self._lines.pop()
+        view = self._view
+        is_over = view.ended.is_error or not view.was_asked
+        has_news = not is_over and await view.session.parts.agents.settled(self._stopping)
+        return News() if has_news else None
 
 
 def show(ended: TurnEnded, tally: Tally, said: Json, *, as_json: bool) -> None:
@@ -252,20 +205,24 @@ def named(tool: str, given: Json) -> str:
     return f"{tool}({words[:SUBJECT_CHARACTERS]})" if subject else tool
 
 
-class PrintFront:
-    """Takes note of what the result needs; of the rest only what a person must know is said."""
+class PrintView(FrontView):
+    """Takes note of what the result needs; of the rest only what a user must know is printed."""
 
-    def __init__(self, tally: Tally, *, quiet: bool) -> None:
-        self._tally = tally
+    def __init__(self, session: Session, *, quiet: bool) -> None:
+        self.session = session
+        self.tally = Tally(session_id=session.session_id)
+        self.ended = TurnEnded(reason="completed")
+        # Whether the model was asked something.
+        self.was_asked = False
         self._quiet = quiet
 
     async def emit(self, event: EngineEvent) -> None:
         match event:
             case Recorded():
                 for entry in event.entries:
-                    self._tally.entry(entry)
+                    self.tally.entry(entry)
             case ToolFinished():
-                self._tally.finished(event)
+                self.tally.finished(event)
             case FromAgent(event=NotSaved() | Noticed() | Repaired() | Retrying() as said):
                 await self.emit(said)
             case NotSaved() | Noticed():
@@ -287,3 +244,10 @@ class PrintFront:
                     f"clew: {event.failure.message}; trying again in {event.delay_s:.0f} s",
                     file=sys.stderr,
                 )
+
+    async def show(self, shown: Show, _: Line | None) -> None:
+        self.ended = done_beside(shown, self.tally)
+
+    async def end_turn(self, ended: TurnEnded, cause: Cause) -> None:
+        self.was_asked |= cause.order is None
+        self.ended = ended if cause.order is None else compacted(ended, self.tally)

@@ -10,18 +10,16 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from pathlib import Path
 
 from prompt_toolkit.key_binding import KeyBindings
 
-from clew.core.messages.errors import ClewError, CommandLineError, first_of
+from clew.fronts.ends import ENDED_BY, HUNG_UP, INTERRUPTED, run_front
 from clew.fronts.render.rows import one_line
 from clew.fronts.render.theme import accented, chosen
 from clew.fronts.terminal.bound import KeyState, join, leave_insert
 from clew.fronts.terminal.completion import Completion
 from clew.fronts.terminal.desk import PromptController
-from clew.fronts.terminal.first_run import ENDED_BY, HUNG_UP, INTERRUPTED
 from clew.fronts.terminal.history import PromptHistory
 from clew.fronts.terminal.keys import own_bindings
 from clew.fronts.terminal.prompt import PromptEditor, Queue, Queued, SubmittedText
@@ -47,15 +45,7 @@ UNDO = "/compact --undo"
 def main(
     options: Options | None, terminal: Terminal, load_sessions: Callable[[], OneSession]
 ) -> int:
-    try:
-        with asyncio.Runner() as runner:
-            return runner.run(TerminalFront(terminal).run(options, load_sessions))
-    except (ClewError, ExceptionGroup) as raised:
-        error = first_of(raised)
-        if not isinstance(error, ClewError):
-            raise
-        print(f"clew: {error}", file=sys.stderr)
-        return 2 if isinstance(error, CommandLineError) else 1
+    return run_front(lambda: TerminalFront(terminal).run(options, load_sessions))
 
 
 class TerminalFront:
@@ -161,18 +151,18 @@ class TerminalFront:
             "app:exit": self._exit,
             "app:suspend": lambda: self.begin(self.screen.suspend()),
             "app:redraw": self.screen.anew,
-            "app:toggleTranscript": self._with_talk(lambda talk: talk.see_folded()),
-            "app:tasks": self._with_talk(lambda talk: talk.see_tasks()),
-            "task:background": self._with_talk(lambda talk: talk.leave_waited()),
+            "app:toggleTranscript": self._with_talk(lambda talk: talk.menus.see_folded()),
+            "app:tasks": self._with_talk(lambda talk: talk.menus.see_tasks()),
+            "task:background": self._with_talk(lambda talk: talk.menus.leave_waited()),
             "chat:cancel": self._escape,
             "chat:submit": desk.submit,
             "chat:queue": self._queue,
             "chat:newline": desk.newline,
-            "chat:cycleMode": self._with_talk(lambda talk: talk.next_mode()),
+            "chat:cycleMode": self._with_talk(lambda talk: talk.menus.next_mode()),
             "chat:externalEditor": desk.edit,
             "chat:imagePaste": desk.paste_picture,
             "chat:stash": desk.stash,
-            "chat:modelPicker": self._with_talk(lambda talk: talk.pick_model()),
+            "chat:modelPicker": self._with_talk(lambda talk: talk.menus.pick_model()),
             "chat:undoSummary": self._with_talk(lambda talk: talk.send(SubmittedText(text=UNDO))),
             "history:previous": desk.older,
             "history:next": desk.newer,

@@ -6,7 +6,6 @@ A server that is found on this machine is offered, and kept in the person's own 
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -16,39 +15,6 @@ from clew.system.config.environment import freeze
 from clew.system.config.load import assign
 from clew.system.config.paths import find_places
 from clew.system.files import is_there
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from clew.agent.options import Options
-    from clew.core.input import Clear, Resume
-
-
-# How a session in a terminal begins, ends and is followed by another; the same for each way to show it.
-
-
-FAREWELLS = ("exit", "quit")
-HUNG_UP = 129
-ENDED_BY = {signal.SIGTERM: 143, signal.SIGHUP: HUNG_UP}
-INTERRUPTED = 130
-
-
-def following(options: Options, then: Clear | Resume) -> Options:
-    """The same wishes for another session."""
-    from msgspec.structs import replace
-
-    return replace(
-        options,
-        prompt="",
-        continues=False,
-        fork=False,
-        session_id=None,
-        name=None,
-        resume_at=None,
-        drops_turn=None,
-        resume=getattr(then, "session", None),
-        is_cleared=not hasattr(then, "session"),
-    )
-
 
 MISSING = "! clew has no way to a model yet. Three ways to get going:"
 KEY = "    a key of the service:  clew login, or ANTHROPIC_API_KEY in the environment"

@@ -18,13 +18,14 @@ from clew.commands.slash.table import known
 from clew.core.input import Outcome, Show, SlashCommand
 from clew.core.messages.messages import AssistantMessage
 from clew.core.messages.text import count_of
+from clew.fronts.drive import following
 from clew.fronts.render.rows import one_line
 from clew.fronts.render.theme import abilities
 from clew.fronts.render.transcript import Transcript
 from clew.fronts.terminal.app import TerminalFront
 from clew.fronts.terminal.completion import CompletionSource, CompletionWord
 from clew.fronts.terminal.dialogs import Dialogs
-from clew.fronts.terminal.first_run import following, is_first_start, offered
+from clew.fronts.terminal.first_run import is_first_start, offered
 from clew.fronts.terminal.keys import listed
 from clew.fronts.terminal.prompt import SubmittedText
 from clew.fronts.terminal.stage import Stage
@@ -298,7 +299,7 @@ async def conversed(front: TerminalFront, session: Session, options: Options) ->
         talk.send(SubmittedText(text=options.prompt))
     for queued in stage.queue.take_all():
         talk.send(queued.entry)
-    front.begin(talk.look_again())
+    talk.view.status.ask()
     then = await talk.run()
     session.parts.ending.followed_by(then)
     return then if isinstance(then, int) else following(options, then)

@@ -1,0 +1,398 @@
+"""The loop of every front: what its input says becomes a turn, an answer without one, or the session's end.
+
+Owns the order of taking, answering and ending: which turn runs, what was said to it unheard, what a
+stop means. Fronts differ in their input (where lines come from) and their view (what is shown and
+asked), which are passed in. Never reads or writes a terminal, a file or a channel itself.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any, Protocol, TypeAlias, assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.agent.conversation import Conversation, Speaker
+from clew.agent.deps import Emit
+from clew.agent.events import EngineEvent, ToolFinished, TurnEnded
+from clew.agent.intake import Raw, Taken, Turn
+from clew.agent.options import Options
+from clew.agent.tools.session_tools import StructuredOutput
+from clew.commands.line import take_line
+from clew.core.input import (
+    Clear,
+    CompactSession,
+    ExitSession,
+    Pick,
+    Resume,
+    Rewound,
+    Show,
+    as_list,
+)
+from clew.core.json_object import Json
+from clew.core.messages.errors import first_of
+from clew.parts.hooks import Idle
+from clew.session.session import Session
+from clew.system.clock import new_id
+
+# Words that end a session which a user types in.
+FAREWELLS = ("exit", "quit")
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """What was said to a session. `blocks` are a program's own prompt, in which no command and no file
+    is looked for; without `asks` it is kept and not answered."""
+
+    raw: Raw = Raw(text="")
+    blocks: str | list[Json] | None = None
+    uuid: str | None = None
+    origin: Json | None = None
+    asks: bool = True
+
+
+class News(Struct, frozen=True):
+    """Background tasks have something to say that a turn is for."""
+
+
+class Cause(Struct, frozen=True, kw_only=True):
+    """Why a turn runs: a prompt, an order to compact, news, or what was said to the turn before it;
+    and the line that asked for it."""
+
+    line: Line | None = None
+    turn: Turn | None = None
+    order: CompactSession | None = None
+    is_news: bool = False
+
+
+Next: TypeAlias = Line | News | Taken | None
+
+
+class FrontInput(Protocol):
+    """Where lines come from; the defaults are those of an input that ends by itself."""
+
+    async def next(self) -> Next:
+        """What is to be done next; None when the session is to end."""
+        ...
+
+    def put(self, _: Taken) -> None:
+        """Something that a user said during a turn and that has to wait for its end."""
+        return
+
+    def end(self) -> None:
+        """From here on `next` gives None."""
+        return
+
+
+class FrontView(Protocol):
+    """Where a session is shown and its user is asked; the defaults are those of a view without a user."""
+
+    async def emit(self, event: EngineEvent) -> None:
+        """Shows an event of a turn."""
+        ...
+
+    async def note(self, event: EngineEvent) -> None:
+        """Shows what happens while a line is taken."""
+        await self.emit(event)
+
+    def taking(self, _: Line) -> AbstractAsyncContextManager[object]:
+        """Lasts while it is found out what a line comes to."""
+        return nullcontext()
+
+    def turn(self, _: Cause) -> AbstractAsyncContextManager[object]:
+        """Lasts while a turn runs."""
+        return nullcontext()
+
+    async def end_turn(self, ended: TurnEnded, cause: Cause) -> None: ...
+
+    async def show(self, shown: Show, line: Line | None) -> None:
+        """Shows what a line came to that the model was not asked about."""
+        ...
+
+    async def rewound(self, rewound: Rewound, line: Line | None) -> None:
+        await self.show(Show(text=rewound.text), line)
+
+    async def pick(self, pick: Pick, line: Line | None) -> Line | None:
+        """Has the user choose; returns the line that does what was chosen."""
+        await self.show(as_list(pick), line)
+        return None
+
+    async def untaken(self, line: Line) -> None:
+        """The line was stopped before it came to anything."""
+        await self.show(Show(text="[stopped]"), line)
+
+    async def leave(self, line: Line | None) -> None:
+        """A line asked for the session to end."""
+        await self.show(Show(text=""), line)
+
+    def wait(self, _line: Line, _uuid: str) -> None:
+        """The line waits for the running turn to hear it under `uuid`; without one, no turn will."""
+        return
+
+    def give_back(self) -> None:
+        """A turn was stopped: what waits was meant for it and is not answered."""
+        return
+
+
+class Driver:
+    """`idle` is given where a user is at the keyboard: it tells hooks of one who is waited for."""
+
+    def __init__(
+        self,
+        session: Session,
+        lines: FrontInput,
+        view: FrontView,
+        *,
+        is_shaped: bool = False,
+        idle: Idle | None = None,
+    ) -> None:
+        self.session = session
+        self._lines = lines
+        self._view = view
+        self._idle = idle
+        self._shaped = Shaped(session.conversation, view.emit, is_wanted=is_shaped)
+        self._taking: asyncio.Task[Taken] | None = None
+        # Whether a line is being taken or a turn runs, and whether that was stopped.
+        self.is_working = self.is_stopped = False
+        self._code = 0
+        self._is_over = False
+        session.parts.agents.heard = self.hear
+
+    async def run(self) -> int | Clear | Resume:
+        """Drives the session to its end; returns an exit code, or what is to follow."""
+        then: Clear | Resume | None = None
+        try:
+            if (
+                self._idle is not None
+                and (offer := self.session.parts.compaction.offer()) is not None
+            ):
+                then = await self._do(offer, None)
+            while then is None and (said := await self._lines.next()) is not None:
+                then = await self._heed(said)
+        finally:
+            self._rest(is_waiting=False)
+        return self._code if then is None else then
+
+    # -- while it runs
+
+    def stop(self) -> bool:
+        """Stops the line that is being taken or the turn that runs; False if there is none."""
+        if not self.is_working:
+            return False
+        self.is_stopped = True
+        if self._taking is not None:
+            self._taking.cancel()
+        self.session.conversation.interrupt()
+        return True
+
+    def end(self, code: int) -> None:
+        """Ends the session with an exit code, and first what runs."""
+        self._code, self._is_over = code, True
+        self._lines.end()
+        self.stop()
+
+    async def say(self, line: Line) -> None:
+        """Takes what a user says while a turn runs: the model hears words between two rounds; a command
+        is done at once or after the turn."""
+        taken = await self._taken(line, self._view.emit)
+        conversation = self.session.conversation
+        match taken:
+            case Turn() if conversation.is_running:
+                uuid = new_id()
+                conversation.say(
+                    taken.prompt, self._speaker(line), uuid=uuid, context=taken.context
+                )
+                self._view.wait(line, uuid)
+            case Turn() if self.is_stopped:
+                self._view.wait(line, "")
+                self._view.give_back()
+            case Show():
+                await self._view.show(taken, line)
+            case ExitSession():
+                self.end(0)
+            case _:
+                self._lines.put(taken)
+
+    async def hear(self, event: EngineEvent) -> None:
+        """Shows what subagents do; a user at the prompt is not disturbed."""
+        if self._idle is None or self.session.conversation.is_running:
+            await self._view.emit(event)
+
+    # -- one line after another
+
+    async def _heed(self, said: Line | News | Taken) -> Clear | Resume | None:
+        if isinstance(said, News):
+            await self._answer_unheard(Cause(is_news=True))
+            return None
+        if not isinstance(said, Line):
+            return await self._do(said, None)
+        taken = await self._take(said)
+        if taken is None:
+            await self._view.untaken(said)
+            return None
+        return await self._do(taken, said)
+
+    async def _take(self, line: Line) -> Taken | None:
+        """Finds out what a line comes to, which can be stopped; None if it was."""
+        self._begin()
+        try:
+            async with self._view.taking(line), asyncio.TaskGroup() as group:
+                self._taking = taking = group.create_task(self._taken(line, self._view.note))
+        except ExceptionGroup as raised:
+            raise first_of(raised) from None
+        finally:
+            self._taking, self.is_working = None, False
+        return None if taking.cancelled() or self.is_stopped else taking.result()
+
+    async def _taken(self, line: Line, emit: Emit) -> Taken:
+        if self._idle is not None and line.raw.text.strip() in FAREWELLS:
+            return ExitSession()
+        if line.blocks is None:
+            return await take_line(self.session, line.raw, emit)
+        self.session.parts.lent.take_back()
+        return await self.session.asked(line.blocks)
+
+    async def _do(self, taken: Taken, line: Line | None) -> Clear | Resume | None:
+        match taken:
+            case Turn():
+                await self._answer(taken, line)
+            case CompactSession():
+                work = self.session.conversation.compact(taken, self._view.emit)
+                await self._hear_out(work, Cause(line=line, order=taken))
+            case Show():
+                await self._view.show(taken, line)
+            case Rewound():
+                await self._view.rewound(taken, line)
+            case Pick():
+                if (chosen := await self._view.pick(taken, line)) is not None:
+                    return await self._heed(chosen)
+            case Clear() | Resume():
+                return taken
+            case ExitSession():
+                self._lines.end()
+                await self._view.leave(line)
+            case _:
+                assert_never(taken)
+        return None
+
+    async def _answer(self, turn: Turn, line: Line | None) -> None:
+        speaker = self._speaker(line)
+        uuid = None if line is None else line.uuid
+        if line is not None and not line.asks:
+            await self.session.conversation.keep(
+                turn.prompt, self._view.emit, said_by=speaker, uuid=uuid, context=turn.context
+            )
+            await self._view.show(Show(text=""), line)
+        else:
+            work = self._shaped.submit(turn, speaker, uuid)
+            await self._hear_out(work, Cause(line=line, turn=turn))
+
+    async def _answer_unheard(self, cause: Cause) -> None:
+        await self._hear_out(self.session.conversation.answer_unheard(self._view.emit), cause)
+
+    async def _hear_out(self, turn: Coroutine[Any, Any, TurnEnded], cause: Cause) -> None:
+        """Runs a turn; what was said to it and not heard in it is the next."""
+        conversation = self.session.conversation
+        await self._work(turn, cause)
+        while conversation.has_unheard and not (self.is_stopped or self._is_over):
+            await self._work(conversation.answer_unheard(self._view.emit), Cause())
+        if self.is_stopped:
+            self._view.give_back()
+
+    async def _work(self, turn: Coroutine[Any, Any, TurnEnded], cause: Cause) -> None:
+        self._begin()
+        try:
+            async with self._view.turn(cause):
+                ended = await turn
+        finally:
+            self.is_working = False
+        # A user who rejects a call, and says nothing else, has stopped the turn.
+        self.is_stopped |= self._idle is not None and ended.reason == "denied_and_stopped"
+        await self._view.end_turn(ended, cause)
+        self._rest(is_waiting=True)
+
+    def _begin(self) -> None:
+        self.is_working, self.is_stopped = True, False
+        self._rest(is_waiting=False)
+
+    def _rest(self, *, is_waiting: bool) -> None:
+        """Begins to wait for the user, or ends that."""
+        if self._idle is not None:
+            (self._idle.begin if is_waiting else self._idle.end)()
+
+    def _speaker(self, line: Line | None) -> Speaker:
+        mode = self.session.mode
+        if self._idle is not None:
+            return Speaker(source="typed", mode=mode, origin={"kind": "human"})
+        return Speaker(source="sdk", mode=mode, origin=None if line is None else line.origin)
+
+
+# Answers of a given shape: asks once more where none came, and gives up where none will.
+
+
+MAX_FAILURES = 5
+REMINDER = (
+    "Give the result now by calling StructuredOutput; nothing else that you say is read by the program "
+    "that asked."
+)
+NEVER = TurnEnded(
+    reason="unshaped", message="the model gave no answer that fits the schema of --json-schema"
+)
+
+
+class Shaped:
+    """Runs turns as the conversation does, until the answer has its shape where one `is_wanted`."""
+
+    def __init__(self, conversation: Conversation, emit: Emit, *, is_wanted: bool) -> None:
+        self._conversation = conversation
+        self._emit = emit
+        self._is_wanted = is_wanted
+        self._failures = 0
+        self._has_shape = False
+
+    async def submit(self, turn: Turn, said_by: Speaker, uuid: str | None) -> TurnEnded:
+        self._failures, self._has_shape = 0, False
+        ended = await self._run(turn.prompt, said_by, uuid, turn.context)
+        if self._lacks_shape(ended):
+            ended = await self._run(REMINDER, replace(said_by, source="system", origin=None))
+        gives_up = self._failures >= MAX_FAILURES or self._lacks_shape(ended)
+        return NEVER if gives_up else ended
+
+    async def _run(
+        self,
+        prompt: str | list[Json],
+        said_by: Speaker,
+        uuid: str | None = None,
+        context: Sequence[Json] = (),
+    ) -> TurnEnded:
+        emit = self._heard if self._is_wanted else self._emit
+        return await self._conversation.submit(
+            prompt, emit, said_by=said_by, uuid=uuid, context=context
+        )
+
+    def _lacks_shape(self, ended: TurnEnded) -> bool:
+        return self._is_wanted and not ended.is_error and not self._has_shape
+
+    async def _heard(self, event: EngineEvent) -> None:
+        await self._emit(event)
+        if isinstance(event, ToolFinished) and event.block["name"] == StructuredOutput.name:
+            self._failures += event.is_error
+            self._has_shape |= not event.is_error
+            if self._failures >= MAX_FAILURES:
+                self._conversation.interrupt()
+
+
+def following(options: Options, then: Clear | Resume) -> Options:
+    """The same wishes for the session that a command leads to."""
+    return replace(
+        options,
+        prompt="",
+        continues=False,
+        fork=False,
+        session_id=None,
+        name=None,
+        resume_at=None,
+        drops_turn=None,
+        resume=then.session if isinstance(then, Resume) else None,
+        is_cleared=isinstance(then, Clear),
+    )

@@ -1,0 +1,55 @@
+"""How a front ends: signals, exit codes, the errors that are printed. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+
+from clew.core.messages.errors import ClewError, CommandLineError, first_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+INTERRUPTED, HUNG_UP = 130, 129
+ENDED_BY = {signal.SIGTERM: 143, signal.SIGHUP: HUNG_UP}
+SIGNALS = (signal.SIGINT, *ENDED_BY)
+
+
+def run_front(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    """Runs a front to its exit code; an error of clew's that ends it is printed on standard error."""
+    try:
+        with asyncio.Runner() as runner:
+            return runner.run(work())
+    except (ClewError, ExceptionGroup) as raised:
+        error = first_of(raised)
+        if not isinstance(error, ClewError):
+            raise
+        print(f"clew: {error}", file=sys.stderr)
+        return 2 if isinstance(error, CommandLineError) else 1
+    finally:
+        # The outcome is settled: while the interpreter exits, a signal would put its own code over it.
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+
+
+def hear_signals(heard: Callable[[int], object]) -> None:
+    """Passes signals to the loop. Those that come after the loop is closed end the process with the
+    same codes; asyncio's own handlers would give them back to the system too early."""
+    loop = asyncio.get_running_loop()
+
+    def tell(number: int, _frame: object) -> None:
+        if loop.is_closed():
+            os._exit(128 + number)
+        loop.call_soon_threadsafe(heard, number)
+
+    for number in SIGNALS:
+        signal.signal(number, tell)
+
+
+def code_of(number: int) -> int:
+    """The exit code of a process that a signal ended."""
+    return ENDED_BY.get(signal.Signals(number), INTERRUPTED)

@@ -1,0 +1,336 @@
+"""A session as a host sees it: the driver's input and view behind a channel.
+
+Owns which prompts wait and the frames around a turn. A turn always ends in a result frame, whatever
+happened in it.
+
+Decision: docs/decisions/140-host-protocol.md
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+
+from clew.agent.conversation import Speaker
+from clew.agent.events import Compacted, EngineEvent, Recorded, TurnEnded
+from clew.agent.intake import Raw
+from clew.agent.options import Options
+from clew.agent.tasks.registry import BackgroundTask, Moment
+from clew.commands.slash.table import known
+from clew.core import wire
+from clew.core.input import Show, TypedCommand, parse
+from clew.core.json_object import Json
+from clew.core.ledger.ledger import Spend
+from clew.core.wire import Said
+from clew.fronts.drive import Cause, FrontInput, FrontView, Line, News, Next
+from clew.fronts.headless import framing as task_frames
+from clew.fronts.headless.channel import HostChannel
+from clew.fronts.headless.framing import StreamOptions, TurnFrames
+from clew.fronts.headless.result import compacted, done_beside, result, result_of, usage_of
+from clew.fronts.headless.servers import listed
+from clew.fronts.headless.suggesting import Suggestions
+from clew.session.session import Session
+from clew.system.clock import new_id
+
+NEWS: Json = {"kind": "task-notification"}
+TOO_LATE = "a signal ended this session before it could answer"
+
+
+class HostInput(FrontInput):
+    """The prompts of a host in their order, over all sessions of its channel."""
+
+    def __init__(self) -> None:
+        self._session: Session | None = None
+        self._prompts: deque[Line] = deque()
+        self._known: set[str] = set()
+        self._changed = asyncio.Event()
+        self._ended = asyncio.Event()
+        # Nothing more will be said; what was asked for is still done.
+        self.is_unspoken = False
+        # A signal came: nothing is begun any more.
+        self.is_stopped = False
+
+    def __bool__(self) -> bool:
+        return bool(self._prompts)
+
+    @property
+    def uuids(self) -> list[str]:
+        """The prompts that wait, by the host's ids."""
+        return [line.uuid for line in self._prompts if line.uuid is not None]
+
+    @property
+    def is_over(self) -> bool:
+        return self._ended.is_set()
+
+    def use(self, session: Session) -> None:
+        """From here on prompts are for this session."""
+        self._session = session
+        self._known |= {str(entry.get("uuid")) for entry in session.story.history}
+        session.parts.tasks.listeners.append(self._changed.set)
+
+    def say(self, said: Said) -> None:
+        """Queues a prompt, or gives it to the turn that runs; one that came already is not new."""
+        if said.uuid is not None and said.uuid in self._known:
+            return
+        if said.uuid is not None:
+            self._known.add(said.uuid)
+        session = self._session
+        waits = not said.asks or is_command(said)
+        # A session that goes on may still be opening.
+        if self._prompts or waits or session is None or not session.conversation.is_running:
+            self._prompts.append(line_of(said))
+            self._changed.set()
+        else:
+            speaker = Speaker(source="sdk", mode=session.mode, origin=said.origin)
+            session.conversation.say(said.content, speaker, uuid=said.uuid)
+
+    def withdraw(self, uuid: str) -> bool:
+        """Takes back a prompt that no turn has heard; False if there is none."""
+        found = next((line for line in self._prompts if line.uuid == uuid), None)
+        if found is not None:
+            self._prompts.remove(found)
+        elif self._session is not None:
+            return self._session.conversation.take_back(uuid)
+        return found is not None
+
+    def return_line(self, line: Line) -> None:
+        """It was not begun after all."""
+        self._prompts.appendleft(line)
+
+    async def next(self) -> Next:
+        while True:
+            if self._prompts and not self.is_stopped:
+                return self._prompts.popleft()
+            if self.is_over:
+                return None
+            if await self._is_due():
+                return News()
+            if self.is_unspoken and not self._prompts:
+                return None
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _is_due(self) -> bool:
+        """Whether background tasks have something to say that a turn is for; when nothing more will be
+        typed, subagents are waited for, and their news alone."""
+        assert self._session is not None
+        if not self.is_unspoken:
+            return self._session.parts.tasks.has_news()
+        return await self._session.parts.agents.settled(self._ended)
+
+    def close(self) -> None:
+        """The host says no more."""
+        self.is_unspoken = True
+        self._changed.set()
+
+    def end(self) -> None:
+        self._ended.set()
+        self._changed.set()
+
+
+def is_command(said: Said) -> bool:
+    """Whether a line of the host's is one of clew's own commands, which no running turn hears."""
+    return said.typed is not None and isinstance(parse(said.typed, by_person=False), TypedCommand)
+
+
+def line_of(said: Said) -> Line:
+    """A prompt of a host; its own text may be no command and names no files."""
+    line = Line(blocks=said.content, uuid=said.uuid, origin=said.origin, asks=said.asks)
+    if said.typed is None or not said.asks:
+        return line
+    raw = Raw(text=said.typed, more=said.piped, is_lasting=True)
+    return Line(raw=raw, uuid=said.uuid, origin=said.origin)
+
+
+class HostView(FrontView):
+    """`session` may be asked for once one was opened; before that, frames are of none."""
+
+    def __init__(self, channel: HostChannel, environ: Mapping[str, str], lines: HostInput) -> None:
+        self._channel = channel
+        self._environ = environ
+        self._lines = lines
+        self._session: Session | None = None
+        self._framing = TurnFrames("", new_id, StreamOptions())
+        self.state: wire.State = "idle"
+        # Whether the turn had its result, and whether the last result was an error.
+        self.is_answered, self.is_error = True, False
+        self._is_introduced = True
+        self._suggestions: Suggestions | None = None
+        # When the turn began, and what was said and spent by then.
+        self._began_s, self._said, self._spent = 0.0, 0, Spend()
+
+    @property
+    def session(self) -> Session:
+        assert self._session is not None, "no session before the first line"
+        return self._session
+
+    async def open(self, session: Session, options: Options, before: str) -> None:
+        """Shows this session from here on, in place of the one with the id `before`."""
+        self._session = session
+        wanted = StreamOptions(
+            partial=options.partial,
+            replays=options.replays,
+            hooks=options.hook_events,
+            agent_text=options.agent_text,
+        )
+        self._framing = TurnFrames(session.session_id, new_id, wanted)
+        session.parts.tasks.watchers.append(self._task)
+        for task in session.parts.tasks.running:
+            # What a user kept, and runs still.
+            self._task(task, "began")
+        for notice in session.notices:
+            self._channel.warn(notice)
+        self._suggestions = None
+        if before:
+            await self._follow(before)
+        if options.suggests:
+            self._suggestions = Suggestions(session, self._channel.post)
+
+    async def close(self) -> None:
+        """The session ends: a suggestion that is made for nobody is dropped."""
+        if self._suggestions is not None:
+            in_haste = not self._lines.is_unspoken or self._lines.is_over
+            await self._suggestions.aclose(in_haste=in_haste)
+
+    async def _follow(self, before: str) -> None:
+        """Tells the host that what follows is another conversation than `before`."""
+        self._channel.post(wire.reset(before, self.session.session_id, uuid=new_id()))
+        await self._channel.send(self._introduction())
+        self._framing.tally.turns = 0
+        self._began_s, self._spent = time.monotonic(), Spend()
+        await self._end(TurnEnded(reason="completed"), None)
+
+    # -- turns
+
+    def taking(self, _: Line) -> AbstractAsyncContextManager[None]:
+        self._begin()
+        return nullcontext()
+
+    def turn(self, cause: Cause) -> AbstractAsyncContextManager[None]:
+        if cause.line is None:
+            self._begin()
+        return nullcontext()
+
+    def _begin(self) -> None:
+        if self._suggestions is not None:
+            self._suggestions.drop()
+        self.is_answered = self._is_introduced = False
+        self._said = self.session.story.said
+        self._framing.begin()
+        self.change_state("running")
+        self._began_s, self._spent = time.monotonic(), self.session.ledger().total
+
+    async def emit(self, event: EngineEvent) -> None:
+        framed = self._framing.framed(event)
+        if isinstance(event, Compacted):
+            # That it is done is told first, then how the session stands, then what it came to.
+            await self._channel.send(framed.pop(0))
+        if isinstance(event, Recorded | Compacted):
+            await self._introduce()
+        for frame in framed:
+            await self._channel.send(frame)
+
+    async def show(self, shown: Show, line: Line | None) -> None:
+        ended = done_beside(shown, self._framing.tally)
+        await self._introduce()
+        await self._end(ended, None if line is None else line.origin)
+
+    async def untaken(self, line: Line) -> None:
+        self._lines.return_line(line)
+
+    async def end_turn(self, ended: TurnEnded, cause: Cause) -> None:
+        if cause.order is not None:
+            ended = compacted(ended, self._framing.tally)
+            await self._introduce()
+        origin = None if cause.line is None else cause.line.origin
+        await self._end(ended, NEWS if cause.is_news else origin)
+
+    async def _end(self, ended: TurnEnded, origin: Json | None) -> None:
+        framing, session = self._framing, self.session
+        # What an interruption cut off was recorded without an event.
+        rest = session.story.since(self._said)
+        for frame in [*framing.entries(rest), *framing.close_stream()]:
+            await self._channel.send(frame)
+        said = result_of(
+            session, ended, framing.tally, began_s=self._began_s, before=self._spent
+        ) | wire.answering(framing.answers)
+        self.is_answered, self.is_error = True, bool(said["is_error"])
+        await self._channel.send(said if origin is None else said | {"origin": origin})
+        if self._suggestions is not None and not self.is_error:
+            self._suggestions.begin()
+        waits = self._lines or session.conversation.has_unheard or session.parts.agents.has_news
+        if not waits and not session.parts.agents.are_working:
+            self.change_state("idle")
+
+    def fail(self, words: str) -> None:
+        """Posts the result of what failed before it could have one."""
+        self.is_error = self.is_answered = True
+        ended = TurnEnded(reason="failed", message=words)
+        self._channel.post(
+            result(
+                ended,
+                self._framing.tally,
+                uuid=new_id(),
+                duration_ms=0,
+                usage=usage_of(Spend()),
+                cost_usd=0.0,
+                model_usage={},
+            )
+        )
+
+    # -- frames beside turns
+
+    def post(self, frame: Json) -> None:
+        self._channel.post(frame)
+
+    def notice(self, words: str) -> None:
+        self._channel.post(self._framing.notice(words))
+
+    def tell_mode(self, mode: str) -> None:
+        """The permission mode is another one."""
+        self._channel.post(self._framing.system("status", status=None, permissionMode=mode))
+
+    def change_state(self, state: wire.State) -> None:
+        """Tells those who asked to be told; the mark says that the host reads it and shows it nobody."""
+        if state == self.state:
+            return
+        self.state = state
+        emits = self._environ.get("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS") == "1"
+        reads = self._environ.get("CLAUDE_CODE_SDK_READS_SESSION_STATE") == "1"
+        if emits or reads:
+            session_id = self.session.session_id
+            self._channel.post(
+                wire.state_changed(
+                    state, session_id=session_id, uuid=new_id(), for_host_only=not emits
+                )
+            )
+
+    def _task(self, task: BackgroundTask, moment: Moment) -> None:
+        running = self.session.parts.tasks.running
+        for frame in task_frames.framed(task, moment, running, self._framing.system):
+            self._channel.post(frame)
+
+    async def _introduce(self) -> None:
+        if not self._is_introduced:
+            self._is_introduced = True
+            await self._channel.send(self._introduction())
+
+    def _introduction(self) -> Json:
+        session = self.session
+        return wire.init(
+            session_id=session.session_id,
+            uuid=new_id(),
+            cwd=session.workspace.cwd,
+            tools=[tool["name"] for tool in session.tools.definitions()],
+            model=session.model.id,
+            mode=session.mode,
+            mcp_servers=listed(session.parts.mcp),
+            key_source=session.model_access.key_source,
+            commands=[command.name for command in known(session)],
+            agents=[spec.name for spec in session.parts.agents.catalog],
+            skills=[skill.name for skill in session.parts.skills.all() if skill.folder],
+            plugins=[plugin.record() for plugin in session.parts.plugins],
+            output_style=session.parts.output_styles.named,
+            directories=session.rules.standing.context.directories,
+        )
