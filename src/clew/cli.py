@@ -81,9 +81,9 @@ def run_login(argv: list[str]) -> int:
 
 
 def run_logout(argv: list[str]) -> int:
-    from clew.commands.logout import main
+    from clew.commands.login import log_out
 
-    return main(argv)
+    return log_out(argv)
 
 
 def run_mcp(argv: list[str]) -> int:

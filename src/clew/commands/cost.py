@@ -84,7 +84,7 @@ class SessionCost(Struct, frozen=True, kw_only=True):
     misses: tuple[CacheMiss, ...] = ()
 
 
-class Costs(Struct, frozen=True, kw_only=True):
+class CostReport(Struct, frozen=True, kw_only=True):
     """Sessions side by side. A response that several of them hold, as forks do, is in one only."""
 
     sessions: list[SessionCost]
@@ -125,7 +125,7 @@ def gather(
     catalog: ModelCatalog,
     *,
     counts: Callable[[Charge], bool] = lambda _: True,
-) -> Costs:
+) -> CostReport:
     """What these sessions cost, in the order given; only charges for which `counts` holds."""
     owner: dict[tuple[str, str], int] = {}
     sessions = []
@@ -139,7 +139,7 @@ def gather(
         known = {charge.key for charge in mine}
         entries = (entry for entry in found.entries if _key(entry) in known)
         sessions.append(_named(path, mine, found.unread, tuple(recorded_misses(entries))))
-    return Costs(sessions=sessions)
+    return CostReport(sessions=sessions)
 
 
 def _charges(found: _Found, catalog: ModelCatalog) -> Iterator[Charge]:
@@ -311,7 +311,7 @@ def within(since: date | None, until: date | None) -> Callable[[Charge], bool]:
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
-def as_json(costs: Costs, by: str | None) -> dict[str, Any]:
+def as_json(costs: CostReport, by: str | None) -> dict[str, Any]:
     """Every sum (or the one asked for); the rows of each add up to the total."""
     titles = {
         session.session_id: {"title": session.title, "project": session.project}
@@ -349,7 +349,7 @@ def _sum(spend: Spend) -> dict[str, Any]:
     }
 
 
-def _rows(costs: Costs, by: str) -> list[tuple[str, Spend]]:
+def _rows(costs: CostReport, by: str) -> list[tuple[str, Spend]]:
     """Days in their order, everything else by what it cost."""
     rows = list(costs.by(BY[by]).items())
     if by == "day":
@@ -360,7 +360,7 @@ def _rows(costs: Costs, by: str) -> list[tuple[str, Spend]]:
 # -- for people
 
 
-def shown(costs: Costs, by: str | None) -> Iterator[str]:
+def shown(costs: CostReport, by: str | None) -> Iterator[str]:
     total = costs.total
     if not total.requests:
         yield f"{count_of(len(costs.sessions), 'session')}, and no response of a model in it."
@@ -378,7 +378,7 @@ def shown(costs: Costs, by: str | None) -> Iterator[str]:
         yield f"{count_of(costs.unread, 'line')} could not be read; `clew sessions check` says which."
 
 
-def _missed(costs: Costs) -> Iterator[str]:
+def _missed(costs: CostReport) -> Iterator[str]:
     """Why the prompt cache missed: all in a sentence, the last ones one by one."""
     misses = costs.misses
     if misses:
@@ -409,7 +409,7 @@ def money(spend: Spend) -> str:
     return f"${spend.usd:,.4f}" + (" + unknown" if spend.unpriced else "")
 
 
-def _unpriced(costs: Costs) -> Iterator[str]:
+def _unpriced(costs: CostReport) -> Iterator[str]:
     for model, spend in _rows(costs, "model"):
         if spend.unpriced:
             yield ""

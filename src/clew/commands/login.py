@@ -1,4 +1,4 @@
-"""`clew login`: keeps an API key in a file only its owner can read, or in the keyring."""
+"""`clew login` and `clew logout`: store an API key in a file only its owner can read or in the keyring, and delete it."""
 
 import getpass
 import os
@@ -6,8 +6,16 @@ import sys
 from pathlib import Path
 
 from clew.system.command_groups import Group
-from clew.system.config.keys import ACCOUNT, SERVICE, find_keyring, shown, write_login
+from clew.system.config.keys import (
+    ACCOUNT,
+    SERVICE,
+    ask_keyring,
+    find_keyring,
+    shown,
+    write_secrets,
+)
 from clew.system.config.paths import find_places
+from clew.system.files import is_there
 
 
 def main(argv: list[str]) -> int:
@@ -31,6 +39,27 @@ def main(argv: list[str]) -> int:
         sys.stdout.write(f"kept {shown(secret)} in the keyring\n")
         return 0
     path = find_places(os.environ, Path.cwd()).credentials
-    write_login(path, secret)
+    write_secrets(path, {"apiKey": secret})
     sys.stdout.write(f"kept {shown(secret)} in {path}\n")
+    return 0
+
+
+def log_out(argv: list[str]) -> int:
+    parser = Group(prog="clew logout", description="Forget the key that clew login kept.")
+    parser.add_argument("--keyring", action="store_true", help="the one in the keyring")
+    options = parser.parse_args(argv)
+    if options.keyring:
+        keyring = find_keyring()
+        if ask_keyring(keyring, SERVICE, ACCOUNT) is None:
+            sys.stdout.write("there is no key in the keyring\n")
+            return 0
+        keyring.delete_password(SERVICE, ACCOUNT)
+        sys.stdout.write("forgot the key in the keyring\n")
+        return 0
+    path = find_places(os.environ, Path.cwd()).credentials
+    if not is_there(path):
+        sys.stdout.write("there is no key to forget\n")
+        return 0
+    path.unlink()
+    sys.stdout.write(f"forgot the key in {path}\n")
     return 0

@@ -69,7 +69,7 @@ class ConfiguredStore(StoreCopy):
     """There is a store."""
 
     def __init__(self, store: "SessionStore") -> None:
-        from clew.record.stores.sending import Sender
+        from clew.record.stores.transfer import Sender
 
         super().__init__()
         self._store = store
@@ -92,8 +92,7 @@ class ConfiguredStore(StoreCopy):
         """What the store has of the session that is to be gone on with, if that is more than what is
         here. Raises `SessionError` only for a session that is nowhere."""
         from clew.record.stores.base import StoreError
-        from clew.record.stores.hydrate import Diagnostic, hydrate_session
-        from clew.record.stores.sending import files_of
+        from clew.record.stores.transfer import Diagnostic, files_of, hydrate_session
 
         place, is_here = _place(options, home, cwd)
         if place is None:
@@ -130,7 +129,7 @@ class ConfiguredStore(StoreCopy):
 
     def _begin_anew(self) -> None:
         """The files are others now than those that were looked at."""
-        from clew.record.stores.sending import Sender
+        from clew.record.stores.transfer import Sender
 
         self._sender = Sender(self._store)
 

@@ -17,8 +17,8 @@ from clew.record.stores.base import (
     StoreError,
     TranscriptKey,
 )
-from clew.record.stores.hydrate import Diagnostic, hydrate, hydrate_session, send
 from clew.record.stores.merge import identity, merge, uuids_of, whole_lines, with_last
+from clew.record.stores.transfer import Diagnostic, hydrate, hydrate_session, send
 from clew.record.transcript.load import load
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import SessionPaths, SessionPlace

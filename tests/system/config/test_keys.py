@@ -15,7 +15,7 @@ from clew.system.config.keys import (
     in_environment,
     read_login,
     shown,
-    write_login,
+    write_secrets,
 )
 from clew.system.config.mask import all_without
 from clew.system.config.paths import Places, find_places
@@ -58,7 +58,7 @@ def find(
 
 
 def test_the_order_is_environment_helper_keyring_file(places: Places) -> None:
-    write_login(places.credentials, "from-login")
+    write_secrets(places.credentials, {"apiKey": "from-login"})
     helper = {"apiKeyHelper": "print-key"}
     ring = Keyring("from-ring")
     assert find(places, {"ANTHROPIC_API_KEY": "e"}, helper, "h", ring) == ApiKey(
@@ -75,7 +75,7 @@ class LockedKeyring(Keyring):
 
 
 def test_a_locked_keyring_is_one_without_the_key(places: Places) -> None:
-    write_login(places.credentials, "from-login")
+    write_secrets(places.credentials, {"apiKey": "from-login"})
     assert find(places, {}, {}, None, LockedKeyring("x")) == ApiKey(
         source="login", secret="from-login"
     )
@@ -94,7 +94,7 @@ def test_a_key_is_not_in_its_representation() -> None:
 
 
 def test_a_file_that_others_can_read_is_not_used(places: Places) -> None:
-    write_login(places.credentials, SECRET)
+    write_secrets(places.credentials, {"apiKey": SECRET})
     assert read_login(places.credentials) == SECRET
     places.credentials.chmod(0o644)
     assert read_login(places.credentials) is None
@@ -102,7 +102,7 @@ def test_a_file_that_others_can_read_is_not_used(places: Places) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"apiKey": 3}', '{"apiKey": ""}'])
 def test_a_broken_file_holds_no_key(places: Places, text: str) -> None:
-    write_login(places.credentials, SECRET)
+    write_secrets(places.credentials, {"apiKey": SECRET})
     places.credentials.write_text(text, "utf-8")
     assert read_login(places.credentials) is None
 

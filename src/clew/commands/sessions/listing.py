@@ -170,7 +170,7 @@ async def _listed(name: str) -> "Sequence[Listed]":
 
 def _none(*, is_narrowed: bool, everywhere: bool) -> None:
     """Says that there is none, and where this folder's sessions may be."""
-    from clew.record.library.relocate import moved_here
+    from clew.record.library.keeping import moved_here
 
     if is_narrowed:
         say("no session fits what was asked for")

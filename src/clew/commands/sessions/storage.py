@@ -26,12 +26,14 @@ from clew.record.library.keeping import (
     archived,
     erase,
     erasures,
+    gone,
+    move_sessions,
+    plan_moves,
     removable,
     remove,
     session,
     unarchive,
 )
-from clew.record.library.relocate import carry_out, gone, plan
 from clew.record.transcript import choose, light
 from clew.system.files import is_folder
 
@@ -214,7 +216,7 @@ def run_relocate(options: argparse.Namespace) -> int:
     old, new = str(Path(cwd(), options.old)), str(Path(cwd(), options.new))
     if not is_folder(new):
         raise CannotError(f"{new}: there is no such folder")
-    moves = plan(home(), old.rstrip("/"), new)
+    moves = plan_moves(home(), old.rstrip("/"), new)
     if not moves:
         raise CannotError(
             f"no session of {old}; `clew sessions relocate` names folders that are gone"
@@ -222,7 +224,7 @@ def run_relocate(options: argparse.Namespace) -> int:
     if options.dry_run:
         moved, kept = moves, []
     else:
-        done = carry_out(home(), moves)
+        done = move_sessions(home(), moves)
         moved, kept = done.moved, done.kept
     if options.json:
         say_json(

@@ -37,8 +37,7 @@ from clew.record.exchange.export import (
 )
 from clew.record.library.places import transcripts
 from clew.record.stores.base import SETTING, StoreError, in_settings, store_of
-from clew.record.stores.hydrate import Diagnostic, hydrate, send
-from clew.record.stores.sending import key_of
+from clew.record.stores.transfer import Diagnostic, hydrate, key_of, send
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.paths import SessionPlace, project_dir
 from clew.system.files import is_there

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from clew.commands.slash.handler import SlashHandlers
+from clew.commands.slash import SlashHandlers
 from clew.core.input import Outcome, Show, SlashCommand, SubmitPrompt
 from clew.parts.mcp.catalogue import PromptOffer
 from clew.parts.mcp.connect import seen

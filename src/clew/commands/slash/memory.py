@@ -8,7 +8,7 @@ from clew.agent.context.memory import FileCache, MemoryGate, load
 from clew.agent.context.nearby import noted_fact
 from clew.agent.context.notebook import INDEX, Memo, MemoryNotebook
 from clew.agent.intake import NOTES, notes_file
-from clew.commands.slash.handler import SlashHandlers
+from clew.commands.slash import SlashHandlers
 from clew.core.input import Outcome, Pick, PickRow, Show
 from clew.core.messages.errors import UserError
 from clew.core.messages.text import count_of

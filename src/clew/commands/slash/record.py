@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from clew.agent.intake import title_of
-from clew.commands.slash.handler import SlashHandlers
+from clew.commands.slash import SlashHandlers
 from clew.core.input import Outcome, Pick, PickRow, Resume, Rewound, Show
 from clew.core.messages.errors import SessionError, UserError
 from clew.core.messages.factories import written

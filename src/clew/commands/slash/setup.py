@@ -6,7 +6,7 @@ from typing import Any, get_args
 import msgspec
 
 from clew.agent.context.output_styles import WAITS
-from clew.commands.slash.handler import SlashHandlers
+from clew.commands.slash import SlashHandlers
 from clew.commands.slash.record import new_file
 from clew.core.input import Outcome, Show, table
 from clew.core.messages.errors import UserError

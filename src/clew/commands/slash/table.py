@@ -8,7 +8,7 @@ from typing import Literal
 
 from clew.agent.intake import Raw
 from clew.agent.warming import Warmer
-from clew.commands.slash.handler import SlashHandlers
+from clew.commands.slash import SlashHandlers
 from clew.core.input import (
     Clear,
     ExitSession,

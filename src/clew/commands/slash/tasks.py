@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from clew.agent.subagents.specs import AgentSpec
 from clew.agent.tasks.registry import BackgroundTask
-from clew.commands.slash.handler import SlashHandlers
+from clew.commands.slash import SlashHandlers
 from clew.core.input import Outcome, Show, SubmitPrompt, table
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError

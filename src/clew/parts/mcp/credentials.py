@@ -13,14 +13,12 @@ from typing import Any
 
 import msgspec
 
-from clew.core.json_object import Json
 from clew.parts.mcp.config import HttpServer
 from clew.parts.mcp.line import CannotReachError
 from clew.parts.mcp.oauth import LoginError, renewed
 from clew.parts.mcp.oauth_words import OAuthTokens
-from clew.system.config.keys import find_keyring
+from clew.system.config.keys import ask_keyring, find_keyring, read_secrets, write_secrets
 from clew.system.config.paths import Places
-from clew.system.files import replace
 from clew.system.transport.seam import Transport
 
 # Where tokens lie between sessions: the system's keyring, or a file that only its owner can read.
@@ -43,7 +41,7 @@ class TokenStore:
     def load(self, url: str) -> OAuthTokens | None:
         kept = self._asked(url)
         if kept is None:
-            kept = self._read().get(url)
+            kept = read_secrets(self._path).get(url)
         try:
             return msgspec.convert(kept, OAuthTokens)
         except msgspec.ValidationError:
@@ -59,7 +57,7 @@ class TokenStore:
                 pass
             else:
                 return "the keyring"
-        self._write(self._read() | {url: said})
+        write_secrets(self._path, read_secrets(self._path) | {url: said})
         return str(self._path)
 
     def forget(self, url: str) -> bool:
@@ -67,32 +65,17 @@ class TokenStore:
         known = self.load(url) is not None
         if self._keyring is not None and self._asked(url) is not None:
             self._keyring.delete_password(SERVICE, url)
-        everything = self._read()
+        everything = read_secrets(self._path)
         if everything.pop(url, None) is not None:
-            self._write(everything)
+            write_secrets(self._path, everything)
         return known
 
     def _asked(self, url: str) -> Any:
         """What the keyring holds; None also where there is nothing behind the package."""
-        if self._keyring is None:
-            return None
         try:
-            kept = self._keyring.get_password(SERVICE, url)
-            return None if kept is None else json.loads(kept)
-        except (self._keyring.errors.KeyringError, ValueError):
+            return json.loads(ask_keyring(self._keyring, SERVICE, url) or "null")
+        except ValueError:
             return None
-
-    def _read(self) -> Json:
-        try:
-            if self._path.stat().st_mode & 0o077:
-                return {}
-            data = json.loads(self._path.read_text("utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return data if isinstance(data, dict) else {}
-
-    def _write(self, everything: Json) -> None:
-        replace(self._path, json.dumps(everything, indent=2) + "\n", mode=0o600)
 
 
 RunHelper = Callable[[str], Awaitable[str | None]]

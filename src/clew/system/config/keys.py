@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from clew.core.json_object import Json
 from clew.system.config.environment import VARIABLES, Environment
 from clew.system.config.paths import Places
 from clew.system.files import replace
@@ -51,10 +52,8 @@ async def find_key(
         printed = (await run_helper(helper) or "").strip()
         if printed:
             return ApiKey(source="apiKeyHelper", secret=printed)
-    if keyring is not None:
-        kept = ask_keyring(keyring)
-        if kept:
-            return ApiKey(source="keyring", secret=kept)
+    if kept := ask_keyring(keyring, SERVICE, ACCOUNT):
+        return ApiKey(source="keyring", secret=kept)
     kept = read_login(places.credentials)
     return ApiKey(source="login", secret=kept) if kept else None
 
@@ -67,10 +66,12 @@ def find_keyring() -> Any:
         return None
 
 
-def ask_keyring(keyring: Any) -> str | None:
-    """None also where there is nothing behind the package, or it is locked."""
+def ask_keyring(keyring: Any, service: str, account: str) -> str | None:
+    """Return what a keyring holds; None also without a keyring, or if it is empty or locked."""
+    if keyring is None:
+        return None
     try:
-        kept = keyring.get_password(SERVICE, ACCOUNT)
+        kept = keyring.get_password(service, account)
     except keyring.errors.KeyringError:
         return None
     return kept if isinstance(kept, str) else None
@@ -82,20 +83,25 @@ def in_environment(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(environ[name] for name in names if environ.get(name))
 
 
-def read_login(path: Path) -> str | None:
-    """The key of the file; one that others could read is not used."""
+def read_secrets(path: Path) -> Json:
+    """Return the object in a file; a file that others could read is not used."""
     try:
         if path.stat().st_mode & 0o077:
-            return None
+            return {}
         data = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
-        return None
-    key = data.get("apiKey") if isinstance(data, dict) else None
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def write_secrets(path: Path, secrets: Json) -> None:
+    """Write an object into a file that only its owner can read."""
+    replace(path, json.dumps(secrets, indent=2) + "\n", mode=0o600)
+
+
+def read_login(path: Path) -> str | None:
+    key = read_secrets(path).get("apiKey")
     return key if isinstance(key, str) and key else None
-
-
-def write_login(path: Path, secret: str) -> None:
-    replace(path, json.dumps({"apiKey": secret}) + "\n", mode=0o600)
 
 
 def shown(secret: str) -> str:
