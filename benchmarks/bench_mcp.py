@@ -19,7 +19,7 @@ from clew.agent.calls import bind, run_tool
 from clew.agent.context.facts import tool_listing_fact
 from clew.agent.deps import Question, Refused, Verdict
 from clew.agent.options import Options
-from clew.agent.tools.base import Progress, Tool, ToolContext, ToolSession
+from clew.agent.tools.base import Progress, ShellSetup, Tool, ToolContext, ToolSession
 from clew.core.normalize.tokens import text_tokens
 from clew.parts.mcp.client import Helpers
 from clew.parts.mcp.config import ServerConfig, read_server
@@ -67,7 +67,11 @@ async def ours(folder: Path, *, calls: int) -> tuple[float, float]:
     (server,) = all_of_them.all()
     assert len(server.offers.tools) == 20, server.problem
     tool = next(tool for tool in all_of_them.tools() if tool.name == "mcp__one__tool_000")
-    tool_session = ToolSession(cwd=folder, launcher=launcher, spill_folder=folder, environment={})
+    tool_session = ToolSession(
+        cwd=str(folder),
+        spill_folder=folder,
+        shell=ShellSetup(launcher=launcher, environment={}, project=str(folder)),
+    )
     called = await calling(tool, tool_session, calls)
     await all_of_them.aclose()
     await launcher.aclose()

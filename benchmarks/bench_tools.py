@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.measure import Figure
 from clew.agent.calls import bind, run_tool
-from clew.agent.tools.base import Progress, Tool, ToolContext, ToolSession
+from clew.agent.tools.base import Progress, ShellSetup, Tool, ToolContext, ToolSession
 from clew.agent.tools.bash import Bash
 from clew.agent.tools.edit import Edit
 from clew.agent.tools.read import Read
@@ -33,7 +33,9 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.session = ToolSession(
-            cwd=folder, launcher=Launcher(), spill_folder=folder / "spilled", environment=os.environ
+            cwd=str(folder),
+            spill_folder=folder / "spilled",
+            shell=ShellSetup(launcher=Launcher(), environment=os.environ, project=str(folder)),
         )
 
     def context(self) -> ToolContext:
@@ -117,7 +119,7 @@ async def cancelling(bench: Bench) -> list[Figure]:
         task.cancel()
         await asyncio.wait([task])
         worst = max(worst, time.perf_counter() - begin)
-        if bench.session.launcher.living:
+        if bench.session.shell.launcher.living:
             raise RuntimeError("something lives on")
     return [
         Figure(
@@ -140,7 +142,7 @@ async def main():
     begin = perf_counter()
     await bench.use(Bash(), command=PRODUCER)
     wall = perf_counter() - begin
-    await bench.session.launcher.aclose()
+    await bench.session.shell.launcher.aclose()
     peak = next(l for l in open("/proc/self/status") if l.startswith("VmHWM:")).split()[1]
     print(wall, int(peak) / 1024)
 
@@ -278,7 +280,7 @@ async def measured(folder: Path) -> list[Figure]:
             for figure in await part(bench)
         ]
     finally:
-        await bench.session.launcher.aclose()
+        await bench.session.shell.launcher.aclose()
 
 
 def figures() -> Iterator[Figure]:

@@ -137,7 +137,7 @@ class FileRecord:
             return None
         if call.line is not None:
             named = named_by(call.line, lambda path: str(session.path(path)))
-            known = {record.path for record in session.ledger.records()} | self._watch.touched
+            known = {record.path for record in session.files.ledger.records()} | self._watch.touched
             named = Named(deep=named.deep, flat=named.flat | known)
             return self._watch.before(named, session.cwd, whole=True)
         try:
@@ -228,10 +228,10 @@ class SessionTools:
         call = self._current(call)
         if not all(map(may_look, call.paths)):
             return None
-        if self._session.buffers is not None:
+        if self._session.files.buffers is not None:
             from clew.agent.tools.editor import rehearsed
 
-            return await rehearsed(self._session.buffers, call, self._session)
+            return await rehearsed(self._session.files.buffers, call, self._session)
         return rehearse(call, self._session)
 
     def question(self, call: BoundCall) -> tuple[QuestionKind, str]:
@@ -253,13 +253,16 @@ class SessionTools:
 
     @property
     def has_walls(self) -> bool:
-        return self._session.sandbox is not None and self._session.sandbox.has_walls
+        sandbox = self._session.shell.sandbox
+        return sandbox is not None and sandbox.has_walls
 
     async def can_confine(self) -> bool:
-        return self._session.sandbox is not None and await self._session.sandbox.can_confine()
+        sandbox = self._session.shell.sandbox
+        return sandbox is not None and await sandbox.can_confine()
 
     async def look_up(self) -> bool:
-        return self._session.sandbox is not None and await self._session.sandbox.look_up()
+        sandbox = self._session.shell.sandbox
+        return sandbox is not None and await sandbox.look_up()
 
     async def run(
         self,
@@ -301,10 +304,10 @@ class SessionTools:
             is_confined=is_confined,
         )
         run: Run = run_tool if self._file_record is None else self._file_record.run
-        if self._session.buffers is not None:
+        if self._session.files.buffers is not None:
             from clew.agent.tools.editor import with_buffers
 
-            run = with_buffers(self._session.buffers, run)
+            run = with_buffers(self._session.files.buffers, run)
         result = await run(call, context)
         # Before anything is kept, recorded or sent: a command may print its environment.
         clean = replace(

@@ -31,7 +31,11 @@ from clew.system.process.output import ProcessOutput
 
 def running(session: ToolSession) -> list[Json]:
     """What of a conversation runs in the background, as hooks and hosts are told."""
-    return [row(task) for task in session.tasks.running if task.owner == session.owner]
+    return [
+        row(task)
+        for task in session.background.tasks.running
+        if task.owner == session.background.owner
+    ]
 
 
 def row(task: BackgroundTask) -> Json:
@@ -52,9 +56,9 @@ def unended(session: ToolSession) -> list[Json]:
             "title": without(" ".join(task.title.split()), session.secrets),
             "toolUseId": task.tool_use_id,
         }
-        for task in session.tasks.all()
+        for task in session.background.tasks.all()
         if task.kind in WIRE_KINDS
-        and task.owner == session.owner
+        and task.owner == session.background.owner
         and task.is_background
         and not (task.ending is not None and task.is_told)
     ]
@@ -70,7 +74,7 @@ def news(session: ToolSession) -> list[Json]:
             origin=origin_of(notice),
             prompt_source="system",
         )
-        for notice in session.tasks.news(owner=session.owner)
+        for notice in session.background.tasks.news(owner=session.background.owner)
     ]
 
 

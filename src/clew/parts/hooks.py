@@ -178,7 +178,7 @@ def session_hooks(
     reach = Reach(
         launcher=launcher,
         environment=lambda: environ,
-        project=tools.project,
+        project=tools.shell.project,
         cwd=lambda: tools.cwd,
         transport=transport,
         ask_model=asking(side),

@@ -468,5 +468,5 @@ def session_sandbox(
     settings, faults = read_settings(standing.layers, home=standing.context.home)
     aside = tools.spill_folder / "set-aside"
     sandbox = SessionSandbox(rules, launcher, settings, hidden=hidden, aside=aside)
-    tools.sandbox = sandbox
+    tools.shell.sandbox = sandbox
     return sandbox, faults

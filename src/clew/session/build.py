@@ -120,7 +120,7 @@ async def session(
         ground = lead.ground
         options = ground.options
         hands = await equipped(ground, thread, brought, opened)
-        tasks = hands.tool_session.tasks
+        tasks = hands.tool_session.background.tasks
         opened.enter_context(
             written_down(
                 tasks,
@@ -184,7 +184,9 @@ async def session(
             ask=ask,
             deps=deps,
         )
-        opened.callback(tidy, hands.tool_session.tasks, hands.tool_session.shelf)
+        opened.callback(
+            tidy, hands.tool_session.background.tasks, hands.tool_session.background.shelf
+        )
         agents = AllAgents(crew, kinds, agent_faults)
         opened.push_async_callback(agents.aclose)
         hands.hooks.ask_agents(agents.ask)
@@ -192,7 +194,7 @@ async def session(
             agents.recall(thread.loaded.messages)
             recall_commands(ground, thread, hands)
         keeping.agents = agents.listing
-        hands.tool_session.agents = agents.of(cwd=lambda: hands.tool_session.cwd)
+        hands.tool_session.background.agents = agents.of(cwd=lambda: hands.tool_session.cwd)
         if options.setup:
             await hands.hooks.aside("Setup", {"trigger": options.setup})
         hands.hooks.begin(
@@ -227,7 +229,7 @@ async def session(
             hooks=hands.hooks,
             agents=agents,
             sandbox=hands.sandbox,
-            tasks=hands.tool_session.tasks,
+            tasks=hands.tool_session.background.tasks,
             leaving=leaving,
             schedules=hands.board,
             goal=hands.goal,
@@ -287,7 +289,7 @@ async def session(
 def recall_commands(ground: Ground, thread: Thread, hands: Hands) -> None:
     """Takes up what the session's earlier runs had begun in the background."""
     assert thread.loaded is not None
-    tasks, shelf = hands.tool_session.tasks, hands.tool_session.shelf
+    tasks, shelf = hands.tool_session.background.tasks, hands.tool_session.background.shelf
     before = PastCommands(thread.loaded.messages)
     original, copied = of_original(thread.loaded)
     kept: Container[str] = ()
@@ -444,7 +446,7 @@ def begin_servers(
         transport=ground.service.provider.transport,
         places=ground.began.places,
         cwd=ground.cwd,
-        environ=hands.tool_session.environment,
+        environ=hands.tool_session.shell.environment,
         environment=ground.environment,
         hooks=hands.hooks,
         brought=brought,
@@ -563,7 +565,7 @@ async def notices(
         *hands.skills.faults,
         *hands.code.notices,
         *thread.lost,
-        *left_elsewhere(hands.tool_session.tasks.all()),
+        *left_elsewhere(hands.tool_session.background.tasks.all()),
         *hands.plugin_faults,
         *ground.plugins.faults,
         *ground.speech.faults,

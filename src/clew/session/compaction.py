@@ -196,7 +196,7 @@ class SessionCompaction:
 
         model = self._requests.template.model
         deferred = [n for n in self._requests.deferred() if self._hands.toolbox.get(n)]
-        cwd = Path(self._hands.tool_session.project)
+        cwd = Path(self._hands.tool_session.shell.project)
         around = await self._opening.facts(model=model, day=now()[:10], cwd=cwd)
         if self.reads_memory:
             loaded(self._hands.hooks, around, "compact")

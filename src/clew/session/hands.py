@@ -12,7 +12,16 @@ from clew.agent.hooks.run import SessionHooks
 from clew.agent.options import Options
 from clew.agent.subagents.offer import has
 from clew.agent.tasks.registry import Tasks
-from clew.agent.tools.base import Surroundings, Tool, ToolSession, limits_from
+from clew.agent.tools.base import (
+    BackgroundWork,
+    FileViews,
+    ModelQuestions,
+    ShellSetup,
+    Surroundings,
+    Tool,
+    ToolSession,
+    limits_from,
+)
 from clew.agent.tools.registry import NEED_A_PERSON, Toolbox, builtin_tools
 from clew.agent.tools.session_tools import StructuredOutput
 from clew.agent.tools.web import WebFetch, WebSearch
@@ -227,8 +236,8 @@ async def equipped(
     opened.push_async_callback(sandbox.aclose)
     rules.is_walled = lambda: sandbox.is_wanted
     rules.has_walls = lambda: sandbox.has_walls
-    tool_session.buffers = brought.buffers
-    tool_session.terminal = lambda: None if sandbox.is_wanted else brought.terminal
+    tool_session.files.buffers = brought.buffers
+    tool_session.shell.terminal = lambda: None if sandbox.is_wanted else brought.terminal
     hook_settings = app_hooks.HookSettings(rules)
     hooks = app_hooks.session_hooks(
         hook_settings,
@@ -244,14 +253,14 @@ async def equipped(
     )
     hooks.add(brought.hooks)
     plugin_faults = ground.plugins.hook(hooks, began.layers)
-    tool_session.may = app_hooks.asking_leave(hooks)
+    tool_session.ask_hooks = app_hooks.asking_leave(hooks)
     await opened.enter_async_context(hooks)
     web = Web(network_from(ground.environment), partial(private_hosts, rules))
     opened.push_async_callback(web.aclose)
     code = language_servers(
         began,
         ground.launcher,
-        tool_session.environment,
+        tool_session.shell.environment,
         plugins=ground.plugins.language_servers(),
         detects=not ground.options.is_bare,
     )
@@ -267,7 +276,7 @@ async def equipped(
         prompts=lambda: [(s, offer) for s in mcp.clients() for offer in s.offers.prompts],
         wanted=brought.skills,
     )
-    board = Board(tool_session.tasks, now=Now(), spent=spent, prepared=skills.prepared)
+    board = Board(tool_session.background.tasks, now=Now(), spent=spent, prepared=skills.prepared)
     timed = (ScheduleCron(board, Now()), ScheduleList(board), ScheduleDelete(board))
     own_tools = [*code.tools(), *(timed if lasts(ground.options) else ())]
     offered = offered_tools(ground.options, web, began.settings, skills, own_tools)
@@ -281,7 +290,7 @@ async def equipped(
         record = file_record(began.places.config_home, thread.recorder)
         files = await opened.enter_async_context(record)
     # What works beside the conversation ends before what it works with.
-    opened.push_async_callback(tool_session.tasks.aclose)
+    opened.push_async_callback(tool_session.background.tasks.aclose)
     return Hands(
         files=files,
         tool_session=tool_session,
@@ -331,20 +340,22 @@ def tools_session(
 ) -> ToolSession:
     """What the tools of a conversation share between their calls; `tasks` are those of its session."""
     results = thread.recorder.paths.results
-    made = ToolSession(
+    return ToolSession(
         cwd=ground.cwd,
-        launcher=ground.launcher,
         spill_folder=results,
-        environment=for_programs(ground.environ),
+        shell=ShellSetup(
+            launcher=ground.launcher,
+            environment=for_programs(ground.environ),
+            project=ground.cwd,
+            env_file=app_hooks.env_file(results),
+        ),
         limits=limits_from(ground.environment.number, ground.began.settings.get("toolTimeouts")),
-        may_read=ground.rules.may_read,
-        ask_model=thread.side.ask_model,
-        ask_service=thread.side.ask_service,
+        files=FileViews(may_read=ground.rules.may_read, in_conversation=thread.story.holds),
+        models=ModelQuestions(ask_model=thread.side.ask_model, ask_service=thread.side.ask_service),
+        background=BackgroundWork(
+            tasks=tasks or Tasks(),
+            shelf=RecordFolder(ground.began.places.own / "kept", thread.session_id),
+        ),
         own=own,
-        tasks=tasks,
+        todos=listed(thread.spending.state.todos),
     )
-    made.in_conversation = thread.story.holds
-    made.shelf = RecordFolder(ground.began.places.own / "kept", thread.session_id)
-    made.env_file = app_hooks.env_file(results)
-    made.todos = listed(thread.spending.state.todos)
-    return made

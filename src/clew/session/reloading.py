@@ -67,7 +67,7 @@ class Reloading:
         code = language_servers(
             standing,
             ground.launcher,
-            hands.tool_session.environment,
+            hands.tool_session.shell.environment,
             plugins=plugins.language_servers(),
             detects=not ground.options.is_bare,
         )

@@ -42,7 +42,7 @@ class Yard:
 
     async def printed(self, task_id: str, size: int) -> None:
         """Waits until a task has printed so much."""
-        task = self.session.tasks.get(task_id)
+        task = self.session.background.tasks.get(task_id)
         assert task is not None
         await asyncio.to_thread(until, lambda: task.output.size >= size, within_s=60)
 
@@ -63,8 +63,8 @@ def yard(workshop: Workshop) -> Yard:
 
 def test_what_is_kept_before_it_has_begun_is_kept_once_it_has(yard: Yard, tmp_path: Path) -> None:
     async def go() -> None:
-        shelf = yard.session.shelf = RecordFolder(tmp_path / "kept", "session")
-        tasks, keeping = yard.session.tasks, []
+        shelf = yard.session.background.shelf = RecordFolder(tmp_path / "kept", "session")
+        tasks, keeping = yard.session.background.tasks, []
 
         def began(task: BackgroundTask, moment: Moment) -> None:
             if moment == "began":
@@ -111,7 +111,7 @@ def test_output_is_polled_as_it_comes_and_the_end_is_told(yard: Yard) -> None:
                 "exitCode": 3,
             },
         }
-        assert yard.session.tasks.news() == []
+        assert yard.session.background.tasks.news() == []
 
     yard.shop.use_later(go)
 
@@ -147,7 +147,7 @@ def test_what_ends_at_once_is_told_at_once(yard: Yard) -> None:
         assert str(right.content).endswith("has completed.\nhi")
         nothing = await yard.use(Bash(), command="true", run_in_background=True)
         assert str(nothing.content).endswith("has completed.\n(no output)")
-        assert yard.session.tasks.news() == []
+        assert yard.session.background.tasks.news() == []
 
     yard.shop.use_later(go)
 
@@ -179,7 +179,7 @@ def test_stopping_ends_the_whole_tree(yard: Yard) -> None:
         assert str(stopped.content).endswith("was stopped.\n(nothing new)")
         wait_ended(pid)
         assert "was stopped." in await yard.text(TaskStop(), task_id=task)
-        assert yard.session.launcher.living == 0
+        assert yard.session.shell.launcher.living == 0
 
     yard.shop.use_later(go)
 
@@ -258,16 +258,16 @@ def test_a_monitor_tells_every_line_and_its_end(yard: Yard) -> None:
     async def go() -> None:
         command = "echo one; echo problem >&2; read x <go; echo two; exit 4"
         heard = asyncio.Event()
-        yard.session.tasks.listeners.append(heard.set)
+        yard.session.background.tasks.listeners.append(heard.set)
         task = await yard.begin(command, Monitor(), description="the log")
         await asyncio.wait_for(heard.wait(), 20)
-        (notice,) = yard.session.tasks.news()
+        (notice,) = yard.session.background.tasks.news()
         assert (notice.lines, notice.status, notice.title) == (("one",), "running", "the log")
         await asyncio.to_thread((yard.shop.folder / "go").write_text, "\n", "utf-8")
-        known = yard.session.tasks.get(task)
+        known = yard.session.background.tasks.get(task)
         assert known is not None
         await known.wait(20)
-        (notice,) = yard.session.tasks.news()
+        (notice,) = yard.session.background.tasks.news()
         assert (notice.lines, notice.status) == (("two",), "failed")
         assert notice.words == "Exit code 4\nproblem"
         assert notice.file is not None

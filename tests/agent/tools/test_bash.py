@@ -122,7 +122,7 @@ def test_cancelling_ends_the_tree(workshop: Workshop) -> None:
 
     pid = workshop.use_later(go)
     assert not lives(pid)
-    assert workshop.session.launcher.living == 0
+    assert workshop.session.shell.launcher.living == 0
 
 
 def test_what_runs_on_in_the_background_is_told(workshop: Workshop) -> None:
@@ -130,7 +130,7 @@ def test_what_runs_on_in_the_background_is_told(workshop: Workshop) -> None:
     pid, note = said.split("\n")
     assert note.startswith("(1 process runs on in the background")
     assert lives(int(pid))
-    workshop.use_later(workshop.session.launcher.aclose)
+    workshop.use_later(workshop.session.shell.launcher.aclose)
     wait_ended(int(pid))
 
 

@@ -48,7 +48,7 @@ def test_two_hundred_interrupted_turns_leave_nothing(workshop: Workshop) -> None
         await asyncio.wait([task])
 
     async def go() -> None:
-        launcher = workshop.session.launcher
+        launcher = workshop.session.shell.launcher
         await interrupted(0)
         before = descriptors() - len(launcher._idle)
         for number in range(200):

@@ -21,7 +21,7 @@ case $(printf %s "$5" | base64 -d | tr -d '\\0') in *fail*) exit 3;; *wait*) sle
 def installed(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     path = workshop.write("bin/pwsh", STAND_IN)
     path.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{path.parent}:{workshop.session.environment['PATH']}")
+    monkeypatch.setenv("PATH", f"{path.parent}:{workshop.session.shell.environment['PATH']}")
     return workshop
 
 

@@ -135,13 +135,13 @@ def test_the_ledger_knows_what_was_seen(workshop: Workshop, tmp_path: Path) -> N
     workshop.use(Read(), file_path=str(link), offset=1, limit=10)
     workshop.use(Read(), file_path=str(path), offset=50, limit=10)
     workshop.use(Read(), file_path=str(path), offset=11, limit=5)
-    record = workshop.session.ledger.get(str(path))
+    record = workshop.session.files.ledger.get(str(path))
     assert record is not None
     assert record.ranges == ((1, 15), (50, 59))
     assert (record.size, record.mtime_ns) == (200, path.stat().st_mtime_ns)
     assert record.sha256 == sha256(b"x\n" * 100).digest()
     assert record.message_uuid == "message-1"
-    content = workshop.session.contents.get(str(path))
+    content = workshop.session.files.contents.get(str(path))
     assert content is not None
     assert content.data == b"x\n" * 100
 
@@ -155,7 +155,7 @@ def test_a_large_file_is_read_in_pieces(
     assert result.content == (
         "300\tline 300\n301\tline 301\n\n(Lines 300-301 of 500. Go on with offset=302.)"
     )
-    record = workshop.session.ledger.get(str(path))
+    record = workshop.session.files.ledger.get(str(path))
     assert record is not None
     assert (record.sha256, record.ranges) == (None, ((300, 301),))
     workshop.write("b.bin", b"\0" * 2000)
@@ -195,7 +195,7 @@ def test_what_it_is_for_the_executor() -> None:
 def test_lines_that_stand_above_are_not_repeated(workshop: Workshop) -> None:
     workshop.write("a.txt", "one\ntwo\n")
     standing: set[str] = set()
-    workshop.session.in_conversation = standing.__contains__
+    workshop.session.files.in_conversation = standing.__contains__
     assert workshop.use(Read(), file_path="a.txt").content == "1\tone\n2\ttwo"
     assert workshop.use(Read(), file_path="a.txt").content == "1\tone\n2\ttwo"
     standing.add("message-1")

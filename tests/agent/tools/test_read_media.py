@@ -146,7 +146,7 @@ def test_a_decoder_that_hangs_is_ended(workshop: Workshop, monkeypatch: pytest.M
     workshop.write("wide.png", png(2001, 1))
     said = workshop.use(Read(), file_path="wide.png")
     assert "took more than 0.2 s" in str(said.content)
-    assert workshop.session.launcher.living == 0
+    assert workshop.session.shell.launcher.living == 0
 
 
 def test_a_picture_of_any_tool_is_made_to_fit(workshop: Workshop) -> None:
@@ -461,7 +461,7 @@ def test_a_large_folder_is_bounded_and_what_is_denied_is_not_named(
     monkeypatch.setattr("clew.agent.tools.search_tools.MOST_NAMES", 3)
     for number in range(5):
         workshop.write(f"f{number}", "")
-    workshop.session.may_read = lambda _: lambda name: name != "f0"
+    workshop.session.files.may_read = lambda _: lambda name: name != "f0"
     result = workshop.use(LS(), path=".")
     assert result.tool_use_result["names"] == ["f1", "f2", "f3"]
     assert "(The first 3 of 4.)" in str(result.content)

@@ -237,7 +237,7 @@ def test_a_search_that_takes_for_ever_is_ended(
     workshop.write("a.txt", "a" * 60 + "!\n")
     with pytest.raises(ToolError, match="more than 1 s"):
         own(workshop, pattern="(a+)+$")
-    assert workshop.session.launcher.living == 0
+    assert workshop.session.shell.launcher.living == 0
 
 
 def test_a_search_can_be_cancelled(workshop: Workshop) -> None:
@@ -246,13 +246,15 @@ def test_a_search_can_be_cancelled(workshop: Workshop) -> None:
     async def go() -> None:
         wanted = GrepInput(pattern="(a+)+$")
         task = asyncio.create_task(grep(wanted, workshop.context(), None))
-        await asyncio.to_thread(until, lambda: workshop.session.launcher.living > 0, within_s=60)
+        await asyncio.to_thread(
+            until, lambda: workshop.session.shell.launcher.living > 0, within_s=60
+        )
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     workshop.use_later(go)
-    assert workshop.session.launcher.living == 0
+    assert workshop.session.shell.launcher.living == 0
 
 
 @pytest.mark.parametrize("mode", ["files_with_matches", "content", "count"])

@@ -11,6 +11,7 @@ import pytest
 from clew.agent.calls import BoundCall, bind, run_tool
 from clew.agent.tools.base import (
     Progress,
+    ShellSetup,
     Surroundings,
     Tool,
     ToolContext,
@@ -35,11 +36,14 @@ class Workshop:
         self.surroundings = Surroundings()
         self._runner = asyncio.Runner()
         self.session = ToolSession(
-            cwd=folder,
-            launcher=Launcher(),
+            cwd=str(folder),
             spill_folder=folder.parent / "tool-results",
-            environment={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(folder)},
-            limits=limits,
+            shell=ShellSetup(
+                launcher=Launcher(),
+                environment={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(folder)},
+                project=str(folder),
+            ),
+            limits=limits or ToolLimits(),
         )
 
     def context(self, tool_use_id: str = "toolu_1") -> ToolContext:
@@ -68,7 +72,7 @@ class Workshop:
         return path
 
     def close(self) -> None:
-        self._runner.run(self.session.launcher.aclose())
+        self._runner.run(self.session.shell.launcher.aclose())
         self._runner.close()
 
 

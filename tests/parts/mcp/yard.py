@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.agent.calls import bind, run_tool
-from clew.agent.tools.base import Progress, Tool, ToolContext, ToolOutcome, ToolSession
+from clew.agent.tools.base import Progress, ShellSetup, Tool, ToolContext, ToolOutcome, ToolSession
 from clew.parts.mcp.client import Helpers
 from clew.parts.mcp.config import ServerConfig, read_server
 from clew.parts.mcp.connect import line_maker
@@ -48,7 +48,9 @@ class Yard:
         self.news = asyncio.Event()
         self.progress: list[Progress] = []
         self.session = ToolSession(
-            cwd=folder, launcher=launcher, spill_folder=folder / "spill", environment={}
+            cwd=str(folder),
+            spill_folder=folder / "spill",
+            shell=ShellSetup(launcher=launcher, environment={}, project=str(folder)),
         )
 
     def server(self, name: str = "one") -> McpServer:

@@ -68,9 +68,9 @@ class Agent(Tool[AgentInput]):
 
 
 def agents_of(ctx: ToolContext) -> Agents:
-    if ctx.session.agents is None:
+    if ctx.session.background.agents is None:
         raise ToolError("This conversation has no agents.")
-    return ctx.session.agents
+    return ctx.session.background.agents
 
 
 # SendMessage: words for an agent, while it works or after it has ended.

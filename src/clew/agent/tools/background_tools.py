@@ -105,7 +105,7 @@ class TaskStop(Tool[TaskStopInput]):
 
     async def call(self, given: TaskStopInput, ctx: ToolContext) -> ToolOutcome:
         task = known(ctx, given.task_id)
-        await ctx.session.tasks.stop(task)
+        await ctx.session.background.tasks.stop(task)
         line = state(task)
         return ToolOutcome(
             content=f"{line}\n{new_output(task, ctx)}",
@@ -152,7 +152,7 @@ class Monitor(Tool[MonitorInput]):
     async def call(self, given: MonitorInput, ctx: ToolContext) -> ToolOutcome:
         refuse_odd(given.command, "A command")
         start_folder(ctx)
-        tasks = ctx.session.tasks
+        tasks = ctx.session.background.tasks
         task_id = tasks.new_id("monitor", lambda name: is_there(file_of(ctx, name)))
         watched: list[BackgroundTask] = []
         output = LineOutput(
@@ -171,7 +171,7 @@ class Monitor(Tool[MonitorInput]):
             title=self.title(given),
             output=output,
             tool_use_id=ctx.tool_use_id,
-            owner=ctx.session.owner,
+            owner=ctx.session.background.owner,
         )
         watched.append(task)
         await task.wait(FIRST_LOOK_S)

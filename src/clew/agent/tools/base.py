@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Protocol, TypeVar
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from clew.agent.tasks.registry import Tasks
 from clew.agent.tools.ledger import ContentCache, ReadLedger
@@ -216,96 +216,77 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     verbose: bool = False
 
 
-class ToolSession:
-    """What tools remember from call to call. `cwd` moves with the shell; `environment` does not."""
+class ShellSetup(Struct, kw_only=True):
+    """What the processes of tools are started with. `environment` stays as the session began."""
 
-    __slots__ = (
-        "agents",
-        "ask_model",
-        "ask_service",
-        "buffers",
-        "contents",
-        "cwd",
-        "env_file",
-        "environment",
-        "in_conversation",
-        "launcher",
-        "ledger",
-        "limits",
-        "may",
-        "may_read",
-        "own",
-        "owner",
-        "project",
-        "sandbox",
-        "secrets",
-        "shelf",
-        "spill_folder",
-        "tasks",
-        "terminal",
-        "todos",
-        "unsaved",
-    )
+    launcher: Launcher
+    environment: Mapping[str, str]
+    # Where the shell returns to when its folder is gone.
+    project: str
+    # What every shell reads first, if it is there: variables that hooks left.
+    env_file: Path | None = None
+    # The terminal of the editor around the session, where commands run in it.
+    terminal: "Callable[[], RemoteTerminal | None]" = lambda: None
+    # The walls around shells; None where there are none.
+    sandbox: Sandbox | None = None
 
-    def __init__(
-        self,
-        *,
-        cwd: str | os.PathLike[str],
-        launcher: Launcher,
-        spill_folder: Path,
-        environment: Mapping[str, str],
-        limits: ToolLimits | None = None,
-        ledger: ReadLedger | None = None,
-        contents: ContentCache | None = None,
-        may_read: Callable[[str], Callable[[str], bool]] = lambda _: lambda _: True,
-        ask_model: AskModel | None = None,
-        tasks: Tasks | None = None,
-        own: Own | None = None,
-        ask_service: AskService | None = None,
-    ) -> None:
-        self.cwd = os.fspath(cwd)
-        # Where the shell returns to when its folder is gone.
-        self.project = self.cwd
-        self.launcher = launcher
-        self.spill_folder = spill_folder
-        self.environment = environment
-        self.limits = limits or ToolLimits()
-        self.ledger = ledger or ReadLedger()
-        self.contents = contents or ContentCache()
-        # For a folder: which of the files below it a search may show. Names are relative to it.
-        self.may_read = may_read
-        # Whether a message is among those that the model is sent: what it showed needs no repeating.
-        self.in_conversation: Callable[[str], bool] = lambda _: False
-        # A question to a model beside the conversation; None where nobody answers.
-        self.ask_model = ask_model
-        self.ask_service = ask_service
-        self.own = own
-        self.todos: list[dict[str, Any]] = []
-        self.tasks = tasks or Tasks()
-        # Where it is written down what goes on without clew; None where nothing may.
-        self.shelf: RecordFolder | None = None
-        # Never shown and never kept, wherever a tool comes upon them.
-        self.secrets: tuple[str, ...] = ()
-        # What every shell reads first, if it is there: variables that hooks left.
-        self.env_file: Path | None = None
-        # Whose tasks those are that it begins: an agent's id, or nobody's in particular.
-        self.owner = ""
-        # Others that work for this conversation; None where it may have none.
-        self.agents: Agents | None = None
-        # Tells hooks of something that is about to be; why not, where one says so.
-        self.may: Callable[[str, dict[str, Any]], Awaitable[str]] = nobody_minds
-        # What the editor around the session offers, if there is one; and, while a call runs, the files
-        # that it was told of as the editor holds them, by their real paths.
-        self.buffers: Buffers | None = None
-        self.terminal: Callable[[], RemoteTerminal | None] = lambda: None
-        self.unsaved: dict[str, bytes] = {}
-        # The walls around shells; None where there are none.
-        self.sandbox: Sandbox | None = None
+
+class FileViews(Struct, kw_only=True):
+    """What the model has seen of files, and what it may see."""
+
+    ledger: ReadLedger = field(default_factory=ReadLedger)
+    contents: ContentCache = field(default_factory=ContentCache)
+    # For a folder: which of the files below it a search may show. Names are relative to it.
+    may_read: Callable[[str], Callable[[str], bool]] = lambda _: lambda _: True
+    # Whether a message is among those that the model is sent: what it showed needs no repeating.
+    in_conversation: Callable[[str], bool] = lambda _: False
+    # What the editor around the session offers, if there is one; and, while a call runs, the files
+    # that it was told of as the editor holds them, by their real paths.
+    buffers: "Buffers | None" = None
+    unsaved: dict[str, bytes] = {}
+
+
+class ModelQuestions(Struct, frozen=True, kw_only=True):
+    """Questions to a model outside of the conversation; None where nobody answers."""
+
+    ask_model: AskModel | None = None
+    ask_service: AskService | None = None
+
+
+class BackgroundWork(Struct, kw_only=True):
+    """What works while the conversation goes on."""
+
+    tasks: Tasks = field(default_factory=Tasks)
+    # Where it is written down what continues without clew; None where nothing may.
+    shelf: "RecordFolder | None" = None
+    # Whose tasks those are that begin here: an agent's id, or nobody's in particular.
+    owner: str = ""
+    # Agents that work for this conversation; None where it may have none.
+    agents: "Agents | None" = None
+
+
+class ToolSession(Struct, kw_only=True, eq=False):
+    """What tools remember from call to call. `cwd` moves with the shell."""
+
+    cwd: str
+    # Where results are kept that are too long to show.
+    spill_folder: Path
+    shell: ShellSetup
+    limits: ToolLimits = ToolLimits()
+    # Never shown and never kept, wherever a tool comes upon them.
+    secrets: tuple[str, ...] = ()
+    files: FileViews = field(default_factory=FileViews)
+    models: ModelQuestions = ModelQuestions()
+    background: BackgroundWork = field(default_factory=BackgroundWork)
+    own: Own | None = None
+    todos: list[dict[str, Any]] = []
+    # Ask hooks whether something may happen; returns why not, where one says so.
+    ask_hooks: Callable[[str, dict[str, Any]], Awaitable[str]] = nobody_minds
 
     def path(self, text: str) -> Path:
         """The file a path of the model's means: the same that the resolver of permissions judges."""
         refuse_odd(text, "A path")
-        return Path(self.cwd, expand(text, self.environment.get("HOME", "~")) or text)
+        return Path(self.cwd, expand(text, self.shell.environment.get("HOME", "~")) or text)
 
 
 class ToolContext(Struct, frozen=True, kw_only=True):

@@ -102,7 +102,7 @@ class Bash(Tool[CommandInput]):
             program = shell_program(given, first_lines(ctx))
             return await in_background(program, self.title(given), given.timeout, ctx)
         # The editor's terminal is behind no walls.
-        terminal = None if ctx.is_confined else ctx.session.terminal()
+        terminal = None if ctx.is_confined else ctx.session.shell.terminal()
         if terminal is not None:
             return await run_in_terminal(terminal, given, ctx)
         folders: list[str] = []
@@ -163,20 +163,20 @@ async def run_in_shell(
     command = RunningCommand(
         program, output, ctx, timeout_ms=timeout_ms, tick=lambda: tell(output, ctx)
     )
-    task = session.tasks.begin_unlisted(
+    task = session.background.tasks.begin_unlisted(
         command.work,
         kind="shell",
         title=title,
         output=output,
         tool_use_id=ctx.tool_use_id,
-        owner=session.owner,
+        owner=session.background.owner,
         settle=command.settle,
     )
     try:
         await task.released()
     except asyncio.CancelledError:
         if not task.is_background:
-            await session.tasks.stop(task)
+            await session.background.tasks.stop(task)
         raise
     if task.is_background:
         return begun(task, file_of(ctx, task.id), "", ctx, by_person=True)

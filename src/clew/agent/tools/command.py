@@ -69,7 +69,7 @@ class RunningCommand:
     async def work(self, task: BackgroundTask) -> TaskEnding:
         session, errors, timeout_ms = self._ctx.session, self._errors, self._timeout_ms
         task.keeping = self
-        self._hold.when_unwatched = lambda: session.tasks.say(task, UNWATCHED)
+        self._hold.when_unwatched = lambda: session.background.tasks.say(task, UNWATCHED)
         if task.is_background:
             # There from the beginning, so that it can be read while it grows.
             self._output.save()
@@ -82,7 +82,7 @@ class RunningCommand:
         try:
             with program.opened() as (argv, descriptors):
                 async with walled(
-                    session.sandbox,
+                    session.shell.sandbox,
                     program.text,
                     argv,
                     folder,
@@ -92,7 +92,7 @@ class RunningCommand:
                 ) as made:
                     self.made = made
                     self.finished = finished = await run(
-                        session.launcher,
+                        session.shell.launcher,
                         made.argv,
                         cwd=folder,
                         env=made.environment,
@@ -108,8 +108,10 @@ class RunningCommand:
             self._hold.over()
             if task.is_background:
                 blank(self._output, session.secrets)
-        if finished.is_unseen and session.shelf is not None:
-            finished = replace(finished, called_off=session.shelf.was_called_off(task.id))
+        if finished.is_unseen and session.background.shelf is not None:
+            finished = replace(
+                finished, called_off=session.background.shelf.was_called_off(task.id)
+            )
         ending = ending_of(finished, timeout_ms, errors)
         return replace(ending, words="\n".join(filter(None, (ending.words, self.held_back()[0]))))
 
@@ -127,7 +129,9 @@ class RunningCommand:
         text = without(b"\n".join(texts).decode("utf-8", "replace"), session.secrets)
         failed = self._program.text if finished.exit.code else ""
         if self._held_back is None:
-            self._held_back = held_back(session.sandbox, text, made, self._folder, failed=failed)
+            self._held_back = held_back(
+                session.shell.sandbox, text, made, self._folder, failed=failed
+            )
         return self._held_back
 
     # -- from being waited for to the background
@@ -135,7 +139,9 @@ class RunningCommand:
     def settle(self) -> str:
         """Goes on beside the conversation, for as long as it likes; the id of its task."""
         session, output = self._ctx.session, self._output
-        task_id = session.tasks.new_id("shell", lambda name: is_there(file_of(self._ctx, name)))
+        task_id = session.background.tasks.new_id(
+            "shell", lambda name: is_there(file_of(self._ctx, name))
+        )
         output.move(file_of(self._ctx, task_id))
         output.save()
         output.file_max_bytes = max(output.saved_bytes, FILE_MAX_BYTES)
@@ -146,9 +152,9 @@ class RunningCommand:
 
     async def keep(self, task: BackgroundTask) -> None:
         session = self._ctx.session
-        if session.shelf is None:
+        if session.background.shelf is None:
             raise UserError("nothing of this session goes on without clew")
-        await session.shelf.put(
+        await session.background.shelf.put(
             task.id,
             self._hold,
             self._output,
@@ -203,18 +209,18 @@ async def in_background(
     """Begins a command and gives back its task, or how it ended if it did so at once."""
     session = ctx.session
     gone = start_folder(ctx)
-    task_id = session.tasks.new_id("shell", lambda name: is_there(file_of(ctx, name)))
+    task_id = session.background.tasks.new_id("shell", lambda name: is_there(file_of(ctx, name)))
     output = ProcessOutput(
         keep_bytes=KEEP_BYTES, spill=file_of(ctx, task_id), file_max_bytes=FILE_MAX_BYTES
     )
-    task = session.tasks.begin(
+    task = session.background.tasks.begin(
         RunningCommand(program, output, ctx, timeout_ms=timeout_ms).work,
         task_id=task_id,
         kind="shell",
         title=title,
         output=output,
         tool_use_id=ctx.tool_use_id,
-        owner=session.owner,
+        owner=session.background.owner,
     )
     await task.wait(FIRST_LOOK_S)
     note = f"\n(The folder {gone} is gone; it began in another.)" if gone else ""
@@ -255,9 +261,9 @@ def begun(
 
 
 def known(ctx: ToolContext, task_id: str) -> BackgroundTask:
-    task = ctx.session.tasks.get(task_id)
+    task = ctx.session.background.tasks.get(task_id)
     if task is None:
-        there = ", ".join(each.id for each in ctx.session.tasks.all()) or "none"
+        there = ", ".join(each.id for each in ctx.session.background.tasks.all()) or "none"
         raise ToolError(
             f"There is no task {task_id}; of this run there are: {there}. Tasks end with the run of "
             f"clew that began them. What an earlier one printed is in {file_of(ctx, task_id)}."

@@ -51,11 +51,11 @@ async def as_held(buffers: Buffers, path: str, session: ToolSession) -> AsyncIte
     """While it lasts, tools see of a file what the editor holds of it."""
     unsaved = await unsaved_bytes(buffers, path)
     if unsaved is not None:
-        session.unsaved[path] = unsaved
+        session.files.unsaved[path] = unsaved
     try:
         yield
     finally:
-        session.unsaved.pop(path, None)
+        session.files.unsaved.pop(path, None)
 
 
 async def rehearsed(buffers: Buffers, call: BoundCall, session: ToolSession) -> ToolOutcome | None:
@@ -135,7 +135,7 @@ async def in_terminal(
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "ended-in"
         shown = await terminal.run(
-            line_of(command, ctx.session.env_file, report),
+            line_of(command, ctx.session.shell.env_file, report),
             cwd=ctx.session.cwd,
             env={"CLEW": "1", "GIT_EDITOR": "true"},
             timeout_s=timeout_s,

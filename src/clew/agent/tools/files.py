@@ -164,10 +164,10 @@ def take(path: Path, max_bytes: int) -> FileSnapshot:
 def take_known(path: Path, session: ToolSession) -> FileSnapshot:
     """The file, if it was read in this session and is still as it was then."""
     now = take(path, EDIT_MAX_BYTES)
-    unsaved = session.unsaved.get(str(now.path))
+    unsaved = session.files.unsaved.get(str(now.path))
     if unsaved is not None:
         now = replace(now, data=unsaved, sha256=sha256(unsaved).digest())
-    record = session.ledger.get(str(now.path))
+    record = session.files.ledger.get(str(now.path))
     if record is None:
         raise ToolError(f"{path} was not read yet in this session. Read it first, then try again.")
     if not record.same_file_state(now.status.st_size, now.status.st_mtime_ns, now.sha256):
@@ -190,7 +190,7 @@ def note_seen(
     message_uuid: str,
 ) -> None:
     path = str(snapshot.path)
-    session.ledger.note(
+    session.files.ledger.note(
         ReadRecord(
             path=path,
             size=len(snapshot.data),
@@ -200,7 +200,7 @@ def note_seen(
             message_uuid=message_uuid,
         )
     )
-    session.contents.put(
+    session.files.contents.put(
         path,
         Content(data=snapshot.data, mtime_ns=snapshot.status.st_mtime_ns, sha256=snapshot.sha256),
     )

@@ -128,10 +128,10 @@ async def worked(session: ToolSession, job: Json, data: bytes, library: str) -> 
     out, err = ProcessOutput(keep_bytes=2 * FILE_MAX_BYTES), ProcessOutput(keep_bytes=20_000)
     with held(data) as source:
         finished = await run(
-            session.launcher,
+            session.shell.launcher,
             command(job, library),
             cwd="/",
-            env=session.environment,
+            env=session.shell.environment,
             stdout=out,
             stderr=err,
             descriptors={0: source},

@@ -147,20 +147,20 @@ def text_result(
 ) -> ToolOutcome:
     """The lines asked for, or that they stand in the conversation already."""
     first, count = max(1, given.offset or 1), given.limit or DEFAULT_LINES
-    if ctx.session.unsaved:
-        data = ctx.session.unsaved.get(os.path.realpath(path), data)
+    if ctx.session.files.unsaved:
+        data = ctx.session.files.unsaved.get(os.path.realpath(path), data)
     text = decode(data)
     if text is None:
         raise not_text(path, len(data))
     taken = snapshot(path, data, status)
     asked = (str(taken.path), first, count)
     # Text only: a picture shown earlier may have been dropped from a request that grew too large.
-    if ctx.session.ledger.was_shown(asked, taken.sha256, ctx.session.in_conversation):
+    if ctx.session.files.ledger.was_shown(asked, taken.sha256, ctx.session.files.in_conversation):
         return unchanged(path)
     found = some_lines(text.text, first, count)
     result = shown(path, found)
     files.note(ctx, taken, seen(found))
-    ctx.session.ledger.note_shown(asked, taken.sha256, ctx.message_uuid)
+    ctx.session.files.ledger.note_shown(asked, taken.sha256, ctx.message_uuid)
     return result
 
 
@@ -188,7 +188,7 @@ def some_lines(text: str, first: int, count: int) -> TextLines:
 
 
 def note_large(ctx: ToolContext, path: Path, status: os.stat_result, found: TextLines) -> None:
-    ctx.session.ledger.note(
+    ctx.session.files.ledger.note(
         ReadRecord(
             path=os.path.realpath(path),
             size=status.st_size,

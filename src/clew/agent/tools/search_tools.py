@@ -122,7 +122,7 @@ def list_folder(folder: Path, ignore: list[str], ctx: ToolContext) -> ToolOutcom
     for glob in ignore:
         refuse_odd(glob, "A pattern")
     wanted = chooser([f"!{glob}" for glob in ignore]) if ignore else None
-    may_read = ctx.session.may_read(str(folder))
+    may_read = ctx.session.files.may_read(str(folder))
     try:
         with os.scandir(folder) as entries:
             found = [

@@ -126,7 +126,7 @@ async def search(
             text = only_wanted(text, job, chooser(job.globs))
     if where.name == ".":
         # A file that the call itself names was judged by its name.
-        text = only_wanted(text, job, cache(ctx.session.may_read(str(where.folder))))
+        text = only_wanted(text, job, cache(ctx.session.files.may_read(str(where.folder))))
     return SearchOutput(text=text, cut=cut)
 
 
@@ -144,10 +144,10 @@ async def printed(ctx: ToolContext, where: SearchPlace, command: list[str]) -> t
     """What a search printed, and whether that is not all."""
     out, err = ProcessOutput(keep_bytes=KEPT_BYTES), ProcessOutput(keep_bytes=2000)
     finished = await run(
-        ctx.session.launcher,
+        ctx.session.shell.launcher,
         command,
         cwd=where.folder,
-        env=ctx.session.environment,
+        env=ctx.session.shell.environment,
         stdout=out,
         stderr=err,
         timeout_s=SEARCH_TIMEOUT_S,

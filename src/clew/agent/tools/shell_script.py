@@ -37,13 +37,13 @@ def environment(ctx: ToolContext) -> dict[str, str]:
     Without what leads a `cd` elsewhere than permissions take it to lead: CDPATH, and a PWD by which
     `cd ..` would go up from a link to the folder.
     """
-    kept = {k: v for k, v in ctx.session.environment.items() if k not in ("CDPATH", "PWD")}
+    kept = {k: v for k, v in ctx.session.shell.environment.items() if k not in ("CDPATH", "PWD")}
     return {**kept, "CLEW": "1", "GIT_EDITOR": "true"}
 
 
 def first_lines(ctx: ToolContext) -> str:
     """What a shell reads first: variables that hooks left, of which a confined one keeps few."""
-    file, sandbox = ctx.session.env_file, ctx.session.sandbox
+    file, sandbox = ctx.session.shell.env_file, ctx.session.shell.sandbox
     if file is None or not is_there(file):
         return ""
     lines = f". {quoted(str(file))} >/dev/null\n"
@@ -57,7 +57,7 @@ def start_folder(ctx: ToolContext) -> str | None:
 
     If that is gone too, in the nearest folder above it.
     """
-    folder, project = ctx.session.cwd, Path(ctx.session.project)
+    folder, project = ctx.session.cwd, Path(ctx.session.shell.project)
     if is_folder(folder):
         return None
     ctx.session.cwd = next(str(each) for each in (project, *project.parents) if is_folder(each))

@@ -180,7 +180,7 @@ class TaskCreate(Tool[TaskCreateInput]):
                 metadata=given.metadata,
             )
         )
-        why = await ctx.session.may("TaskCreated", about(task))
+        why = await ctx.session.ask_hooks("TaskCreated", about(task))
         if why:
             with tasks.changing():
                 tasks.delete(task.id)
@@ -312,7 +312,7 @@ class TaskUpdate(Tool[TaskUpdateInput]):
         tasks = task_list(ctx)
         before_it = known(tasks, given.task_id)
         if given.status == "completed" != before_it.status:
-            why = await ctx.session.may("TaskCompleted", about(before_it))
+            why = await ctx.session.ask_hooks("TaskCompleted", about(before_it))
             if why:
                 raise ToolError(f"A hook does not take this task for done: {why}")
         with tasks.changing():

@@ -153,7 +153,7 @@ def kept(found: Fetched, ctx: ToolContext) -> str:
 
 async def asked(question: str, page: CachedPage, ctx: ToolContext) -> str:
     """What a small model reads in the page; without one, the page itself."""
-    ask = ctx.session.ask_model
+    ask = ctx.session.models.ask_model
     if ask is None:
         return page.text
     text = page.text[:MAX_ASKED_CHARS]
@@ -266,7 +266,7 @@ def words_of(hit: WebHit) -> str:
 
 async def by_service(given: WebSearchInput, ctx: ToolContext) -> tuple[list[WebHit], str]:
     """The search that the model's service runs; what the model says of it comes along."""
-    search = ctx.session.ask_service
+    search = ctx.session.models.ask_service
     if search is None:
         raise ToolError("Nothing searches the web here.")
     tool: dict[str, Any] = {"type": SERVER_TOOL, "name": "web_search", "max_uses": MAX_SEARCHES}

@@ -111,8 +111,8 @@ class LspQuestion:
         self._server = server
         self._path = path
         self._lines = text.split("\n")
-        self._root = ctx.session.project
-        self._may_read = ctx.session.may_read(self._root)
+        self._root = ctx.session.shell.project
+        self._may_read = ctx.session.files.may_read(self._root)
         self._texts: dict[str, list[str]] = {path: self._lines}
 
     async def answer(self, given: LspInput) -> list[str]:

@@ -89,14 +89,14 @@ class SkillTool(Tool[SkillInput]):
         if given.search:
             return self._found(given.search)
         loaded = await self._keeper.load(bare(given.skill), given.args)
-        if loaded.agent and ctx.session.agents is not None:
+        if loaded.agent and ctx.session.background.agents is not None:
             wish = Delegation(
                 prompt=loaded.text,
                 description=f"skill {given.skill}",
                 kind=loaded.agent,
                 model=loaded.model or None,
             )
-            return await ctx.session.agents.run(wish, ctx.tool_use_id)
+            return await ctx.session.background.agents.run(wish, ctx.tool_use_id)
         return ToolOutcome(
             content=loaded.text, tool_use_result=loaded.record, display=f"{given.skill} loaded"
         )

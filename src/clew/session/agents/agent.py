@@ -60,7 +60,7 @@ class Subagent:
         hands = hands_of(crew, birth, thread, agents)
         self._listing = nothing if hands.toolbox.get("Agent") is None else listing
         self._story, self._tools = thread.story, hands.tool_session
-        self.tale = Tale(self._tools.tasks, lambda: self.spending.spent)
+        self.tale = Tale(self._tools.background.tasks, lambda: self.spending.spent)
         self._hooks = AgentHooks(
             crew.hands.hooks,
             agent_id=birth.agent_id,
@@ -134,7 +134,7 @@ class Subagent:
 
     async def _has_more(self) -> bool:
         """Whether something is to be heard before it has ended: its own agents are waited for."""
-        tasks, owner = self._tools.tasks, self.birth.agent_id
+        tasks, owner = self._tools.background.tasks, self.birth.agent_id
         await tasks.ended("agent", owner=owner)
         return self.conversation.has_unheard or tasks.has_news("agent", owner=owner)
 

@@ -104,13 +104,15 @@ def thread_of(crew: Crew, birth: Birth, recorder: AgentRecorder, spending: SideL
 
 def hands_of(crew: Crew, birth: Birth, thread: Thread, agents: Agents | None) -> Hands:
     shared = crew.hands
-    session = tools_session(crew.ground, thread, shared.own, tasks=shared.tool_session.tasks)
-    session.cwd = session.project = birth.cwd
+    session = tools_session(
+        crew.ground, thread, shared.own, tasks=shared.tool_session.background.tasks
+    )
+    session.cwd = session.shell.project = birth.cwd
     session.todos = []
-    session.sandbox = shared.tool_session.sandbox
-    session.may = shared.tool_session.may
-    session.agents = agents
-    session.owner = birth.agent_id
+    session.shell.sandbox = shared.tool_session.shell.sandbox
+    session.ask_hooks = shared.tool_session.ask_hooks
+    session.background.agents = agents
+    session.background.owner = birth.agent_id
     own = tools_of(shared, birth.spec, may_delegate=agents is not None)
     toolbox = Toolbox((*own, *birth.servers.tools()), crew.ground.began.settings)
     tools = toolset_of(crew.ground, thread, toolbox, session, shared.mcp, shared.files)

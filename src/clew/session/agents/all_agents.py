@@ -82,7 +82,7 @@ class AllAgents:
 
     @property
     def tasks(self) -> Tasks:
-        return self._crew.hands.tool_session.tasks
+        return self._crew.hands.tool_session.background.tasks
 
     @property
     def place(self) -> SessionPlace:
