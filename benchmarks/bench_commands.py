@@ -22,8 +22,7 @@ from benchmarks.measure import Figure
 from clew.agent.tools.searching import FileNames
 from clew.commands.slash.table import BUILTIN
 from clew.fronts.render.theme import chosen
-from clew.fronts.terminal.session_chooser import SessionChooser
-from clew.fronts.terminal.session_picker import FIRST
+from clew.fronts.terminal.session_picker import FIRST, SessionChooser
 from clew.record.library.listing import newest_first
 from clew.system.process.run import Programs
 from clew.testing.server import serving

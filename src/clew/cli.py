@@ -427,7 +427,7 @@ def talk(args: list[str]) -> int:
         misspelled(args)
         options = parse(args)
         if options.resume == "" and (options.is_print or options.is_linear or not can_draw()):
-            from clew.fronts.terminal.picking import picked
+            from clew.fronts.terminal.session_picker import picked
 
             options = picked(options)
     except CommandLineError as error:

@@ -92,7 +92,7 @@ def test_a_plan_is_shown_refused_once_and_then_begun(tmp_path: Path) -> None:
     }
     with serving(plan, strict=True) as server:
         with Terminal(tmp_path, server.url, "go", "--permission-mode", "acceptEdits") as terminal:
-            terminal.expect("? The plan:")
+            terminal.expect("? The plan is ready")
             terminal.expect("1. Write made.txt")
             terminal.expect("go on planning, and this is why: ")
             terminal.type("look at it afterwards\n")
@@ -132,7 +132,7 @@ def test_a_plan_written_into_its_file_is_the_plan(tmp_path: Path) -> None:
         with Terminal(
             tmp_path, server.url, "go", "--session-id", session, "--permission-mode", "plan"
         ) as terminal:
-            terminal.expect("? The plan:")
+            terminal.expect("? The plan is ready")
             terminal.expect("Only look.")
             terminal.type("y\n")
             terminal.expect("Done.")

@@ -26,6 +26,7 @@ from clew.core.messages.errors import (
     in_words,
 )
 from clew.fronts.editor import protocol
+from clew.fronts.editor.client import EditorClient, EditorConnection
 from clew.fronts.editor.editor_side import EditorFiles, EditorTerminal
 from clew.fronts.editor.protocol import prompt_of
 from clew.fronts.editor.servers import EditorServers, entries_of
@@ -37,8 +38,6 @@ from clew.session.flags import parse
 from clew.session.session import Session
 from clew.system.config.paths import find_places
 from clew.system.files import is_folder
-from clew.system.jsonrpc.connection import Connection
-from clew.system.jsonrpc.peer import Outcome
 from clew.system.jsonrpc.wire import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -77,37 +76,6 @@ Handler: TypeAlias = Callable[["EditorAgent", Json], Awaitable[Json | RpcFault]]
 
 PAGE = 50
 NO_KEY = "there is no API key: set ANTHROPIC_API_KEY, or run clew login"
-
-
-class EditorConnection:
-    """The way to the client. `connection` is there before anything is said."""
-
-    connection: Connection
-
-    def __init__(self, room: Callable[[], Awaitable[None]]) -> None:
-        self.room = room
-
-
-class EditorClient:
-    """The client, as one session speaks to it."""
-
-    def __init__(self, line: EditorConnection, can: protocol.ClientAbilities) -> None:
-        self.can = can
-        self.session_id = ""
-        self._line = line
-
-    def tell(self, update: Json) -> None:
-        self._line.connection.notify(
-            "session/update", {"sessionId": self.session_id, "update": update}
-        )
-
-    async def room(self) -> None:
-        await self._line.room()
-
-    async def ask(self, method: str, params: Json, *, limit_s: float | None = None) -> Outcome:
-        return await self._line.connection.request(
-            method, {"sessionId": self.session_id, **params}, limit_s=limit_s
-        )
 
 
 class EditorAgent:
@@ -198,7 +166,7 @@ class EditorAgent:
     async def close(self, given: Json) -> Json | RpcFault:
         session_id = session_id_of(given)
         if session_id not in self._sessions:
-            return unknown(session_id)
+            return unknown(given)
         await self._closed(session_id)
         return {}
 
@@ -282,10 +250,9 @@ class EditorAgent:
         return answer
 
     async def prompt(self, given: Json) -> Json | RpcFault:
-        session_id = session_id_of(given)
-        session = self._sessions.get(session_id)
+        session = self._sessions.get(session_id_of(given))
         if session is None:
-            return unknown(session_id)
+            return unknown(given)
         if not isinstance(given.get("prompt"), list):
             return RpcFault(code=INVALID_PARAMS, message="prompt: expected blocks")
         return await session.prompt(prompt_of(given["prompt"]))
@@ -297,10 +264,9 @@ class EditorAgent:
         return await self._set(given, a_text(given.get("configId")), given.get("value"))
 
     async def _set(self, given: Json, key: str, value: Any) -> Json | RpcFault:
-        session_id = session_id_of(given)
-        session = self._sessions.get(session_id)
+        session = self._sessions.get(session_id_of(given))
         if session is None:
-            return unknown(session_id)
+            return unknown(given)
         await session.set_option(key, value)
         return {"configOptions": session.choices.options()} if "configId" in given else {}
 
@@ -321,8 +287,9 @@ def session_id_of(given: Json) -> str:
     return a_text(given.get("sessionId"))
 
 
-def unknown(session_id: str) -> RpcFault:
-    return RpcFault(code=protocol.NOT_FOUND, message=f"no session {session_id:.60} is open here")
+def unknown(given: Json) -> RpcFault:
+    words = f"no session {session_id_of(given):.60} is open here"
+    return RpcFault(code=protocol.NOT_FOUND, message=words)
 
 
 HANDLERS: dict[str, Handler] = {

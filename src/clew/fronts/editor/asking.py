@@ -4,42 +4,23 @@ Owns the way from a question to a verdict. What holds for longer than one call i
 protocol's always-choices, in the words of `permissions.suggest`. No answer is a no that ends the turn.
 """
 
-from typing import Protocol
-
 from msgspec import Struct
 
 from clew.agent.deps import Granted, Question, Refused, Verdict
 from clew.core.json_object import Json
-from clew.core.messages.errors import SettingsError, in_words
 from clew.core.messages.text import rejected_by_user
-from clew.fronts.editor.protocol import ClientAbilities as Capabilities
+from clew.fronts.editor.client import EditorClient
 from clew.fronts.editor.protocol import ReadFile, answers_of, as_content, described, form_of, text
+from clew.fronts.questions import lasting_answers, take
 from clew.permissions.in_session import SessionRules
-from clew.permissions.suggest import offers
 from clew.permissions.updates import ModeUpdate, Update
-from clew.system.jsonrpc.peer import Outcome, PeerAnswer
+from clew.system.jsonrpc.peer import PeerAnswer
 from clew.system.jsonrpc.wire import a_text, an_object
 
 YES = "allow"
 NO = "reject"
 OFFER = "always-"
 ACCEPT_EDITS = ModeUpdate(type="setMode", mode="acceptEdits", destination="session")
-NOT_YET = "kept, and it counts in later sessions once this folder is trusted: clew config trust"
-
-
-class EditorUi(Protocol):
-    """The editor, as one session speaks to it."""
-
-    @property
-    def can(self) -> Capabilities: ...
-
-    def tell(self, update: Json) -> None: ...
-
-    async def room(self) -> None:
-        """Waits while a slow reader has too much before it."""
-        ...
-
-    async def ask(self, method: str, params: Json, *, limit_s: float | None = None) -> Outcome: ...
 
 
 class EditorChoice(Struct, frozen=True, kw_only=True):
@@ -62,7 +43,7 @@ class EditorQuestions:
     """`rules` are those of the session; `notice` is told what a person should know."""
 
     def __init__(
-        self, client: EditorUi, rules: SessionRules, cwd: str, read_file: ReadFile
+        self, client: EditorClient, rules: SessionRules, cwd: str, read_file: ReadFile
     ) -> None:
         self._client = client
         self._rules = rules
@@ -91,8 +72,7 @@ class EditorQuestions:
         return Granted()
 
     def _answers(self, question: Question) -> list[EditorChoice]:
-        is_trusted = self._rules.standing.is_trusted
-        found = offers(question.request, question.decision, self._rules.mode, is_trusted=is_trusted)
+        found = lasting_answers(question, self._rules)
         always = [
             EditorChoice(
                 id=f"{OFFER}{number}",
@@ -190,16 +170,10 @@ class EditorQuestions:
         return next((answer for answer in answers if answer.id == named), None)
 
     def _take(self, chosen: EditorChoice) -> None:
-        """What cannot be kept is said; the call itself was permitted all the same."""
         if chosen.update is None:
             return
-        try:
-            self._rules.update([chosen.update])
-        except (SettingsError, OSError) as error:
-            self._notice(in_words(error))
-            return
-        if chosen.is_kept and not self._rules.standing.is_trusted:
-            self._notice(NOT_YET)
+        if trouble := take(chosen.update, self._rules, is_kept=chosen.is_kept):
+            self._notice(trouble)
 
     def _notice(self, words: str) -> None:
         self._client.tell(

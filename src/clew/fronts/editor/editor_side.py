@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from clew.agent.tools.base import ToolError
 from clew.agent.tools.editor_client import TerminalOutput
 from clew.core.json_object import Json
-from clew.fronts.editor.asking import EditorUi
+from clew.fronts.editor.client import EditorClient
 from clew.system.jsonrpc.peer import PeerAnswer, PeerFailure
 from clew.system.jsonrpc.wire import a_text, an_object
 
@@ -16,7 +16,7 @@ ASIDE_S = 5.0
 class EditorFiles:
     """What an editor does not offer is answered as if it had nothing open."""
 
-    def __init__(self, client: EditorUi) -> None:
+    def __init__(self, client: EditorClient) -> None:
         self._client = client
 
     async def text(self, path: str) -> str | None:
@@ -37,7 +37,7 @@ class EditorFiles:
 
 
 class EditorTerminal:
-    def __init__(self, client: EditorUi) -> None:
+    def __init__(self, client: EditorClient) -> None:
         self._client = client
 
     async def run(

@@ -12,7 +12,8 @@ import sys
 from clew.core.json_object import Json
 from clew.core.messages.encoding import encode
 from clew.core.wire import framed
-from clew.fronts.editor.agent import EditorAgent, EditorConnection
+from clew.fronts.editor.agent import EditorAgent
+from clew.fronts.editor.client import EditorConnection
 from clew.fronts.editor.protocol import DIALECT, ClientAbilities, initialized
 from clew.fronts.headless.channel import Input, StandardOutput
 from clew.system.jsonrpc.connection import Connection

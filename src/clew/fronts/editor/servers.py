@@ -8,7 +8,7 @@ that the editor gave them.
 import asyncio
 import contextlib
 from collections.abc import Coroutine
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from clew.core.json_object import Json
 from clew.parts.mcp.client import ServerHost
@@ -17,11 +17,10 @@ from clew.parts.mcp.line import CannotReachError
 from clew.parts.mcp.protocol import DIALECT, Agreement
 from clew.system.jsonrpc import wire
 from clew.system.jsonrpc.connection import Connection
-from clew.system.jsonrpc.peer import Outcome, PeerAnswer, PeerFailure
+from clew.system.jsonrpc.peer import PeerAnswer, PeerFailure
 from clew.system.jsonrpc.wire import (
     METHOD_NOT_FOUND,
     Id,
-    Params,
     RpcFault,
     a_list,
     a_text,
@@ -32,16 +31,6 @@ CONNECT_S = 10.0
 DISCONNECT_S = 1.0
 
 Work: TypeAlias = Coroutine[Any, Any, None]
-
-
-class Editor(Protocol):
-    """The connection to the editor."""
-
-    async def request(
-        self, method: str, params: Params = None, *, limit_s: float | None = None
-    ) -> Outcome: ...
-
-    def notify(self, method: str, params: Params = None) -> None: ...
 
 
 def entries_of(given: Any) -> dict[str, Json]:
@@ -78,7 +67,7 @@ def pairs(given: Any) -> dict[str, str]:
 class EditorServers:
     """The lines to servers in the editor."""
 
-    def __init__(self, editor: Editor) -> None:
+    def __init__(self, editor: Connection) -> None:
         self._editor = editor
         self._open: dict[str, EditorLine] = {}
 
@@ -110,7 +99,7 @@ class EditorLine:
         server_id: str,
         host: ServerHost,
         group: asyncio.TaskGroup,
-        editor: Editor,
+        editor: Connection,
         lines: "dict[str, EditorLine]",
     ) -> None:
         self.host = host

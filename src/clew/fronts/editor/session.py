@@ -28,7 +28,8 @@ from clew.core.messages.text import rejected_by_user
 from clew.core.stream.events import MessageFinished
 from clew.fronts.drive import Cause, Driver, FrontInput, FrontView, Line, Next
 from clew.fronts.editor import protocol
-from clew.fronts.editor.asking import EditorQuestions, EditorUi
+from clew.fronts.editor.asking import EditorQuestions
+from clew.fronts.editor.client import EditorClient
 from clew.fronts.editor.protocol import AUTH_REQUIRED, EditorPrompt, text
 from clew.fronts.editor.telling import EditorUpdates
 from clew.parts.context import HostParts
@@ -206,7 +207,7 @@ class EditorView(FrontView):
     def __init__(
         self,
         session: Session,
-        client: EditorUi,
+        client: EditorClient,
         lines: EditorInput,
         choices: EditorSettings,
         cwd: str,
@@ -347,7 +348,7 @@ class EditorSession:
     choices: EditorSettings
 
     def __init__(
-        self, options: Options, environ: Mapping[str, str], cwd: str, client: EditorUi
+        self, options: Options, environ: Mapping[str, str], cwd: str, client: EditorClient
     ) -> None:
         self._options = options
         self._environ = environ

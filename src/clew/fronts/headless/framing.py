@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from msgspec import Struct
-
 from clew.agent.events import (
     BlockSaid,
     Compacted,
@@ -24,6 +22,7 @@ from clew.agent.events import (
     ToolFinished,
 )
 from clew.agent.hooks.progress import HookFinished, HookStarted
+from clew.agent.options import Options
 from clew.agent.tasks.notice import summary
 from clew.agent.tasks.registry import BackgroundTask, Moment
 from clew.agent.tools.command import WIRE_KINDS
@@ -162,19 +161,11 @@ def block_types(entry: Json) -> set[str]:
     return {str(block.get("type")) for block in blocks if isinstance(block, dict)}
 
 
-class StreamOptions(Struct, frozen=True, kw_only=True):
-    """What of the stream a host asked to see beyond the finished messages."""
-
-    partial: bool = False
-    replays: bool = False
-    hooks: bool = False
-    agent_text: bool = False
-
-
 class TurnFrames:
-    """The frames of one turn after another; `answers` are the prompts that the turn answers."""
+    """The frames of one turn after another, with as much of the stream as is `wanted`; `answers` are the
+    prompts that the turn answers."""
 
-    def __init__(self, session_id: str, new_id: Callable[[], str], wanted: StreamOptions) -> None:
+    def __init__(self, session_id: str, new_id: Callable[[], str], wanted: Options) -> None:
         self._session_id = session_id
         self._new_id = new_id
         self._wanted = wanted
@@ -214,7 +205,7 @@ class TurnFrames:
             case FromAgent():
                 return self._agents.framed(event)
             case HookStarted() | HookFinished():
-                return [self._hook(event)] if self._wanted.hooks else []
+                return [self._hook(event)] if self._wanted.hook_events else []
             case Retrying():
                 return [self._retry(event)]
             case FellBack():

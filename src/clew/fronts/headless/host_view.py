@@ -26,7 +26,7 @@ from clew.core.wire import Said
 from clew.fronts.drive import Cause, FrontInput, FrontView, Line, News, Next
 from clew.fronts.headless import framing as task_frames
 from clew.fronts.headless.channel import HostChannel
-from clew.fronts.headless.framing import StreamOptions, TurnFrames
+from clew.fronts.headless.framing import TurnFrames
 from clew.fronts.headless.result import compacted, done_beside, result, result_of, usage_of
 from clew.fronts.headless.servers import listed
 from clew.fronts.headless.suggesting import Suggestions
@@ -151,7 +151,7 @@ class HostView(FrontView):
         self._environ = environ
         self._lines = lines
         self._session: Session | None = None
-        self._framing = TurnFrames("", new_id, StreamOptions())
+        self._framing = TurnFrames("", new_id, Options())
         self.state: wire.State = "idle"
         # Whether the turn had its result, and whether the last result was an error.
         self.is_answered, self.is_error = True, False
@@ -168,13 +168,7 @@ class HostView(FrontView):
     async def open(self, session: Session, options: Options, before: str) -> None:
         """Shows this session from here on, in place of the one with the id `before`."""
         self._session = session
-        wanted = StreamOptions(
-            partial=options.partial,
-            replays=options.replays,
-            hooks=options.hook_events,
-            agent_text=options.agent_text,
-        )
-        self._framing = TurnFrames(session.session_id, new_id, wanted)
+        self._framing = TurnFrames(session.session_id, new_id, options)
         session.parts.tasks.watchers.append(self._task)
         for task in session.parts.tasks.running:
             # What a user kept, and runs still.

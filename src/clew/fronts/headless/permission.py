@@ -14,12 +14,12 @@ from clew.core import wire
 from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError, SettingsError
 from clew.core.wire import HostAnswer, State
-from clew.fronts.headless.channel import HostChannel
 from clew.permissions.in_session import SessionRules
 from clew.permissions.updates import No, UnusableVerdict, Yes, adding, question, read_verdict
 from clew.session.session import Session
 
-# Requests of ours that a host answers: asked, answered once, withdrawn when nobody waits any more.
+# Requests that the other end of a channel answers: asked, answered once, withdrawn when nobody waits any
+# more. A session asks its host so, and a program that uses the library its session.
 
 
 GONE = "stream closed"
@@ -30,25 +30,28 @@ class HostError(ClewError):
 
 
 class HostRequests:
-    def __init__(self, channel: HostChannel, new_id: Callable[[], str]) -> None:
-        self._channel = channel
+    """`post` hands a frame to the other end."""
+
+    def __init__(self, post: Callable[[Json], None], new_id: Callable[[], str]) -> None:
+        self._post = post
         self._new_id = new_id
         self._open: dict[str, asyncio.Future[Json]] = {}
-        self._is_gone = False
+        # Why nobody answers any more.
+        self._gone = ""
 
     async def ask(self, subtype: str, fields: Json, *, timeout_s: float | None = None) -> Json:
-        """The host's answer; `HostError` where there is none, TimeoutError after `timeout_s`."""
-        if self._is_gone:
-            raise HostError(GONE)
+        """The answer; `HostError` where there is none, TimeoutError after `timeout_s`."""
+        if self._gone:
+            raise HostError(self._gone)
         request_id = self._new_id()
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self._open[request_id] = answer
-        self._channel.post(wire.asked(request_id, subtype, fields))
+        self._post(wire.asked(request_id, subtype, fields))
         try:
             async with asyncio.timeout(timeout_s):
                 return await answer
         except (asyncio.CancelledError, TimeoutError):
-            self._channel.post(wire.withdrawn(request_id))
+            self._post(wire.withdrawn(request_id))
             raise
         finally:
             del self._open[request_id]
@@ -63,12 +66,12 @@ class HostRequests:
         else:
             waiting.set_exception(HostError(answer.error))
 
-    def leave(self) -> None:
-        """The host says nothing more: whoever waits is told."""
-        self._is_gone = True
+    def leave(self, why: str = GONE) -> None:
+        """The other end says nothing more: whoever waits is told."""
+        self._gone = why
         for waiting in self._open.values():
             if not waiting.done():
-                waiting.set_exception(HostError(GONE))
+                waiting.set_exception(HostError(why))
 
     def open_requests(self) -> list[str]:
         return list(self._open)
@@ -112,19 +115,21 @@ class HostPermission:
             return Refused(words=FAILED.format(why=error), by_person=False)
         finally:
             self._state("running")
-        verdict = read_verdict(answer)
-        match verdict:
-            case Yes():
-                self._update(verdict, rules)
-                return Granted(input=verdict.input)
-            case No():
-                return Refused(words=verdict.words, stop=verdict.stops)
-            case UnusableVerdict():
-                return Refused(words=FAILED.format(why=verdict.why), by_person=False)
+        return heed(answer, rules, self._notice)
 
-    def _update(self, verdict: Yes, rules: SessionRules) -> None:
-        for wrong in updated(verdict, rules):
-            self._notice(wrong)
+
+def heed(answer: Json, rules: SessionRules, tell: Callable[[str], object], by: str = "") -> Verdict:
+    """The verdict in an answer. Updates that it brings are made; `tell` is given what is wrong with them."""
+    verdict = read_verdict(answer)
+    match verdict:
+        case Yes():
+            for wrong in updated(verdict, rules):
+                tell(wrong)
+            return Granted(input=verdict.input)
+        case No():
+            return Refused(words=verdict.words, stop=verdict.stops)
+        case UnusableVerdict():
+            return Refused(words=FAILED.format(why=f"{by}{verdict.why}"), by_person=False)
 
 
 def updated(verdict: Yes, rules: SessionRules) -> Iterator[str]:
@@ -152,16 +157,10 @@ async def ask_tool(asked: Question, name: str, session: Session) -> Verdict:
         answer = msgspec.json.decode(said)
     except (ClewError, msgspec.DecodeError) as error:
         return Refused(words=FAILED.format(why=f"{name}: {error}"), by_person=False)
-    verdict = read_verdict(answer if isinstance(answer, dict) else {})
-    match verdict:
-        case Yes():
-            for wrong in updated(verdict, session.rules):
-                return Refused(words=FAILED.format(why=wrong), by_person=False)
-            return Granted(input=verdict.input)
-        case No():
-            return Refused(words=verdict.words, stop=verdict.stops)
-        case UnusableVerdict():
-            return Refused(words=FAILED.format(why=f"{name}: {verdict.why}"), by_person=False)
+    wrong: list[str] = []
+    answer = answer if isinstance(answer, dict) else {}
+    verdict = heed(answer, session.rules, wrong.append, f"{name}: ")
+    return Refused(words=FAILED.format(why=wrong[0]), by_person=False) if wrong else verdict
 
 
 def offered(asked: Question) -> list[Json]:

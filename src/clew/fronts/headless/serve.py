@@ -49,7 +49,7 @@ class HostServer:
         self._cwd = cwd
         self._lines = HostInput()
         self._view = view = HostView(channel, environ, self._lines)
-        self._host = HostRequests(channel, new_id)
+        self._host = HostRequests(channel.post, new_id)
         self._permission = HostPermission(self._host, state=view.change_state, notice=view.notice)
         self._driver: Driver | None = None
         # While no session is open nothing can be asked of one.

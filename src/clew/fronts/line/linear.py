@@ -18,7 +18,7 @@ from clew.agent.options import Options
 from clew.core.input import Pick, Rewound, Show
 from clew.fronts.drive import Cause, Driver, FrontInput, FrontView, Line, News, Next, following
 from clew.fronts.ends import HUNG_UP, INTERRUPTED, code_of, hear_signals, run_front
-from clew.fronts.line.questions import Questions, see
+from clew.fronts.line.questions import LineQuestions, see
 from clew.fronts.line.telling import LineWriter, Paper
 from clew.fronts.render.recalled import PERSON
 from clew.fronts.render.stories import closing
@@ -48,7 +48,7 @@ async def one_session(
     options: Options, keyboard: LineKeyboard, telling: LineWriter, paper: Paper
 ) -> int | Options:
     """An exit code, or the options of the session that follows."""
-    questions = Questions(keyboard, telling)
+    questions = LineQuestions(keyboard, telling)
     is_new = is_first_start() and keyboard.is_terminal
     async with open_session(
         options, os.environ, str(Path.cwd()), questions.ask, entrypoint="cli"

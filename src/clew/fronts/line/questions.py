@@ -1,108 +1,52 @@
-"""Asks the person for permission: what, why, and what the answers mean."""
+"""Questions as lines: the answers by letter or number, or words of the user's own."""
 
-from clew.agent.deps import Granted, Question, Refused, Verdict
 from clew.core.input import Outcome, Show, SlashCommand
-from clew.core.json_object import Json
-from clew.core.messages.text import rejected_by_user
+from clew.fronts.dialog import Dialog, DialogAnswer
 from clew.fronts.line.telling import LineWriter
+from clew.fronts.questions import Questions
 from clew.fronts.render.rows import visible
-from clew.fronts.terminal.choosing import offered, take, whole
-from clew.fronts.terminal.first_run import EXPLANATION, QUESTION
 from clew.fronts.terminal.keyboard import LineKeyboard
-from clew.permissions.in_session import SessionRules
 from clew.session.session import Session
 
-YES = ("y", "yes")
-NO = ("", "n", "no")
-SANDBOX_CHOICES = "  y = in every mode; n = never; Enter = in modes auto and acceptEdits: "
-REASON = "  n = no; anything else = no, and this is why: "
-PLAN_CHOICES = "  y = begin; n = stop here; anything else = go on planning, and this is why: "
+SAME = {"yes": "y", "no": "n"}
 
 
-class Questions:
-    """`rules` are those of the session, from its start on."""
-
+class LineQuestions(Questions):
     def __init__(self, keyboard: LineKeyboard, telling: LineWriter) -> None:
+        super().__init__(lambda words: telling.line(f"! {words}"))
         self._keyboard = keyboard
         self._telling = telling
-        self.rules: SessionRules | None = None
 
-    async def ask(self, question: Question) -> Verdict:
-        """One call, one answer. No answer is a no that ends the turn."""
+    async def choose(self, dialog: Dialog) -> DialogAnswer | None:
+        """Enter alone is the answer that is current unless that is the first; then it is none."""
+        own = next((n for n, choice in enumerate(dialog.choices) if choice.asks_words), None)
+        keys = {c.key or str(n): n - 1 for n, c in enumerate(dialog.choices, 1) if n - 1 != own}
         self._telling.ring()
-        match question.kind:
-            case "choices":
-                return await self._choices(question.block["input"])
-            case "plan":
-                return await self._plan(question.body)
-            case "permission":
-                return await self._permission(question)
+        self._telling.line(f"? {visible(dialog.title)}")
+        if dialog.text:
+            self._telling.line(visible(dialog.text))
+        answer = (await self._keyboard.line(self._list(dialog, keys, own)) or "").strip()
+        parts = answer.lower().split(",") if dialog.several else [answer.lower()]
+        parts = [SAME.get(part.strip(), part.strip()) for part in parts]
+        if all(part in keys for part in parts):
+            return DialogAnswer(chosen=tuple(keys[part] for part in parts))
+        if answer and own is not None:
+            return DialogAnswer(chosen=(own,), words=answer)
+        return DialogAnswer(chosen=(dialog.at,)) if dialog.at else None
 
-    async def sandbox(self) -> bool | None:
-        """Whether commands run in a sandbox: in every mode, in none; None: as it is by itself."""
-        self._telling.line(f"? {QUESTION} {EXPLANATION}")
-        answer = (await self._keyboard.line(SANDBOX_CHOICES) or "").strip().lower()
-        return {"y": True, "yes": True, "n": False, "no": False}.get(answer)
-
-    async def _choices(self, given: Json) -> Verdict:
-        """Every question in turn; a number, several, or words of the person's own."""
-        answers: dict[str, str] = {}
-        for asked in given["questions"]:
-            labels = [str(option["label"]) for option in asked["options"]]
-            self._telling.line(f"? {visible(str(asked['question']))}")
-            for number, option in enumerate(asked["options"], 1):
-                told = f": {option['description']}" if option.get("description") else ""
-                self._telling.line(visible(f"    {number} = {option['label']}{told}"))
-            several = ", several with commas" if asked.get("multiSelect") else ""
-            line = await self._keyboard.line(f"  a number{several}, or your own words: ")
-            if line is None or not line.strip():
-                return Refused(words=rejected_by_user(), stop=True)
-            answers[asked["question"]] = chosen(
-                line.strip(), labels, several=bool(asked.get("multiSelect"))
-            )
-        return Granted(input=given | {"answers": answers})
-
-    async def _plan(self, plan: str) -> Verdict:
-        self._telling.line("? The plan:")
-        self._telling.line(visible(plan))
-        answer = await self._keyboard.line(PLAN_CHOICES)
-        if answer is None or answer.strip().lower() in NO:
-            return Refused(words=rejected_by_user(), stop=True)
-        if answer.strip().lower() in YES:
-            return Granted()
-        return Refused(words=rejected_by_user(f"keep planning: {answer.strip()}"))
-
-    async def _permission(self, question: Question) -> Verdict:
-        whose = f"agent “{visible(question.agent)}”: " if question.agent_id else ""
-        self._telling.line(
-            f"? {whose}{question.block['name']} wants to run, and asks: {question.why}"
-        )
-        self._telling.line(visible(whole(question.block["input"])))
-        more = offered(question, self.rules)
-        self._telling.line("  y = yes, this once")
-        for letter, offer in more.items():
-            self._telling.line(visible(f"  {letter} = yes, and {offer.words}"))
-        answer = await self._keyboard.line(REASON)
-        if answer is None:
-            return Refused(words=rejected_by_user(), stop=True)
-        words = answer.strip()
-        if self.rules is not None and words.lower() in more:
-            if trouble := take(more[words.lower()], self.rules):
-                self._telling.line(f"! {trouble}")
-            return Granted()
-        if words.lower() in YES:
-            return Granted()
-        if words.lower() in NO:
-            return Refused(words=rejected_by_user(), stop=True)
-        return Refused(words=rejected_by_user(words))
-
-
-def chosen(line: str, labels: list[str], *, several: bool) -> str:
-    """The answers that numbers stand for; whatever is no number of an answer is an answer itself."""
-    parts = [part.strip() for part in line.split(",")] if several else [line]
-    if not all(part.isdecimal() and 1 <= int(part) <= len(labels) for part in parts):
-        return line
-    return ", ".join(labels[int(part) - 1] for part in parts)
+    def _list(self, dialog: Dialog, keys: dict[str, int], own: int | None) -> str:
+        """Prints the answers; returns the prompt, which may hold the last of them."""
+        rows = [f"  {key} = {dialog.choices[n].label}" for key, n in keys.items()]
+        if not dialog.choices[0].key:
+            for row, n in zip(rows, keys.values(), strict=True):
+                hint = dialog.choices[n].hint
+                self._telling.line(visible(f"  {row}: {hint}" if hint else f"  {row}"))
+            return f"  a number{', several with commas' if dialog.several else ''}, or your own words: "
+        for row in rows[:-1]:
+            self._telling.line(visible(row))
+        if own is not None:
+            return f"{rows[-1]}; anything else = {dialog.choices[own].label}: "
+        return f"{rows[-1]}; Enter = {dialog.choices[dialog.at].key}: "
 
 
 # /see, where lines are printed and nothing is drawn: what was shown in part, whole.

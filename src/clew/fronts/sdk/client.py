@@ -5,25 +5,22 @@ the log, its children are gone. A cancelled `query` does the same.
 """
 
 import asyncio
-import os
 import traceback
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from pathlib import Path
 from types import TracebackType
 from typing import Any
-from uuid import uuid4
 
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode, encode
 from clew.core.messages.kinds import faults_of_words
-from clew.core.wire import ControlRequest, HostAnswer, Said
-from clew.fronts.headless.permission import HostError
-from clew.fronts.headless.serve import HostServer
+from clew.core.wire import HostAnswer, Said
+from clew.fronts.headless.permission import HostError, HostRequests
 from clew.fronts.sdk.functions import answered
 from clew.fronts.sdk.memory import MemoryChannel
 from clew.fronts.sdk.messages import Message, Result, read
 from clew.fronts.sdk.options import Call, ClewOptions, Deny, Permit
+from clew.system.clock import new_id
 
 
 async def query(
@@ -42,9 +39,8 @@ class ClewClient:
 
     def __init__(self, options: ClewOptions | None = None) -> None:
         self.options = options or ClewOptions()
-        self._cwd = str(Path(self.options.cwd or ".").resolve())
         self._channel = MemoryChannel()
-        self._answers: dict[str, asyncio.Future[Json]] = {}
+        self._requests = HostRequests(self._channel.say_frame, new_id)
         self._messages: asyncio.Queue[Message | None] = asyncio.Queue()
         self._calls: dict[str, asyncio.Task[Json]] = {}
         self._session: asyncio.Task[int] | None = None
@@ -53,10 +49,7 @@ class ClewClient:
     async def __aenter__(self) -> "ClewClient":
         if self._session is not None:
             raise RuntimeError("a client is entered once; another one can go on with its session")
-        options = self.options
-        environ = os.environ | dict(options.env)
-        server = HostServer(options.as_options(), self._channel, environ, self._cwd)
-        self._session = asyncio.create_task(server.run(), name="clew session")
+        self._session = self._channel.start(self.options)
         self._pump = asyncio.create_task(self._deliver(), name="clew messages")
         try:
             await self._ask("initialize", hooks=self._hooks())
@@ -98,7 +91,8 @@ class ClewClient:
         content = prompt if isinstance(prompt, str) else list(prompt)
         if isinstance(content, list) and (found := faults_of_words(content)):
             raise ValueError(f"this is no prompt: {'; '.join(found)}")
-        self._say(Said(content=decode(encode(content)), uuid=str(uuid4())))
+        self._check()
+        self._channel.say(Said(content=decode(encode(content)), uuid=new_id()))
 
     async def interrupt(self) -> None:
         """Stops the turn that runs; its work so far stays."""
@@ -136,30 +130,15 @@ class ClewClient:
     # -- the protocol
 
     async def _ask(self, subtype: str, **fields: Any) -> Json:
-        request_id = str(uuid4())
-        answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
-        self._answers[request_id] = answer
-        try:
-            self._say(
-                ControlRequest(
-                    request_id=request_id, subtype=subtype, fields={"subtype": subtype, **fields}
-                )
-            )
-            response = await answer
-        finally:
-            del self._answers[request_id]
-        if response["subtype"] == "error":
-            raise HostError(response["error"])
-        held: Json = response.get("response", {})
-        return held
+        self._check()
+        return await self._requests.ask(subtype, fields)
 
-    def _say(self, incoming: Said | ControlRequest) -> None:
-        """Hands it to the session, which must be there to hear it: else nobody would ever answer."""
+    def _check(self) -> None:
+        """The session must be there to hear what is said: else nobody would ever answer."""
         if self._pump is None:
             raise RuntimeError("there is no session yet: async with ClewClient(...) as client")
         if self._pump.done():
             raise HostError("the session is over")
-        self._channel.say(incoming)
 
     async def _deliver(self) -> None:
         errors = ["the session is over"]
@@ -175,14 +154,16 @@ class ClewClient:
                     self._messages.put_nowait(read(frame))
                     errors = frame.get("errors") or errors
         self._messages.put_nowait(None)
-        for waiting in self._answers.values():
-            if not waiting.done():
-                waiting.set_exception(HostError("; ".join(errors)))
+        self._requests.leave("; ".join(errors))
 
     def _answered(self, response: Json) -> None:
-        waiting = self._answers.get(response["request_id"])
-        if waiting is not None and not waiting.done():
-            waiting.set_result(response)
+        self._requests.answered(
+            HostAnswer(
+                request_id=response["request_id"],
+                response=response.get("response", {}),
+                error=response["error"] if response["subtype"] == "error" else None,
+            )
+        )
 
     def _called(self, frame: Json) -> None:
         request_id = frame["request_id"]

@@ -4,10 +4,14 @@ Frames are copies: whoever changes one changes nothing of the session.
 """
 
 import asyncio
+import os
+from pathlib import Path
 
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode, encode
-from clew.core.wire import Incoming
+from clew.core.wire import Incoming, read_line
+from clew.fronts.headless.serve import HostServer
+from clew.fronts.sdk.options import ClewOptions
 
 # How many frames may wait for a slow reader before the session waits too.
 MOST_WAITING = 1000
@@ -51,8 +55,18 @@ class MemoryChannel:
 
     # -- the program's end
 
+    def start(self, options: ClewOptions, *, asks_host: bool = False) -> asyncio.Task[int]:
+        """Begins the session that this is the channel of."""
+        cwd = str(Path(options.cwd or ".").resolve())
+        environ = os.environ | dict(options.env)
+        server = HostServer(options.as_options(asks_host=asks_host), self, environ, cwd)
+        return asyncio.create_task(server.run(), name="clew session")
+
     def say(self, incoming: Incoming) -> None:
         self._said.put_nowait(incoming)
+
+    def say_frame(self, frame: Json) -> None:
+        self.say(read_line(encode(frame)))
 
     def end(self) -> None:
         """The program says nothing more."""

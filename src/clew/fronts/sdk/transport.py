@@ -4,16 +4,13 @@ The only module that imports that package, which a program that uses this one ha
 """
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 from claude_agent_sdk import Transport
 
 from clew.core.stream.sse import LineSplitter
 from clew.core.wire import read_line
-from clew.fronts.headless.serve import HostServer
 from clew.fronts.sdk.memory import MemoryChannel
 from clew.fronts.sdk.options import ClewOptions
 
@@ -24,16 +21,12 @@ class InProcess(Transport):
     def __init__(self, options: ClewOptions | None = None, *, asks_host: bool = False) -> None:
         self._options = options or ClewOptions()
         self._asks_host = asks_host
-        self._cwd = str(Path(self._options.cwd or ".").resolve())
         self._channel = MemoryChannel()
         self._lines = LineSplitter()
         self._session: asyncio.Task[int] | None = None
 
     async def connect(self) -> None:
-        options = self._options.as_options(asks_host=self._asks_host)
-        environ = os.environ | dict(self._options.env)
-        server = HostServer(options, self._channel, environ, self._cwd)
-        self._session = asyncio.create_task(server.run(), name="clew session")
+        self._session = self._channel.start(self._options, asks_host=self._asks_host)
 
     async def write(self, data: str) -> None:
         for line in self._lines.feed(data.encode()):

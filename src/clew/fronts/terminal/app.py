@@ -17,7 +17,7 @@ from prompt_toolkit.key_binding import KeyBindings
 from clew.fronts.ends import ENDED_BY, HUNG_UP, INTERRUPTED, run_front
 from clew.fronts.render.rows import one_line
 from clew.fronts.render.theme import accented, chosen
-from clew.fronts.terminal.bound import KeyState, join, leave_insert
+from clew.fronts.terminal.bound import join, leave_insert
 from clew.fronts.terminal.completion import Completion
 from clew.fronts.terminal.desk import PromptController
 from clew.fronts.terminal.history import PromptHistory
@@ -76,24 +76,7 @@ class TerminalFront:
         self.is_first = True
         self._beside: set[asyncio.Task[None]] = set()
         self._group: asyncio.TaskGroup | None = None
-        join(
-            keys,
-            self.bindings,
-            KeyState(
-                in_dialog=lambda: self.stage.takes_keys,
-                is_typing=lambda: self.stage.dialog is not None and self.stage.dialog.is_typing,
-                is_offering=lambda: self.stage.completion.is_open,
-                in_sessions=lambda: (
-                    self.stage.dialog is not None and self.stage.dialog.is_of_sessions
-                ),
-            ),
-            self._actions(),
-            send=self.desk.line,
-            press=self.stage.press,
-            pressed=self.stage.pressed,
-            paste=self.desk.paste,
-            backspace=self.stage.prompt.delete_before,
-        )
+        join(keys, self.bindings, self.stage, self.desk, self._actions())
 
     # -- the order of the start
 

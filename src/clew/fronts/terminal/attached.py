@@ -13,10 +13,11 @@ from clew.agent.tasks.registry import BackgroundTask, Tasks
 from clew.commands.slash.tasks import kept_words
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
+from clew.fronts.dialog import Choice
 from clew.fronts.render.recalled import Titles
 from clew.fronts.render.rows import Line, one_line, visible
 from clew.fronts.render.transcript import Transcript
-from clew.fronts.terminal.choosing import Choice, Chooser
+from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.stage import Stage
 from clew.session.agents.agent import Subagent
 

@@ -1,6 +1,6 @@
 """The keys of the screen, joined to what they do: a person's bindings, dialogs, and what is left to editing."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from prompt_toolkit.application import get_app
 from prompt_toolkit.filters import Condition, vi_insert_mode, vi_mode, vi_navigation_mode
@@ -10,7 +10,9 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
 from clew.fronts.terminal.choosing import EVERYWHERE, TREE
+from clew.fronts.terminal.desk import PromptController
 from clew.fronts.terminal.keys import Binding, Bindings, Context
+from clew.fronts.terminal.stage import Stage
 from clew.fronts.terminal.typed import NEWLINE
 
 Do = Callable[[], object]
@@ -29,18 +31,13 @@ SELECT = {
 class KeyState:
     """What decides which keys count: asked at each key."""
 
-    def __init__(
-        self,
-        *,
-        in_dialog: Callable[[], bool],
-        is_typing: Callable[[], bool],
-        is_offering: Callable[[], bool],
-        in_sessions: Callable[[], bool],
-    ) -> None:
-        self.in_dialog = Condition(in_dialog)
-        self.is_typing = Condition(is_typing)
-        self.is_offering = Condition(is_offering)
-        self.in_sessions = Condition(in_sessions)
+    def __init__(self, stage: Stage) -> None:
+        self.in_dialog = Condition(lambda: stage.takes_keys)
+        self.is_typing = Condition(lambda: stage.dialog is not None and stage.dialog.is_typing)
+        self.is_offering = Condition(lambda: stage.completion.is_open)
+        self.in_sessions = Condition(
+            lambda: stage.dialog is not None and stage.dialog.is_of_sessions
+        )
 
     def of(self, context: Context) -> Condition:
         if context == "Select":
@@ -57,25 +54,21 @@ class KeyState:
 def join(
     keys: KeyBindings,
     bindings: Bindings,
-    state: KeyState,
+    stage: Stage,
+    desk: PromptController,
     actions: Mapping[str, Do],
-    *,
-    send: Callable[[str], object],
-    press: Callable[[str], object],
-    pressed: Callable[[KeyPress], Sequence[KeyPress]],
-    paste: Callable[[str], object],
-    backspace: Do,
 ) -> None:
     """Later bindings win over earlier ones: offers over the prompt, a dialog over everything."""
+    state = KeyState(stage)
     in_chat = state.of("Chat")
 
     @keys.add(Keys.BracketedPaste, filter=in_chat, eager=True)
     def _paste(event: KeyPressEvent) -> None:
-        paste(event.data)
+        desk.paste(event.data)
 
     @keys.add("c-h", filter=in_chat & (~vi_mode | vi_insert_mode), eager=True)
     def _backspace(_: KeyPressEvent) -> None:
-        backspace()
+        stage.prompt.delete_before()
 
     @keys.add(NEWLINE.value)
     def _nothing(_: KeyPressEvent) -> None:
@@ -83,12 +76,12 @@ def join(
 
     @keys.add(Keys.Any, filter=state.in_dialog & ~state.is_typing, eager=True)
     def _letter(event: KeyPressEvent) -> None:
-        event.key_processor.feed_multiple(list(pressed(event.key_sequence[0])), first=True)
+        event.key_processor.feed_multiple(stage.pressed(event.key_sequence[0]), first=True)
 
     for letter in "wW":
         keys.add("c", letter, filter=in_chat & vi_navigation_mode)(_change_word)
     for one in sorted(bindings.bound, key=lambda each: ORDER.index(each.context)):
-        _bind(keys, one, state, actions, send, press)
+        _bind(keys, one, state.of(one.context), actions, desk.line, stage.press)
 
 
 ORDER: tuple[Context, ...] = ("Global", "Chat", "Autocomplete", "Select", "Sessions")
@@ -97,7 +90,7 @@ ORDER: tuple[Context, ...] = ("Global", "Chat", "Autocomplete", "Select", "Sessi
 def _bind(
     keys: KeyBindings,
     one: Binding,
-    state: KeyState,
+    counts: Condition,
     actions: Mapping[str, Do],
     send: Callable[[str], object],
     press: Callable[[str], object],
@@ -115,7 +108,7 @@ def _bind(
     else:
         do = actions[one.target]
 
-    @keys.add(*one.keys, filter=state.of(one.context), eager=len(one.keys) == 1)
+    @keys.add(*one.keys, filter=counts, eager=len(one.keys) == 1)
     def _do(_: KeyPressEvent) -> None:
         do()
 

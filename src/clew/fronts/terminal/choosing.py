@@ -7,81 +7,22 @@ Decision: docs/decisions/180-terminal-screen.md
 """
 
 import asyncio
-import json
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 from msgspec import Struct
 from prompt_toolkit.buffer import Buffer
 
-from clew.agent.deps import Question
-from clew.core.json_object import Json
-from clew.core.messages.errors import SettingsError, in_words
+from clew.fronts.dialog import Body, Choice, DialogAnswer
 from clew.fronts.render.rows import Line, Row, Span, as_line, clipped, one_line, wrapped
 from clew.fronts.render.theme import Theme
 from clew.fronts.terminal.completion import matching
 from clew.fronts.terminal.prompt import laid_out
-from clew.permissions.in_session import SessionRules
-from clew.permissions.suggest import LastingAnswer, offers
 
-# What a person may answer when asked for permission, and what becomes of it: the same for every screen.
-
-
-# The letter of an offer that ends with the session, and of one that is kept.
-FOR_NOW, KEPT = "s", "a"
-NOT_YET = "kept, and it counts in later sessions once this folder is trusted: clew config trust"
-
-
-def offered(question: Question, rules: SessionRules | None) -> dict[str, LastingAnswer]:
-    """By the letter that takes it: what holds for more than this call."""
-    if rules is None:
-        return {}
-    found = offers(
-        question.request, question.decision, rules.mode, is_trusted=rules.standing.is_trusted
-    )
-    return {KEPT if offer.is_kept else FOR_NOW: offer for offer in found}
-
-
-def take(offer: LastingAnswer, rules: SessionRules) -> str:
-    """Has the offer hold from now on. What cannot be kept is said; the call itself is permitted all the same."""
-    try:
-        rules.update([offer.update])
-    except (SettingsError, OSError) as error:
-        return in_words(error)
-    return NOT_YET if offer.is_kept and not rules.standing.is_trusted else ""
-
-
-def whole(given: Json) -> str:
-    """Every field of the input, none shortened: a person answers for all of it."""
-    lines = []
-    for name, value in given.items():
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        lines += [f"    {name}: {line}" for line in text.split("\n")]
-    return "\n".join(lines)
-
-
-Body: TypeAlias = Callable[[int], Sequence[Line]]
 MIN_BODY = 3
 # Of an answer that is never seen in whole, and so never taken.
 NO_ROOM = "  too small: Escape, or enlarge it"
 # Keys that only a list of sessions knows.
 EVERYWHERE, TREE = "everywhere", "tree"
-
-
-class Choice(Struct, frozen=True, kw_only=True):
-    """One answer. `key` takes it at once; with `asks_words` a person says more behind it."""
-
-    label: str
-    hint: str = ""
-    key: str = ""
-    asks_words: bool = False
-
-
-class DialogAnswer(Struct, frozen=True, kw_only=True):
-    """The numbers of what was chosen, in their order, and the words that were typed."""
-
-    chosen: tuple[int, ...]
-    words: str = ""
 
 
 class _Shown(Struct):

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import time
 
+from clew.fronts.dialog import Choice
 from clew.fronts.render.rows import one_line
-from clew.fronts.terminal.choosing import Choice, Chooser
+from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.prompt import SubmittedText
 
 TYPE_CHECKING = False

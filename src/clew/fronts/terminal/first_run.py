@@ -54,14 +54,6 @@ def keep(session: Session, server: LocalServer, model: str) -> None:
 # The offer of a sandbox at the first start of a user interface; the answer is kept in user settings.
 
 
-QUESTION = "Shall commands that you approve run in a sandbox?"
-EXPLANATION = (
-    "There a command writes this folder and a temporary one, reads no secrets, and reaches no host but "
-    "those you name. Commands that only look run behind a stricter wall in any case. "
-    "/permissions sandbox says what holds here; sandbox.enabled in your settings changes it."
-)
-
-
 def is_first_start() -> bool:
     """Whether clew has kept nothing here yet."""
     return not is_there(find_places(os.environ, Path.cwd()).own)

@@ -18,9 +18,10 @@ from msgspec import Struct
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import BufferControl, HSplit, Layout, Window
 
+from clew.fronts.dialog import DialogAnswer
 from clew.fronts.render.rows import RESET, Line, Span, as_line, cells, clipped
 from clew.fronts.render.theme import Theme
-from clew.fronts.terminal.choosing import Chooser, DialogAnswer
+from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.completion import Completion
 from clew.fronts.terminal.prompt import PromptEditor, Queue
 

@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from clew.agent.events import EngineEvent, FromAgent
 from clew.core.input import Clear, Resume
 from clew.core.messages.errors import SettingsError, UserError
+from clew.fronts.dialog import Choice
 from clew.fronts.drive import Driver
 from clew.fronts.ends import INTERRUPTED
 from clew.fronts.render.rows import one_line
 from clew.fronts.terminal.attached import AttachedAgent, dealt_with, standing
-from clew.fronts.terminal.choosing import Choice, Chooser
+from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.prompt import Queued, SubmittedText
 from clew.fronts.terminal.screen import Screen
 from clew.fronts.terminal.stage import Stage

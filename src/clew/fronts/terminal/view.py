@@ -13,10 +13,11 @@ from clew.agent.events import EngineEvent, Noticed, Recorded, Signalled, TurnEnd
 from clew.agent.intake import Raw, Taken
 from clew.core.input import Pick, Rewound, Show
 from clew.core.stream.events import TextDelta
+from clew.fronts.dialog import Choice
 from clew.fronts.drive import Cause, Driver, FrontInput, FrontView, Line, News, Next
 from clew.fronts.render.markdown import get_ready
 from clew.fronts.render.rows import Span, as_line, one_line, visible, wrapped
-from clew.fronts.terminal.choosing import Choice, Chooser
+from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.prompt import Queued, SubmittedText
 from clew.fronts.terminal.screen import Screen
 from clew.fronts.terminal.stage import Stage

@@ -1,0 +1,197 @@
+"""The questions that a session asks a user at the keyboard: permission, plan, choices, trust, servers.
+
+Owns what each says and what its answers mean; how one is shown and answered is a view's. Must never
+decide: no answer is a no.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+
+from clew.agent.deps import Granted, Question, Refused, Verdict
+from clew.core.json_object import Json
+from clew.core.messages.errors import SettingsError, in_words
+from clew.core.messages.text import rejected_by_user
+from clew.fronts.dialog import Body, Choice, Dialog, DialogAnswer
+from clew.fronts.render.rows import one_line, visible
+from clew.permissions.in_session import SessionRules
+from clew.permissions.suggest import LastingAnswer, offers
+from clew.permissions.updates import Update
+
+# The letter of an offer that ends with the session, and of one that is kept.
+FOR_NOW, KEPT = "s", "a"
+NOT_YET = "kept, and it counts in later sessions once this folder is trusted: clew config trust"
+
+SANDBOX_QUESTION = "Shall commands that you approve run in a sandbox?"
+SANDBOX_EXPLANATION = (
+    "There a command writes this folder and a temporary one, reads no secrets, and reaches no host but "
+    "those you name. Commands that only look run behind a stricter wall in any case. "
+    "/permissions sandbox says what holds here; sandbox.enabled in your settings changes it."
+)
+
+
+class Questions:
+    """`tell` is given what the user should know; `rules` are the session's, from its start on."""
+
+    def __init__(self, tell: Callable[[str], object]) -> None:
+        self._tell = tell
+        self.rules: SessionRules | None = None
+
+    async def choose(self, dialog: Dialog) -> DialogAnswer | None:
+        """Shows a dialog; None where there is no answer."""
+        raise NotImplementedError
+
+    def draw(self, _: Question) -> Body | None:
+        """What a call would do, drawn; None where nothing is."""
+        return None
+
+    async def ask(self, question: Question) -> Verdict:
+        """One call, one answer. No answer is a no that ends the turn."""
+        match question.kind:
+            case "choices":
+                return await self._choices(question.block["input"])
+            case "plan":
+                return await self._plan(question.body)
+            case "permission":
+                return await self._permission(question)
+
+    async def _chosen(self, dialog: Dialog) -> tuple[str, str]:
+        """The key of the answer that was chosen, and the words that were typed; empty for none."""
+        answer = await self.choose(dialog)
+        return ("", "") if answer is None else (dialog.choices[answer.chosen[0]].key, answer.words)
+
+    async def _permission(self, question: Question) -> Verdict:
+        more = {} if self.rules is None else offered(question, self.rules)
+        whose = f"agent “{one_line(question.agent)}”: " if question.agent_id else ""
+        dialog = Dialog(
+            title=f"{whose}{one_line(question.block['name'])} wants to run",
+            text=f"{input_text(question.block['input'])}\n  it asks: {question.why}",
+            body=self.draw(question),
+            choices=[
+                Choice(label="yes, this once", key="y"),
+                *(Choice(label=f"yes, and {o.words}", key=key) for key, o in more.items()),
+                Choice(label="no, and stop", key="n"),
+                Choice(label="no, and this is why", key="w", asks_words=True),
+            ],
+        )
+        key, words = await self._chosen(dialog)
+        if self.rules is not None and key in more:
+            if trouble := take(more[key].update, self.rules, is_kept=more[key].is_kept):
+                self._tell(trouble)
+            return Granted()
+        return verdict_of(key, words)
+
+    async def _plan(self, plan: str) -> Verdict:
+        choices = [
+            Choice(label="begin", key="y"),
+            Choice(label="go on planning, and this is why", key="w", asks_words=True),
+            Choice(label="stop here", key="n"),
+        ]
+        key, words = await self._chosen(
+            Dialog(title="The plan is ready", choices=choices, text=plan)
+        )
+        return verdict_of(key, f"keep planning: {words}")
+
+    async def _choices(self, given: Json) -> Verdict:
+        """Every question in turn: one answer, several, or words of the user's own."""
+        answers: dict[str, str] = {}
+        for asked in given["questions"]:
+            options = [
+                Choice(label=str(option["label"]), hint=str(option.get("description") or ""))
+                for option in asked["options"]
+            ]
+            own = Choice(label="in your own words", asks_words=True)
+            answer = await self.choose(
+                Dialog(
+                    title=one_line(str(asked["question"])),
+                    choices=[*options, own],
+                    several=bool(asked.get("multiSelect")),
+                )
+            )
+            if answer is None:
+                return Refused(words=rejected_by_user(), stop=True)
+            labels = [options[n].label for n in answer.chosen if n < len(options)]
+            answers[asked["question"]] = answer.words or ", ".join(labels)
+        return Granted(input=given | {"answers": answers})
+
+    # -- before a session
+
+    async def line(self, asked: str) -> str | None:
+        """A few words; None if there are none."""
+        own = Choice(label="answer", asks_words=True)
+        answer = await self.choose(Dialog(title=one_line(asked), choices=[own]))
+        return None if answer is None else answer.words
+
+    async def trust(self, folder: str, waiting: Sequence[str]) -> bool:
+        """Whether a folder's own settings may start programs."""
+        choices = [
+            Choice(label="yes, I trust what this folder's files would start", key="y"),
+            Choice(label="no, go on without that", key="n"),
+        ]
+        told = "\n".join(f"  {line}" for line in waiting)
+        words = f"Its settings would do this, and do not until you trust it:\n{told}"
+        title = f"Do you trust {one_line(folder)}?"
+        key, _ = await self._chosen(Dialog(title=title, choices=choices, text=words, at=1))
+        return key == "y"
+
+    async def sandbox(self) -> bool | None:
+        """Whether commands run in a sandbox: in every mode, in none; None: as it is by itself."""
+        choices = [
+            Choice(label="yes, in every mode", key="y"),
+            Choice(label="in modes auto and acceptEdits only", key="a"),
+            Choice(label="never", key="n"),
+        ]
+        text = f"  {SANDBOX_EXPLANATION}"
+        dialog = Dialog(title=SANDBOX_QUESTION, choices=choices, text=text, at=1)
+        key, _ = await self._chosen(dialog)
+        return {"y": True, "n": False}.get(key)
+
+    async def server(self, name: str, reach: str) -> bool | None:
+        """Whether a server that the project brings along may begin; None: not decided now."""
+        choices = [
+            Choice(label="yes, let it begin", key="y"),
+            Choice(label="no", key="n"),
+            Choice(label="decide later", key="l"),
+        ]
+        title = f"The project brings along the MCP server {one_line(name)}; may it begin?"
+        dialog = Dialog(title=title, choices=choices, text=f"  it is {reach}", at=2)
+        key, _ = await self._chosen(dialog)
+        return {"y": True, "n": False}.get(key)
+
+
+def verdict_of(key: str, words: str) -> Verdict:
+    """What a yes, a no for a reason and a plain no mean."""
+    if key == "y":
+        return Granted()
+    if key == "w":
+        return Refused(words=rejected_by_user(words))
+    return Refused(words=rejected_by_user(), stop=True)
+
+
+def lasting_answers(question: Question, rules: SessionRules) -> list[LastingAnswer]:
+    """What may be answered that holds for more than this call."""
+    is_trusted = rules.standing.is_trusted
+    return list(offers(question.request, question.decision, rules.mode, is_trusted=is_trusted))
+
+
+def offered(question: Question, rules: SessionRules) -> dict[str, LastingAnswer]:
+    """The lasting answers, by the letter that takes each."""
+    return {KEPT if o.is_kept else FOR_NOW: o for o in lasting_answers(question, rules)}
+
+
+def take(update: Update, rules: SessionRules, *, is_kept: bool) -> str:
+    """Has an answer hold from now on. What cannot be kept is said; the call itself is allowed all the
+    same."""
+    try:
+        rules.update([update])
+    except (SettingsError, OSError) as error:
+        return in_words(error)
+    return NOT_YET if is_kept and not rules.standing.is_trusted else ""
+
+
+def input_text(given: Json) -> str:
+    """Every field of the input, none shortened: a user answers for all of it."""
+    lines = []
+    for name, value in given.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        lines += [f"    {name}: {line}" for line in text.split("\n")]
+    return visible("\n".join(lines))
