@@ -300,3 +300,15 @@ def test_a_round_of_tools_that_began_without_thinking_goes_on_without_a_budget()
     assert asked(begun, results, model=opus) is None
     assert asked({"role": "assistant", "content": [thought, *begun["content"]]}, results) is None
     assert asked(begun) is None
+
+
+def test_a_model_takes_less_effort_where_its_thinking_is_off() -> None:
+    off: dict[str, Any] = {"thinking": Off(), "effort": "max"}
+    assert body_of(model="claude-opus-5", **off)["output_config"] == {"effort": "high"}
+    request = ModelRequest(model="claude-opus-5", messages=[], **off)
+    told = build(request, CATALOG.entry("claude-opus-5")).adjusted
+    assert told == ("Opus 5 takes effort high, not max",)
+    assert body_of(model="claude-opus-5", effort="max")["output_config"] == {"effort": "max"}
+    assert body_of(model="claude-opus-4-8", **off)["output_config"] == {"effort": "max"}
+    low = body_of(model="claude-opus-5", thinking=Off(), effort="low")
+    assert low["output_config"] == {"effort": "low"}

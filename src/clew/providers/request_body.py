@@ -47,7 +47,8 @@ def build(
     max_tokens = output_limit(request, model)
     body: Json = {"model": model.id, "max_tokens": max_tokens}
     body |= _thinking(request, model, max_tokens, adjusted)
-    body |= _output_config(request, model, adjusted)
+    is_off = body.get("thinking", {}).get("type") == "disabled"
+    body |= _output_config(request, model, adjusted, is_off=is_off)
     asked_for = (*model.betas, *request.betas)
     if request.task_budget_tokens is not None:
         asked_for += (TASK_BUDGETS,)
@@ -192,10 +193,15 @@ def _shown(thinking: Json, asked: Adaptive | ThinkingBudget) -> Json:
     return thinking if asked.display is None else thinking | {"display": asked.display}
 
 
-def _output_config(request: ModelRequest, model: Model, adjusted: list[str]) -> Json:
+def _output_config(
+    request: ModelRequest, model: Model, adjusted: list[str], *, is_off: bool
+) -> Json:
     config: Json = {}
     if request.effort is not None:
         effort = fitting_effort(request.effort, model)
+        most = model.effort_without_thinking if is_off else None
+        if effort is not None and most is not None:
+            effort = LEVELS[min(LEVELS.index(effort), LEVELS.index(most))]
         if effort is not None:
             config["effort"] = effort
         if effort != request.effort:

@@ -119,6 +119,8 @@ class Model(Struct, frozen=True, kw_only=True):
     default_output: int | None = None
     thinking: tuple[ThinkingMode, ...] | None = None
     effort: tuple[EffortLevel, ...] | None = None
+    # The highest level that it takes with its thinking switched off, where that is a lower one.
+    effort_without_thinking: EffortLevel | None = None
     # How long its service keeps what it cached, where that is neither five minutes nor an hour.
     cache_seconds: float | None = None
     prefill: bool | None = None
