@@ -106,3 +106,28 @@ def test_a_word_that_is_not_known_yet_runs_where_no_rule_restrains_it(world: Wor
     assert world.bash("git $X", rules) == "allow"
     assert world.bash("npm run $X", rules) == "allow"
     assert world.bash("npm run *.py", rules) == "allow"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("python='touch x;' make check", "ask"),
+        ("DEBUG='$(shell touch x)' make check", "ask"),
+        ("CI='`touch x`' make check", "ask"),
+        ("shell=1 timeout 5 make check", "ask"),
+        ("env python=x make check", "ask"),
+        ("yarn_script_shell=./x yarn test", "ask"),
+        ("DEBUG=1 make check", "allow"),
+        ("CI=true NODE_ENV=test timeout 5 yarn test", "allow"),
+        ("LC_ALL='C.UTF-8' make check", "allow"),
+        ("x=1 cat a.py", "allow"),
+        ("x='$(a)'; cat a.py", "allow"),
+        ("python=pypy make test", "allow"),
+    ],
+)
+def test_a_rule_for_a_program_does_not_hold_for_variables_that_the_program_may_heed(
+    world: World, line: str, expected: str
+) -> None:
+    names = ["make check", "yarn test", "python=pypy make test"]
+    rules = world.rules(allow=[f"Bash({name}:*)" for name in names])
+    assert world.bash(line, rules) == expected

@@ -29,6 +29,7 @@ from clew.permissions.readonly import (
     is_harmless,
     is_reader,
     only_reads,
+    risky_variables,
 )
 from clew.permissions.request import ResolvedPath
 from clew.permissions.rules import Behavior, PermissionRule
@@ -300,7 +301,7 @@ def permitted_command(bench: Bench, command: Simple) -> CommandEntry | None:
     """
     if command.words[0].dynamic or command.words[0].glob:
         return None
-    front = [a for a in command.assignments if not is_harmless(a)]
+    front = risky_variables(command)
     text = command.text
     raw = command.raw
     if front:
@@ -501,7 +502,10 @@ def judge_variables(
 ) -> list[Finding]:
     """Variables that decide which program runs or what it loads ask."""
     through = [a for part in parts for a in env_assignments(part.command)]
-    risky = dict.fromkeys(a.name for a in (*assigned, *through) if not is_harmless(a))
+    every = [a for a in assigned if not is_harmless(a)]
+    every += [a for a in through if not is_harmless(a, is_passed_on=True)]
+    every += [a for part in parts for a in risky_variables(part.command)]
+    risky = dict.fromkeys(a.name for a in every)
     if whole is not None or not risky:
         return []
     covered = spelled_out(bench, parts)

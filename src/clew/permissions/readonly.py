@@ -33,8 +33,12 @@ SHORT_LIST = frozenset({
 HARMLESS_VARIABLES = re.compile(
     r"LANG|LC_\w+|TZ|TERM|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR(?:_FORCE)?|CI|DEBUG"
     r"|NODE_ENV|RUST_BACKTRACE|RUST_LOG|GOOS|GOARCH|CGO_ENABLED|PYTHONUNBUFFERED"
-    r"|PYTHONDONTWRITEBYTECODE|[a-z_][a-z0-9_]*"
+    r"|PYTHONDONTWRITEBYTECODE"
 )
+# Names as scripts give their own variables. Some programs heed these: make, yarn.
+OWN_VARIABLES = re.compile(r"[a-z_][a-z0-9_]*")
+# A value that no program takes for code: make expands `$(shell ...)`.
+PLAIN_VALUE = re.compile(r"[A-Za-z0-9_ .,:/+@%*=-]*")
 
 # Variables that change which program runs, what it loads first, or where its data goes.
 MEANING = re.compile(
@@ -57,13 +61,27 @@ def changes_meaning(name: str) -> bool:
 LOCALES = re.compile(r"(?:C|POSIX|(?:C|[a-z]{2,3}_[A-Z]{2})\.(?:UTF-?8|utf-?8))?")
 
 
-def is_harmless(assignment: Assignment) -> bool:
-    """Return whether a variable that is set changes nothing of what runs or how it is read."""
+def is_harmless(assignment: Assignment, *, is_passed_on: bool = False) -> bool:
+    """Return whether a variable that is set changes nothing of what runs or how it is read.
+
+    `is_passed_on`: to a program that is not known to only read, which may heed any variable.
+    """
     name, _, value = assignment.raw.partition("=")
-    if changes_meaning(name) or HARMLESS_VARIABLES.fullmatch(name) is None:
+    value = value.strip("'\"")
+    if changes_meaning(name):
+        return False
+    if HARMLESS_VARIABLES.fullmatch(name) is None:
+        return not is_passed_on and OWN_VARIABLES.fullmatch(name) is not None
+    if is_passed_on and PLAIN_VALUE.fullmatch(value) is None:
         return False
     is_locale = name == "LANG" or name.startswith("LC_")
-    return not is_locale or LOCALES.fullmatch(value.strip("'\"")) is not None
+    return not is_locale or LOCALES.fullmatch(value) is not None
+
+
+def risky_variables(command: Simple) -> list[Assignment]:
+    """The variables in front of a command that may change what it does."""
+    is_passed_on = bool(command.assignments) and not is_reader(command)
+    return [a for a in command.assignments if not is_harmless(a, is_passed_on=is_passed_on)]
 
 
 def bare_name(command: Simple) -> str:

@@ -12,7 +12,7 @@ from clew.permissions.decision import ORDER, Decision, Finding
 from clew.permissions.files import OUTSIDE
 from clew.permissions.grammar import Unread
 from clew.permissions.reading import read_once
-from clew.permissions.readonly import changes_meaning, exceeds_reading, is_harmless
+from clew.permissions.readonly import changes_meaning, exceeds_reading, risky_variables
 from clew.permissions.request import (
     MCP_PREFIX,
     Mode,
@@ -163,7 +163,7 @@ def is_refused(command: Simple) -> bool:
     return (
         exceeds_reading(command)
         or basename(command.words[0]) == "xargs"
-        or not all(map(is_harmless, command.assignments))
+        or bool(risky_variables(command))
     )
 
 
