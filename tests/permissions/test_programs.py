@@ -267,6 +267,20 @@ def test_git_asks_where_an_untrusted_repository_names_programs(world: World, rul
     assert "core.fsmonitor" in str(decision.findings)
 
 
+def test_a_rule_for_files_does_not_take_the_wall_away_from_commands(world: World) -> None:
+    for allowed in ("Read", "Edit", "Read(a.py)", "Read(//**)", "Edit(a.py)"):
+        rules = world.rules(allow=[allowed])
+        for line in (
+            "cat a.py",
+            "wc -l < a.py",
+            "grep -n x a.py | head",
+            "cat a.py; ls 2>/dev/null",
+        ):
+            assert runs_confined(world.decide("Bash", {"command": line}, rules)), (allowed, line)
+    rules = world.rules(allow=["Read", "Bash(cat a.py)"])
+    assert not runs_confined(world.decide("Bash", {"command": "cat a.py"}, rules))
+
+
 def test_only_what_no_user_allowed_runs_confined(world: World) -> None:
     def confined(command: str, rule: str = "Read", mode: Mode = "default") -> bool:
         rules = world.rules(allow=[rule])

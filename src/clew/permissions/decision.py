@@ -11,6 +11,7 @@ from typing import Literal, assert_never
 
 from msgspec import Struct
 
+from clew.permissions.request import tool_of
 from clew.permissions.rules import PermissionRule
 
 Verdict = Literal["allow", "review", "ask", "deny"]
@@ -90,11 +91,19 @@ def runs_confined(decision: Decision) -> bool:
     """Return whether an allowed shell call must run behind the read-only wall.
 
     True where every finding says that its part only looks: no user approved the call, and no rule
-    names a program that writes. If clew misread the line, the wall makes the mistake harmless.
+    names a program that writes. A rule for files (`Read`) says nothing of programs. If clew misread
+    the line, the wall makes the mistake harmless.
     """
     return isinstance(decision, Allow) and all(
-        f.effect == "look" and (f.rule is None or not f.rule.is_broad) for f in decision.findings
+        f.effect == "look" and not (f.rule is not None and frees_command(f.rule))
+        for f in decision.findings
     )
+
+
+def frees_command(rule: PermissionRule) -> bool:
+    """Return whether an allow rule lets a command run outside of the read-only wall: one for every
+    command, or for exactly this one."""
+    return rule.is_broad and tool_of(rule.tool).family == "shell"
 
 
 def stays_confined(decision: Decision) -> bool:

@@ -101,8 +101,12 @@ SECRET_REST = re.compile(
     r"|/etc/(?:shadow|gshadow|sudoers)(?:[-.].*)?|/etc/ssh/.*_key|/proc/[^/]+/(?:task/[^/]+/)?environ"
     # The memory of another process, and its disk under another name.
     r"|/proc/(?!(?:thread-)?self/)[^/]+/(?:task/[^/]+/)?(?:mem|root|cwd|fd|fdinfo|map_files|auxv)(?:/.*)?"
-    r"|/dev/(?:mem|kmem|disk.*|sd[a-z].*|nvme.*)",
+    r"|/dev/(?:k?mem)",
     re.S,
+)
+# Disks below their file systems, terminals, cameras: what holds nothing of the kind is named.
+DEVICE = re.compile(
+    r"/dev/(?!(?:null|zero|full|u?random|tty|std(?:in|out|err)|fd(?:/.*)?|shm(?:/.*)?)\Z).+", re.S
 )
 
 
@@ -190,6 +194,8 @@ def why_protected_read(path: ResolvedPath) -> str | None:
             return "holds credentials"
         if NETWORK.fullmatch(name):
             return "opens a connection"
+        if DEVICE.fullmatch(name):
+            return "is a device"
     return None
 
 

@@ -81,6 +81,20 @@ def test_a_command_that_nobody_was_asked_about_changes_nothing_and_says_what_it_
     assert (f"{SENTENCE} {outside}" in said(told)) is WORKS, done.stderr
 
 
+@pytest.mark.parametrize("rule", ["Read", "Read(file)", "Edit(//**)"])
+def test_a_rule_for_files_leaves_the_wall_and_the_environment_as_they_are(
+    tmp_path: Path, rule: str
+) -> None:
+    outside = tmp_path / "work" / "made"
+    write(tmp_path / "work" / "file", "x")
+    path = reader(tmp_path, f"echo x > {outside}; echo $MY_TOKEN.")
+    _, told = run(
+        tmp_path, bash("wc -l file"), args=("--allowedTools", rule), PATH=path, MY_TOKEN="plum"
+    )
+    assert outside.exists() is not WORKS
+    assert ("plum" not in said(told)) is WORKS
+
+
 @pytest.mark.parametrize("more", [{"run_in_background": True}, {}])
 def test_a_background_command_and_a_monitor_are_behind_it_as_well(
     tmp_path: Path, more: Json
