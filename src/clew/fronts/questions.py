@@ -137,7 +137,7 @@ class Questions:
         """Whether commands run in a sandbox: in every mode, in none; None: as it is by itself."""
         choices = [
             Choice(label="yes, in every mode", key="y"),
-            Choice(label="in modes auto and acceptEdits only", key="a"),
+            Choice(label="in modes auto and acceptEdits", key="a"),
             Choice(label="never", key="n"),
         ]
         text = f"  {SANDBOX_EXPLANATION}"

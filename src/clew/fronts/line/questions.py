@@ -42,11 +42,15 @@ class LineQuestions(Questions):
                 hint = dialog.choices[n].hint
                 self._telling.line(visible(f"  {row}: {hint}" if hint else f"  {row}"))
             return f"  a number{', several with commas' if dialog.several else ''}, or your own words: "
-        for row in rows[:-1]:
-            self._telling.line(visible(row))
         if own is not None:
-            return f"{rows[-1]}; anything else = {dialog.choices[own].label}: "
-        return f"{rows[-1]}; Enter = {dialog.choices[dialog.at].key}: "
+            *above, last = rows
+            prompt = f"{last}; anything else = {dialog.choices[own].label}: "
+        else:
+            above = [row for row, n in zip(rows, keys.values(), strict=True) if n != dialog.at]
+            prompt = f"  Enter = {dialog.choices[dialog.at].label}: "
+        for row in above:
+            self._telling.line(visible(row))
+        return prompt
 
 
 # /see, where lines are printed and nothing is drawn: what was shown in part, whole.
