@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from clew.core.messages.errors import SettingsError, in_words
-from clew.system.command_groups import Group
+from clew.system.command_groups import Group, Word, argument, switch
 from clew.system.config import settings
 from clew.system.config.environment import VARIABLES
 from clew.system.config.json_text import undotted
@@ -39,7 +39,31 @@ SCHEMA = Path(settings.__file__).with_name("settings.schema.json")
 
 
 def main(argv: list[str]) -> int:
-    options = arguments().parse_args(argv)
+    key = argument("key")
+    value = argument("value", help="JSON, or text where a text is expected")
+    files = ("user", "project", "local")
+    scope = argument("--scope", choices=files, default="user", help="which file (user)")
+    folder = argument("folder", nargs="?", type=Path, help="default: this project")
+    parser = Group(prog="clew config", description="Show, explain and set settings; trust folders.")
+    parser.add_words(
+        {
+            "get": Word(run_get, key, line="the value in force"),
+            "list": Word(
+                run_list,
+                switch("--json", "the settings in force as JSON"),
+                line="every value in force and where it came from",
+            ),
+            "explain": Word(run_explain, key, line="what each file says on a key, and who wins"),
+            "set": Word(run_set, key, value, scope, line="write a value into a settings file"),
+            "unset": Word(run_unset, key, scope, line="take a value out of a settings file"),
+            "keys": Word(run_keys, line="every key a settings file may hold"),
+            "schema": Word(run_schema, line="JSON Schema of settings files, for editors"),
+            "variables": Word(run_variables, line="every environment variable, in each spelling"),
+            "trust": Word(run_trust, folder, line="let a folder's own settings start programs"),
+            "untrust": Word(run_untrust, folder, line="take that back"),
+        }
+    )
+    options = parser.parse_args(argv)
     places = find_places(os.environ, Path.cwd())
     try:
         code: int = options.run(options, places)
@@ -47,49 +71,6 @@ def main(argv: list[str]) -> int:
         sys.stderr.write(f"clew config: {in_words(error)}\n")
         return 2
     return code
-
-
-def arguments() -> argparse.ArgumentParser:
-    parser = Group(prog="clew config", description="Show, explain and set settings; trust folders.")
-    words = parser.add_subparsers(dest="word", required=True, metavar="COMMAND")
-    word = words.add_parser("get", help="the value in force")
-    word.add_argument("key")
-    word.set_defaults(run=run_get)
-    word = words.add_parser("list", help="every value in force and where it came from")
-    word.add_argument("--json", action="store_true", help="the settings in force as JSON")
-    word.set_defaults(run=run_list)
-    word = words.add_parser("explain", help="what each file says on a key, and who wins")
-    word.add_argument("key")
-    word.set_defaults(run=run_explain)
-    word = words.add_parser("set", help="write a value into a settings file")
-    word.add_argument("key")
-    word.add_argument("value", help="JSON, or text where a text is expected")
-    scoped(word)
-    word.set_defaults(run=run_set)
-    word = words.add_parser("unset", help="take a value out of a settings file")
-    word.add_argument("key")
-    scoped(word)
-    word.set_defaults(run=run_unset)
-    word = words.add_parser("keys", help="every key a settings file may hold")
-    word.set_defaults(run=run_keys)
-    word = words.add_parser("schema", help="JSON Schema of settings files, for editors")
-    word.set_defaults(run=run_schema)
-    word = words.add_parser("variables", help="every environment variable, in each spelling")
-    word.set_defaults(run=run_variables)
-    for name, line, run in (
-        ("trust", "let a folder's own settings start programs", run_trust),
-        ("untrust", "take that back", run_untrust),
-    ):
-        word = words.add_parser(name, help=line)
-        word.add_argument("folder", nargs="?", type=Path, help="default: this project")
-        word.set_defaults(run=run)
-    return parser
-
-
-def scoped(word: argparse.ArgumentParser) -> None:
-    word.add_argument(
-        "--scope", choices=("user", "project", "local"), default="user", help="which file (user)"
-    )
 
 
 def show(line: str) -> None:

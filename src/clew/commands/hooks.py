@@ -21,37 +21,37 @@ from clew.agent.hooks.progress import HookFinished, HookStarted
 from clew.core.json_object import Json
 from clew.core.messages.errors import CommandLineError, SettingsError
 from clew.permissions.session_rules import CurrentRules, given, stand
-from clew.system.command_groups import Group
+from clew.system.command_groups import Group, Word, argument, switch
 from clew.system.config.json_text import dotted
 
 
 def main(argv: list[str]) -> int:
-    options = arguments().parse_args(argv)
+    settings = argument("--settings", help="further settings: a file, or JSON")
+    example = "fields of the event as JSON; the rest is an example"
+    parser = Group(prog="clew hooks", description="Which hooks run when, and what they would say.")
+    parser.add_words(
+        {
+            "list": Word(
+                run_list, settings, line="every hook of this folder's settings, and what is wrong"
+            ),
+            "events": Word(run_events, line="every event: when, what matchers see, what blocks"),
+            "test": Word(
+                run_test,
+                argument("event", help="such as PreToolUse"),
+                argument("input", nargs="?", default="{}", help=example),
+                settings,
+                switch("--json", "print JSON"),
+                line="run the hooks of an event dry, and say what they come to",
+            ),
+        }
+    )
+    options = parser.parse_args(argv)
     try:
         code: int = options.run(options)
     except (CommandLineError, SettingsError) as error:
         sys.stderr.write(f"clew hooks: {error}\n")
         return 2
     return code
-
-
-def arguments() -> argparse.ArgumentParser:
-    parser = Group(prog="clew hooks", description="Which hooks run when, and what they would say.")
-    words = parser.add_subparsers(dest="word", required=True, metavar="COMMAND")
-    word = words.add_parser("list", help="every hook of this folder's settings, and what is wrong")
-    word.add_argument("--settings", help="further settings: a file, or JSON")
-    word.set_defaults(run=run_list)
-    word = words.add_parser("events", help="every event: when, what matchers see, what blocks")
-    word.set_defaults(run=run_events)
-    word = words.add_parser("test", help="run the hooks of an event dry, and say what they come to")
-    word.add_argument("event", help="such as PreToolUse")
-    word.add_argument(
-        "input", nargs="?", default="{}", help="fields of the event as JSON; the rest is an example"
-    )
-    word.add_argument("--settings", help="further settings: a file, or JSON")
-    word.add_argument("--json", action="store_true", help="print JSON")
-    word.set_defaults(run=run_test)
-    return parser
 
 
 def show(line: str) -> None:

@@ -25,7 +25,7 @@ from clew.permissions.request import Context, Mode, PermissionRequest, tool_of
 from clew.permissions.rules import LISTS, RejectedRule, RuleSource, parse_rule
 from clew.permissions.session_rules import CurrentRules, given, in_vain, stand
 from clew.permissions.suggest import suggestions
-from clew.system.command_groups import Group
+from clew.system.command_groups import Group, Word, argument, switch
 from clew.system.config.environment import freeze
 from clew.system.config.json_text import Path as KeyPath
 from clew.system.config.json_text import with_value, without
@@ -83,56 +83,45 @@ def remove_rule(places: Places, scope: str, name: str, text: str) -> str:
 
 
 def main(argv: list[str]) -> int:
-    options = arguments().parse_args(argv)
-    code: int = options.run(options)
-    return code
-
-
-def arguments() -> argparse.ArgumentParser:
+    as_json, mode = switch("--json", "print JSON"), f"one of {', '.join(MODES)}"
+    settings = argument("--settings", help="further settings: a file, or JSON")
+    shared = (as_json, argument("--mode", help=mode), settings)
+    call = (
+        argument("tool", help="the tool: Bash, Read, Edit, mcp__server__tool, ..."),
+        argument(
+            "input", nargs="?", default="{}", help="its input as JSON; for Bash a command will do"
+        ),
+        argument(
+            "--untrusted", action="append", default=[], metavar="SOURCE", help="what stands before"
+        ),
+        *shared,
+    )
+    scopes = ("local", "project", "user")
+    rule = (
+        argument("rule", help="such as 'Bash(npm run test *)'"),
+        argument("further", nargs="*", help=argparse.SUPPRESS),
+        argument("--list", choices=LISTS, default="allow", help="which list (allow)"),
+        argument("--scope", choices=scopes, default="local", help="which file"),
+    )
+    cases = argument("file", type=Path, help="a JSON array of {tool, input, expect}")
     parser = Group(
         prog="clew permissions", description="Ask what may run, and why; change the rules."
     )
-    words = parser.add_subparsers(dest="word", required=True, metavar="COMMAND")
-    for name, line, run in (
-        ("check", "decide one call and say what decided it", run_check),
-        ("explain", "decide one call and say why each part was judged so", run_explain),
-    ):
-        word = words.add_parser(name, help=line, description=line)
-        word.add_argument("tool", help="the tool: Bash, Read, Edit, mcp__server__tool, ...")
-        word.add_argument(
-            "input", nargs="?", default="{}", help="its input as JSON; for Bash a command will do"
-        )
-        word.add_argument(
-            "--untrusted", action="append", default=[], metavar="SOURCE", help="what stands before"
-        )
-        shared(word)
-        word.set_defaults(run=run)
-    word = words.add_parser("test", help="run a table of cases from a file")
-    word.add_argument("file", type=Path, help="a JSON array of {tool, input, expect}")
-    shared(word)
-    word.set_defaults(run=run_test)
-    word = words.add_parser("list", help="every rule, with its file and line")
-    shared(word)
-    word.set_defaults(run=run_list)
-    for name, line, run in (
-        ("add", "write a rule into a settings file", run_add),
-        ("remove", "take a rule out of a settings file", run_remove),
-    ):
-        word = words.add_parser(name, help=line, description=line)
-        word.add_argument("rule", help="such as 'Bash(npm run test *)'")
-        word.add_argument("further", nargs="*", help=argparse.SUPPRESS)
-        word.add_argument("--list", choices=LISTS, default="allow", help="which list (allow)")
-        word.add_argument(
-            "--scope", choices=("local", "project", "user"), default="local", help="which file"
-        )
-        word.set_defaults(run=run)
-    return parser
-
-
-def shared(word: argparse.ArgumentParser) -> None:
-    word.add_argument("--json", action="store_true", help="print JSON")
-    word.add_argument("--mode", help=f"one of {', '.join(MODES)}")
-    word.add_argument("--settings", help="further settings: a file, or JSON")
+    parser.add_words(
+        {
+            "check": Word(run_check, *call, line="decide one call and say what decided it"),
+            "explain": Word(
+                run_explain, *call, line="decide one call and say why each part was judged so"
+            ),
+            "test": Word(run_test, cases, *shared, line="run a table of cases from a file"),
+            "list": Word(run_list, *shared, line="every rule, with its file and line"),
+            "add": Word(run_add, *rule, line="write a rule into a settings file"),
+            "remove": Word(run_remove, *rule, line="take a rule out of a settings file"),
+        }
+    )
+    options = parser.parse_args(argv)
+    code: int = options.run(options)
+    return code
 
 
 def show(line: str) -> None:

@@ -11,7 +11,7 @@ from clew.core.messages.errors import UserError
 from clew.record.kept_commands import KeptRecord, call_off, found, read
 from clew.record.transcript.paths import own_dir
 from clew.system.clock import here
-from clew.system.command_groups import Group
+from clew.system.command_groups import Group, Word, argument, switch
 from clew.system.config.keys import in_environment
 from clew.system.config.mask import without
 from clew.system.files import only_files
@@ -31,23 +31,23 @@ def main(argv: list[str]) -> int:
 
 
 def parser() -> Group:
+    task, as_json = argument("task", metavar="TASK"), switch("--json", "as JSON")
     made = Group(
         prog="clew tasks",
         description="Commands that go on without clew, because somebody kept them (/tasks keep ID). "
         "A TASK is SESSION/ID as list shows it, or its ID where only one has it.",
     )
-    words = made.add_subparsers(required=True, metavar="COMMAND")
-    for name, run, line in (
-        ("list", run_list, "those that run, and those that ended and nobody has heard of yet"),
-        ("show", run_show, "what one is, and what it printed"),
-        ("stop", run_stop, "end one, with everything it started"),
-    ):
-        word = words.add_parser(name, help=line, description=line)
-        word.set_defaults(run=run)
-        if name != "list":
-            word.add_argument("task", metavar="TASK")
-        word.add_argument("--json", action="store_true", help="as JSON")
-    return made
+    return made.add_words(
+        {
+            "list": Word(
+                run_list,
+                as_json,
+                line="those that run, and those that ended and nobody has heard of yet",
+            ),
+            "show": Word(run_show, task, as_json, line="what one is, and what it printed"),
+            "stop": Word(run_stop, task, as_json, line="end one, with everything it started"),
+        }
+    )
 
 
 def run_list(folder: Path, options: argparse.Namespace) -> None:

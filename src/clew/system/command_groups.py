@@ -2,10 +2,39 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 from clew.core.messages.errors import ClewError, CommandLineError, in_words
+
+
+class Argument(NamedTuple):
+    """What `add_argument` is given."""
+
+    names: tuple[str, ...]
+    options: dict[str, Any]
+
+
+def argument(*names: str, **options: Any) -> Argument:
+    return Argument(names, options)
+
+
+def switch(name: str, help_text: str) -> Argument:
+    return Argument((name,), {"action": "store_true", "help": help_text})
+
+
+class Word:
+    """One word of a group: what runs, what it takes, and the line that help has for it."""
+
+    def __init__(
+        self,
+        run: Callable[..., int | None],
+        *takes: Argument | tuple[Argument, ...],
+        line: str = "",
+    ) -> None:
+        self.run = run
+        self.takes = takes
+        self.line = line
 
 
 class Group(argparse.ArgumentParser):
@@ -25,6 +54,25 @@ class Group(argparse.ArgumentParser):
         except (ClewError, OSError) as error:
             sys.stderr.write(f"{self.prog}: {in_words(error)}\n")
             return 2 if isinstance(error, CommandLineError) else 1
+
+    def take(self, word: Word) -> None:
+        """Add what a word takes; arguments in a tuple of their own exclude each other."""
+        for each in word.takes:
+            if isinstance(each, Argument):
+                self.add_argument(*each.names, **each.options)
+            else:
+                apart = self.add_mutually_exclusive_group()
+                for one in each:
+                    apart.add_argument(*one.names, **one.options)
+
+    def add_words(self, words: Mapping[str, Word]) -> "Group":
+        """Add a word for each; the parsed options hold its `run` and its name as `word`."""
+        below = self.add_subparsers(dest="word", required=True, metavar="COMMAND")
+        for name, word in words.items():
+            made = below.add_parser(name, help=word.line, description=word.line)
+            made.take(word)
+            made.set_defaults(run=word.run)
+        return self
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """A word that the group has not: what is near it, or all there are."""

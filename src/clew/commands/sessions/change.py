@@ -7,10 +7,11 @@ from typing import Any
 
 from clew.commands.sessions.output import (
     CANNOT,
+    DRY_RUN,
     FINE,
     FOUND,
+    SESSION,
     CannotError,
-    SessionsWord,
     home,
     say,
     say_json,
@@ -23,6 +24,7 @@ from clew.record.library.copies import append_beside, fork, graft
 from clew.record.rewind.disk import Blobs, blobs_dir
 from clew.record.rewind.restore import START, RestorePlan, carry_out, named, plan, plan_redo
 from clew.record.transcript.examine import session_id_of
+from clew.system.command_groups import Word, argument, switch
 
 # Messages of sessions by what a person types.
 
@@ -32,13 +34,6 @@ def uuid_of(path: Path, text: str) -> str:
 
 
 # `clew sessions fork`: a session that begins as another does, up to any message of it.
-
-
-def fork_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("session", help="id, title or file")
-    add("message", nargs="?", help="the last message of the copy, its uuid or the uuid's beginning")
-    add("--title", default="", help="the copy's title")
 
 
 def run_fork(options: argparse.Namespace) -> int:
@@ -66,14 +61,6 @@ def run_fork(options: argparse.Namespace) -> int:
 # `clew sessions graft`: a part of one session brought to the end of another.
 
 
-def graft_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("session", help="the session that gets the part: id, title or file")
-    add("source", help="the session it comes from: id, title or file")
-    add("first", help="the prompt it begins with, its uuid or the uuid's beginning")
-    add("last", nargs="?", help="its last message (default: where the source stands)")
-
-
 def run_graft(options: argparse.Namespace) -> int:
     target, source = transcript(options.session), transcript(options.source)
     if say_waiting(target) or say_waiting(source):
@@ -95,11 +82,6 @@ def run_graft(options: argparse.Namespace) -> int:
 # `clew sessions rename`: a title of the person's own; no line of the conversation changes.
 
 
-def rename_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", help="id, title or file")
-    parser.add_argument("title", help="the new title; an empty one takes it away")
-
-
 def run_rename(options: argparse.Namespace) -> int:
     path = transcript(options.session)
     session_id = session_id_of(path)
@@ -115,11 +97,6 @@ def run_rename(options: argparse.Namespace) -> int:
 # `clew sessions tag`: one label for a session, to find it by.
 
 
-def tag_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", help="id, title or file")
-    parser.add_argument("tag", help="the label; an empty one takes it away")
-
-
 def run_tag(options: argparse.Namespace) -> int:
     path = transcript(options.session)
     session_id = session_id_of(path)
@@ -129,23 +106,6 @@ def run_tag(options: argparse.Namespace) -> int:
     else:
         say(f"{session_id}: {'#' + options.tag if options.tag else '(no tag)'}")
     return FINE
-
-
-def rewind_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("session", help="id, title or file")
-    add(
-        "message",
-        nargs="?",
-        help="a message's uuid, or its beginning: back to before a prompt, or to behind anything else; "
-        "`start`: before everything",
-    )
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--files", action="store_true", help="the files alone")
-    what.add_argument("--conversation", action="store_true", help="the conversation alone")
-    add("--redo", action="store_true", help="take the latest way back, back")
-    add("--force", action="store_true", help="over what others changed, and without what is lost")
-    add("--dry-run", action="store_true", help="say what would be done")
 
 
 def run_rewind(options: argparse.Namespace) -> int:
@@ -205,9 +165,39 @@ def _tell(planned: RestorePlan, *, is_done: bool) -> None:
 
 
 WORDS = {
-    "fork": SessionsWord(fork_arguments, run_fork),
-    "graft": SessionsWord(graft_arguments, run_graft),
-    "rename": SessionsWord(rename_arguments, run_rename),
-    "tag": SessionsWord(tag_arguments, run_tag),
-    "rewind": SessionsWord(rewind_arguments, run_rewind),
+    "fork": Word(
+        run_fork,
+        SESSION,
+        argument(
+            "message",
+            nargs="?",
+            help="the last message of the copy, its uuid or the uuid's beginning",
+        ),
+        argument("--title", default="", help="the copy's title"),
+    ),
+    "graft": Word(
+        run_graft,
+        argument("session", help="the session that gets the part: id, title or file"),
+        argument("source", help="the session it comes from: id, title or file"),
+        argument("first", help="the prompt it begins with, its uuid or the uuid's beginning"),
+        argument("last", nargs="?", help="its last message (default: where the source stands)"),
+    ),
+    "rename": Word(
+        run_rename, SESSION, argument("title", help="the new title; an empty one takes it away")
+    ),
+    "tag": Word(run_tag, SESSION, argument("tag", help="the label; an empty one takes it away")),
+    "rewind": Word(
+        run_rewind,
+        SESSION,
+        argument(
+            "message",
+            nargs="?",
+            help="a message's uuid, or its beginning: back to before a prompt, or to behind anything else; "
+            "`start`: before everything",
+        ),
+        (switch("--files", "the files alone"), switch("--conversation", "the conversation alone")),
+        switch("--redo", "take the latest way back, back"),
+        switch("--force", "over what others changed, and without what is lost"),
+        DRY_RUN,
+    ),
 }

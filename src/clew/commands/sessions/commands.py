@@ -9,11 +9,11 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from clew.commands.sessions.output import CANNOT, FINE, CannotError, SessionsWord
+from clew.commands.sessions.output import CANNOT, FINE, CannotError
 from clew.core.messages.errors import ClewError, in_words
-from clew.system.command_groups import Group
+from clew.system.command_groups import Group, Word
 
-Words: TypeAlias = Mapping[str, SessionsWord]
+Words: TypeAlias = Mapping[str, Word]
 
 
 def load_listing() -> Words:
@@ -102,7 +102,7 @@ def main(argv: list[str]) -> int:
     load, what = WORDS[word]
     called = load()[word]
     parser = Group(prog=f"clew sessions {word}", description=what)
-    called.add_arguments(parser)
+    parser.take(called)
     parser.add_argument("--json", action="store_true", help="as JSON")
     options = parser.parse_args(argv[1:])
     try:
@@ -112,7 +112,7 @@ def main(argv: list[str]) -> int:
     except (CannotError, ClewError, OSError, sqlite3.Error) as error:
         sys.stderr.write(f"clew sessions: {in_words(error)}\n")
         return CANNOT
-    return code
+    return code or FINE
 
 
 def _unknown(word: str) -> str:

@@ -13,7 +13,6 @@ from clew.commands.sessions.output import (
     NONE_HERE,
     Bar,
     CannotError,
-    SessionsWord,
     cwd,
     home,
     moment,
@@ -26,30 +25,10 @@ from clew.record.library.listing import ListingFilter, all_hidden, fitting, newe
 from clew.record.transcript.light import Outline
 from clew.record.transcript.running import Running, everyone
 from clew.system import clock
+from clew.system.command_groups import Word, argument, switch
 
 if TYPE_CHECKING:
     from clew.record.stores.base import Listed
-
-
-def list_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--all", action="store_true", help="of every folder")
-    add("--limit", type=int, default=0, metavar="N", help="at most N")
-    add("--branch", default="", help="last seen on this git branch")
-    add("--tag", default="", help="with this tag")
-    add("--title", default="", metavar="TEXT", help="with TEXT in the title")
-    add(
-        "--since",
-        default="",
-        metavar="TIME",
-        help="written since then, as 2026-01-31 or 2026-01-31T12:00",
-    )
-    add("--until", default="", metavar="TIME", help="written until then")
-    add("--model", default="", help="in which a model of this name answered")
-    add("--cost-over", type=float, metavar="USD", help="that cost more")
-    add("--hidden", action="store_true", help="the files that are in no list, and why")
-    add("--stored", action="store_true", help="what your store holds, here or not")
-    add("--store", help="a folder or a URL (default: the setting sessionStore)")
 
 
 def run_list(options: argparse.Namespace) -> int:
@@ -208,5 +187,24 @@ def as_json(outline: Outline) -> dict[str, Any]:
 
 
 WORDS = {
-    "list": SessionsWord(list_arguments, run_list),
+    "list": Word(
+        run_list,
+        switch("--all", "of every folder"),
+        argument("--limit", type=int, default=0, metavar="N", help="at most N"),
+        argument("--branch", default="", help="last seen on this git branch"),
+        argument("--tag", default="", help="with this tag"),
+        argument("--title", default="", metavar="TEXT", help="with TEXT in the title"),
+        argument(
+            "--since",
+            default="",
+            metavar="TIME",
+            help="written since then, as 2026-01-31 or 2026-01-31T12:00",
+        ),
+        argument("--until", default="", metavar="TIME", help="written until then"),
+        argument("--model", default="", help="in which a model of this name answered"),
+        argument("--cost-over", type=float, metavar="USD", help="that cost more"),
+        switch("--hidden", "the files that are in no list, and why"),
+        switch("--stored", "what your store holds, here or not"),
+        argument("--store", help="a folder or a URL (default: the setting sessionStore)"),
+    ),
 }

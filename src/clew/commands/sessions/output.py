@@ -7,18 +7,18 @@ import os
 import shutil
 import sys
 import time
-from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from clew.core.messages.errors import in_words
 from clew.record.transcript import choose
 from clew.record.transcript.paths import projects_dir
+from clew.system.command_groups import argument, switch
 from clew.system.config.paths import find_config_home
 from clew.system.files import why_closed
 
@@ -26,14 +26,9 @@ from clew.system.files import why_closed
 FINE, FOUND, CANNOT = 0, 1, 2
 # How many lines that break one rule are listed for people.
 MOST_OF_RULE = 20
+SESSION = argument("session", help="id, title or file")
+DRY_RUN = switch("--dry-run", "say what would be done")
 NONE_HERE = "no session of this folder yet; clew sessions list --all shows every folder's"
-
-
-class SessionsWord(NamedTuple):
-    """What a word of `clew sessions` takes, and what it does: it returns the exit code."""
-
-    add_arguments: Callable[[ArgumentParser], None]
-    run: Callable[[Namespace], int]
 
 
 class CannotError(Exception):

@@ -10,12 +10,13 @@ from msgspec import to_builtins
 
 from clew.commands.sessions.output import (
     CANNOT,
+    DRY_RUN,
     FINE,
     FOUND,
     NONE_HERE,
+    SESSION,
     Bar,
     CannotError,
-    SessionsWord,
     cwd,
     home,
     saved_part,
@@ -41,14 +42,7 @@ from clew.record.transcript.repair import (
     rehearsed,
     why_it_stays,
 )
-
-
-def check_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("session", nargs="*", help="id, title or file (default: of this folder)")
-    add("--all", action="store_true", help="every session of every folder")
-    add("--rules", action="store_true", help="print the rules and end")
-    add("--notes", action="store_true", help="say also what is no problem")
+from clew.system.command_groups import Word, argument, switch
 
 
 def run_check(options: argparse.Namespace) -> int:
@@ -110,12 +104,6 @@ def _rules(*, as_json: bool) -> int:
     for rule in RULES:
         say(f"| {rule.number} | {rule.name} | {rule.severity} | {rule.broken_when} |")
     return FINE
-
-
-def repair_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", help="id, title or file")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done")
-    parser.add_argument("--warnings", action="store_true", help="mend warnings too, in a copy")
 
 
 def run_repair(options: argparse.Namespace) -> int:
@@ -187,10 +175,6 @@ def _told(report: dict[str, Any]) -> Iterator[str]:
 # `clew sessions index`: brings the search index up to date, or makes it anew.
 
 
-def index_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rebuild", action="store_true", help="throw it away first")
-
-
 def run_index(options: argparse.Namespace) -> int:
     with Bar("reading sessions") as bar:
         read_bytes = update(home(), bar, anew=options.rebuild)
@@ -203,7 +187,15 @@ def run_index(options: argparse.Namespace) -> int:
 
 
 WORDS = {
-    "check": SessionsWord(check_arguments, run_check),
-    "repair": SessionsWord(repair_arguments, run_repair),
-    "index": SessionsWord(index_arguments, run_index),
+    "check": Word(
+        run_check,
+        argument("session", nargs="*", help="id, title or file (default: of this folder)"),
+        switch("--all", "every session of every folder"),
+        switch("--rules", "print the rules and end"),
+        switch("--notes", "say also what is no problem"),
+    ),
+    "repair": Word(
+        run_repair, SESSION, DRY_RUN, switch("--warnings", "mend warnings too, in a copy")
+    ),
+    "index": Word(run_index, (switch("--rebuild", "throw it away first"),)),
 }

@@ -8,9 +8,9 @@ from typing import Any
 from clew.commands.sessions.output import (
     FINE,
     FOUND,
+    SESSION,
     Bar,
     CannotError,
-    SessionsWord,
     cwd,
     home,
     saved_part,
@@ -31,11 +31,7 @@ from clew.record.library.words import query_of, untagged
 from clew.record.transcript import choose
 from clew.record.transcript.examine import session_id_of
 from clew.record.transcript.recovery import kept_aside, with_unsaved
-
-
-def show_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", help="id, title or file")
-    parser.add_argument("--uuids", action="store_true", help="each message with its uuid")
+from clew.system.command_groups import Word, argument, switch
 
 
 def run_show(options: argparse.Namespace) -> int:
@@ -71,16 +67,6 @@ def _shown(message: dict[str, Any]) -> Iterator[str]:
 
 
 # `clew sessions search`: words in all sessions, and where they stand.
-
-
-def search_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("words", nargs="+", help='all must be there; "a phrase"; beg* for a beginning')
-    add("--here", action="store_true", help="in the sessions of this folder and its worktrees")
-    add("--session", metavar="SESSION", help="in one session: id, title or file")
-    add("--no-agents", action="store_true", help="not in subagents' transcripts")
-    add("--limit", type=int, default=20, metavar="N", help="at most N answers (20)")
-    add("--no-index", action="store_true", help="read the files instead of the index")
 
 
 def run_search(options: argparse.Namespace) -> int:
@@ -141,10 +127,6 @@ def _say_unsearched(scope: Scope) -> None:
 # `clew sessions tree`: the prompts of a session on all its branches, and what was forked from it.
 
 
-def tree_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", help="id, title or file")
-
-
 def run_tree(options: argparse.Namespace) -> int:
     path = saved_part(options.session)
     found = tree(path)
@@ -179,10 +161,6 @@ def run_tree(options: argparse.Namespace) -> int:
 SHOWN = 8
 
 
-def stats_arguments(parser: argparse.ArgumentParser) -> None:
-    del parser
-
-
 def run_stats(options: argparse.Namespace) -> int:
     say_closed(everywhere=True)
     with Bar("reading sessions") as bar:
@@ -214,10 +192,6 @@ def _table(title: str, name: str, number: str, rows: list[dict[str, Any]]) -> No
 # `clew sessions du`: what lies on the disk, and how much of it.
 
 
-def du_arguments(parser: argparse.ArgumentParser) -> None:
-    del parser
-
-
 def run_du(options: argparse.Namespace) -> int:
     say_closed(everywhere=True)
     found = sizes(home())
@@ -243,9 +217,17 @@ def run_du(options: argparse.Namespace) -> int:
 
 
 WORDS = {
-    "show": SessionsWord(show_arguments, run_show),
-    "search": SessionsWord(search_arguments, run_search),
-    "tree": SessionsWord(tree_arguments, run_tree),
-    "du": SessionsWord(du_arguments, run_du),
-    "stats": SessionsWord(stats_arguments, run_stats),
+    "show": Word(run_show, SESSION, switch("--uuids", "each message with its uuid")),
+    "search": Word(
+        run_search,
+        argument("words", nargs="+", help='all must be there; "a phrase"; beg* for a beginning'),
+        switch("--here", "in the sessions of this folder and its worktrees"),
+        argument("--session", metavar="SESSION", help="in one session: id, title or file"),
+        switch("--no-agents", "not in subagents' transcripts"),
+        argument("--limit", type=int, default=20, metavar="N", help="at most N answers (20)"),
+        switch("--no-index", "read the files instead of the index"),
+    ),
+    "tree": Word(run_tree, SESSION),
+    "du": Word(run_du),
+    "stats": Word(run_stats),
 }

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from clew.commands.sessions.output import (
     CANNOT,
+    DRY_RUN,
     FINE,
     FOUND,
+    SESSION,
     Bar,
     CannotError,
-    SessionsWord,
     cwd,
     home,
     say,
@@ -35,13 +36,8 @@ from clew.record.library.keeping import (
     unarchive,
 )
 from clew.record.transcript import choose, light
+from clew.system.command_groups import Word, argument, switch
 from clew.system.files import is_folder
-
-
-def archive_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("session", nargs="*", help="id, title or file; none: what is in the archive")
-    add("--restore", action="store_true", help="bring back")
 
 
 def run_archive(options: argparse.Namespace) -> int:
@@ -111,17 +107,6 @@ def _title(path: Path) -> str | None:
 KINDS = ("index", "contents", "backups", "archive")
 
 
-def prune_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add(
-        "what",
-        nargs="+",
-        help="index; contents (of files that no session can go back to any more); backups; archive; "
-        "or sessions: id, title or file",
-    )
-    add("--yes", action="store_true", help="do it; without it, it is only shown")
-
-
 def run_prune(options: argparse.Namespace) -> int:
     found: list[Removable] = []
     is_left_out = False
@@ -161,13 +146,6 @@ def run_prune(options: argparse.Namespace) -> int:
 # `clew sessions erase`: takes a text out of a session for good, after showing where it stands.
 
 
-def erase_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("session", help="id, title or file")
-    add("text", nargs="?", help="the text (default: standard input, so that no shell remembers it)")
-    add("--yes", action="store_true", help="do it; without it, it is only shown")
-
-
 def run_erase(options: argparse.Namespace) -> int:
     path = transcript(options.session)
     if say_waiting(path):
@@ -201,13 +179,6 @@ def run_erase(options: argparse.Namespace) -> int:
 
 
 # `clew sessions relocate`: a project was moved or renamed; its sessions come along.
-
-
-def relocate_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("old", nargs="?", help="where the project was; without it: the folders that are gone")
-    add("new", nargs="?", default=".", help="where it is now (this folder)")
-    add("--dry-run", action="store_true", help="say what would be done")
 
 
 def run_relocate(options: argparse.Namespace) -> int:
@@ -258,8 +229,37 @@ def _gone(options: argparse.Namespace) -> int:
 
 
 WORDS = {
-    "archive": SessionsWord(archive_arguments, run_archive),
-    "prune": SessionsWord(prune_arguments, run_prune),
-    "erase": SessionsWord(erase_arguments, run_erase),
-    "relocate": SessionsWord(relocate_arguments, run_relocate),
+    "archive": Word(
+        run_archive,
+        argument("session", nargs="*", help="id, title or file; none: what is in the archive"),
+        switch("--restore", "bring back"),
+    ),
+    "prune": Word(
+        run_prune,
+        argument(
+            "what",
+            nargs="+",
+            help="index; contents (of files that no session can go back to any more); backups; archive; "
+            "or sessions: id, title or file",
+        ),
+        switch("--yes", "do it; without it, it is only shown"),
+    ),
+    "erase": Word(
+        run_erase,
+        SESSION,
+        argument(
+            "text",
+            nargs="?",
+            help="the text (default: standard input, so that no shell remembers it)",
+        ),
+        switch("--yes", "do it; without it, it is only shown"),
+    ),
+    "relocate": Word(
+        run_relocate,
+        argument(
+            "old", nargs="?", help="where the project was; without it: the folders that are gone"
+        ),
+        argument("new", nargs="?", default=".", help="where it is now (this folder)"),
+        DRY_RUN,
+    ),
 }

@@ -11,9 +11,9 @@ from typing import Any
 from clew.commands.sessions.output import (
     CANNOT,
     FINE,
+    SESSION,
     Bar,
     CannotError,
-    SessionsWord,
     cwd,
     home,
     saved_part,
@@ -40,6 +40,7 @@ from clew.record.stores.base import SETTING, StoreError, in_settings, store_of
 from clew.record.stores.transfer import Diagnostic, hydrate, key_of, send
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.paths import SessionPlace, project_dir
+from clew.system.command_groups import Word, argument, switch
 from clew.system.files import is_there
 
 # The store that a word of `clew sessions` speaks to: the one it is given, or the one of the settings.
@@ -63,24 +64,6 @@ def named(given: str | None) -> str:
 
 
 # `clew sessions export`: a session as a page, as Markdown, as JSON, for other people and programs.
-
-
-def export_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("session", help="id, title or file")
-    add("output", nargs="?", help="the file to write (default: standard output)")
-    add(
-        "--format",
-        choices=tuple(FORMATS),
-        help="by default what the file's name says, else markdown",
-    )
-    add(
-        "--redact", action="store_true", help="without secrets, folders, names, addresses, pictures"
-    )
-    add("--raw", action="store_true", help="every byte as it was written, secrets too")
-    add("--all", action="store_true", help="also what stands before a summary (JSONL: always)")
-    add("--no-agents", action="store_true", help="without the subagents")
-    add("--force", action="store_true", help="over a file that is there")
 
 
 def run_export(options: argparse.Namespace) -> int:
@@ -115,12 +98,6 @@ def _say_left_out(path: Path, form: str, options: argparse.Namespace) -> None:
 
 
 # `clew sessions import`: files of clew, Claude Code, Codex and pi as sessions, and what was lost.
-
-
-def import_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("file", nargs="+", help="transcripts, one-file JSON, Codex rollouts, sessions of pi")
-    add("--new-id", action="store_true", help="with an id of its own: a copy of what may be there")
 
 
 def run_import(options: argparse.Namespace) -> int:
@@ -170,12 +147,6 @@ def _tell(brought: list[ImportedSession], refused: list[tuple[str, str]]) -> Non
             say(f"  lost: {reason}: {times:,}")
     for name, why in refused:
         say(why if why.startswith(f"{name}: ") else f"{name}: {why}")
-
-
-def push_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("session", nargs="*", help="id, title or file")
-    parser.add_argument("--all", action="store_true", help="every session of every folder")
-    parser.add_argument("--store", help="a folder or a URL (default: the setting sessionStore)")
 
 
 def run_push(options: argparse.Namespace) -> int:
@@ -230,13 +201,6 @@ async def _send(name: str, paths: list[Path], bar: Bar) -> list[dict[str, Any]]:
 # `clew sessions pull`: sessions home from a store; what is here and not there stays.
 
 
-def pull_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "session", nargs="+", help="id (also of a session that is not here yet), title or file"
-    )
-    parser.add_argument("--store", help="a folder or a URL (default: the setting sessionStore)")
-
-
 def run_pull(options: argparse.Namespace) -> int:
     places = [_place(name) for name in options.session]
     with Bar("fetching") as bar:
@@ -283,8 +247,39 @@ async def _hydrate(
 
 
 WORDS = {
-    "export": SessionsWord(export_arguments, run_export),
-    "import": SessionsWord(import_arguments, run_import),
-    "push": SessionsWord(push_arguments, run_push),
-    "pull": SessionsWord(pull_arguments, run_pull),
+    "export": Word(
+        run_export,
+        SESSION,
+        argument("output", nargs="?", help="the file to write (default: standard output)"),
+        argument(
+            "--format",
+            choices=tuple(FORMATS),
+            help="by default what the file's name says, else markdown",
+        ),
+        switch("--redact", "without secrets, folders, names, addresses, pictures"),
+        switch("--raw", "every byte as it was written, secrets too"),
+        switch("--all", "also what stands before a summary (JSONL: always)"),
+        switch("--no-agents", "without the subagents"),
+        switch("--force", "over a file that is there"),
+    ),
+    "import": Word(
+        run_import,
+        argument(
+            "file", nargs="+", help="transcripts, one-file JSON, Codex rollouts, sessions of pi"
+        ),
+        switch("--new-id", "with an id of its own: a copy of what may be there"),
+    ),
+    "push": Word(
+        run_push,
+        argument("session", nargs="*", help="id, title or file"),
+        switch("--all", "every session of every folder"),
+        argument("--store", help="a folder or a URL (default: the setting sessionStore)"),
+    ),
+    "pull": Word(
+        run_pull,
+        argument(
+            "session", nargs="+", help="id (also of a session that is not here yet), title or file"
+        ),
+        argument("--store", help="a folder or a URL (default: the setting sessionStore)"),
+    ),
 }
