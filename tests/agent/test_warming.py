@@ -131,6 +131,7 @@ class Warmed:
         self.provider = AnthropicProvider(Endpoint(api_key="k"), self.transport)
         self.world = World(acts=acts)
         self.hindered = ""
+        self.is_compacting = False
         self.left: Decimal | None = None
         self.holds = asyncio.Event()
         self.holds.set()
@@ -149,6 +150,7 @@ class Warmed:
                 left_usd=lambda: self.left,
                 budget_usd=lambda: Decimal(budget),
                 touched=lambda: None,
+                is_compacting=lambda: self.is_compacting,
                 now=self.now,
                 new_id=self.world.deps.clock.new_id,
             ),
@@ -319,7 +321,7 @@ async def test_nothing_is_sent_where_something_hinders_it(why: str) -> None:
 async def test_while_the_conversation_is_compacted_nothing_is_sent() -> None:
     made = Warmed({"text": "One."})
     await made.submit()
-    made.warmer.is_compacting = lambda: True
+    made.is_compacting = True
     await made.clock.pass_(600.0)
     assert made.warmings == 0
     await made.warmer.aclose()

@@ -112,7 +112,7 @@ def test_every_class_has_a_name_of_its_own() -> None:
 # Each reads the other's type and nothing else of it.
 TYPE_PAIRS = {
     frozenset({"clew.permissions.index", "clew.permissions.rules"}),
-    frozenset({"clew.session.agents.all_agents", "clew.session.agents.delegate"}),
+    frozenset({"clew.parts.agents.all_agents", "clew.parts.agents.delegate"}),
 }
 
 

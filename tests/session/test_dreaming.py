@@ -10,7 +10,7 @@ import pytest
 from clew.agent.context.notebook import Memo, MemoryNotebook
 from clew.agent.tasks.registry import Tasks
 from clew.core.messages.errors import SettingsError
-from clew.parts.dreaming import Dreamer, idle_s, proposals
+from clew.parts.memory.dreaming import Dreamer, idle_s, proposals
 from clew.providers.base import Failure
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import until

@@ -51,6 +51,8 @@ class WarmingContext(Struct, frozen=True, kw_only=True):
     budget_usd: Callable[[], Decimal]
     # Told when the cache was read.
     touched: Callable[[], None]
+    # Whether the conversation is being compacted at the user's order.
+    is_compacting: Callable[[], bool]
     now: Callable[[], str]
     new_id: Callable[[], str]
 
@@ -78,8 +80,6 @@ class Warmer:
         self.spend = sum((spend_of(each) for each in charges(known, catalog)), Spend())
         self.reserved_usd = unsettled_usd(known)
         self.saved_usd = Decimal(0)
-        # Whether the conversation is being compacted at the user's order.
-        self.is_compacting: Callable[[], bool] = lambda: False
         # Why it stopped for good.
         self.trouble = ""
         self._waits: dict[Waiting, deque[float]] = {
@@ -172,7 +172,7 @@ class Warmer:
             known = tuple(self._waits[self._waiting])
             if pays(cached, wait, known, self._left_usd()):
                 return
-            if self.is_compacting() or self._around.hindrance(request):
+            if self._around.is_compacting() or self._around.hindrance(request):
                 return
             if not await self._warm(request, cached):
                 return

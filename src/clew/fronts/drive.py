@@ -249,7 +249,7 @@ class Driver:
             return ExitSession()
         if line.blocks is None:
             return await take_line(self.session, line.raw, emit)
-        self.session.parts.lent.take_back()
+        self.session.parts.skills.take_back()
         return await self.session.asked(line.blocks)
 
     async def _do(self, taken: Taken, line: Line | None) -> Clear | Resume | None:

@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from clew.agent.context.memory import MemoryGate
-from clew.agent.context.output_styles import Speech
 from clew.agent.hooks.handlers import Hook
 from clew.agent.models import Service, open_service
 from clew.agent.options import SOURCES, Options
-from clew.parts.plugins.part import SessionPlugins, plugins_of
+from clew.agent.side_question import SideQuestions
+from clew.agent.story import Story
+from clew.core.catalog.models import Model
+from clew.core.ledger.state import SessionTracker as Spending
+from clew.core.ledger.totals import Past
 from clew.permissions.in_session import SessionRules
 from clew.permissions.session_rules import CurrentRules, given
+from clew.record.transcript.load import LoadedSession
+from clew.record.transcript.record import Recorder
 from clew.system.config.environment import Environment, freeze
 from clew.system.config.keys import in_environment
 from clew.system.process.spawn import Launcher
@@ -68,9 +73,6 @@ class Ground(Struct, frozen=True, kw_only=True):
     began: CurrentRules
     launcher: Launcher
     service: Service
-    plugins: SessionPlugins
-    # How the session speaks.
-    speech: Speech
 
     @property
     def fallbacks(self) -> tuple[str, ...]:
@@ -83,6 +85,26 @@ class Ground(Struct, frozen=True, kw_only=True):
         """What must never be shown: the keys of the environment, and the one that is used."""
         key = self.service.provider.endpoint.api_key
         return (*in_environment(self.environ), *filter(None, [key]))
+
+
+class Thread(Struct, frozen=True, kw_only=True):
+    """One conversation's record, and who it is spoken with."""
+
+    recorder: Recorder
+    # What the session held when it was gone on with; None for a new one.
+    loaded: LoadedSession | None
+    story: Story
+    model: Model
+    # Cost and time: of this run as they come, and of the runs before.
+    spending: Spending
+    past: Past
+    side: SideQuestions
+    # What of a session that this is a copy of could not be copied.
+    lost: tuple[str, ...] = ()
+
+    @property
+    def session_id(self) -> str:
+        return self.recorder.paths.place.session_id
 
 
 async def stand(
@@ -103,7 +125,6 @@ async def stand(
     )
     began = rules.standing
     environment = freeze(began.environ)
-    plugins = plugins_of(options, began)
     launcher = Launcher()
     opened.push_async_callback(launcher.aclose)
     return Ground(
@@ -115,8 +136,6 @@ async def stand(
         gate=MemoryGate(lambda: rules.standing),
         began=began,
         launcher=launcher,
-        plugins=plugins,
-        speech=Speech(options, began, plugins.styles()),
         service=await open_service(
             began.environ, environment, began.settings, began.places, launcher, opened
         ),

@@ -14,6 +14,7 @@ from clew.agent.tools.base import AskModel
 from clew.agent.transitions import MAX_RECOVERIES
 from clew.core.json_object import Json
 from clew.core.messages.text import count_of
+from clew.parts.part import Part
 
 SOURCE = "goal"
 MOST_CHECKS = 40
@@ -30,8 +31,10 @@ The agent's last words:
 Answer with JSON alone: {{"met": true or false, "why": "one short sentence"}}"""
 
 
-class Goal:
+class Goal(Part):
     """`text` is empty while there is none."""
+
+    name = "goal"
 
     def __init__(self, hooks: SessionHooks, ask: AskModel, spent: Callable[[], float]) -> None:
         self._hooks = hooks

@@ -4,7 +4,7 @@ import asyncio
 import os
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +12,25 @@ from clew.agent.calls import bind, run_tool
 from clew.agent.context.facts import Fact
 from clew.agent.context.nearby import TELLING, TRIGGER
 from clew.agent.hooked import plain
-from clew.agent.hooks.handlers import HookListing, read_layers
-from clew.agent.hooks.reach import CallTool, HookError, Reach
+from clew.agent.hooks.handlers import HookListing, read_hooks, read_layers
+from clew.agent.hooks.reach import AskModel, HookError, Reach
 from clew.agent.hooks.run import Here, SessionHooks
 from clew.agent.options import Options
 from clew.agent.side_question import SMALL, SideQuestions
-from clew.agent.tools.base import Progress, ToolContext, ToolSession
+from clew.agent.tools.base import Progress, ToolContext
 from clew.core.input import Clear, Resume
 from clew.core.json_object import Json
 from clew.core.messages.errors import SettingsError
+from clew.parts.context import Ground, HostParts, Thread
 from clew.parts.mcp.part import Connected
+from clew.parts.part import Part, PartContext
+from clew.parts.plugins.part import SessionPlugins, managed_hooks_only
 from clew.permissions.in_session import SessionRules
 from clew.permissions.resolver import make_resolver
 from clew.permissions.session_rules import CurrentRules
 from clew.permissions.updates import UnreadableUpdates, read_updates
 from clew.record.transcript.load import LoadedSession
-from clew.record.transcript.record import Recorder
 from clew.system.config.layers import Scope
-from clew.system.process.spawn import Launcher
-from clew.system.transport.seam import Transport
 
 # Moments that only a front knows of and hooks are told: how a session ends, that a person is waited for.
 
@@ -162,43 +162,111 @@ class HookSettings:
         return (*told, *(fault for fault in self.found.faults if fault not in before))
 
 
-def session_hooks(
-    settings: HookSettings,
-    rules: SessionRules,
-    recorder: Recorder,
-    tools: ToolSession,
-    launcher: Launcher,
-    transport: Transport,
-    side: SideQuestions,
-    *,
-    environ: Mapping[str, str],
-    masked: tuple[str, ...],
-    call_tool: CallTool,
-) -> SessionHooks:
-    reach = Reach(
-        launcher=launcher,
-        environment=lambda: environ,
-        project=tools.shell.project,
-        cwd=lambda: tools.cwd,
-        transport=transport,
-        ask_model=asking(side),
-        call_tool=call_tool,
-        secrets=masked,
-        env_file=env_file(recorder.paths.results),
-        spill=lambda text: spilled(recorder.paths.results, text),
-        allowed_urls=lambda: settings.texts("allowedHttpHookUrls"),
-        allowed_variables=lambda: settings.texts("httpHookAllowedEnvVars"),
-    )
-    return SessionHooks(
-        reach,
-        here=lambda: settings.here(tools.cwd),
-        base=lambda: {
+class HooksPart(SessionHooks, Part):
+    """The hooks of settings, plugins, the host and the agent that the session itself is."""
+
+    name = "hooks"
+
+    def __init__(
+        self,
+        ground: Ground,
+        thread: Thread,
+        plugins: SessionPlugins,
+        mcp: Connected,
+        ask_agent: AskModel,
+        brought: HostParts,
+    ) -> None:
+        self.settings = settings = HookSettings(ground.rules)
+        self.ending = SessionEnding()
+        self._ground = ground
+        self._thread = thread
+        self._mcp = mcp
+        self._context: PartContext | None = None
+        results = thread.recorder.paths.results
+        super().__init__(
+            Reach(
+                launcher=ground.launcher,
+                environment=lambda: ground.environ,
+                project=ground.cwd,
+                cwd=self._cwd,
+                transport=ground.service.provider.transport,
+                ask_model=asking(thread.side),
+                ask_agent=ask_agent,
+                call_tool=self._call_tool,
+                secrets=ground.secrets,
+                env_file=env_file(results),
+                spill=lambda text: spilled(results, text),
+                allowed_urls=lambda: settings.texts("allowedHttpHookUrls"),
+                allowed_variables=lambda: settings.texts("httpHookAllowedEnvVars"),
+            ),
+            here=lambda: settings.here(self._cwd()),
+            base=self._base_fields,
+            effort=lambda: None if self._context is None else self._context.speaking.effort_now,
+        )
+        self.add(brought.hooks)
+        self._plugin_faults = plugins.hook(self, ground.began.layers)
+        lead = ground.options.lead
+        if lead is not None and not managed_hooks_only(ground.began.layers):
+            self.add(read_hooks(lead.hooks, source="agent").hooks)
+
+    async def open(self, context: PartContext, /) -> None:
+        self._context = context
+        await self.__aenter__()
+
+    async def aclose(self) -> None:
+        await self.__aexit__()
+
+    def notices(self) -> tuple[str, ...]:
+        return (*self.settings.found.faults, *self._plugin_faults)
+
+    async def refresh(self) -> tuple[str, ...]:
+        return await self.settings.refresh(self)
+
+    async def begin_session(self, reload_skills: Callable[[], None]) -> None:
+        """Tell hooks that the session begins; the first prompt waits for what they say."""
+        options, thread = self._ground.options, self._thread
+        if options.setup:
+            await self.aside("Setup", {"trigger": options.setup})
+        self.begin(beginning(options, thread.loaded, thread.model.id), reload_skills)
+
+    async def end_session(self) -> None:
+        await self.settled(LAST_WAIT_S)
+        await self.fire("SessionEnd", {"reason": self.ending.reason}, unshown)
+
+    async def may(self, event: str, fields: Json) -> str:
+        """Ask hooks whether something may be; return why not, where one says so."""
+        said = await self.fire(event, fields, unshown)
+        return "" if said.block is None else said.block or "no reason given"
+
+    def _cwd(self) -> str:
+        return self._ground.cwd if self._context is None else self._context.tool_session.cwd
+
+    def _base_fields(self) -> Json:
+        recorder = self._thread.recorder
+        return {
             "session_id": recorder.writer.session_id,
             "transcript_path": str(recorder.transcript),
-            "cwd": tools.cwd,
-            "permission_mode": rules.mode,
-        },
-    )
+            "cwd": self._cwd(),
+            "permission_mode": self._ground.rules.mode,
+        }
+
+    async def _call_tool(self, server: str, tool: str, given: Json) -> tuple[str, bool]:
+        """Call a tool of a server: as the model's calls are made, and waited for like them."""
+        servers = self._mcp.servers
+        found = None if servers is None else servers.get(server)
+        if servers is None or found is None or self._context is None:
+            raise HookError(f"there is no MCP server {server}")
+        await found.settled()
+        for offered in servers.tools():
+            offer = getattr(offered, "offer", None)
+            if offer is not None and (offer.server, offer.tool) == (server, tool):
+                session = self._context.tool_session
+                context = ToolContext(session=session, emit=unseen, tool_use_id="hook")
+                call = bind(offered, {"name": offered.name, "input": given})
+                result = await run_tool(call, context)
+                return plain(result.content), result.is_error
+        why = found.problem or f"it offers no tool {tool}"
+        raise HookError(f"MCP server {server}: {why}")
 
 
 def asking(side: SideQuestions) -> Callable[[str, str], Any]:
@@ -224,28 +292,6 @@ def spilled(folder: Path, text: str) -> Path | None:
     return path
 
 
-def calling(mcp: Callable[[], Connected], session: ToolSession) -> CallTool:
-    """How hooks call a tool of a server: as the model's calls are made, and waited for like them."""
-
-    async def call(server: str, tool: str, given: Json) -> tuple[str, bool]:
-        servers = mcp().servers
-        found = None if servers is None else servers.get(server)
-        if servers is None or found is None:
-            raise HookError(f"there is no MCP server {server}")
-        await found.settled()
-        for offered in servers.tools():
-            offer = getattr(offered, "offer", None)
-            if offer is not None and (offer.server, offer.tool) == (server, tool):
-                context = ToolContext(session=session, emit=unseen, tool_use_id="hook")
-                block = {"name": offered.name, "input": given}
-                result = await run_tool(bind(offered, block), context)
-                return plain(result.content), result.is_error
-        why = found.problem or f"it offers no tool {tool}"
-        raise HookError(f"MCP server {server}: {why}")
-
-    return call
-
-
 async def unseen(_: Progress) -> None:
     """Nobody looks on while a hook's tool runs."""
 
@@ -269,16 +315,6 @@ def granting(rules: SessionRules) -> Callable[[list[Json]], str]:
         return ""
 
     return grant
-
-
-def asking_leave(hooks: SessionHooks) -> Callable[[str, Json], Awaitable[str]]:
-    """How a tool asks hooks whether something may be; why not, where one says so."""
-
-    async def may(event: str, fields: Json) -> str:
-        said = await hooks.fire(event, fields, unshown)
-        return "" if said.block is None else said.block or "no reason given"
-
-    return may
 
 
 async def unshown(_: object) -> None:
@@ -313,8 +349,3 @@ def beginning(options: Options, loaded: LoadedSession | None, model: str) -> Jso
         source = "clear" if options.is_cleared else "startup"
         return {"source": source, "model": model, **lead}
     return {"source": "fork" if options.fork else "resume", "model": model, **lead}
-
-
-async def end(hooks: SessionHooks, ending: SessionEnding) -> None:
-    await hooks.settled(LAST_WAIT_S)
-    await hooks.fire("SessionEnd", {"reason": ending.reason}, unshown)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from clew.agent.calls import BoundCall
-from clew.agent.tools.base import ToolSession
 from clew.core.messages.errors import OutsideError
 from clew.parts.denied_paths import Access, DeniedFiles
+from clew.parts.part import Part, PartContext
 from clew.permissions.decision import Ask, Decision, NeedsReview, decided
 from clew.permissions.in_session import SessionRules
 from clew.permissions.protected import SECRET_PLACES, SYSTEM_SECRETS
@@ -111,20 +111,24 @@ PROMISED = (
 )
 
 
-class SessionSandbox:
+class SessionSandbox(Part):
     """The walls of a session: the sandbox, which `enabled` and the mode turn on, and the read-only wall
     around commands that nobody was asked about, which always is on where it can stand."""
+
+    name = "sandbox"
 
     def __init__(
         self,
         rules: SessionRules,
         launcher: Launcher,
-        settings: SandboxSettings,
         *,
         hidden: Sequence[str],
         aside: Path,
     ) -> None:
         """`aside`: where that goes which a command made and programs would heed."""
+        standing = rules.standing
+        settings, faults = read_settings(standing.layers, home=standing.context.home)
+        self._notices = faults
         self._aside = aside
         self._listing = Listing()
         self._rules = rules
@@ -144,7 +148,7 @@ class SessionSandbox:
         # Variables that a command lacked, and the model knows.
         self._told_missing: set[str] = set()
         self._history: GitHistory | None = None
-        rules.held_by_git = self._held_by_git
+        rules.rely_on(self)
 
     @property
     def box(self) -> "Box":
@@ -164,6 +168,12 @@ class SessionSandbox:
         from clew.system.sandbox.box import Box
 
         return Box(policy, self._launcher, hidden=self._hidden)
+
+    async def open(self, _: PartContext, /) -> None:
+        self._notices += await self.news()
+
+    def notices(self) -> tuple[str, ...]:
+        return self._notices
 
     async def aclose(self) -> None:
         for box in (self._box, self._read_only):
@@ -199,7 +209,7 @@ class SessionSandbox:
                 self._has_walls, self.why_no_walls = False, str(error)
         return self.has_walls
 
-    def _held_by_git(self, folder: str, held_against: RuleSet) -> HeldByGit:
+    def held_by_git(self, folder: str, held_against: RuleSet) -> HeldByGit:
         """Made when a command first asks git for contents: most sessions have none."""
         if self._history is None:
             from clew.permissions.git_history import GitHistory
@@ -454,19 +464,3 @@ def is_passed(name: str, named: Sequence[str]) -> bool:
     if name in VARIABLES or name.startswith("LC_"):
         return True
     return any(name == one or (one.endswith("*") and name.startswith(one[:-1])) for one in named)
-
-
-def session_sandbox(
-    rules: SessionRules,
-    launcher: Launcher,
-    tools: ToolSession,
-    *,
-    hidden: Sequence[str],
-) -> tuple[SessionSandbox, tuple[str, ...]]:
-    """The sandbox of a session, and what is wrong with its settings."""
-    standing = rules.standing
-    settings, faults = read_settings(standing.layers, home=standing.context.home)
-    aside = tools.spill_folder / "set-aside"
-    sandbox = SessionSandbox(rules, launcher, settings, hidden=hidden, aside=aside)
-    tools.shell.sandbox = sandbox
-    return sandbox, faults

@@ -15,6 +15,7 @@ from clew.agent.options import Options
 from clew.core.json_object import Json
 from clew.core.messages.errors import SessionError
 from clew.parts.context import Ground
+from clew.parts.part import Part
 from clew.parts.recording import which
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.paths import SessionPaths, SessionPlace, project_dir, rescue_dirs
@@ -39,8 +40,10 @@ def _later() -> None:
     """Who listens to nothing asks for the news now and then."""
 
 
-class StoreCopy:
+class StoreCopy(Part):
     """`faults` are what people should know and were not told yet; `heard` is called when there is one."""
+
+    name = "store copy"
 
     def __init__(self) -> None:
         self.faults: list[str] = []
@@ -57,6 +60,12 @@ class StoreCopy:
         """What went wrong since it was asked; the same failure once."""
         said, self.faults = tuple(self.faults), []
         return said
+
+    def notices(self) -> tuple[str, ...]:
+        return self.news()
+
+    async def refresh(self) -> tuple[str, ...]:
+        return self.news()
 
     def _failed(self, why: str) -> None:
         if not self._is_failing:

@@ -7,7 +7,7 @@ folders, its environment (see `clew.system.config.environment`), what the comman
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import structs
 
@@ -74,6 +74,31 @@ def of_own(noticed: Iterable[str]) -> tuple[str, ...]:
     return tuple(line for line in noticed if line != READ_AGAIN)
 
 
+class Walls(Protocol):
+    """What stands around commands, as far as the rules depend on it."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Commands run in the sandbox: what they may write must not open anything while they do."""
+
+    @property
+    def has_walls(self) -> bool:
+        """A read-only wall can stand around a command that was not asked about."""
+
+    def held_by_git(self, folder: str, held_against: RuleSet) -> HeldByGit:
+        """Return what git keeps, in the repository around a folder, of what rules restrain."""
+
+
+class NoWalls:
+    """Nothing is known of any yet."""
+
+    is_wanted = False
+    has_walls = True
+
+    def held_by_git(self, _folder: str, _held_against: RuleSet) -> HeldByGit:
+        return HeldByGit()
+
+
 class SessionRules:
     """`standing` is what holds now; a value, so that a turn may keep the one it began with."""
 
@@ -96,16 +121,15 @@ class SessionRules:
         # Layers whose change was not let in.
         self._refused: set[Scope] = set()
         found = stand(environ, cwd, mode=mode, given=given, sources=sources)
-        # Whether commands are behind walls: what they may write must not open anything while they are.
-        self.is_walled: Callable[[], bool] = lambda: False
-        # Whether a read-only wall can stand around a command that nobody was asked about.
-        self.has_walls: Callable[[], bool] = lambda: True
-        # What git keeps, in the repository around a folder, of what rules restrain.
-        self.held_by_git: Callable[[str, RuleSet], HeldByGit] = lambda _folder, _rules: HeldByGit()
+        self._walls: Walls = NoWalls()
         settled = entered(found)
         if isinstance(settled, RefusedMode):
             raise SettingsError(f"permission mode {settled.mode}: {settled.why}")
         self.standing = found
+
+    def rely_on(self, walls: Walls) -> None:
+        """Judge from now on by what these walls hold."""
+        self._walls = walls
 
     @property
     def mode(self) -> Mode:
@@ -141,10 +165,10 @@ class SessionRules:
             memory=self._memory,
             plan_file=self.plan_file or None,
             mode=now.context.mode if mode is None else mode,
-            has_walls=self.has_walls(),
+            has_walls=self._walls.has_walls,
             directories=(*now.context.directories, *folders),
             git_programs=self.git_programs(cwd) if tool_of(tool).family == "shell" else (),
-            held_by_git=lambda folder: self.held_by_git(folder, rules),
+            held_by_git=lambda folder: self._walls.held_by_git(folder, rules),
         )
         return decide(
             PermissionRequest(tool=tool, input=given, untrusted=tuple(untrusted), line=line),
@@ -258,7 +282,7 @@ class SessionRules:
 
     def _stand(self, mode: Mode) -> CurrentRules:
         places = self.standing.places
-        held = {*self._refused, *(OF_THE_FOLDER if self.is_walled() else ())}
+        held = {*self._refused, *(OF_THE_FOLDER if self._walls.is_wanted else ())}
         return stand(
             self._environ,
             places.cwd,

@@ -5,7 +5,6 @@ What is edited is what requests are built from; the log keeps every entry as it 
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -13,7 +12,6 @@ from clew.core.json_object import Json
 from clew.core.ledger.breakdown import breakdown
 from clew.core.ledger.spending import usd
 from clew.core.messages.errors import UserError
-from clew.core.messages.messages import UserMessage
 from clew.core.normalize.for_api import Projected
 from clew.core.normalize.select import (
     Edits,
@@ -25,14 +23,13 @@ from clew.core.normalize.select import (
     whole,
 )
 from clew.core.normalize.tokens import message_tokens
+from clew.parts.memory.excerpt import excerpt, is_prompt
 from clew.providers.base import Failure
 from clew.session.session import Session
 from clew.system.clock import now
 
 # Facts about where the session runs are told once and stay, whatever range they stand in.
 BROUGHT = frozenset({"file", "folder", "mcp_resource"})
-EXCERPT_CHARS = 400_000
-RESULT_CHARS = 4_000
 MOST_WORDS = 1_500
 ABOUT_SHORTER = 8
 SYSTEM = (
@@ -166,10 +163,6 @@ def _end_of_turn(entries: Sequence[Json], begin: int) -> int:
     return next((n - 1 for n in later if is_prompt(entries[n])), len(entries) - 1)
 
 
-def is_prompt(entry: Json) -> bool:
-    return entry.get("type") == "user" and UserMessage(entry).face == "typed"
-
-
 def _thoughts(messages: Sequence[Json]) -> int:
     return sum(1 for message in messages for _ in thoughts_of(message["content"]))
 
@@ -181,36 +174,3 @@ def _same(one: Projected, other: Projected) -> int:
         (n for n, (a, b) in enumerate(pairs) if a != b),
         min(len(one.messages), len(other.messages)),
     )
-
-
-def excerpt(entries: Sequence[Json]) -> str:
-    """A part of the conversation as text; of long results the beginning."""
-    parts: list[str] = []
-    for entry in entries:
-        message = entry.get("message")
-        content = message.get("content") if isinstance(message, dict) else None
-        who = "agent" if entry.get("type") == "assistant" else "person"
-        for block in content if isinstance(content, list) else [{"type": "text", "text": content}]:
-            words = _words(block)
-            if words:
-                kind = block.get("type") if isinstance(block, dict) else None
-                name = "result" if kind == "tool_result" else who
-                parts.append(f"{name}: {words}")
-    return "\n\n".join(parts)[:EXCERPT_CHARS]
-
-
-def _words(block: Any) -> str:
-    if not isinstance(block, dict):
-        return ""
-    match block.get("type"):
-        case "text":
-            return str(block.get("text") or "")
-        case "tool_use":
-            return f"calls {block.get('name')} with {str(block.get('input'))[:RESULT_CHARS]}"
-        case "tool_result":
-            content = block.get("content")
-            if isinstance(content, list):
-                content = "\n".join(_words(each) for each in content)
-            return str(content or "")[:RESULT_CHARS]
-        case _:
-            return ""

@@ -20,9 +20,8 @@ from clew.agent.hooks.run import SessionHooks
 from clew.core.messages.encoding import encode
 from clew.core.messages.errors import SettingsError, in_words
 from clew.core.stream.events import BlockFinished, MessageStarted, TextDelta
-from clew.parts.context import Ground
+from clew.parts.context import Ground, Thread
 from clew.record.transcript.files import Files
-from clew.session.thread import Thread
 from clew.system.clock import now
 from clew.system.config.mask import mask
 from clew.version import VERSION

@@ -197,8 +197,7 @@ class Rewinding:
             raise UserError("a turn is running; stop it first")
         if not self._recorder.is_kept:
             raise UserError("this session is not kept on disk, so there is no way back")
-        if self._session.parts.file_history is not None:
-            await self._session.parts.file_history.settled()
+        await self._session.parts.file_history.settled()
         saved = await self._recorder.durable()
         if saved.troubles or not is_there(self._recorder.transcript):
             why = "; ".join(map(str, saved.troubles)) or "nothing was said yet"

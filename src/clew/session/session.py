@@ -3,88 +3,35 @@
 `session.build` makes it and owns the life of what it holds.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
 from clew.agent.cache_watch import CacheWatch
 from clew.agent.context.facts import attachments, find_listed_tools, planning, tool_listing_fact
-from clew.agent.context.opening import Opening
-from clew.agent.context.output_styles import Speech
 from clew.agent.conversation import Conversation
-from clew.agent.hooks.run import SessionHooks
 from clew.agent.intake import Intake, Turn
 from clew.agent.models import Speaking, Switching
 from clew.agent.options import Options
 from clew.agent.requests import Requests
 from clew.agent.story import Story
-from clew.agent.tasks.registry import Tasks
 from clew.agent.tools.base import AskModel
 from clew.agent.tools.searching import FileNames
-from clew.agent.toolset import FileRecord, SessionTools
+from clew.agent.toolset import SessionTools
 from clew.core.catalog.models import Model
 from clew.core.input import SlashCommand
 from clew.core.json_object import Json
 from clew.core.ledger.ledger import Sums
 from clew.core.ledger.state import SessionTracker as Spending
 from clew.core.ledger.totals import Past
-from clew.parts.goals import Goal
-from clew.parts.hooks import SessionEnding, loaded
-from clew.parts.mcp.part import Connected
-from clew.parts.plugins.part import SessionPlugins
-from clew.parts.sandbox import SessionSandbox
-from clew.parts.schedules.board import Board
-from clew.parts.skills.lent import Lent
-from clew.parts.skills.part import SessionSkills
-from clew.parts.store_copy import StoreCopy
+from clew.parts.agents.leading import begins_with, first_words
+from clew.parts.hooks import loaded
 from clew.permissions.in_session import SessionRules
 from clew.permissions.request import Mode
 from clew.record.transcript.load import LoadedSession
-from clew.session.agents.all_agents import AllAgents
-from clew.session.agents.leading import begins_with, first_words
-from clew.session.agents.leaving import Leaving
-from clew.session.compaction import SessionCompaction
-from clew.session.hands import OwnSession
-from clew.session.reloading import Reloading
+from clew.session.parts import SessionParts
 from clew.system.clock import now
 from clew.system.process.spawn import Launcher
-
-
-class SessionParts(Struct, frozen=True, kw_only=True):
-    """What extends a session, each part beside its machine in `clew.parts`."""
-
-    mcp: Connected
-    skills: SessionSkills
-    plugins: SessionPlugins
-    hooks: SessionHooks
-    agents: AllAgents
-    # The walls around commands.
-    sandbox: SessionSandbox
-    # What runs in the background; a front that listens can say so, and begin a turn.
-    tasks: Tasks
-    # Puts the session's own work into the background.
-    leaving: Leaving
-    # Prompts that come by themselves, and the goal that turns are held to.
-    schedules: Board
-    goal: Goal
-    # What calls do to files, where that is recorded.
-    file_history: FileRecord | None
-    # How the conversation is kept within its window.
-    compaction: SessionCompaction
-    # The session's copy in a store, if there is one.
-    store_copy: StoreCopy
-    # What a conversation is told first: surroundings, instructions, memories.
-    opening: Opening
-    output_styles: Speech
-    # Plan mode: which mode it began in, the plan's file, the list of tasks.
-    planning: OwnSession
-    # What skills changed until the next prompt.
-    lent: Lent
-    # Looks for plugins, skills, agents and styles again.
-    reloading: Reloading
-    # Reads the settings again, as far as hooks let a change count; what people should know of it.
-    refresh: Callable[[], Awaitable[tuple[str, ...]]]
-    ending: SessionEnding
 
 
 class SessionModelAccess(Struct, frozen=True, kw_only=True):
@@ -102,7 +49,7 @@ class SessionModelAccess(Struct, frozen=True, kw_only=True):
     lacks_key: bool
 
 
-class Costs(Struct, frozen=True, kw_only=True):
+class SessionCosts(Struct, frozen=True, kw_only=True):
     """Cost and time: of this run as they come, and of the runs before."""
 
     spending: Spending
@@ -134,7 +81,7 @@ class Session(Struct, frozen=True, kw_only=True):
     rules: SessionRules
     tools: SessionTools
     model_access: SessionModelAccess
-    costs: Costs
+    costs: SessionCosts
     workspace: Workspace
     parts: SessionParts
     # What lines of input go through, and the slash commands that were found for this session.
@@ -162,7 +109,7 @@ class Session(Struct, frozen=True, kw_only=True):
         history = self.story.history
         facts = []
         if not len(history):
-            facts = await self.parts.opening.facts(
+            facts = await self.parts.memory.opening.facts(
                 model=self.model.id,
                 day=now()[:10],
                 reads_memory=self.options.lead is None or self.options.lead.reads_memory,

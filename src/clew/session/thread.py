@@ -6,13 +6,10 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 
-from msgspec import Struct
-
 from clew.agent.context.prompts import spoke_with
 from clew.agent.deps import MoneyBudget
 from clew.agent.models import chosen_model, side_questions
 from clew.agent.options import Options
-from clew.agent.side_question import SideQuestions
 from clew.agent.story import Story
 from clew.agent.subagents.specs import AgentCatalog as SpecsCatalog
 from clew.core.catalog.lookup import ModelCatalog
@@ -23,12 +20,12 @@ from clew.core.ledger.state import SessionTracker as Spending
 from clew.core.ledger.totals import Past, cost_state, restore
 from clew.core.messages.history import History
 from clew.core.normalize.select import NO_EDITS, from_record
-from clew.parts.context import Ground
+from clew.parts.agents.leading import Led, led, recorded
+from clew.parts.context import Ground, Thread
 from clew.parts.recording import open_record
 from clew.record.transcript.copies import origins
 from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.record import Mirror, Recorder
-from clew.session.agents.leading import Led, led, recorded
 from clew.system.clock import now
 
 # What a session costs: taken up from its log, held against a budget, left behind for the next run.
@@ -84,26 +81,6 @@ def unbounded(options: Options, model: Model) -> tuple[str, ...]:
     if options.max_budget_usd is None or model.prices:
         return ()
     return (f"--max-budget-usd: no price is known for {model.id}; nothing can use the budget up",)
-
-
-class Thread(Struct, frozen=True, kw_only=True):
-    """One conversation's record, and who it is spoken with."""
-
-    recorder: Recorder
-    # What the session held when it was gone on with; None for a new one.
-    loaded: LoadedSession | None
-    story: Story
-    model: Model
-    # Cost and time: of this run as they come, and of the runs before.
-    spending: Spending
-    past: Past
-    side: SideQuestions
-    # What of a session that this is a copy of could not be copied.
-    lost: tuple[str, ...] = ()
-
-    @property
-    def session_id(self) -> str:
-        return self.recorder.paths.place.session_id
 
 
 async def taken_in_hand(

@@ -15,6 +15,11 @@ def new_id() -> str:
     return str(uuid4())
 
 
+def local_time() -> datetime:
+    """Return what the clock on the wall shows."""
+    return datetime.now()
+
+
 def here(moment_s: float, *, seconds: bool = False) -> str:
     """`2026-01-31 12:00`."""
     form = "%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M"

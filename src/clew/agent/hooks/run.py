@@ -34,7 +34,7 @@ from clew.agent.hooks.handlers import (
 from clew.agent.hooks.outcome import NOTHING, HookAttachment, HookOutcome, matches, meets
 from clew.agent.hooks.output import HookReply, Ran, read
 from clew.agent.hooks.progress import HookFinished, HookStarted
-from clew.agent.hooks.reach import AskModel, HookFileWatch, Reach
+from clew.agent.hooks.reach import HookFileWatch, Reach
 from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError
 from clew.permissions.request import Context, PermissionRequest, Resolve
@@ -69,7 +69,9 @@ class SessionHooks:
         *,
         here: Callable[[], Here],
         base: Callable[[], Json],
+        effort: Callable[[], str | None] = lambda: None,
     ) -> None:
+        """`effort`: how hard the model thinks; None where nothing says it."""
         self._reach = reach
         self._here = here
         self._base = base
@@ -85,8 +87,7 @@ class SessionHooks:
         self._told: set[asyncio.Task[HookOutcome]] = set()
         self._watch = HookFileWatch()
         self._watching: asyncio.Task[None] | None = None
-        # How hard the model thinks; None where nobody said it.
-        self.effort: Callable[[], str | None] = lambda: None
+        self._effort = effort
 
     async def __aenter__(self) -> "SessionHooks":
         await self._opened.enter_async_context(self._group)
@@ -98,10 +99,6 @@ class SessionHooks:
         for task in ends:
             task.cancel()
         await self._opened.aclose()
-
-    def ask_agents(self, ask: AskModel) -> None:
-        """Who answers hooks that are agents; there is nobody before the session has any."""
-        self._reach = replace(self._reach, ask_agent=ask)
 
     def add(self, hooks: Sequence[Hook]) -> None:
         """Hooks that no settings file holds: of the program clew runs in, of plugins and skills."""
@@ -168,7 +165,7 @@ class SessionHooks:
         given = self._base() | ({"prompt_id": self._prompt_id} if self._prompt_id else {})
         if not event.has_mode:
             given.pop("permission_mode", None)
-        if level := self.effort():
+        if level := self._effort():
             given["effort"] = {"level": level}
         given |= {"hook_event_name": event.name} | fields
         if not event.has_effort:

@@ -11,7 +11,8 @@ from clew.core.ledger.breakdown import breakdown
 from clew.core.messages.errors import UserError
 from clew.core.messages.text import count_of
 from clew.core.normalize.select import KINDS, Kind, is_boundary, visible
-from clew.session.context_editing import Editing, Effect, about_summary, excerpt, is_prompt
+from clew.parts.memory.excerpt import excerpt, is_prompt
+from clew.session.context_editing import Editing, Effect, about_summary
 from clew.session.session import Session
 
 # `/compact`: what is to be summarised, by the words behind it; what the last summary stands for.

@@ -12,8 +12,8 @@ from clew.commands.slash import SlashHandlers
 from clew.core.input import Outcome, Pick, PickRow, Show
 from clew.core.messages.errors import UserError
 from clew.core.messages.text import count_of
+from clew.parts.memory.remembering import extracted, kept, notebook_of
 from clew.permissions.in_session import of_own
-from clew.session.remembering import extracted, kept, notebook_of
 from clew.session.session import Session
 from clew.system.config.load import assign
 
@@ -32,10 +32,15 @@ async def memory(session: Session, arguments: str) -> Outcome:
 
 async def remember(session: Session, words: str) -> Outcome:
     if words.strip():
-        path = kept(session, words)
+        path = kept(session.rules.standing.places, session.session_id, words)
         session.intake.tell(noted_fact(path, words.strip()))
         return Show(text=f"remembered in {path}")
-    found = await extracted(session)
+    found = await extracted(
+        session.story,
+        session.model_access.ask,
+        session.rules.standing.places,
+        session.session_id,
+    )
     if not found:
         return Show(text="nothing new to remember was found")
     return _review(found)

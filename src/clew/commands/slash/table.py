@@ -61,7 +61,7 @@ def known(session: Session) -> Registry[Session]:
 
         prompts = prompts_of(session)
     # A file hides no command of clew's own; a front knows better what it shows.
-    return Registry([*session.parts.skills.commands(), *prompts, *BUILTIN, *session.commands])
+    return Registry([*session.parts.commands(), *prompts, *BUILTIN, *session.commands])
 
 
 async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:

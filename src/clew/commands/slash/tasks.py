@@ -12,12 +12,13 @@ from clew.core.messages.errors import UserError
 from clew.core.messages.text import count_of
 from clew.parts.goals import MOST_CHECKS
 from clew.parts.schedules import cron
-from clew.parts.schedules.board import Now, ScheduleRequest, line
+from clew.parts.schedules.board import ScheduleRequest, line
 from clew.parts.schedules.cron import seconds
 from clew.parts.skills.expand import split
 from clew.parts.skills.listing import LONG, cut
 from clew.record.transcript.agents import remote_agents
 from clew.session.session import Session
+from clew.system.clock import local_time
 
 # `/loop` and `/goal`: work that goes on by itself, with an end and a cost that can be seen.
 
@@ -85,7 +86,9 @@ def wish(arguments: str) -> ScheduleRequest:
         every_s=0 if expression else every,
         at_once=not expression,
         times=read_times(options.get("--times")),
-        until=None if "--for" not in options else Now()() + timedelta(seconds=of(options["--for"])),
+        until=None
+        if "--for" not in options
+        else local_time() + timedelta(seconds=of(options["--for"])),
         budget_usd=amount(options.get("--budget")),
     )
 
@@ -229,9 +232,9 @@ def show_task(task: BackgroundTask) -> str:
 async def background(session: Session, prompt: str) -> Outcome:
     """The turn that runs, or a prompt with all that was said so far, beside the conversation."""
     if prompt:
-        task = await session.parts.leaving.beside(prompt)
+        task = await session.parts.agents.leaving.beside(prompt)
         return Show(text=f"agent {task.id} works on it; /tasks {task.id} shows how far it is")
-    if session.parts.leaving.ask():
+    if session.parts.agents.leaving.ask():
         return Show(text="this turn goes on in the background from its next step on")
     return Show(text="no turn runs; /background PROMPT has one worked on beside the conversation")
 
@@ -239,9 +242,9 @@ async def background(session: Session, prompt: str) -> Outcome:
 async def agents(session: Session, arguments: str) -> Outcome:
     word, _, rest = arguments.partition(" ")
     if word == "merge":
-        return Show(text=await session.parts.agents.checkouts.merged(rest.strip()))
+        return Show(text=await session.parts.agents.all.checkouts.merged(rest.strip()))
     if word == "discard":
-        await session.parts.agents.checkouts.discarded(rest.strip())
+        await session.parts.agents.all.checkouts.discarded(rest.strip())
         return Show(text=f"the checkout of agent {rest.strip()} is gone")
     if word:
         return Show(text=described(session.parts.agents.spec(word)))

@@ -161,7 +161,7 @@ class HostServer:
                 view.is_answered |= not isinstance(then, int)
                 if lines.is_stopped and (lines or session.conversation.has_unheard):
                     view.fail(TOO_LATE)
-                session.parts.ending.followed_by(None if isinstance(then, int) else then)
+                session.parts.hooks.ending.followed_by(None if isinstance(then, int) else then)
             finally:
                 await view.close()
             self._is_open.clear()

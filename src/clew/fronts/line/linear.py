@@ -79,7 +79,7 @@ async def one_session(
         hear_signals(view.heed_signal)
         paper.closed = lambda: driver.end(HUNG_UP)
         then = HUNG_UP if paper.is_gone else await driver.run()
-        session.parts.ending.followed_by(then)
+        session.parts.hooks.ending.followed_by(then)
     for notice in session.parting():
         telling.line(f"! {notice}")
     if len(session.story.history) and session.story.recorder.is_kept:

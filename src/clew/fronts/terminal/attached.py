@@ -19,7 +19,7 @@ from clew.fronts.render.rows import Line, one_line, visible
 from clew.fronts.render.transcript import Transcript
 from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.stage import Stage
-from clew.session.agents.agent import Subagent
+from clew.parts.agents.agent import Subagent
 
 Flows: TypeAlias = Callable[[], object]
 # Of what it said before somebody looked; and of it all, what can be scrolled back to.

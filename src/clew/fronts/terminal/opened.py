@@ -301,5 +301,5 @@ async def conversed(front: TerminalFront, session: Session, options: Options) ->
         talk.send(queued.entry)
     talk.view.status.ask()
     then = await talk.run()
-    session.parts.ending.followed_by(then)
+    session.parts.hooks.ending.followed_by(then)
     return then if isinstance(then, int) else following(options, then)

@@ -173,7 +173,7 @@ class SessionMenus:
         if left:
             titles = ", ".join(one_line(task.title) for task in left)
             self._stage.hint(f"in the background: {titles}")
-        elif self._session.parts.leaving.ask():
+        elif self._session.parts.agents.leaving.ask():
             self._stage.hint("in the background from the next step on: this turn")
         else:
             self._stage.hint("nothing runs that could go on in the background")
@@ -184,7 +184,7 @@ class SessionMenus:
 
         async def chosen(number: int) -> None:
             task = tasks[number]
-            agent = self._session.parts.agents.agents.get(task.id)
+            agent = self._session.parts.agents.running(task.id)
             if agent is not None and task.ending is None:
                 titles = self._session.tools.title
                 await self._attach(

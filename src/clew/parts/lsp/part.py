@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from clew.agent.context.facts import Fact
 from clew.agent.tools.base import Tool
 from clew.core.json_object import Json
+from clew.core.messages.history import History
+from clew.parts.part import Part
 from clew.permissions.session_rules import CurrentRules
 from clew.system.process.spawn import Launcher
 
@@ -20,14 +22,16 @@ if TYPE_CHECKING:
     from clew.parts.lsp.servers import LanguageServers
 
 
-class Code:
+class Code(Part):
     """Without a server all of it is nothing."""
+
+    name = "language servers"
 
     def __init__(
         self, servers: LanguageServers | None = None, notices: tuple[str, ...] = ()
     ) -> None:
         self._servers = servers
-        self.notices = notices
+        self._notices = notices
 
     def tools(self) -> list[Tool[Any]]:
         if self._servers is None:
@@ -36,14 +40,18 @@ class Code:
 
         return [Lsp(self._servers)]
 
-    def note(self, results: Sequence[Json]) -> None:
-        """Takes note of the files that these results changed."""
+    def notices(self) -> tuple[str, ...]:
+        return self._notices
+
+    def after(self, results: Sequence[Json], /) -> list[Fact]:
+        """Notes which files these results changed."""
         if self._servers is not None:
             for path in edited(results):
                 self._servers.changed(os.path.realpath(path))
+        return []
 
-    async def news(self) -> list[Fact]:
-        """What is newly wrong with them; waits within bounds."""
+    async def facts(self, _: History, /) -> list[Fact]:
+        """What is newly wrong with the files that changed; waits within bounds."""
         found = None if self._servers is None else await self._servers.news()
         return [] if found is None else [found]
 

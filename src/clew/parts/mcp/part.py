@@ -5,12 +5,11 @@ Owns what joins `mcp` to the rest. A session without servers imports nothing of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from clew.agent.calls import BoundCall
 from clew.agent.context.facts import (
     Fact,
     changed_fact,
@@ -19,27 +18,22 @@ from clew.agent.context.facts import (
     told_of,
     tool_listing_fact,
 )
-from clew.agent.hooks.run import SessionHooks
-from clew.agent.models import AskPerson
 from clew.agent.options import Options
 from clew.agent.subagents.offer import has
 from clew.agent.subagents.specs import AgentSpec
-from clew.agent.tools.base import AskModel
 from clew.agent.tools.registry import Toolbox
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
+from clew.core.messages.history import History
 from clew.parts.context import NOTHING, HostParts
 from clew.parts.mcp.config import ServerConfig
 from clew.parts.mcp.scopes import ServerEntry, ServerListing, find
+from clew.parts.part import Part, PartContext
 from clew.parts.plugins.part import OF_PLUGINS
-from clew.permissions.decision import Decision
 from clew.permissions.in_session import SessionRules
 from clew.permissions.session_rules import CurrentRules
 from clew.system.clock import new_id
 from clew.system.config.environment import Environment
-from clew.system.config.paths import Places
-from clew.system.process.spawn import Launcher
-from clew.system.transport.seam import Transport
 
 if TYPE_CHECKING:
     from clew.parts.mcp.server import McpServer
@@ -55,28 +49,26 @@ HOST = "host"
 EXCHANGE_WAIT_S = 30.0
 
 
-class Connected:
+class Connected(Part):
     """What the session knows of its servers; without any, all of it is nothing."""
 
+    name = "mcp"
+    _context: PartContext
+    _toolbox: Toolbox
+
     def __init__(
-        self,
-        found: ServerListing,
-        toolbox: Toolbox,
-        first_wait_s: float,
-        lead: AgentSpec | None = None,
+        self, found: ServerListing, first_wait_s: float, brought: HostParts = NOTHING
     ) -> None:
         self.found = found
-        self._lead = lead
+        self._brought = brought
         self.servers: Servers | None = None
-        self.notices: tuple[str, ...] = (
+        self._notices: tuple[str, ...] = (
             *found.faults,
             *(f"MCP server {entry.name}: {entry.held}" for entry in shown(found)),
         )
-        self._toolbox = toolbox
         self.most_s = first_wait_s
         self._first_wait_s: float | None = first_wait_s
-        self._told_revision = toolbox.revision
-        self._is_denied: Callable[[str], bool] = lambda _: False
+        self._told_revision = 0
         # The servers whose words were told; None until the conversation was asked for them.
         self._instructed: set[str] | None = None
         # Whether what servers offer goes into the toolbox as it comes.
@@ -86,57 +78,55 @@ class Connected:
             OF_PLUGINS: {s.name: s for s in found.servers if s.name.startswith(OF_PLUGINS)}
         }
 
-    def begin(
-        self,
-        ask: AskPerson,
-        judge: Callable[[BoundCall], Decision],
-        ask_model: AskModel,
-        rules: SessionRules,
-        *,
-        launcher: Launcher,
-        transport: Transport,
-        places: Places,
-        cwd: str,
-        environ: Mapping[str, str],
-        environment: Environment,
-        hooks: SessionHooks,
-        brought: HostParts = NOTHING,
-    ) -> None:
+    async def open(self, context: PartContext, /) -> None:
         """Starts every server there is; returns before any of them has."""
-        # What no call could come to is not offered.
-        lead = self._lead
-        self._is_denied = lambda name: (
-            denied(rules, name) or (lead is not None and not has(lead, name))
+        self._context = context
+        self._toolbox = context.toolbox
+        self._told_revision = context.toolbox.revision
+        if self.found.servers:
+            self.servers = self._made(self._gather)
+            self._notices += tuple(self.servers.add(self.found.servers))
+
+    def _is_denied(self, name: str) -> bool:
+        """Whether no call of a tool could come to anything: it is not offered."""
+        ground = self._context.ground
+        lead = ground.options.lead
+        return denied(ground.rules, name) or (lead is not None and not has(lead, name))
+
+    def _made(self, on_change: Callable[[], None], *, defers: bool = True) -> Servers:
+        from clew.parts.mcp.asking import ServerQuestions
+        from clew.parts.mcp.connect import line_maker
+        from clew.parts.mcp.servers import Servers
+
+        context, ground = self._context, self._context.ground
+        hooks, rules = context.hooks, ground.rules
+        return Servers(
+            line_maker(
+                launcher=ground.launcher,
+                transport=ground.service.provider.transport,
+                places=ground.began.places,
+                cwd=ground.cwd,
+                environ=context.tool_session.shell.environment,
+                to_host=self._brought.to_host,
+                in_host=self._brought.in_host,
+            ),
+            ServerQuestions(
+                context.ask,
+                context.judge,
+                context.thread.side.ask_model,
+                new_id,
+                hooks.aside,
+                hooks.tell,
+                self._brought.elicit,
+            ).helpers(lambda: rules.standing.context.roots),
+            on_change=on_change,
+            startup_s=seconds(ground.environment, "mcp_timeout_ms"),
+            patience_s=seconds(ground.environment, "mcp_tool_timeout_ms"),
+            defers=defers and ground.environment.switch("tool_search"),
         )
 
-        def made(on_change: Callable[[], None] = self._gather, *, defers: bool = True) -> Servers:
-            from clew.parts.mcp.asking import ServerQuestions
-            from clew.parts.mcp.connect import line_maker
-            from clew.parts.mcp.servers import Servers
-
-            return Servers(
-                line_maker(
-                    launcher=launcher,
-                    transport=transport,
-                    places=places,
-                    cwd=cwd,
-                    environ=environ,
-                    to_host=brought.to_host,
-                    in_host=brought.in_host,
-                ),
-                ServerQuestions(
-                    ask, judge, ask_model, new_id, hooks.aside, hooks.tell, brought.elicit
-                ).helpers(lambda: rules.standing.context.roots),
-                on_change=on_change,
-                startup_s=seconds(environment, "mcp_timeout_ms"),
-                patience_s=seconds(environment, "mcp_tool_timeout_ms"),
-                defers=defers and environment.switch("tool_search"),
-            )
-
-        self._made = made
-        if self.found.servers:
-            self.servers = made()
-            self.notices += tuple(self.servers.add(self.found.servers))
+    def notices(self) -> tuple[str, ...]:
+        return self._notices
 
     def separate(self) -> Servers:
         """Servers beside the session's, whose tools are nobody's but whose they are made for."""
@@ -151,7 +141,7 @@ class Connected:
         """
         before = self._exchanged.get(by, {})
         if self.servers is None:
-            self.servers = self._made()
+            self.servers = self._made(self._gather)
         now = {server.name: server for server in found.servers}
         # One that is another than it was is begun anew.
         gone = [name for name, was in before.items() if now.get(name) != was]
@@ -206,7 +196,7 @@ class Connected:
         if new:
             self._toolbox.gain(new)
 
-    async def news(self, history: Callable[[], Iterable[Json]]) -> Sequence[Fact]:
+    async def facts(self, history: History, /) -> Sequence[Fact]:
         """Waits for servers once and within bounds; then what the next request is to be told."""
         if self.servers is not None and self._first_wait_s is not None:
             most_s, self._first_wait_s = self._first_wait_s, None
@@ -216,16 +206,16 @@ class Connected:
         facts = [*self._instructions(history), changed_fact(self._changed())]
         if self._told_revision != self._toolbox.revision:
             self._told_revision = self._toolbox.revision
-            facts.append(tool_listing_fact(find_listed_tools(history()), self._toolbox.deferred()))
+            facts.append(tool_listing_fact(find_listed_tools(history), self._toolbox.deferred()))
         return [fact for fact in facts if fact is not None]
 
-    def _instructions(self, history: Callable[[], Iterable[Json]]) -> list[Fact | None]:
+    def _instructions(self, history: History) -> list[Fact | None]:
         """What servers say about their use that the model has not heard yet."""
         words = {s.name: s.instructions for s in self.clients() if s.instructions}
         if not words.keys() - (self._instructed or set()):
             return []
         if self._instructed is None:
-            self._instructed = told_of(history())
+            self._instructed = told_of(history)
         new = {name: said for name, said in words.items() if name not in self._instructed}
         self._instructed |= set(new)
         return [instructions_fact(new)]
@@ -300,14 +290,13 @@ def shown(found: ServerListing) -> Iterable[Any]:
 def servers_of(
     options: Options,
     standing: CurrentRules,
-    toolbox: Toolbox,
     environment: Environment,
     brought: HostParts = NOTHING,
     plugins: Sequence[ServerEntry] = (),
 ) -> Connected:
     """Which servers the session has; raises `SettingsError` where --mcp-config cannot be read."""
     found = find_servers(options, standing, brought, plugins)
-    return Connected(found, toolbox, seconds(environment, "mcp_wait_ms"), options.lead)
+    return Connected(found, seconds(environment, "mcp_wait_ms"), brought)
 
 
 def find_servers(

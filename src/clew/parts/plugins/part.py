@@ -18,6 +18,7 @@ from clew.agent.options import Options
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.parts.mcp.scopes import ServerEntry
+from clew.parts.part import Part
 from clew.parts.skills.folders import FromPlugin
 from clew.permissions.session_rules import CurrentRules
 from clew.system.config.layers import Layer, usable
@@ -53,8 +54,10 @@ class Plugin(Struct, frozen=True, kw_only=True):
         return said | ({"version": version} if version else {})
 
 
-class SessionPlugins:
+class SessionPlugins(Part):
     """What was found when it was looked for last, and what is wrong with the rest."""
+
+    name = "plugins"
 
     def __init__(self, plugins: Sequence[Plugin] = (), faults: Sequence[str] = ()) -> None:
         self.all = tuple(plugins)
@@ -62,6 +65,9 @@ class SessionPlugins:
 
     def __iter__(self) -> Iterator[Plugin]:
         return iter(self.all)
+
+    def notices(self) -> tuple[str, ...]:
+        return self.faults
 
     def replace(self, found: SessionPlugins) -> None:
         """What is there now, in place of what was."""

@@ -7,7 +7,7 @@ Decision: docs/decisions/116-background-tasks.md
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ from clew.agent.tasks.notice import SCHEDULE as KIND
 from clew.agent.tasks.registry import BackgroundTask, TaskEnding, Tasks
 from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome
 from clew.core.messages.errors import UserError
+from clew.parts.part import Part
 from clew.parts.schedules import cron
 from clew.parts.schedules.cron import Cron, span
 from clew.system.process.output import ProcessOutput
@@ -79,9 +80,11 @@ class ScheduledItem:
         self.end_words = ""
 
 
-class Board:
+class Board(Part):
     """`now` is the local time, `spent` what the session has cost; `prepared` makes of a prompt what the
-    model reads."""
+    model reads. `is_offered`: the model may schedule something itself."""
+
+    name = "schedules"
 
     def __init__(
         self,
@@ -91,13 +94,20 @@ class Board:
         spent: Callable[[], float],
         prepared: Callable[[str], Awaitable[str]],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        is_offered: bool = False,
     ) -> None:
+        self._is_offered = is_offered
         self._tasks = tasks
         self._now = now
         self._spent = spent
         self._prepared = prepared
         self._sleep = sleep
         self._items: dict[str, ScheduledItem] = {}
+
+    def tools(self) -> Sequence[Tool[Any]]:
+        if not self._is_offered:
+            return ()
+        return ScheduleCron(self, self._now), ScheduleList(self), ScheduleDelete(self)
 
     def running(self) -> list[ScheduledItem]:
         return [
@@ -249,7 +259,7 @@ class ScheduleCron(Tool[ScheduleCronInput]):
     is_deferred = True
     search_words = "cron timer remind wake loop interval"
 
-    def __init__(self, board: Board, now: "Now") -> None:
+    def __init__(self, board: Board, now: Callable[[], datetime]) -> None:
         self._board = board
         self._now = now
 
@@ -283,13 +293,6 @@ class ScheduleCron(Tool[ScheduleCronInput]):
             expression=given.cron,
             times=given.times if given.recurring else 1,
         )
-
-
-class Now:
-    """The local time; a value of its own so that tests bring theirs."""
-
-    def __call__(self) -> datetime:
-        return datetime.now()  # cron speaks of the wall clock
 
 
 class ScheduleListInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,10 +6,10 @@ it brings count only where a person vouches for the file: their own, or a truste
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -18,21 +18,24 @@ from clew.agent.context.explain import project_of
 from clew.agent.context.facts import Fact
 from clew.agent.context.memory import matches
 from clew.agent.context.nearby import touched
-from clew.agent.deps import Granted, Question, Verdict
+from clew.agent.deps import Granted, Question
 from clew.agent.hooks.handlers import Hook, read_hooks
 from clew.agent.options import SOURCES
-from clew.agent.tools.base import ToolError
-from clew.agent.toolset import SessionTools, decide
+from clew.agent.tools.base import Tool, ToolError
+from clew.agent.toolset import decide
 from clew.core.input import Invoke, Outcome, SlashCommand
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
+from clew.core.messages.history import History
 from clew.parts.context import Ground
+from clew.parts.mcp.part import Connected
+from clew.parts.part import Part, PartContext
 from clew.parts.plugins.part import managed_hooks_only
 from clew.parts.skills.folders import FromPlugin, SkillFolder, SkillLibrary, body_of, places_of
 from clew.parts.skills.lent import Lent, LineRefusedError, way_out
 from clew.parts.skills.listing import found, kept_facts, listing_fact, told
 from clew.parts.skills.skill import Origin, Skill
-from clew.parts.skills.tool import LoadedSkill
+from clew.parts.skills.tool import LoadedSkill, SkillTool
 from clew.permissions.decision import Allow, Decision, Deny, decided, reason
 from clew.system.clock import new_id
 
@@ -46,20 +49,20 @@ FORKED = (
     "Have an agent of the kind {kind} do what follows (tool Agent), and tell what came of it.\n\n"
 )
 
-Judge: TypeAlias = Callable[[BoundCall], Decision]
-Ask: TypeAlias = Callable[[Question], Awaitable[Verdict]]
 
+class SessionSkills(Part):
+    """`mcp`: the prompts of its servers are skills too. `wanted`: see `want`."""
 
-class SessionSkills:
-    """`begin` is told what the session runs things with, once there is one."""
+    name = "skills"
+    _context: PartContext
+    _lent: Lent
 
     def __init__(
         self,
         ground: Ground,
         session_id: str,
-        plugins: Sequence[FromPlugin] = (),
-        *,
-        prompts: Callable[[], Iterable[tuple[McpServer, PromptOffer]]],
+        plugins: Sequence[FromPlugin],
+        mcp: Connected,
         wanted: Sequence[str] | None = None,
     ) -> None:
         options, began = ground.options, ground.began
@@ -79,7 +82,7 @@ class SessionSkills:
         # Whether the model has any part in it.
         self._is_told = options.has_commands and not options.is_bare
         self._session_id = session_id
-        self._prompts = prompts
+        self._mcp = mcp
         self.want(wanted)
         # Those for certain files, of which one was touched.
         self._woken: set[str] = set()
@@ -100,8 +103,35 @@ class SessionSkills:
         self._shelf.forget()
         self._is_reloaded = True
 
-    def begin(self, tools: SessionTools, judge: Judge, ask: Ask, lent: Lent) -> None:
-        self._tools, self._judge, self._ask, self._lent = tools, judge, ask, lent
+    async def open(self, context: PartContext, /) -> None:
+        self._context = context
+        self._lent = Lent(context.ground.rules, context.speaking, context.hooks)
+        context.thread.story.when_another(self.begin_again)
+
+    def tools(self) -> tuple[Tool[Any], ...]:
+        return (SkillTool(self),)
+
+    async def facts(self, history: History, /) -> list[Fact]:
+        return self.latecomers(history) if self._is_offered else []
+
+    def after(self, results: Sequence[Json], /) -> list[Fact]:
+        return self.beside(results, self._context.thread.story.history) if self._is_offered else []
+
+    def notices(self) -> list[str]:
+        return self.faults
+
+    def take_back(self) -> None:
+        """Ends what skills changed until the next prompt."""
+        self._lent.take_back()
+
+    @property
+    def _is_offered(self) -> bool:
+        return self._context.requests.offers(SkillTool.name)
+
+    def _prompts(self) -> list[tuple[McpServer, PromptOffer]]:
+        return [
+            (server, offer) for server in self._mcp.clients() for offer in server.offers.prompts
+        ]
 
     def begin_again(self, _: object) -> None:
         """The conversation is another: what it touched decides anew."""
@@ -336,7 +366,8 @@ class SessionSkills:
 
     async def _printed(self, one: Skill, line: str) -> str:
         """What a command of a skill's text prints. Nobody typed it, so a rule or a person must allow it."""
-        call = self._tools.bind(
+        tools, judge = self._context.tools, self._context.judge
+        call = tools.bind(
             {
                 "type": "tool_use",
                 "id": f"toolu_{new_id()}",
@@ -344,10 +375,10 @@ class SessionSkills:
                 "input": {"command": line},
             }
         )
-        decision, is_confined = await decide(self._tools, call, self._judge)
+        decision, is_confined = await decide(tools, call, judge)
         if not isinstance(decision, Allow):
             call = await self._permitted(one, call, decision)
-        outcome = await self._tools.run(
+        outcome = await tools.run(
             call, message_uuid=new_id(), progress=unseen, is_confined=is_confined
         )
         printed = outcome.content if isinstance(outcome.content, str) else outcome.display
@@ -358,7 +389,7 @@ class SessionSkills:
         refused = f"{one.name} wants to run {line!r}, which was refused"
         if isinstance(decision, Deny):
             raise ToolError(f"{refused}: {reason(decision)}")
-        said = await self._ask(
+        said = await self._context.ask(
             Question(
                 block=call.block,
                 line=call.line,

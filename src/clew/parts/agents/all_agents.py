@@ -8,38 +8,33 @@ Decision: docs/decisions/170-agents.md
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
-from clew.agent.context.facts import Fact, agent_listing_fact, find_listed_agents
 from clew.agent.deps import Emit
 from clew.agent.events import EngineEvent, TurnEnded
 from clew.agent.hooked import last_words
 from clew.agent.hooks.reach import HookError
 from clew.agent.models import small_model
-from clew.agent.subagents.files import in_object
 from clew.agent.subagents.offer import own_part
-from clew.agent.subagents.specs import ITSELF, JUDGE, OF_FILES, AgentCatalog, AgentSpec
+from clew.agent.subagents.specs import ITSELF, JUDGE, AgentCatalog, AgentSpec
 from clew.agent.subagents.worktree import Git
-from clew.agent.tasks.notice import SCHEDULE
 from clew.agent.tasks.registry import BackgroundTask, TaskEnding, Tasks
 from clew.agent.tools.base import Delegation, ToolError
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
+from clew.parts.agents.agent import Subagent, metadata
+from clew.parts.agents.agent_parts import Birth, Crew, Listing
+from clew.parts.agents.checkouts import Checkouts, place_in, text, worktree_of
+from clew.parts.agents.delegate import Delegate
+from clew.parts.agents.past import moved_along, restore
 from clew.parts.agents.shared import AgentServers
 from clew.parts.background_tasks import left_by_agent
 from clew.record.transcript.agents import AgentMetadata, ResumedAgent, named, resume_agent
 from clew.record.transcript.belongings import SHARED_WITH
 from clew.record.transcript.paths import SessionPlace
 from clew.record.transcript.record import AgentRecorder
-from clew.session.agents.agent import Subagent, metadata
-from clew.session.agents.agent_parts import Birth, Crew
-from clew.session.agents.checkouts import Checkouts, place_in, text, worktree_of
-from clew.session.agents.delegate import Delegate
-from clew.session.agents.past import earlier, moved_along, restore
 from clew.system.files import is_folder, is_there
 
 KIND = "agent"
@@ -62,19 +57,18 @@ async def unheard(_: EngineEvent) -> None:
 
 
 class AllAgents:
-    """`catalog` are the kinds there are; `heard` is told what agents do. One for each session."""
+    """`catalog` are the kinds there are; `tell` is told what agents do. One for each session."""
 
-    def __init__(self, crew: Crew, catalog: AgentCatalog, faults: Sequence[str] = ()) -> None:
+    def __init__(self, crew: Crew, catalog: AgentCatalog, listing: Listing, tell: Emit) -> None:
         self.catalog = catalog
-        # What is wrong with definitions, those that are none among them.
-        self.faults = tuple(faults)
-        self.heard: Emit = unheard
+        self._listing = listing
+        self._tell = tell
         self._crew = crew
         self.checkouts = Checkouts(
-            Git(crew.ground.launcher, crew.ground.environ),
-            crew.hands.hooks,
+            Git(crew.context.ground.launcher, crew.context.ground.environ),
+            crew.context.hooks,
             self.tasks,
-            crew.thread.recorder.paths,
+            crew.context.thread.recorder.paths,
             self._tell,
         )
         # By id: those of this run.
@@ -82,15 +76,15 @@ class AllAgents:
 
     @property
     def tasks(self) -> Tasks:
-        return self._crew.hands.tool_session.background.tasks
+        return self._crew.context.tool_session.background.tasks
 
     @property
     def place(self) -> SessionPlace:
-        return self._crew.thread.recorder.paths.place
+        return self._crew.context.thread.recorder.paths.place
 
     @property
     def home(self) -> Path:
-        return self._crew.thread.recorder.paths.home
+        return self._crew.context.thread.recorder.paths.home
 
     def recorder(self, agent_id: str) -> AgentRecorder | None:
         agent = self.agents.get(agent_id)
@@ -103,63 +97,6 @@ class AllAgents:
     def of(self, parent_id: str = "", depth: int = 0, cwd: Callable[[], str] = str) -> Delegate:
         """The agents as one conversation may ask for them."""
         return Delegate(self, parent_id, depth, cwd)
-
-    def listing(self, history: Iterable[Json]) -> Fact | None:
-        """What a conversation is to be told of the kinds there are."""
-        if not self._crew.requests.offers("Agent"):
-            return None
-        return agent_listing_fact(
-            find_listed_agents(history), {spec.name: spec.description for spec in self.catalog}
-        )
-
-    def replace_hosts(self, given: Mapping[str, Any]) -> tuple[str, ...]:
-        """The kinds that a host brings, instead of those it brought before; what is wrong with some."""
-        found = in_object(given, "host")
-        self.catalog.remove("host")
-        self.catalog.add(found.specs)
-        return tuple(found.faults)
-
-    def reload(self, found: Iterable[AgentSpec], faults: Sequence[str]) -> None:
-        """The kinds that files define, instead of those that they did; what is wrong with some."""
-        self.faults = tuple(faults)
-        for origin in OF_FILES:
-            self.catalog.remove(origin)
-        self.catalog.add(found)
-
-    def recall(self, messages: Sequence[Json]) -> None:
-        """Takes up what agents of the session's earlier runs came to."""
-        for task in earlier(self.place, self.home, messages):
-            self.tasks.remember(task)
-
-    # -- what of it the session is still to hear
-
-    @property
-    def has_news(self) -> bool:
-        """Whether an agent in the background has ended and the model does not know, or the time of
-        something scheduled has come."""
-        return self.tasks.has_news(KIND) or self.tasks.has_news(SCHEDULE)
-
-    @property
-    def are_working(self) -> bool:
-        return bool(self.tasks.working(KIND))
-
-    async def settled(self, stopping: asyncio.Event) -> bool:
-        """Waits, within bounds, until no agent works in the background; whether there is news, and
-        nobody said meanwhile that nothing more is wanted."""
-        async with asyncio.TaskGroup() as group:
-            waiting = group.create_task(self._all_ended())
-            stopped = group.create_task(stopping.wait())
-            await asyncio.wait([waiting, stopped], return_when=asyncio.FIRST_COMPLETED)
-            waiting.cancel()
-            stopped.cancel()
-        return not stopping.is_set() and self.has_news
-
-    async def _all_ended(self) -> None:
-        said = self._crew.ground.environment.number("wait_for_agents_ms")
-        most_ms = MOST_WAIT_MS if said is None else said
-        with suppress(TimeoutError):
-            async with asyncio.timeout(most_ms / 1000 if most_ms else None):
-                await self.tasks.ended(KIND)
 
     # -- who is meant
 
@@ -181,12 +118,12 @@ class AllAgents:
         return named[-1] if named else None
 
     def model(self, spec: AgentSpec, wanted: str | None) -> str:
-        environment = self._crew.ground.environment
+        environment = self._crew.context.ground.environment
         name = environment.text("agent_model") or wanted or spec.model
         if name == SMALL:
-            main = self._crew.requests.template.model
-            name = small_model(environment, self._crew.ground.service, main)
-        return name if name and name != "inherit" else self._crew.requests.template.model
+            main = self._crew.context.requests.template.model
+            name = small_model(environment, self._crew.context.ground.service, main)
+        return name if name and name != "inherit" else self._crew.context.requests.template.model
 
     # -- the life of one
 
@@ -202,7 +139,7 @@ class AllAgents:
                 servers=self._servers(spec),
                 description=wish.description,
                 tool_use_id=tool_use_id,
-                model=self._crew.ground.service.catalog.entry(self.model(spec, wish.model)),
+                model=self._crew.context.ground.service.catalog.entry(self.model(spec, wish.model)),
                 cwd=by.cwd() if tree is None else place_in(tree, by.cwd()),
                 name=wish.name,
                 parent_id=by.parent_id,
@@ -212,13 +149,13 @@ class AllAgents:
         )
 
     def _servers(self, spec: AgentSpec) -> AgentServers:
-        return AgentServers(self._crew.ground, self._crew.hands.mcp, spec)
+        return AgentServers(self._crew.context.ground, self._crew.mcp, spec)
 
     async def itself(self, said: Sequence[Json], words: str, title: str) -> BackgroundTask:
         """The session's own work in the background: an agent that goes on from what was said."""
         self.tasks.check_room()
         agent_id = f"a{uuid4().hex[:16]}"
-        template = self._crew.requests.template
+        template = self._crew.context.requests.template
         agent = await self._made(
             Birth(
                 agent_id=agent_id,
@@ -227,8 +164,8 @@ class AllAgents:
                 description=title,
                 # No call began it; hosts tell its frames from the session's by this.
                 tool_use_id=agent_id,
-                model=self._crew.ground.service.catalog.entry(template.model),
-                cwd=self._crew.hands.tool_session.cwd,
+                model=self._crew.context.ground.service.catalog.entry(template.model),
+                cwd=self._crew.context.tool_session.cwd,
             )
         )
         agent.begin_with(said)
@@ -242,12 +179,12 @@ class AllAgents:
             servers=self._servers(JUDGE),
             description="answers a hook",
             tool_use_id="",
-            model=self._crew.ground.service.catalog.entry(self.model(JUDGE, model or None)),
-            cwd=self._crew.hands.tool_session.cwd,
+            model=self._crew.context.ground.service.catalog.entry(self.model(JUDGE, model or None)),
+            cwd=self._crew.context.tool_session.cwd,
             is_hooks_own=True,
         )
         await birth.servers.wake()
-        agent = Subagent(self._crew, birth, unheard, None, self.listing)
+        agent = Subagent(self._crew, birth, unheard, None, self._listing)
         try:
             ended = await agent.turn(words)
         finally:
@@ -262,25 +199,22 @@ class AllAgents:
         """Its tools are part of what it is, so its servers are there before it."""
         await birth.servers.wake()
         if birth.worktree is not None:
-            self._crew.hands.sandbox.opens(birth.worktree.path)
+            self._crew.sandbox.opens(birth.worktree.path)
         may_delegate = birth.depth < MOST_DEPTH
         below = self.of(birth.agent_id, birth.depth, lambda: birth.cwd) if may_delegate else None
-        agent = Subagent(self._crew, birth, self._tell, below, self.listing)
+        agent = Subagent(self._crew, birth, self._tell, below, self._listing)
         self._forget()
         self.agents[birth.agent_id] = agent
         return agent
 
     def _forget(self) -> None:
         """Lets go of those that ended long ago; their transcripts bring them back."""
-        if not self._crew.ground.options.persists:
+        if not self._crew.context.ground.options.persists:
             return
         running = {task.id for task in self.tasks.running}
         ended = [agent_id for agent_id in self.agents if agent_id not in running]
         for agent_id in ended[:-MOST_KEPT]:
             del self.agents[agent_id]
-
-    async def _tell(self, event: EngineEvent) -> None:
-        await self.heard(event)
 
     async def resumed(self, name: str) -> Subagent:
         """An agent that has ended, as what it was: of this run, or of one before."""
@@ -311,7 +245,7 @@ class AllAgents:
             agent_id,
             before.loaded,
             own_part(before.loaded.messages, birth.begins_behind),
-            self._crew.thread.story.history,
+            self._crew.context.thread.story.history,
             self.tasks,
             self.place.tool_results,
         )
@@ -335,7 +269,7 @@ class AllAgents:
         group = path.parent.relative_to(self.place.folder / "subagents")
         if group.parts:
             try:
-                self._crew.thread.recorder.paths.group_agent(agent_id, group.as_posix())
+                self._crew.context.thread.recorder.paths.group_agent(agent_id, group.as_posix())
             except ValueError:
                 why = f"its folder has a name that clew does not write to: {group}"
                 raise ToolError(NOT_KNOWN.format(name=agent_id, why=why)) from None
@@ -347,9 +281,9 @@ class AllAgents:
             why = f"it was of the kind {said.agent_type}, which is not defined any more"
             raise ToolError(NOT_KNOWN.format(name=agent_id, why=why))
         tree = worktree_of(said)
-        cwd = text(said.more, "cwd") or self._crew.ground.cwd
+        cwd = text(said.more, "cwd") or self._crew.context.ground.cwd
         if tree is None:
-            cwd = moved_along(cwd, self.place, self.home, self._crew.ground.cwd)
+            cwd = moved_along(cwd, self.place, self.home, self._crew.context.ground.cwd)
         depth = said.more.get("spawnDepth")
         model = text(said.more, "model") or self.model(spec, None)
         return Birth(
@@ -358,7 +292,7 @@ class AllAgents:
             servers=self._servers(spec),
             description=said.description or "",
             tool_use_id=said.tool_use_id or "",
-            model=self._crew.ground.service.catalog.entry(model),
+            model=self._crew.context.ground.service.catalog.entry(model),
             cwd=cwd,
             name=text(said.more, "name"),
             parent_id=text(said.more, "parentAgentId"),

@@ -25,6 +25,7 @@ from clew.core.json_object import Json
 from clew.core.messages.history import History
 from clew.core.messages.messages import AssistantMessage
 from clew.core.messages.text import count_of
+from clew.parts.agents.agent import checkout_fields
 from clew.parts.agents.mail import words_of
 from clew.record.transcript.agents import (
     AgentMetadata,
@@ -39,7 +40,6 @@ from clew.record.transcript.belongings import LEFT_IN
 from clew.record.transcript.copies import header_of
 from clew.record.transcript.paths import AGENT, SessionPlace, project_dir
 from clew.record.transcript.recovery import lines_of, with_unsaved
-from clew.session.agents.agent import checkout_fields
 from clew.system.files import is_folder
 from clew.system.process.output import ProcessOutput
 

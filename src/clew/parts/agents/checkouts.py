@@ -16,9 +16,9 @@ from clew.agent.tasks.registry import TaskEnding, Tasks
 from clew.agent.tools.base import ToolError
 from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError, UserError
+from clew.parts.agents.agent import Subagent
 from clew.record.transcript.agents import AgentMetadata, read_metadata
 from clew.record.transcript.paths import SessionPaths
-from clew.session.agents.agent import Subagent
 from clew.system.files import is_folder
 
 

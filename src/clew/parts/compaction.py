@@ -14,61 +14,70 @@ from clew.agent.context.facts import Fact, find_listed_tools, planning, tool_lis
 from clew.agent.context.opening import Opening
 from clew.agent.deps import ConversationCompactor, Deps, Emit
 from clew.agent.events import TurnEnded
-from clew.agent.requests import Measure, Requests
 from clew.core.input import CompactSession, Pick, PickRow
 from clew.core.json_object import Json
 from clew.core.messages.history import History
 from clew.parts.background_tasks import unended
 from clew.parts.context import Ground
 from clew.parts.hooks import loaded
-from clew.permissions.decision import Allow, Decision
+from clew.parts.part import Part, PartContext
+from clew.parts.planning import OwnSession
+from clew.parts.skills.part import SessionSkills
+from clew.permissions.decision import Allow
 from clew.providers.answer_events import CompactionDue
 from clew.providers.base import ModelRequest
-from clew.session.hands import Hands
-from clew.session.thread import Thread
 from clew.system.clock import now
 from clew.system.files import content, is_there
 
-# No file that is told again is read further than this.
 # A session so large is not resumed without a question, once the service has forgotten it.
 LARGE_TOKENS = 100_000
 COLD_AFTER_S = 3600.0
 INSTRUCTIONS = "instructions"
+# No file that is told again is read further than this.
 FILE_MAX_BYTES = 256 * 1024
 
 
-class SessionCompaction:
-    """The session's `ConversationCompactor`: decides cheaply that there is nothing to do."""
+class SessionCompaction(Part):
+    """The `ConversationCompactor` of a session or a subagent: decides cheaply that there is nothing to do.
+
+    `list_agents` and `reads_memory`: what a conversation is told that keeps only its end.
+    """
+
+    name = "compaction"
+    _context: PartContext
 
     def __init__(
         self,
         ground: Ground,
-        thread: Thread,
-        hands: Hands,
-        requests: Requests,
         opening: Opening,
-        judge: Callable[[BoundCall], Decision],
-        measure: Measure,
+        planning: OwnSession,
+        skills: SessionSkills,
+        list_agents: Callable[[History], Fact | None],
+        *,
+        reads_memory: bool = True,
     ) -> None:
         self._ground = ground
-        self._thread = thread
-        self._hands = hands
-        self._requests = requests
         self._opening = opening
-        self._judge = judge
-        self._measure = measure
-        # Which agents there are, as a conversation is told that has what is kept.
-        self.reads_memory = True
-        self.agents: Callable[[History], Fact | None] = lambda _: None
+        self._planning = planning
+        self._skills = skills
+        self._list_agents = list_agents
+        self._reads_memory = reads_memory
         self._compactor: ConversationCompactor | None = None
         self._spoke_s: float | None = None
         self._idle_s = 0.0
+
+    async def open(self, context: PartContext, /) -> None:
+        self.take_up(context)
+
+    def take_up(self, context: PartContext) -> None:
+        """Compact this conversation."""
+        self._context = context
 
     # -- what the loop asks
 
     async def make_room(self, deps: Deps, request: ModelRequest, emit: Emit) -> bool:
         self._idle_s, self._spoke_s = self.idle_s(), time.monotonic()
-        size = self._measure.estimate(request, deps.story.history)
+        size = self._context.measure.estimate(request, deps.story.history)
         if not self.is_on() or size < self.room(request.model, None).cold:
             return False
         return await self._loaded().make_room(deps, request, emit)
@@ -90,11 +99,11 @@ class SessionCompaction:
                 CompactionContext(
                     room=self.room,
                     is_on=self.is_on,
-                    estimate=self._measure.estimate,
+                    estimate=self._context.measure.estimate,
                     summaries=Summaries(
-                        lambda request: self._thread.side.put(request, "compaction")
+                        lambda request: self._context.thread.side.put(request, "compaction")
                     ),
-                    facts=self.facts,
+                    facts=self.facts_behind,
                     todos=self.todos,
                     keep=self.keep,
                     idle_s=lambda: self._idle_s,
@@ -109,7 +118,7 @@ class SessionCompaction:
     def is_due(self, request: ModelRequest, history: History) -> bool:
         """Whether the next request is expected to be made shorter before it leaves."""
         most = self.auto_at(request.model)
-        return most is not None and self._measure.estimate(request, history) >= most
+        return most is not None and self._context.measure.estimate(request, history) >= most
 
     # -- settings
 
@@ -134,11 +143,11 @@ class SessionCompaction:
 
     def offer(self) -> Pick | None:
         """For a session that goes on, large and with nothing cached: what a person may want instead."""
-        model = self._requests.template.model
-        history = self._thread.story.history
-        if self._thread.loaded is None or self.idle_s() < COLD_AFTER_S:
+        model = self._context.requests.template.model
+        history = self._context.thread.story.history
+        if self._context.thread.loaded is None or self.idle_s() < COLD_AFTER_S:
             return None
-        size = self._measure.estimate(self._requests.template, history)
+        size = self._context.measure.estimate(self._context.requests.template, history)
         if size < min(self.room(model, None).cold, LARGE_TOKENS):
             return None
         text = (
@@ -161,7 +170,7 @@ class SessionCompaction:
         """Since when nothing was said to the service; of a session that goes on, by its log."""
         if self._spoke_s is not None:
             return time.monotonic() - self._spoke_s
-        history = self._thread.story.history
+        history = self._context.thread.story.history
         for place in range(len(history) - 1, -1, -1):
             if history[place].get("type") == "assistant":
                 return seconds_since(history[place].get("timestamp"))
@@ -171,14 +180,14 @@ class SessionCompaction:
 
     def todos(self) -> Sequence[Json]:
         """The tasks of the session, by whichever tool it keeps them."""
-        listed = self._hands.tool_session.todos
-        if listed or not is_there(self._hands.own.task_folder):
+        listed = self._context.tool_session.todos
+        if listed or not is_there(self._planning.task_folder):
             return listed
         from clew.agent.tools.tasks import TaskList
 
         return [
             {"content": f"#{task.id} {task.subject}", "status": task.status}
-            for task in TaskList(self._hands.own.task_folder).tasks()
+            for task in TaskList(self._planning.task_folder).tasks()
         ]
 
     def keep(self, text: str) -> str | None:
@@ -186,55 +195,58 @@ class SessionCompaction:
         from clew.agent.tools.spill import keep
 
         data = text.encode("utf-8", "backslashreplace")
-        path = keep(self._hands.tool_session.spill_folder, data)
+        path = keep(self._context.tool_session.spill_folder, data)
         return None if path is None else str(path)
 
-    async def facts(self, covered: Sequence[Json], kept: Sequence[Json], room: Room) -> list[Fact]:
+    async def facts_behind(
+        self, covered: Sequence[Json], kept: Sequence[Json], room: Room
+    ) -> list[Fact]:
         """What is told anew behind a boundary: surroundings and instructions as they are now, what
         the conversation came upon, the plan, the tasks, the files in use."""
         from clew.agent.compaction import kept as keeping
 
-        model = self._requests.template.model
-        deferred = [n for n in self._requests.deferred() if self._hands.toolbox.get(n)]
-        cwd = Path(self._hands.tool_session.shell.project)
+        model = self._context.requests.template.model
+        deferred = [n for n in self._context.requests.deferred() if self._context.toolbox.get(n)]
+        cwd = Path(self._context.tool_session.shell.project)
         around = await self._opening.facts(model=model, day=now()[:10], cwd=cwd)
-        if self.reads_memory:
-            loaded(self._hands.hooks, around, "compact")
+        if self._reads_memory:
+            loaded(self._context.hooks, around, "compact")
         facts = [
-            *(fact for fact in around if self.reads_memory or fact.payload["type"] != INSTRUCTIONS),
+            *(
+                fact
+                for fact in around
+                if self._reads_memory or fact.payload["type"] != INSTRUCTIONS
+            ),
             *keeping.carried(covered),
-            *self._hands.skills.kept(covered, kept),
+            *self._skills.kept(covered, kept),
             tool_listing_fact(find_listed_tools(kept), deferred),
-            self.agents(History(kept)),
-            self._skills(History(kept)),
+            self._list_agents(History(kept)),
+            self._new_skills(History(kept)),
             planning(self._ground.rules, kept, self._ground.options.planning),
             self._plan(),
             keeping.todos_fact(self.todos()),
-            keeping.tasks_fact(unended(self._hands.tool_session)),
+            keeping.tasks_fact(unended(self._context.tool_session)),
             *keeping.recent_files(
                 covered, kept, self._read, total_tokens=room.files, file_tokens=room.file
             ),
         ]
         return list(keeping.new(filter(None, facts), kept))
 
-    def _skills(self, kept: History) -> Fact | None:
-        return self._hands.skills.news(kept) if self._requests.offers("Skill") else None
+    def _new_skills(self, kept: History) -> Fact | None:
+        return self._skills.news(kept) if self._context.requests.offers("Skill") else None
 
     def _plan(self) -> Fact | None:
         from clew.agent.compaction.kept import plan_file_fact
 
-        path = self._hands.own.plan_file
+        path = self._planning.plan_file
         text = self._text(path)
         return None if text is None else plan_file_fact(str(path), text)
 
     def _read(self, path: str) -> str | None:
         """A file that the session may see unasked, as text."""
         block = {"type": "tool_use", "id": "", "name": "Read", "input": {"file_path": path}}
-        return (
-            self._text(Path(path))
-            if isinstance(self._judge(BoundCall(block=block)), Allow)
-            else None
-        )
+        is_allowed = isinstance(self._context.judge(BoundCall(block=block)), Allow)
+        return self._text(Path(path)) if is_allowed else None
 
     def _text(self, path: Path) -> str | None:
         try:

@@ -30,8 +30,9 @@ from clew.agent.story import Story
 from clew.agent.subagents.offer import mode_of, offered, refused
 from clew.agent.subagents.specs import AgentSpec
 from clew.agent.subagents.worktree import Worktree
-from clew.agent.tools.base import Agents, Tool
+from clew.agent.tools.base import Agents, Tool, ToolSession
 from clew.agent.tools.registry import Toolbox
+from clew.agent.toolset import SessionTools
 from clew.core.catalog.models import Model
 from clew.core.json_object import Json
 from clew.core.ledger.state import SideLedger
@@ -39,31 +40,43 @@ from clew.core.messages.history import History
 from clew.core.normalize.repairs import from_record
 from clew.parts.agents.shared import AgentHooks, AgentServers, AgentSkills
 from clew.parts.background_tasks import news, running
-from clew.parts.context import Ground
+from clew.parts.compaction import SessionCompaction
+from clew.parts.context import Thread
+from clew.parts.file_history import FileHistory
+from clew.parts.mcp.part import Connected
+from clew.parts.part import PartContext
+from clew.parts.planning import OwnSession
+from clew.parts.sandbox import SessionSandbox
+from clew.parts.skills.part import SessionSkills
 from clew.parts.skills.tool import SkillTool
+from clew.parts.toolset import new_toolset, tool_session_of_agent
 from clew.permissions.modes import MODES
 from clew.permissions.request import Mode
 from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.record import AgentRecorder
-from clew.session.compaction import SessionCompaction
-from clew.session.hands import Hands, tools_session, toolset_of
-from clew.session.thread import Thread
 
 Ask: TypeAlias = Callable[[Question], Awaitable[Verdict]]
 Listing: TypeAlias = Callable[[History], Fact | None]
 
 
 class Crew(Struct, frozen=True, kw_only=True):
-    """What every agent of a session is made of."""
+    """What every agent of a session is made of: the session's context, and parts that it shares."""
 
-    ground: Ground
-    thread: Thread
-    hands: Hands
-    requests: Requests
+    context: PartContext
     opening: Opening
-    ask: Ask
-    # The session's own; what it may spend and touch, its agents may.
-    deps: Deps
+    mcp: Connected
+    skills: SessionSkills
+    sandbox: SessionSandbox
+    planning: OwnSession
+    file_history: FileHistory
+
+
+class AgentTools(Struct, frozen=True, kw_only=True):
+    """The tools of one agent."""
+
+    session: ToolSession
+    toolbox: Toolbox
+    tools: SessionTools
 
 
 class Birth(Struct, frozen=True, kw_only=True):
@@ -93,7 +106,7 @@ class Birth(Struct, frozen=True, kw_only=True):
 def thread_of(crew: Crew, birth: Birth, recorder: AgentRecorder, spending: SideLedger) -> Thread:
     loaded = birth.loaded
     return replace(
-        crew.thread,
+        crew.context.thread,
         recorder=recorder,
         loaded=loaded,
         story=Story(recorder, History(loaded.messages if loaded else ())),
@@ -102,33 +115,27 @@ def thread_of(crew: Crew, birth: Birth, recorder: AgentRecorder, spending: SideL
     )
 
 
-def hands_of(crew: Crew, birth: Birth, thread: Thread, agents: Agents | None) -> Hands:
-    shared = crew.hands
-    session = tools_session(
-        crew.ground, thread, shared.own, tasks=shared.tool_session.background.tasks
+def tools_of(crew: Crew, birth: Birth, thread: Thread, agents: Agents | None) -> AgentTools:
+    ground = crew.context.ground
+    session = tool_session_of_agent(
+        crew.context.tool_session, thread, birth.cwd, agents, birth.agent_id
     )
-    session.cwd = session.shell.project = birth.cwd
-    session.todos = []
-    session.shell.sandbox = shared.tool_session.shell.sandbox
-    session.ask_hooks = shared.tool_session.ask_hooks
-    session.background.agents = agents
-    session.background.owner = birth.agent_id
-    own = tools_of(shared, birth.spec, may_delegate=agents is not None)
-    toolbox = Toolbox((*own, *birth.servers.tools()), crew.ground.began.settings)
-    tools = toolset_of(crew.ground, thread, toolbox, session, shared.mcp, shared.files)
-    return replace(shared, tool_session=session, toolbox=toolbox, tools=tools)
+    own = own_tools(crew, birth.spec, may_delegate=agents is not None)
+    toolbox = Toolbox((*own, *birth.servers.tools()), ground.began.settings)
+    tools = new_toolset(ground, thread, toolbox, session, crew.mcp, crew.file_history)
+    return AgentTools(session=session, toolbox=toolbox, tools=tools)
 
 
-def tools_of(shared: Hands, spec: AgentSpec, *, may_delegate: bool) -> Iterable[Tool[Any]]:
-    there = {tool.name: tool for tool in shared.toolbox}
+def own_tools(crew: Crew, spec: AgentSpec, *, may_delegate: bool) -> Iterable[Tool[Any]]:
+    there = {tool.name: tool for tool in crew.context.toolbox}
     for name in offered(spec, there, may_delegate=may_delegate):
-        yield SkillTool(AgentSkills(shared.skills)) if name == SkillTool.name else there[name]
+        yield SkillTool(AgentSkills(crew.skills)) if name == SkillTool.name else there[name]
 
 
-def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, hands: Hands) -> Requests:
-    service, template = crew.ground.service, crew.requests.template
+def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, own: Toolbox) -> Requests:
+    service, template = crew.context.ground.service, crew.context.requests.template
     # What the session offers stays offered, so that what is cached for it counts here too.
-    toolbox = crew.hands.toolbox if birth.spec.is_session else hands.toolbox
+    toolbox = crew.context.toolbox if birth.spec.is_session else own
     made = replace(
         template,
         model=birth.model.id,
@@ -146,8 +153,8 @@ def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, hands: Hands)
         )
     beginning = taken_up(
         made,
-        crew.ground.options,
-        Prompts(crew.ground.began.places.own / "prompts"),
+        crew.context.ground.options,
+        Prompts(crew.context.ground.began.places.own / "prompts"),
         recorder,
         birth.loaded,
         service.catalog,
@@ -167,27 +174,24 @@ def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, hands: Hands)
 
 def mode_in(crew: Crew, spec: AgentSpec) -> Mode:
     """The mode an agent works in at this moment."""
-    rules = crew.ground.rules
+    rules = crew.context.ground.rules
     word = mode_of(
         spec,
         rules.mode,
         is_trusted=rules.standing.is_trusted,
-        may_bypass=crew.ground.options.may_bypass,
+        may_bypass=crew.context.ground.options.may_bypass,
     )
     return next(mode for mode in MODES if mode == word)
 
 
-def judge_of(crew: Crew, birth: Birth, thread: Thread, hands: Hands) -> Judging:
-    shared = crew.hands
+def judge_of(crew: Crew, birth: Birth, thread: Thread, session: ToolSession) -> Judging:
     return Judging(
-        crew.ground.rules,
+        crew.context.ground.rules,
         thread.story,
-        lambda: hands.tool_session.cwd,
-        ask_model=crew.thread.side.ask_model,
-        spared=lambda call, decision: shared.skills.spared(
-            call, shared.sandbox.spared(call, decision)
-        ),
-        secrets=crew.ground.secrets,
+        lambda: session.cwd,
+        ask_model=crew.context.thread.side.ask_model,
+        spared=lambda call, decision: crew.skills.spared(call, crew.sandbox.spared(call, decision)),
+        secrets=crew.context.ground.secrets,
         mode=lambda: mode_in(crew, birth.spec),
         denied=refused(birth.spec),
         folders=() if birth.worktree is None else (os.path.realpath(birth.worktree.path),),
@@ -198,20 +202,38 @@ def deps_of(
     crew: Crew,
     birth: Birth,
     thread: Thread,
-    hands: Hands,
+    tools: AgentTools,
     requests: Requests,
     hooks: AgentHooks,
     inbox: Inbox,
     listing: Listing,
 ) -> Deps:
-    ground, service = crew.ground, crew.ground.service
+    ground, service = crew.context.ground, crew.context.ground.service
     nearby = Nearby(ground.environ, Path(birth.cwd), ground.gate, thread.story.history)
     thread.story.when_another(nearby.begin_again)
-    judge = judge_of(crew, birth, thread, hands)
+    session = tools.session
+    judge = judge_of(crew, birth, thread, session)
     measure = Measure(service.provider.count_tokens, service.catalog)
-    keeping = SessionCompaction(ground, thread, hands, requests, crew.opening, judge, measure)
-    keeping.agents = listing
-    keeping.reads_memory = birth.spec.reads_memory
+    compaction = SessionCompaction(
+        ground,
+        crew.opening,
+        crew.planning,
+        crew.skills,
+        listing,
+        reads_memory=birth.spec.reads_memory,
+    )
+    compaction.take_up(
+        replace(
+            crew.context,
+            thread=thread,
+            tool_session=session,
+            toolbox=tools.toolbox,
+            tools=tools.tools,
+            requests=requests,
+            measure=measure,
+            judge=judge,
+        )
+    )
     reads_memory = birth.spec.reads_memory and not ground.options.is_bare
 
     def beside(results: Sequence[Json]) -> list[Json]:
@@ -228,28 +250,28 @@ def deps_of(
             cache=CacheWatch(thread.story.history, catalog=service.catalog),
             catalog=service.catalog,
         ),
-        tools=hands.tools,
+        tools=tools.tools,
         approval=replace(
-            crew.deps.approval,
+            crew.context.deps.approval,
             judge=judge,
             review=judge.review,
             apply_mode=judge.under_mode,
-            ask=asking(crew.ask, birth),
+            ask=asking(crew.context.ask, birth),
             can_defer=False,
         ),
         arrivals=Arrivals(
-            take_messages=lambda: [*inbox.take(), *news(hands.tool_session)],
+            take_messages=lambda: [*inbox.take(), *news(session)],
             after_results=beside,
         ),
-        clock=crew.deps.clock,
+        clock=crew.context.deps.clock,
         spending=thread.spending,
-        limits=replace(crew.deps.limits, max_rounds=birth.spec.max_turns),
+        limits=replace(crew.context.deps.limits, max_rounds=birth.spec.max_turns),
         hooks=hooks,
-        compaction=keeping,
+        compaction=compaction,
         surroundings=TurnSurroundings(
-            list_background=lambda: running(hands.tool_session),
-            list_schedules=crew.deps.surroundings.list_schedules,
-            shell_folder=lambda: hands.tool_session.cwd,
+            list_background=lambda: running(session),
+            list_schedules=crew.context.deps.surroundings.list_schedules,
+            shell_folder=lambda: session.cwd,
         ),
     )
 

@@ -6,34 +6,50 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from clew.agent.deps import MoneyBudget
-from clew.agent.requests import Requests
+from clew.agent.cache_watch import CacheWatch
 from clew.agent.warming import Warmer, WarmingContext
-from clew.parts.context import Ground
+from clew.parts.compaction import SessionCompaction
+from clew.parts.context import Ground, Thread
+from clew.parts.part import Part, PartContext
 from clew.providers.answer import Answering
 from clew.providers.answer_events import DriverEvent, Ended
 from clew.providers.base import ModelRequest
 from clew.providers.request_body import warming_hindrance
-from clew.providers.watchdog import Clock, MonotonicClock
-from clew.session.compaction import SessionCompaction
-from clew.session.thread import Thread
+from clew.providers.watchdog import MonotonicClock
 from clew.system.clock import new_id, now
 
 
+class SessionCache(CacheWatch, Part):
+    """Knows the session's prompt cache, and keeps it warm where a setting gives it a budget."""
+
+    name = "prompt cache"
+
+    def __init__(self, ground: Ground, thread: Thread, compaction: SessionCompaction) -> None:
+        super().__init__(thread.story.history, catalog=ground.service.catalog)
+        self._compaction = compaction
+
+    async def open(self, context: PartContext, /) -> None:
+        self.warmer = warmer_of(context, self._compaction, self._read_again)
+
+    def _read_again(self) -> None:
+        self._compaction.spoke()
+        self.touched(now())
+
+    async def aclose(self) -> None:
+        if self.warmer is not None:
+            await self.warmer.aclose()
+
+
 def warmer_of(
-    ground: Ground,
-    thread: Thread,
-    requests: Requests,
-    keeping: SessionCompaction,
-    budget: MoneyBudget | None,
-    touched: Callable[[], None],
-    clock: Clock | None = None,
+    context: PartContext, compaction: SessionCompaction, touched: Callable[[], None]
 ) -> Warmer | None:
     """Who keeps the cache warm; None where the service's wire has no way to do it."""
+    ground, thread, requests = context.ground, context.thread, context.requests
+    budget, conversation = context.deps.limits.budget, context.conversation
     service = ground.service
     if service.provider.endpoint.speaks_chat:
         return None
-    clock = clock or MonotonicClock()
+    clock = MonotonicClock()
 
     async def put(request: ModelRequest) -> Ended:
         policy = replace(service.preferences.policy, max_attempts=1, counts_overloads=True)
@@ -54,7 +70,7 @@ def warmer_of(
             return "the service holds the conversation in a message thread"
         if not requests.continues(thread.story, request):
             return "the next request begins otherwise"
-        if keeping.is_due(request, thread.story.history):
+        if compaction.is_due(request, thread.story.history):
             return "the conversation is about to be compacted"
         return warming_hindrance(request, service.catalog.entry(request.model))
 
@@ -67,10 +83,6 @@ def warmer_of(
         value = ground.rules.standing.settings.get("cacheWarmingBudgetUsd")
         return Decimal(str(value)) if isinstance(value, int | float) else Decimal(0)
 
-    def read() -> None:
-        keeping.spoke()
-        touched()
-
     loaded = thread.loaded
     return Warmer(
         WarmingContext(
@@ -78,7 +90,8 @@ def warmer_of(
             hindrance=hindrance,
             left_usd=left_usd,
             budget_usd=budget_usd,
-            touched=read,
+            touched=touched,
+            is_compacting=lambda: conversation.is_running and not conversation.has_steps,
             now=now,
             new_id=new_id,
         ),

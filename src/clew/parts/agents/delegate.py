@@ -8,12 +8,12 @@ from clew.agent.tasks.notice import plain
 from clew.agent.tasks.registry import BackgroundTask, Tasks
 from clew.agent.tools.base import Delegation, ToolError, ToolOutcome
 from clew.core.messages.text import count_of
+from clew.parts.agents.agent import Subagent
 from clew.parts.agents.mail import MAIN, to_session
-from clew.session.agents.agent import Subagent
 from clew.system.clock import new_id
 
 if TYPE_CHECKING:
-    from clew.session.agents.all_agents import AllAgents
+    from clew.parts.agents.all_agents import AllAgents
 
 EVERYBODY = "*"
 

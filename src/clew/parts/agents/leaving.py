@@ -7,7 +7,7 @@ between two of its steps, never in the midst of one, so nothing of it is lost or
 Decision: docs/decisions/170-agents.md
 """
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from clew.agent.conversation import Conversation, words_of
 from clew.agent.story import Story
@@ -15,7 +15,6 @@ from clew.agent.tasks.registry import BackgroundTask
 from clew.core.json_object import Json
 from clew.core.messages import factories
 from clew.core.normalize.select import is_boundary
-from clew.session.agents.all_agents import AllAgents
 from clew.system.clock import new_id, now
 
 TITLE_CHARACTERS = 60
@@ -33,13 +32,18 @@ LEFT = (
 class Leaving:
     """`ask` says that the running turn is to be left; `is_time` is asked between its steps."""
 
-    def __init__(self) -> None:
-        self._agents: AllAgents | None = None
+    def __init__(
+        self,
+        begin: Callable[..., Awaitable[BackgroundTask]],
+        conversation: Conversation,
+        story: Story,
+    ) -> None:
+        """`begin` has an agent go on from messages, by a prompt, under a title."""
+        self._begin = begin
+        self._conversation = conversation
+        self._story = story
         # The turn that is to be left, by its number.
         self._wanted: int | None = None
-
-    def begin(self, agents: AllAgents, conversation: Conversation, story: Story) -> None:
-        self._agents, self._conversation, self._story = agents, conversation, story
 
     def ask(self) -> bool:
         """Has the turn that runs go on in the background from its next step on; False if none runs."""
@@ -72,9 +76,8 @@ class Leaving:
         return await self._begun(prompt, one_line(prompt))
 
     async def _begun(self, words: str, title: str) -> BackgroundTask:
-        assert self._agents is not None
         said = [entry for entry in self._story.sent if not is_boundary(entry)]
-        return await self._agents.itself(said, words, title)
+        return await self._begin(said, words, title)
 
 
 def title_of(history: Iterable[Json]) -> str:

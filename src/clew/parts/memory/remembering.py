@@ -6,8 +6,6 @@ name the message it is from, and a person accepts it before it counts.
 Decision: docs/decisions/136-trust-in-projects.md
 """
 
-import asyncio
-import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -15,18 +13,17 @@ import msgspec
 
 from clew.agent.context.notebook import Memo, MemoryNotebook, fitting
 from clew.agent.intake import memory_folder
+from clew.agent.story import Story
+from clew.agent.tools.base import AskModel
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.core.messages.messages import UserMessage
+from clew.parts.memory.excerpt import EXCERPT_CHARS, excerpt, is_prompt
 from clew.providers.base import Failure
-from clew.session.context_editing import EXCERPT_CHARS, excerpt, is_prompt
-from clew.session.session import Session
 from clew.system.clock import now
 from clew.system.config.paths import Places
 
 MOST = 12
-# How long the end of a session waits for it.
-LAST_S = 60.0
 SHORT = 8
 SYSTEM = (
     "You are given the record of a session between a person and a coding agent; each message begins with its "
@@ -43,25 +40,27 @@ def notebook_of(places: Places) -> MemoryNotebook:
     return MemoryNotebook(memory_folder(places))
 
 
-def kept(session: Session, words: str) -> Path:
-    """Keeps a person's words; they count at once."""
-    notebook = notebook_of(session.rules.standing.places)
+def kept(places: Places, session_id: str, words: str) -> Path:
+    """Keeps the user's words; they count at once."""
+    notebook = notebook_of(places)
     title = words.strip().split("\n")[0]
-    memo = Memo(title=title, text=words, by="person", session=session.session_id, at=now())
+    memo = Memo(title=title, text=words, by="person", session=session_id, at=now())
     return notebook.keep(fitting(memo))
 
 
-async def extracted(session: Session) -> list[Memo]:
+async def extracted(
+    story: Story, ask_model: AskModel, places: Places, session_id: str
+) -> list[Memo]:
     """Proposes what a model finds worth remembering in the conversation so far; answers what is new."""
-    entries = [e for e in session.story.sent if e.get("type") in ("user", "assistant")]
+    entries = [e for e in story.sent if e.get("type") in ("user", "assistant")]
     if not any(map(is_prompt, entries)):
         raise UserError("nothing was said yet")
-    said = await session.model_access.ask(_record(entries), system=SYSTEM, purpose="other")
+    said = await ask_model(_record(entries), system=SYSTEM, purpose="other")
     if isinstance(said, Failure):
         raise UserError(f"nothing was proposed: {said.message}")
-    notebook = notebook_of(session.rules.standing.places)
+    notebook = notebook_of(places)
     found: list[Memo] = []
-    for memo in _memos(said, entries, session.session_id):
+    for memo in _memos(said, entries, session_id):
         if not notebook.knows(memo):
             path = notebook.propose(memo)
             found.append(notebook.find(path.stem, proposed=True))
@@ -104,13 +103,3 @@ def _speaker(entry: Json) -> str:
     if entry.get("type") == "assistant":
         return "the model"
     return "the person" if UserMessage(entry).face == "typed" else "a tool"
-
-
-async def left_behind(session: Session, said_before: int) -> None:
-    """At the end of a session in which something was said: what it leaves is proposed, if anything."""
-    if session.story.said <= said_before:
-        return
-    with contextlib.suppress(UserError, OSError, TimeoutError):
-        # Nobody is there any more who could do something about a failure.
-        async with asyncio.timeout(LAST_S):
-            await extracted(session)

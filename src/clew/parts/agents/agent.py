@@ -16,6 +16,16 @@ from clew.agent.tools.base import Agents
 from clew.core.json_object import Json
 from clew.core.ledger.state import SideLedger
 from clew.core.messages.history import History
+from clew.parts.agents.agent_parts import (
+    Birth,
+    Crew,
+    Listing,
+    deps_of,
+    mode_in,
+    requests_of,
+    thread_of,
+    tools_of,
+)
 from clew.parts.agents.mail import Mailbox, Tale
 from clew.parts.agents.places import memory_fact
 from clew.parts.agents.shared import AgentHooks, begun_with, hooks_of
@@ -24,16 +34,6 @@ from clew.permissions.request import Mode
 from clew.record.transcript.agents import AgentMetadata
 from clew.record.transcript.belongings import SHARED_WITH
 from clew.record.transcript.record import AgentRecorder
-from clew.session.agents.agent_parts import (
-    Birth,
-    Crew,
-    Listing,
-    deps_of,
-    hands_of,
-    mode_in,
-    requests_of,
-    thread_of,
-)
 from clew.system.clock import now
 
 # So often in a row a hook may have one go on that would wait.
@@ -55,14 +55,14 @@ class Subagent:
         self._crew = crew
         self._heard = heard
         self.recorder = recorder_of(crew, birth)
-        self.spending = SideLedger(crew.thread.spending, birth.agent_id)
+        self.spending = SideLedger(crew.context.thread.spending, birth.agent_id)
         thread = thread_of(crew, birth, self.recorder, self.spending)
-        hands = hands_of(crew, birth, thread, agents)
-        self._listing = nothing if hands.toolbox.get("Agent") is None else listing
-        self._story, self._tools = thread.story, hands.tool_session
+        tools = tools_of(crew, birth, thread, agents)
+        self._listing = nothing if tools.toolbox.get("Agent") is None else listing
+        self._story, self._tools = thread.story, tools.session
         self.tale = Tale(self._tools.background.tasks, lambda: self.spending.spent)
         self._hooks = AgentHooks(
-            crew.hands.hooks,
+            crew.context.hooks,
             agent_id=birth.agent_id,
             kind=birth.spec.name,
             transcript=self.recorder.transcript,
@@ -70,10 +70,10 @@ class Subagent:
             is_heard=not birth.is_hooks_own,
             effort=birth.spec.effort,
         )
-        self._requests = requests_of(crew, birth, self.recorder, hands)
+        self._requests = requests_of(crew, birth, self.recorder, tools.toolbox)
         inbox = Mailbox(self.recorder, goes_on=birth.loaded is not None)
         self._deps = deps_of(
-            crew, birth, thread, hands, self._requests, self._hooks, inbox, self._listing
+            crew, birth, thread, tools, self._requests, self._hooks, inbox, self._listing
         )
         self.conversation = Conversation(self._deps, inbox)
 
@@ -94,9 +94,9 @@ class Subagent:
 
     async def turn(self, words: str) -> TurnEnded:
         """Does what `words` ask, with the servers and hooks of its own definition at hand."""
-        servers, hooks = self.birth.servers, self._crew.hands.hooks
+        servers, hooks = self.birth.servers, self._crew.context.hooks
         own = hooks_of(self.birth.spec, self.birth.agent_id)
-        if not managed_hooks_only(self._crew.ground.rules.standing.layers):
+        if not managed_hooks_only(self._crew.context.ground.rules.standing.layers):
             hooks.add(own)
         try:
             await servers.wake()
@@ -172,7 +172,7 @@ class Subagent:
         )
         if not spec.reads_memory:
             facts = [fact for fact in facts if fact.payload["type"] != "instructions"]
-        skills, has_skills = crew.hands.skills, self._requests.offers("Skill")
+        skills, has_skills = crew.skills, self._requests.offers("Skill")
         return [
             *facts,
             tool_listing_fact(find_listed_tools(()), self._requests.deferred()),
@@ -180,7 +180,7 @@ class Subagent:
             skills.news(self.history) if has_skills else None,
             *self.birth.servers.facts(),
             await begun_with(skills, spec.skills),
-            memory_fact(spec, crew.ground.began.places),
+            memory_fact(spec, crew.context.ground.began.places),
         ]
 
 
@@ -190,7 +190,7 @@ def nothing(_: History) -> Fact | None:
 
 
 def recorder_of(crew: Crew, birth: Birth) -> AgentRecorder:
-    recorder = crew.thread.recorder.of_agent(birth.agent_id)
+    recorder = crew.context.thread.recorder.of_agent(birth.agent_id)
     recorder.moved_to(birth.cwd)
     recorder.describe(metadata(birth))
     if birth.loaded is not None:

@@ -9,14 +9,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.core.json_object import Json
+from clew.parts.agents.part import AgentsPart
 from clew.parts.agents.places import faults_of, in_files
 from clew.parts.context import Ground, HostParts
-from clew.parts.lsp.part import language_servers
-from clew.parts.mcp.part import find_servers
-from clew.parts.plugins.part import plugins_of
+from clew.parts.hooks import HooksPart
+from clew.parts.lsp.part import Code, language_servers
+from clew.parts.mcp.part import Connected, find_servers
+from clew.parts.output_styles import OutputStyles
+from clew.parts.part import Part, PartContext
+from clew.parts.plugins.part import SessionPlugins, plugins_of
+from clew.parts.skills.part import SessionSkills
+from clew.parts.toolset import is_wanted
 from clew.permissions.in_session import of_own
-from clew.session.agents.all_agents import AllAgents
-from clew.session.hands import Hands, is_wanted
 
 
 class Reloaded(Struct, frozen=True, kw_only=True):
@@ -32,52 +36,74 @@ class Reloaded(Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...] = ()
 
 
-class Reloading:
-    """One for each session; what it looks into is what the session began with."""
+class Reloading(Part):
+    """What it looks into is what the session began with."""
 
-    def __init__(self, ground: Ground, hands: Hands, agents: AllAgents, brought: HostParts) -> None:
+    name = "reloading"
+    _context: PartContext
+
+    def __init__(
+        self,
+        ground: Ground,
+        *,
+        plugins: SessionPlugins,
+        styles: OutputStyles,
+        hooks: HooksPart,
+        skills: SessionSkills,
+        agents: AgentsPart,
+        code: Code,
+        mcp: Connected,
+        brought: HostParts,
+    ) -> None:
         self._ground = ground
-        self._hands = hands
+        self._plugins = plugins
+        self._styles = styles
+        self._hooks = hooks
+        self._skills = skills
         self._agents = agents
+        self._code = code
+        self._mcp = mcp
         self._brought = brought
         # Plugins that a host added while the session ran.
         self._added: tuple[str, ...] = ()
 
+    async def open(self, context: PartContext, /) -> None:
+        self._context = context
+
     def styles(self) -> tuple[str, ...]:
         """Looks for output styles alone; their names."""
-        ground = self._ground
-        ground.speech.reload(ground.rules.standing, ground.plugins.styles())
-        return tuple(one.name for one in ground.speech.styles.found)
+        self._styles.reload(self._ground.rules.standing, self._plugins.styles())
+        return tuple(style.name for style in self._styles.styles.found)
 
     async def all(self, added: tuple[str, ...] = ()) -> Reloaded:
         """Everything; `added` are folders of further plugins, which whoever names them trusts."""
-        ground, hands = self._ground, self._hands
+        ground, plugins = self._ground, self._plugins
         self._added += tuple(folder for folder in added if folder not in self._added)
         options = ground.options
         options = replace(options, plugin_folders=(*options.plugin_folders, *self._added))
-        noticed = await hands.hook_settings.refresh(hands.hooks)
+        noticed = await self._hooks.refresh()
         complaints = of_own(noticed)
-        standing, plugins = ground.rules.standing, ground.plugins
-        plugins.unhook(hands.hooks)
+        standing = ground.rules.standing
+        plugins.unhook(self._hooks)
         plugins.replace(plugins_of(options, standing))
-        faults = plugins.hook(hands.hooks, standing.layers)
-        hands.skills.reload(plugins.skills())
+        faults = plugins.hook(self._hooks, standing.layers)
+        self._skills.reload(plugins.skills())
         found = in_files(ground, plugins.agents())
         self._agents.reload((spec for one in found for spec in one.specs), faults_of(found))
         code = language_servers(
             standing,
             ground.launcher,
-            hands.tool_session.shell.environment,
+            self._context.tool_session.shell.environment,
             plugins=plugins.language_servers(),
             detects=not ground.options.is_bare,
         )
-        new = await hands.code.replace(code)
-        hands.toolbox.gain(tool for tool in new if is_wanted(ground.options, tool))
+        new = await self._code.replace(code)
+        self._context.toolbox.gain(tool for tool in new if is_wanted(ground.options, tool))
         servers = find_servers(ground.options, standing, self._brought, plugins.servers())
-        begun, ended, errors = await hands.mcp.exchange_plugins(servers)
+        begun, ended, errors = await self._mcp.exchange_plugins(servers)
         return Reloaded(
             plugins=tuple(plugin.record() for plugin in plugins),
-            skills=tuple(skill.name for skill in hands.skills.all()),
+            skills=tuple(skill.name for skill in self._skills.all()),
             agents=tuple(spec.name for spec in self._agents.catalog),
             styles=self.styles(),
             begun=tuple(begun),
@@ -86,10 +112,10 @@ class Reloading:
                 *complaints,
                 *plugins.faults,
                 *faults,
-                *hands.skills.faults,
+                *self._skills.faults,
                 *self._agents.faults,
-                *code.notices,
-                *ground.speech.styles.faults,
+                *code.notices(),
+                *self._styles.styles.faults,
                 *(f"MCP server {name}: {why}" for name, why in errors.items()),
             ),
         )

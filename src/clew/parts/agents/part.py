@@ -1,0 +1,213 @@
+"""The agents of a session: which kinds there are, and what the conversation is still to hear of them.
+
+Loads what runs agents (`all_agents`) with the first that is begun: most sessions have none.
+
+Decision: docs/decisions/170-agents.md
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from clew.agent.context.facts import Fact, agent_listing_fact, find_listed_agents
+from clew.agent.context.opening import Opening
+from clew.agent.deps import Emit
+from clew.agent.events import EngineEvent
+from clew.agent.subagents.files import in_object
+from clew.agent.subagents.specs import OF_FILES, AgentCatalog, AgentSpec
+from clew.agent.tasks.notice import SCHEDULE
+from clew.agent.tasks.registry import BackgroundTask, Tasks
+from clew.agent.tools.base import Delegation, ToolOutcome
+from clew.core.json_object import Json
+from clew.parts.agents.leaving import Leaving
+from clew.parts.file_history import FileHistory
+from clew.parts.mcp.part import Connected
+from clew.parts.part import Part, PartContext
+from clew.parts.planning import OwnSession
+from clew.parts.sandbox import SessionSandbox
+from clew.parts.skills.part import SessionSkills
+from clew.record.transcript.paths import SessionPlace
+from clew.record.transcript.record import Recorder
+
+if TYPE_CHECKING:
+    from clew.parts.agents.agent import Subagent
+    from clew.parts.agents.all_agents import AllAgents
+
+KIND = "agent"
+MOST_WAIT_MS = 600_000
+
+
+async def ignore(_: EngineEvent) -> None:
+    """No front shows what agents do."""
+
+
+class AgentsPart(Part):
+    """Also the `Agents` of the session's own tools. `heard` is told what agents do."""
+
+    name = "agents"
+    leaving: Leaving
+    _context: PartContext
+
+    def __init__(
+        self,
+        catalog: AgentCatalog,
+        faults: Sequence[str],
+        *,
+        opening: Opening,
+        mcp: Connected,
+        skills: SessionSkills,
+        sandbox: SessionSandbox,
+        planning: OwnSession,
+        file_history: FileHistory,
+    ) -> None:
+        self.catalog = catalog
+        # What is wrong with definitions, those that are none among them.
+        self.faults = tuple(faults)
+        self.heard: Emit = ignore
+        self._opening = opening
+        self._mcp = mcp
+        self._skills = skills
+        self._sandbox = sandbox
+        self._planning = planning
+        self._file_history = file_history
+        self._all: AllAgents | None = None
+        self._notices = self.faults
+
+    async def open(self, context: PartContext, /) -> None:
+        self._context = context
+        self.leaving = Leaving(self._begin_itself, context.conversation, context.thread.story)
+        if context.thread.loaded is not None:
+            self._recall(context.thread.loaded.messages)
+
+    def notices(self) -> tuple[str, ...]:
+        return self._notices
+
+    async def aclose(self) -> None:
+        if self._all is not None:
+            await self._all.aclose()
+
+    @property
+    def all(self) -> AllAgents:
+        if self._all is None:
+            from clew.parts.agents.agent_parts import Crew
+            from clew.parts.agents.all_agents import AllAgents
+
+            crew = Crew(
+                context=self._context,
+                opening=self._opening,
+                mcp=self._mcp,
+                skills=self._skills,
+                sandbox=self._sandbox,
+                planning=self._planning,
+                file_history=self._file_history,
+            )
+            self._all = AllAgents(crew, self.catalog, self.listing, self._tell)
+        return self._all
+
+    async def _tell(self, event: EngineEvent) -> None:
+        await self.heard(event)
+
+    @property
+    def tasks(self) -> Tasks:
+        return self._context.tool_session.background.tasks
+
+    @property
+    def place(self) -> SessionPlace:
+        return self._context.thread.recorder.paths.place
+
+    def running(self, agent_id: str) -> Subagent | None:
+        """Return an agent of this run."""
+        return None if self._all is None else self._all.agents.get(agent_id)
+
+    def recorder(self, agent_id: str) -> Recorder | None:
+        agent = self.running(agent_id)
+        return None if agent is None else agent.recorder
+
+    # -- what the session's own tools and hooks may ask
+
+    async def run(self, wish: Delegation, tool_use_id: str) -> ToolOutcome:
+        return await self.all.of(cwd=self._cwd).run(wish, tool_use_id)
+
+    async def send(self, to: str, words: str) -> ToolOutcome:
+        return await self.all.of(cwd=self._cwd).send(to, words)
+
+    def _cwd(self) -> str:
+        return self._context.tool_session.cwd
+
+    async def ask(self, words: str, model: str) -> str:
+        """Return what an agent says that a hook asks."""
+        return await self.all.ask(words, model)
+
+    async def should_leave(self) -> bool:
+        return await self.leaving.is_time()
+
+    async def _begin_itself(self, said: Sequence[Json], words: str, title: str) -> BackgroundTask:
+        return await self.all.itself(said, words, title)
+
+    # -- which kinds there are
+
+    def spec(self, name: str) -> AgentSpec:
+        return self.all.spec(name)
+
+    def listing(self, history: Iterable[Json]) -> Fact | None:
+        """What a conversation is to be told of the kinds there are."""
+        if not self._context.requests.offers("Agent"):
+            return None
+        return agent_listing_fact(
+            find_listed_agents(history), {spec.name: spec.description for spec in self.catalog}
+        )
+
+    def replace_hosts(self, given: Mapping[str, Any]) -> tuple[str, ...]:
+        """The kinds that a host brings, instead of those it brought before; what is wrong with some."""
+        found = in_object(given, "host")
+        self.catalog.remove("host")
+        self.catalog.add(found.specs)
+        return tuple(found.faults)
+
+    def reload(self, found: Iterable[AgentSpec], faults: Sequence[str]) -> None:
+        """The kinds that files define, instead of those that they did; what is wrong with some."""
+        self.faults = tuple(faults)
+        for origin in OF_FILES:
+            self.catalog.remove(origin)
+        self.catalog.add(found)
+
+    # -- what of it the session is still to hear
+
+    def _recall(self, messages: Sequence[Json]) -> None:
+        """Takes up what agents of the session's earlier runs came to."""
+        from clew.parts.agents.past import earlier, left_elsewhere
+
+        for task in earlier(self.place, self._context.thread.recorder.paths.home, messages):
+            self.tasks.remember(task)
+        self._notices = (*left_elsewhere(self.tasks.all()), *self._notices)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether an agent in the background has ended and the model does not know, or the time of
+        something scheduled has come."""
+        return self.tasks.has_news(KIND) or self.tasks.has_news(SCHEDULE)
+
+    @property
+    def are_working(self) -> bool:
+        return bool(self.tasks.working(KIND))
+
+    async def settled(self, stopping: asyncio.Event) -> bool:
+        """Waits, within bounds, until no agent works in the background; whether there is news, and
+        nobody said meanwhile that nothing more is wanted."""
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(self._all_ended())
+            stopped = group.create_task(stopping.wait())
+            await asyncio.wait([waiting, stopped], return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            stopped.cancel()
+        return not stopping.is_set() and self.has_news
+
+    async def _all_ended(self) -> None:
+        said = self._context.ground.environment.number("wait_for_agents_ms")
+        most_ms = MOST_WAIT_MS if said is None else said
+        with suppress(TimeoutError):
+            async with asyncio.timeout(most_ms / 1000 if most_ms else None):
+                await self.tasks.ended(KIND)

@@ -1,0 +1,55 @@
+"""The session itself as tools may change it: its mode, its plan, its list of tasks, its settings."""
+
+from pathlib import Path
+
+from clew.parts.part import Part
+from clew.permissions.in_session import SessionRules
+from clew.permissions.request import Mode
+from clew.record.transcript.paths import task_list_dir
+from clew.record.transcript.record import Recorder
+from clew.system.config.paths import Places
+
+PLAN: Mode = "plan"
+
+
+class OwnSession(Part):
+    """Knows which mode planning began in, so that it can end there."""
+
+    name = "planning"
+
+    def __init__(self, rules: SessionRules, recorder: Recorder) -> None:
+        self._rules = rules
+        self._recorder = recorder
+        self._before: Mode = "default"
+        paths = recorder.paths
+        self.task_folder: Path = (
+            task_list_dir(self.places.config_home, paths.place.session_id)
+            if paths.aside is None
+            else paths.aside / "tasks"
+        )
+
+    @property
+    def mode(self) -> Mode:
+        return self._rules.mode
+
+    @property
+    def plan_file(self) -> Path:
+        return Path(self._rules.plan_file)
+
+    @property
+    def places(self) -> Places:
+        return self._rules.standing.places
+
+    def enter_plan(self) -> None:
+        if self.mode != PLAN:
+            self._before = self.mode
+            self._change(PLAN)
+
+    def leave_plan(self) -> Mode:
+        """Ends planning; a mode that a person chose with their yes is the one that stays."""
+        return self._change(self._before if self.mode == PLAN else self.mode)
+
+    def _change(self, mode: Mode) -> Mode:
+        entered = self._rules.set_mode(mode)
+        self._recorder.permission_mode(entered)
+        return entered

@@ -1,0 +1,72 @@
+"""The background tasks of a session as a part of it, with those that its earlier runs left.
+
+Decision: docs/decisions/116-background-tasks.md
+"""
+
+from collections.abc import Callable, Container
+from contextlib import ExitStack
+
+from clew.agent.tasks.registry import Tasks
+from clew.parts.background_tasks import COPIED, PastCommands, of_original, written_down
+from clew.parts.context import Ground, Thread
+from clew.parts.part import Part, PartContext
+from clew.record.kept_commands import RecordFolder
+from clew.record.transcript.load import LoadedSession
+from clew.record.transcript.record import Recorder
+
+
+class BackgroundTasks(Tasks, Part):
+    """The tasks of a session and its subagents, with those that earlier runs of the session left.
+
+    `recorder_of` returns who records what an agent does, by the agent's id.
+    """
+
+    name = "background tasks"
+
+    def __init__(
+        self, ground: Ground, thread: Thread, recorder_of: Callable[[str], Recorder | None]
+    ) -> None:
+        super().__init__()
+        # Where it is written down what goes on without clew.
+        self.shelf = RecordFolder(ground.began.places.own / "kept", thread.session_id)
+        self._thread = thread
+        self._secrets = ground.secrets
+        self._recorder_of = recorder_of
+        self._opened = ExitStack()
+
+    async def open(self, _: PartContext, /) -> None:
+        self._opened.enter_context(written_down(self, self._recorder, self._secrets))
+        if self._thread.loaded is not None:
+            self._recall(self._thread.loaded)
+
+    def _recorder(self, owner: str) -> Recorder | None:
+        return self._recorder_of(owner) if owner else self._thread.recorder
+
+    async def aclose(self) -> None:
+        if self.shelf.is_used:
+            from clew.parts.kept_commands import tidied
+
+            tidied(self, self.shelf)
+        self._opened.close()
+        await super().aclose()
+
+    def _recall(self, loaded: LoadedSession) -> None:
+        """Takes up what the session's earlier runs had begun in the background."""
+        before = PastCommands(loaded.messages)
+        original, copied = of_original(loaded)
+        kept: Container[str] = ()
+
+        def goes_on(call_id: str) -> str:
+            """Where a command of this copy's first session goes on, if the user kept it there."""
+            there = self.shelf.of_call(call_id)
+            if there is not None:
+                return f"a person kept it in session {there.about.session_id}"
+            return COPIED.format(original) if call_id in copied else ""
+
+        if self.shelf.is_used:
+            from clew.parts.kept_commands import take_up
+
+            kept = take_up(self, self.shelf, before.told, loaded, self._secrets)
+        results = self._thread.recorder.paths.place.tool_results
+        for task in before.left_behind(loaded, results, kept, goes_on):
+            self.remember(task)

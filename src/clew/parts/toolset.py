@@ -1,0 +1,150 @@
+"""The tools of a conversation: which there are, and what they share between their calls."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from clew.agent.options import Options
+from clew.agent.subagents.offer import has
+from clew.agent.tools.base import (
+    Agents,
+    BackgroundWork,
+    FileViews,
+    ModelQuestions,
+    ShellSetup,
+    Surroundings,
+    Tool,
+    ToolSession,
+    limits_from,
+)
+from clew.agent.tools.registry import NEED_A_PERSON, Toolbox, builtin_tools
+from clew.agent.tools.session_tools import StructuredOutput
+from clew.agent.toolset import SessionTools, listed
+from clew.core.messages.errors import CommandLineError
+from clew.parts.context import Ground, HostParts, Thread
+from clew.parts.file_history import FileHistory
+from clew.parts.hooks import HooksPart, env_file
+from clew.parts.mcp.part import Connected
+from clew.parts.planning import OwnSession
+from clew.parts.sandbox import SessionSandbox
+from clew.parts.tasks import BackgroundTasks
+from clew.system.config.environment import for_programs
+
+
+def offered_tools(options: Options, more: Iterable[Tool[Any]]) -> list[Tool[Any]]:
+    """Return the built-in tools and those of the parts, without those that the command line left out or
+    denies as a whole, and without those that ask the user where nobody can be asked."""
+    tools = (*builtin_tools(), *more)
+    unknown = [name for name in options.tools or () if name not in {tool.name for tool in tools}]
+    if unknown:
+        known = ", ".join(tool.name for tool in tools)
+        raise CommandLineError(f"--tools {unknown[0]}: no such tool; there are {known}")
+    is_alone = options.is_print and options.asks != "stdio"
+    shaped = [] if options.json_schema is None else [StructuredOutput(options.json_schema)]
+    return [
+        *shaped,
+        *(
+            tool
+            for tool in tools
+            if is_wanted(options, tool) and not (is_alone and tool.name in NEED_A_PERSON)
+        ),
+    ]
+
+
+def is_wanted(options: Options, tool: Tool[Any]) -> bool:
+    is_named = options.tools is None or tool.name in options.tools
+    is_left = options.lead is None or has(options.lead, tool.name)
+    return is_named and is_left and tool.name not in options.deny
+
+
+def new_tool_session(
+    ground: Ground,
+    thread: Thread,
+    *,
+    tasks: BackgroundTasks,
+    planning: OwnSession,
+    sandbox: SessionSandbox,
+    hooks: HooksPart,
+    agents: Agents | None,
+    brought: HostParts,
+) -> ToolSession:
+    """Return what the tools of the session share between their calls."""
+    results = thread.recorder.paths.results
+    return ToolSession(
+        cwd=ground.cwd,
+        spill_folder=results,
+        shell=ShellSetup(
+            launcher=ground.launcher,
+            environment=for_programs(ground.environ),
+            project=ground.cwd,
+            env_file=env_file(results),
+            terminal=lambda: None if sandbox.is_wanted else brought.terminal,
+            sandbox=sandbox,
+        ),
+        limits=limits_from(ground.environment.number, ground.began.settings.get("toolTimeouts")),
+        files=FileViews(
+            may_read=ground.rules.may_read,
+            in_conversation=thread.story.holds,
+            buffers=brought.buffers,
+        ),
+        models=ModelQuestions(ask_model=thread.side.ask_model, ask_service=thread.side.ask_service),
+        background=BackgroundWork(tasks=tasks, shelf=tasks.shelf, agents=agents),
+        own=planning,
+        todos=listed(thread.spending.state.todos),
+        ask_hooks=hooks.may,
+    )
+
+
+def tool_session_of_agent(
+    session: ToolSession, thread: Thread, cwd: str, agents: Agents | None, owner: str
+) -> ToolSession:
+    """The same for a subagent, which shares the tasks, the walls and the limits of its session."""
+    results = thread.recorder.paths.results
+    return ToolSession(
+        cwd=cwd,
+        spill_folder=results,
+        shell=ShellSetup(
+            launcher=session.shell.launcher,
+            environment=session.shell.environment,
+            project=cwd,
+            env_file=env_file(results),
+            sandbox=session.shell.sandbox,
+        ),
+        limits=session.limits,
+        files=FileViews(may_read=session.files.may_read, in_conversation=thread.story.holds),
+        models=ModelQuestions(ask_model=thread.side.ask_model, ask_service=thread.side.ask_service),
+        background=replace(session.background, owner=owner, agents=agents),
+        own=session.own,
+        ask_hooks=session.ask_hooks,
+    )
+
+
+def new_toolset(
+    ground: Ground,
+    thread: Thread,
+    toolbox: Toolbox,
+    tool_session: ToolSession,
+    mcp: Connected,
+    files: FileHistory,
+) -> SessionTools:
+    """Return the tools of a conversation as its executor calls them."""
+    return SessionTools(
+        toolbox,
+        tool_session,
+        lambda: Surroundings(
+            model=thread.model.id,
+            takes_pdfs=thread.model.pdfs,
+            interactive=not ground.options.is_print,
+            tools=tuple(toolbox),
+            mcp_clients=mcp.clients(),
+        ),
+        secrets=ground.secrets,
+        file_record=files.record,
+        aliases=ground.options.tool_aliases,
+    )
+
+
+def lasts(options: Options) -> bool:
+    """Whether the session goes on after an answer."""
+    return not options.is_print or options.input_format == "stream-json"

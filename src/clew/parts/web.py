@@ -1,0 +1,36 @@
+"""WebFetch and WebSearch, and the pages that both have fetched."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from clew.agent.tools.base import Tool
+from clew.agent.tools.web import WebFetch, WebSearch
+from clew.parts.context import Ground
+from clew.parts.part import Part
+from clew.permissions.in_session import SessionRules
+from clew.system.transport.network import network_from
+from clew.system.web_fetch import Web
+
+
+class WebPart(Part):
+    name = "web"
+
+    def __init__(self, ground: Ground) -> None:
+        self._settings = ground.began.settings
+        self._web = Web(network_from(ground.environment), partial(private_hosts, ground.rules))
+
+    def tools(self) -> Sequence[Tool[Any]]:
+        endpoint = self._settings.get("webSearchEndpoint")
+        named = endpoint if isinstance(endpoint, str) and endpoint else None
+        return WebFetch(self._web), WebSearch(self._web, named)
+
+    async def aclose(self) -> None:
+        await self._web.aclose()
+
+
+def private_hosts(rules: SessionRules) -> tuple[str, ...]:
+    """Return the hosts that settings let WebFetch reach although their addresses are private."""
+    named = rules.standing.settings.get("webPrivateHosts")
+    hosts = named if isinstance(named, list) else []
+    return tuple(host for host in hosts if isinstance(host, str))

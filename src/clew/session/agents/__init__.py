@@ -1,1 +1,0 @@
-"""Subagents of a session: conversations of their own, made of the same parts."""

@@ -1,0 +1,183 @@
+"""The parts of a session, in their order. A new part is a line in `SessionParts` and one in `make_parts`.
+
+Decision: docs/decisions/330-parts.md
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from clew.agent.context.facts import Fact
+from clew.agent.subagents.specs import AgentCatalog
+from clew.agent.tools.base import Tool
+from clew.core.input import SlashCommand
+from clew.core.json_object import Json
+from clew.core.messages.history import History
+from clew.parts.agents.part import AgentsPart
+from clew.parts.compaction import SessionCompaction
+from clew.parts.context import Ground, HostParts, Thread
+from clew.parts.file_history import FileHistory
+from clew.parts.goals import Goal
+from clew.parts.hooks import HooksPart
+from clew.parts.lsp.part import Code, language_servers
+from clew.parts.mcp.part import Connected, servers_of
+from clew.parts.memory.part import MemoryPart, Remembering
+from clew.parts.output_styles import OutputStyles
+from clew.parts.part import Part, PartContext
+from clew.parts.planning import OwnSession
+from clew.parts.plugins.part import SessionPlugins
+from clew.parts.reloading import Reloading
+from clew.parts.sandbox import SessionSandbox
+from clew.parts.schedules.board import Board
+from clew.parts.skills.part import SessionSkills
+from clew.parts.store_copy import StoreCopy
+from clew.parts.tasks import BackgroundTasks
+from clew.parts.toolset import lasts
+from clew.parts.warming import SessionCache
+from clew.parts.web import WebPart
+from clew.system.clock import local_time
+from clew.system.config.environment import for_programs
+
+
+class SessionParts(Struct, frozen=True, kw_only=True):
+    """Opened, and asked for tools, facts and notices, in this order; closed in the opposite one."""
+
+    memory: MemoryPart
+    store_copy: StoreCopy
+    plugins: SessionPlugins
+    output_styles: OutputStyles
+    planning: OwnSession
+    sandbox: SessionSandbox
+    hooks: HooksPart
+    mcp: Connected
+    web: WebPart
+    skills: SessionSkills
+    language_servers: Code
+    schedules: Board
+    goal: Goal
+    file_history: FileHistory
+    compaction: SessionCompaction
+    cache: SessionCache
+    agents: AgentsPart
+    tasks: BackgroundTasks
+    remembering: Remembering
+    reloading: Reloading
+
+    def __iter__(self) -> Iterator[Part]:
+        return (getattr(self, name) for name in self.__struct_fields__)
+
+    async def open(self, context: PartContext) -> None:
+        for part in self:
+            await part.open(context)
+
+    async def aclose(self) -> None:
+        for part in reversed([*self]):
+            await part.aclose()
+
+    def tools(self) -> list[Tool[Any]]:
+        return [tool for part in self for tool in part.tools()]
+
+    def commands(self) -> list[SlashCommand[Any]]:
+        return [command for part in self for command in part.commands()]
+
+    async def facts(self, history: History) -> list[Fact]:
+        return [fact for part in self for fact in await part.facts(history)]
+
+    def after(self, results: Sequence[Json]) -> list[Fact]:
+        return [fact for part in self for fact in part.after(results)]
+
+    def notices(self) -> list[str]:
+        return [notice for part in self for notice in part.notices()]
+
+    async def refresh(self) -> tuple[str, ...]:
+        """Look at what changed outside: settings, as far as hooks let a change count, and copies."""
+        return tuple([notice for part in self for notice in await part.refresh()])
+
+
+def make_parts(
+    ground: Ground,
+    thread: Thread,
+    brought: HostParts,
+    *,
+    memory: MemoryPart,
+    store_copy: StoreCopy,
+    plugins: SessionPlugins,
+    kinds: AgentCatalog,
+    agent_faults: Sequence[str],
+) -> SessionParts:
+    """Make every part from what it reads and the parts it builds on; nothing begins to run."""
+    options, began, side = ground.options, ground.began, thread.side
+
+    def spent_usd() -> float:
+        return float(thread.spending.ledger.total.usd)
+
+    output_styles = OutputStyles(options, began, plugins.styles())
+    planning = OwnSession(ground.rules, thread.recorder)
+    sandbox = SessionSandbox(
+        ground.rules,
+        ground.launcher,
+        hidden=ground.secrets,
+        aside=thread.recorder.paths.results / "set-aside",
+    )
+    mcp = servers_of(options, began, ground.environment, brought, plugins.servers())
+    skills = SessionSkills(ground, thread.session_id, plugins.skills(), mcp, brought.skills)
+    file_history = FileHistory(ground, thread)
+    agents = AgentsPart(
+        kinds,
+        agent_faults,
+        opening=memory.opening,
+        mcp=mcp,
+        skills=skills,
+        sandbox=sandbox,
+        planning=planning,
+        file_history=file_history,
+    )
+    tasks = BackgroundTasks(ground, thread, agents.recorder)
+    hooks = HooksPart(ground, thread, plugins, mcp, agents.ask, brought)
+    code = language_servers(
+        began,
+        ground.launcher,
+        for_programs(ground.environ),
+        plugins=plugins.language_servers(),
+        detects=not options.is_bare,
+    )
+    compaction = SessionCompaction(ground, memory.opening, planning, skills, agents.listing)
+    return SessionParts(
+        memory=memory,
+        store_copy=store_copy,
+        plugins=plugins,
+        output_styles=output_styles,
+        planning=planning,
+        sandbox=sandbox,
+        hooks=hooks,
+        mcp=mcp,
+        web=WebPart(ground),
+        skills=skills,
+        language_servers=code,
+        schedules=Board(
+            tasks,
+            now=local_time,
+            spent=spent_usd,
+            prepared=skills.prepared,
+            is_offered=lasts(options),
+        ),
+        goal=Goal(hooks, side.ask_model, spent_usd),
+        file_history=file_history,
+        compaction=compaction,
+        cache=SessionCache(ground, thread, compaction),
+        agents=agents,
+        tasks=tasks,
+        remembering=Remembering(ground),
+        reloading=Reloading(
+            ground,
+            plugins=plugins,
+            styles=output_styles,
+            hooks=hooks,
+            skills=skills,
+            agents=agents,
+            code=code,
+            mcp=mcp,
+            brought=brought,
+        ),
+    )
