@@ -93,7 +93,7 @@ def run_mcp(argv: list[str]) -> int:
 
 
 def run_memory(argv: list[str]) -> int:
-    from clew.agent.context.explain import main
+    from clew.commands.memory import main
 
     return main(argv)
 

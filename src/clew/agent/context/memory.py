@@ -26,7 +26,8 @@ from clew.permissions.rules import Behavior, PermissionRule, RuleSet
 from clew.permissions.session_rules import CurrentRules
 from clew.system.config.layers import OF_THE_FOLDER
 from clew.system.config.load import trusts
-from clew.system.files import is_file
+from clew.system.config.paths import Places, find_places
+from clew.system.files import is_file, is_there
 
 # Which memory files may not be sent to the model, and why.
 
@@ -167,6 +168,33 @@ class Sources(Struct, frozen=True, kw_only=True):
     # Both AGENTS.md and CLAUDE.md of one folder, where a setting asks for it.
     both: bool = False
     refuses: Refuses = _refuses_none
+
+
+def find_sources(environ: dict[str, str], cwd: Path, gate: MemoryGate) -> Sources:
+    """Where memory files may be for this environment and folder, and which may not be sent."""
+    places = find_places(environ, cwd)
+    return Sources(
+        cwd=cwd,
+        root=project_of(places),
+        home=places.home,
+        config_home=places.config_home,
+        managed_folders=places.managed_folders,
+        refuses=gate.refusal,
+    )
+
+
+def project_of(places: Places) -> Path:
+    """The folder of the project: the repository's, else the one with settings of its own."""
+    return _repository_of(places.cwd, places.home) or places.root
+
+
+def _repository_of(cwd: Path, home: Path) -> Path | None:
+    for folder in (cwd, *cwd.parents):
+        if is_there(folder / ".git"):
+            return folder
+        if folder == home:
+            break
+    return None
 
 
 class _Known(Struct, frozen=True):

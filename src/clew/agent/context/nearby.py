@@ -11,9 +11,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from clew.agent.context.explain import sources
 from clew.agent.context.facts import Fact, memory_fact
-from clew.agent.context.memory import FileCache, Memory, MemoryGate, load, nested
+from clew.agent.context.memory import FileCache, Memory, MemoryGate, find_sources, load, nested
 from clew.core.json_object import Json
 
 # The file that was touched, as the log names it.
@@ -45,7 +44,7 @@ class Nearby:
         return [fact for fact in facts if fact is not None]
 
     def _of(self, path: Path) -> Fact | None:
-        where = sources(self._environ, self._cwd, self._gate)
+        where = find_sources(self._environ, self._cwd, self._gate)
         if self._memory is None:
             self._memory = load(where, self._cache)
         found = nested(where, self._cache, self._memory, path)

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew.agent.context import facts, git
-from clew.agent.context.explain import sources
 from clew.agent.context.facts import Fact
-from clew.agent.context.memory import FileCache, MemoryGate, load
+from clew.agent.context.memory import FileCache, MemoryGate, find_sources, load
 from clew.system.files import is_file, is_there
 from clew.system.process.spawn import Launcher
 
@@ -62,7 +61,9 @@ class Opening:
         """What the memory files say."""
         if not self._has_memory:
             return None
-        return facts.memory_fact(load(sources(self._environ, cwd, self._gate), FileCache()).files)
+        return facts.memory_fact(
+            load(find_sources(self._environ, cwd, self._gate), FileCache()).files
+        )
 
     def _index(self) -> Fact | None:
         """What earlier sessions left, if they left anything."""

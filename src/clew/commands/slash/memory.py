@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from clew.agent.context.explain import shown, sources
-from clew.agent.context.memory import FileCache, MemoryGate, load
+from clew.agent.context.memory import FileCache, MemoryGate, find_sources, load
 from clew.agent.context.nearby import noted_fact
 from clew.agent.context.notebook import INDEX, Memo, MemoryNotebook
 from clew.agent.intake import NOTES, notes_file
+from clew.commands.memory import shown
 from clew.commands.slash import SlashHandlers
 from clew.core.input import Outcome, Pick, PickRow, Show
 from clew.core.messages.errors import UserError
@@ -49,7 +49,7 @@ async def remember(session: Session, words: str) -> Outcome:
 def _overview(session: Session) -> Show:
     standing = session.rules.standing
     gate = MemoryGate(lambda: standing)
-    found = load(sources(standing.environ, standing.places.cwd, gate), FileCache())
+    found = load(find_sources(standing.environ, standing.places.cwd, gate), FileCache())
     notebook = notebook_of(standing.places)
     index, is_cut = notebook.index()
     lines = [

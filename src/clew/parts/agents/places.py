@@ -5,8 +5,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from clew.agent.context.explain import project_of
 from clew.agent.context.facts import Fact
+from clew.agent.context.memory import project_of
 from clew.agent.hooks.handlers import read_hooks
 from clew.agent.options import SOURCES
 from clew.agent.subagents.files import DefinedAgents, in_folder, in_object, refuses_none

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from clew.agent.calls import BoundCall
-from clew.agent.context.explain import project_of
 from clew.agent.context.facts import Fact
-from clew.agent.context.memory import matches
+from clew.agent.context.memory import matches, project_of
 from clew.agent.context.nearby import touched
 from clew.agent.deps import Granted, Question
 from clew.agent.hooks.handlers import Hook, read_hooks

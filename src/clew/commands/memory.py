@@ -14,42 +14,14 @@ from clew.agent.context.memory import (
     Memory,
     MemoryFile,
     MemoryGate,
-    Sources,
+    find_sources,
     load,
     nested,
 )
 from clew.core.normalize.tokens import text_tokens
 from clew.permissions.session_rules import stand
 from clew.system.command_groups import Group
-from clew.system.config.paths import Places, find_places
-from clew.system.files import is_folder, is_there
-
-
-def sources(environ: dict[str, str], cwd: Path, gate: MemoryGate) -> Sources:
-    """Where memory files may be for this environment and folder, and which may not be sent."""
-    places = find_places(environ, cwd)
-    return Sources(
-        cwd=cwd,
-        root=project_of(places),
-        home=places.home,
-        config_home=places.config_home,
-        managed_folders=places.managed_folders,
-        refuses=gate.refusal,
-    )
-
-
-def project_of(places: Places) -> Path:
-    """The folder of the project: the repository's, else the one with settings of its own."""
-    return _repository(places.cwd, places.home) or places.root
-
-
-def _repository(cwd: Path, home: Path) -> Path | None:
-    for folder in (cwd, *cwd.parents):
-        if is_there(folder / ".git"):
-            return folder
-        if folder == home:
-            break
-    return None
+from clew.system.files import is_folder
 
 
 class ExplainedMemory(Struct, frozen=True, kw_only=True):
@@ -99,7 +71,7 @@ def main(argv: list[str]) -> int:
         sys.stderr.write(f"clew memory: {cwd}: no such folder\n")
         return 2
     standing = stand(os.environ, cwd)
-    where = sources(dict(os.environ), cwd, MemoryGate(lambda: standing))
+    where = find_sources(dict(os.environ), cwd, MemoryGate(lambda: standing))
     cache = FileCache()
     memory = load(where, cache)
     touched = None if given.file is None else nested(where, cache, memory, cwd / given.file)
