@@ -1,4 +1,5 @@
-"""Writes what is made from tables: the text of `clew --help`, the fields of `ClewOptions`, the schema of settings.
+"""Writes what is made from tables: the text of `clew --help`, the fields of `ClewOptions`, the schema of settings,
+and what sessions are told of the built-in tools.
 
 `make docs` runs it; `make docs-check` fails where a made text is not what the tables say. With a word,
 it prints a table for the docs: `python -m scripts.tables options`.
@@ -20,6 +21,7 @@ from clew.agent import options as table
 from clew.agent.hooks.events import EVENTS
 from clew.agent.option_values import SWITCH
 from clew.agent.options import SECTIONS, Flag, Options, Overrides, Sdk, notes
+from clew.agent.tools.registry import builtin_tools, outline
 from clew.cli import COMMANDS
 from clew.core.json_object import Json
 from clew.session.flags import FlagRow, flag_rows
@@ -187,18 +189,25 @@ def schema_source() -> str:
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
+def tools_source() -> str:
+    """Return what sessions know of the built-in tools before they load their code."""
+    return json.dumps(list(map(outline, builtin_tools())), indent=1, ensure_ascii=False) + "\n"
+
+
 SCHEMA = "system/config/settings.schema.json"
+OUTLINES = "agent/tools/builtin_tools.json"
 SOURCES: dict[str, Callable[[], str]] = {
     "cli.py": help_source,
     "fronts/sdk/options.py": sdk_source,
     SCHEMA: schema_source,
+    OUTLINES: tools_source,
 }
 
 
 def current(name: str) -> str:
     """Return a file of the source with its made text as the tables have it."""
-    if name == SCHEMA:
-        return schema_source()
+    if name in (SCHEMA, OUTLINES):
+        return SOURCES[name]()
     text = (SRC / name).read_text("utf-8")
     (made,) = MADE.finditer(text)
     return text[: made.start("text")] + SOURCES[name]() + text[made.end("text") :]

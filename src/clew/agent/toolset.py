@@ -17,12 +17,12 @@ from clew.agent.tools.base import (
     Progress,
     QuestionKind,
     Surroundings,
+    Tool,
     ToolContext,
     ToolOutcome,
     ToolSession,
     failed,
 )
-from clew.agent.tools.files import EDIT_MAX_BYTES, note_seen, take
 from clew.agent.tools.registry import Toolbox
 from clew.agent.tools.spill import fitted
 from clew.core.json_object import Json
@@ -185,6 +185,8 @@ class SessionTools:
 
     def note_seen(self, path: Path, mtime_ms: int) -> bool:
         """Somebody saw a file, as it was then, whom edits may rely on; False if it has changed."""
+        from clew.agent.tools.files import EDIT_MAX_BYTES, note_seen, take
+
         found = take(path, EDIT_MAX_BYTES)
         if found.status.st_mtime_ns // 1_000_000 != mtime_ms:
             return False
@@ -208,7 +210,7 @@ class SessionTools:
     def bind(self, block: Json) -> BoundCall:
         """The call with its tool and its input, read once."""
         name = str(block.get("name", ""))
-        tool = self._toolbox.get(name)
+        tool = self._tool(name)
         return bind(tool, block, self._unknown(name) if tool is None else None)
 
     def title(self, block: Json) -> str:
@@ -241,7 +243,11 @@ class SessionTools:
 
     def _current(self, call: BoundCall) -> BoundCall:
         """The call as it is, or bound again where its tool was taken away or replaced meanwhile."""
-        return call if self._toolbox.get(call.name) is call.tool else self.bind(call.block)
+        return call if self._tool(call.name) is call.tool else self.bind(call.block)
+
+    def _tool(self, name: str) -> Tool[Any] | None:
+        found = self._toolbox.get(name)
+        return None if found is None else found.load()
 
     def _unknown(self, name: str) -> ToolOutcome:
         if self._toolbox.was_there(name):

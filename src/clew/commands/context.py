@@ -21,7 +21,7 @@ from clew.agent.context.prompts import Prompts, as_before, recorded, spoke_with
 from clew.agent.intake import memory_folder
 from clew.agent.models import chosen_model, template
 from clew.agent.options import Options
-from clew.agent.tools.registry import Toolbox, builtin_tools
+from clew.agent.tools.registry import Toolbox, outlined_tools
 from clew.commands.cost import bar, table
 from clew.core.catalog.added import known_models
 from clew.core.catalog.models import Model
@@ -83,7 +83,7 @@ async def look(session: str | None, model_name: str | None) -> Window:
     model = chosen_model(
         options, freeze(found.environ), found.settings, catalog, spoke_with(loaded, catalog)
     )
-    toolbox = Toolbox((*builtin_tools(), SkillTool(NoSkills())), found.settings)
+    toolbox = Toolbox((*outlined_tools(), SkillTool(NoSkills())), found.settings)
     made = template(options, model, toolbox.definitions(), "")
     prompts = Prompts(found.places.own / "prompts")
     record = None if loaded is None else recorded(loaded)

@@ -18,7 +18,7 @@ from clew.agent.deps import Emit
 from clew.agent.events import EngineEvent, ToolFinished, TurnEnded
 from clew.agent.intake import Raw, Taken, Turn
 from clew.agent.options import Options
-from clew.agent.tools.session_tools import StructuredOutput
+from clew.agent.tools.base import STRUCTURED_OUTPUT
 from clew.commands.line import take_line
 from clew.core.input import (
     Clear,
@@ -375,7 +375,7 @@ class Shaped:
 
     async def _heard(self, event: EngineEvent) -> None:
         await self._emit(event)
-        if isinstance(event, ToolFinished) and event.block["name"] == StructuredOutput.name:
+        if isinstance(event, ToolFinished) and event.block["name"] == STRUCTURED_OUTPUT:
             self._failures += event.is_error
             self._has_shape |= not event.is_error
             if self._failures >= MAX_FAILURES:

@@ -18,8 +18,7 @@ from clew.agent.tools.base import (
     ToolSession,
     limits_from,
 )
-from clew.agent.tools.registry import NEED_A_PERSON, Toolbox, builtin_tools
-from clew.agent.tools.session_tools import StructuredOutput
+from clew.agent.tools.registry import NEED_A_PERSON, Toolbox, outlined_tools
 from clew.agent.toolset import SessionTools, listed
 from clew.core.messages.errors import CommandLineError
 from clew.parts.context import Ground, HostParts, Thread
@@ -35,13 +34,16 @@ from clew.system.config.environment import for_programs
 def offered_tools(options: Options, more: Iterable[Tool[Any]]) -> list[Tool[Any]]:
     """Return the built-in tools and those of the parts, without those that the command line left out or
     denies as a whole, and without those that ask the user where nobody can be asked."""
-    tools = (*builtin_tools(), *more)
+    tools = (*outlined_tools(), *more)
     unknown = [name for name in options.tools or () if name not in {tool.name for tool in tools}]
     if unknown:
         known = ", ".join(tool.name for tool in tools)
         raise CommandLineError(f"--tools {unknown[0]}: no such tool; there are {known}")
     is_alone = options.is_print and options.asks != "stdio"
-    shaped = [] if options.json_schema is None else [StructuredOutput(options.json_schema)]
+    shaped: list[Tool[Any]] = []
+    if options.json_schema is not None:
+        
+        shaped.append(StructuredOutput(options.json_schema))
     return [
         *shaped,
         *(

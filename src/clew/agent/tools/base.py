@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Meta, Struct, field
@@ -98,6 +99,10 @@ class ShellInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
 # `permission`: may this run; `choices`: questions with answers to choose; `plan`: may this plan be done.
 QuestionKind = Literal["permission", "choices", "plan"]
+
+
+# The tool by which a model gives an answer of a given shape.
+STRUCTURED_OUTPUT = "StructuredOutput"
 
 
 class ToolError(ClewError):
@@ -317,6 +322,10 @@ class Tool(ABC, Generic[Input]):
     # Other names it answers to, and other names of its fields: what models learned elsewhere.
     also_called: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
+    # One of these must be installed.
+    programs: tuple[str, ...] = ()
+    # What the model is told, where that was written down before.
+    stated: dict[str, Any] | None = None
     # Fields that are filled in on the way; the model is not told of them.
     hidden_fields: tuple[str, ...] = ()
     # Ends by a limit of its own, or works as long as there is work: the general limit is not for it.
@@ -332,8 +341,12 @@ class Tool(ABC, Generic[Input]):
     @abstractmethod
     def input_type(self) -> type[Input]: ...
 
+    def load(self) -> "Tool[Input]":
+        """The tool with its code."""
+        return self
+
     def is_enabled(self, settings: Mapping[str, Any]) -> bool:
-        return True
+        return not self.programs or any(map(which, self.programs))
 
     def is_read_only(self, given: Input) -> bool:
         """Whether the call leaves everything outside the session as it is."""

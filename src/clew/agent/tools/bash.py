@@ -5,10 +5,10 @@ import re
 import secrets
 import shutil
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -282,6 +282,7 @@ KNOWN_AS = "pwsh"
 
 class PowerShell(Tool[CommandInput]):
     name = "PowerShell"
+    programs = ("pwsh", "powershell")
     description = "Run a PowerShell command"
     prompt = (
         "Runs a command in PowerShell and gives back what it prints and its exit code if that is not "
@@ -293,9 +294,6 @@ class PowerShell(Tool[CommandInput]):
     input_type = CommandInput
     owns_its_time = True
     result_max_chars = None
-
-    def is_enabled(self, settings: Mapping[str, Any]) -> bool:
-        return found_program() is not None
 
     def is_destructive(self, given: CommandInput) -> bool:
         # Nobody here reads the language, so anything may be.
@@ -313,13 +311,9 @@ class PowerShell(Tool[CommandInput]):
         return await run_in_shell(given, ctx, program, self.title(given))
 
 
-def found_program() -> str | None:
-    return shutil.which("pwsh") or shutil.which("powershell")
-
-
 def arguments(command: str) -> list[str]:
     """In base64, as it takes them: no quoting on the way can change the command."""
-    found = found_program()
+    found = next(filter(None, map(shutil.which, PowerShell.programs)), None)
     if found is None:
         raise ToolError("There is no PowerShell on this system any more.")
     coded = b64encode(command.encode("utf-16-le")).decode("ascii")

@@ -2,33 +2,42 @@
 
 What has been offered once stays in the definitions while the session lasts, also when the tool is
 gone, because results that were sent before may name it.
+
+What the model is told of the built-in tools is written down in `builtin_tools.json`, made by `make docs`
+from the tools themselves: a session loads their code with the first call.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from clew.agent.tools.agents import Agent, SendMessage
-from clew.agent.tools.background_tools import Monitor, TaskOutput, TaskStop
-from clew.agent.tools.base import Tool
-from clew.agent.tools.bash import Bash, PowerShell
-from clew.agent.tools.edit import Edit, MultiEdit
-from clew.agent.tools.notebook_edit import NotebookEdit
-from clew.agent.tools.read import Read
+import msgspec
+
+from clew.agent.tools.base import Tool, ToolContext, ToolOutcome
 from clew.agent.tools.schema import definition
-from clew.agent.tools.search_tools import LS, Glob, Grep
-from clew.agent.tools.session_tools import Config, ToolSearch
-from clew.agent.tools.tasks import ListTasks, TaskCreate, TaskGet, TaskUpdate
-from clew.agent.tools.user_tools import (
-    AskUserQuestion,
-    Brief,
-    EnterPlanMode,
-    ExitPlanMode,
-    TodoWrite,
-)
-from clew.agent.tools.write import Write
 
 
 def builtin_tools() -> tuple[Tool[Any], ...]:
+    """The built-in tools themselves."""
+    from clew.agent.tools.agents import Agent, SendMessage
+    from clew.agent.tools.background_tools import Monitor, TaskOutput, TaskStop
+    from clew.agent.tools.bash import Bash, PowerShell
+    from clew.agent.tools.edit import Edit, MultiEdit
+    from clew.agent.tools.notebook_edit import NotebookEdit
+    from clew.agent.tools.read import Read
+    from clew.agent.tools.search_tools import LS, Glob, Grep
+    from clew.agent.tools.session_tools import Config, ToolSearch
+    from clew.agent.tools.tasks import ListTasks, TaskCreate, TaskGet, TaskUpdate
+    from clew.agent.tools.user_tools import (
+        AskUserQuestion,
+        Brief,
+        EnterPlanMode,
+        ExitPlanMode,
+        TodoWrite,
+    )
+    from clew.agent.tools.write import Write
+
     return (
         Agent(),
         AskUserQuestion(),
@@ -57,6 +66,58 @@ def builtin_tools() -> tuple[Tool[Any], ...]:
         ToolSearch(),
         Write(),
     )
+
+
+@cache
+def _builtin_by_name() -> dict[str, Tool[Any]]:
+    return {tool.name: tool for tool in builtin_tools()}
+
+
+# What of a tool is known before its code is: everything else is asked of a call.
+OUTLINED = (
+    "name",
+    "description",
+    "prompt",
+    "is_deferred",
+    "search_words",
+    "also_called",
+    "programs",
+)
+OUTLINES = Path(__file__).with_name("builtin_tools.json")
+
+
+def outline(tool: Tool[Any]) -> dict[str, Any]:
+    """What is written down of a built-in tool."""
+    return {name: getattr(tool, name) for name in OUTLINED} | {"stated": definition(tool)}
+
+
+class BuiltinTool(Tool[Any]):
+    """A built-in tool by its outline. Its code is loaded with its first call."""
+
+    def __init__(self, outlined: Mapping[str, Any]) -> None:
+        self.name = outlined["name"]
+        self.description = outlined["description"]
+        self.prompt = outlined["prompt"]
+        self.is_deferred = outlined["is_deferred"]
+        self.search_words = outlined["search_words"]
+        self.also_called = tuple(outlined["also_called"])
+        self.programs = tuple(outlined["programs"])
+        self.stated = outlined["stated"]
+
+    def load(self) -> Tool[Any]:
+        return _builtin_by_name()[self.name]
+
+    @property
+    def input_type(self) -> type[Any]:
+        return self.load().input_type
+
+    async def call(self, given: Any, ctx: ToolContext) -> ToolOutcome:
+        return await self.load().call(given, ctx)
+
+
+def outlined_tools() -> tuple[Tool[Any], ...]:
+    """The built-in tools as a session offers them."""
+    return tuple(map(BuiltinTool, msgspec.json.decode(OUTLINES.read_bytes())))
 
 
 # A person, or a host that speaks for one, must be there to answer.
@@ -93,11 +154,13 @@ class Toolbox:
         """Adds tools behind those that are there, or in the place of one of the same name."""
         new = [tool for tool in tools if tool.is_enabled(self._settings)]
         names = {*self._by_name, *(tool.name for tool in new)}
-        if any(tool.is_deferred for tool in new) and ToolSearch.name not in names:
+        if any(tool.is_deferred for tool in new) and "ToolSearch" not in names:
+            from clew.agent.tools.session_tools import ToolSearch
+
             new.insert(0, ToolSearch())
         for tool in new:
             self._by_name[tool.name] = tool
-            self._definitions[tool.name] = definition(tool)
+            self._definitions[tool.name] = tool.stated or definition(tool)
         self.revision += bool(new)
 
     def lose(self, names: Iterable[str]) -> None:

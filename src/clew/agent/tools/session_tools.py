@@ -12,7 +12,14 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome, ToolSession
+from clew.agent.tools.base import (
+    STRUCTURED_OUTPUT,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolOutcome,
+    ToolSession,
+)
 from clew.agent.tools.json_schema import mismatch
 from clew.system.config.json_text import undotted
 from clew.system.config.layers import value_at
@@ -181,7 +188,7 @@ class StructuredOutputInput(Struct, frozen=True, kw_only=True):
 class StructuredOutput(Tool[StructuredOutputInput]):
     """Its schema is that of the run; what fits is the run's result."""
 
-    name = "StructuredOutput"
+    name = STRUCTURED_OUTPUT
     description = "Give the answer in the shape that was asked for"
     prompt = (
         "Gives your final answer in the shape that was asked for. Call it once, at the end, when the work "

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from clew.agent.events import EndReason, ToolFinished, TurnEnded
 from clew.agent.hooked import DEFERRED_KIND
-from clew.agent.tools.session_tools import StructuredOutput
+from clew.agent.tools.base import STRUCTURED_OUTPUT
 from clew.core.input import Show
 from clew.core.json_object import Json
 from clew.core.ledger.cache_miss import RECORD as CACHE_MISS
@@ -73,7 +73,7 @@ class Tally(Struct, kw_only=True):
     def finished(self, event: ToolFinished) -> None:
         """Takes note of a call that has its result."""
         self.turns += 1
-        if event.block["name"] == StructuredOutput.name and not event.is_error:
+        if event.block["name"] == STRUCTURED_OUTPUT and not event.is_error:
             self.structured = event.block["input"]
             self.text = msgspec.json.encode(self.structured).decode()
         if event.entry.get("toolDenialKind") == DEFERRED_KIND:

@@ -18,9 +18,9 @@ from clew.agent.subagents.offer import (
     steps,
     told_ends,
 )
+from clew.agent.subagents.specs import GENERAL
 from clew.agent.subagents.worktree import checkout_of
 from clew.agent.tasks.registry import BackgroundTask, Status, TaskEnding
-from clew.agent.tools.agents import GENERAL
 from clew.core.json_object import Json
 from clew.core.messages.history import History
 from clew.core.messages.messages import AssistantMessage
@@ -115,7 +115,7 @@ def as_called(
     }
     tree = checkout_of(cwd, f"{AGENT}{agent_id}")
     return AgentMetadata(
-        agent_type=str(given.get("subagent_type") or GENERAL),
+        agent_type=str(given.get("subagent_type") or GENERAL.name),
         worktree_path=None if tree is None else tree.path,
         description=str(given.get("description") or ""),
         tool_use_id=str(call.get("id")),
