@@ -19,7 +19,7 @@ from typing import Any
 from tests.record.library.many import generate
 
 from benchmarks.measure import Figure
-from clew.agent.tools.searching import FileNames
+from clew.agent.tools.file_names import FileNames
 from clew.commands.slash.table import BUILTIN
 from clew.fronts.render.theme import chosen
 from clew.fronts.terminal.session_picker import FIRST, SessionChooser

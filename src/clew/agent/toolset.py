@@ -6,9 +6,10 @@ Owns nothing but the way from a tool_use block to the tool of its name.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec.structs import replace
 
@@ -31,9 +32,11 @@ from clew.core.messages.errors import ClewError
 from clew.core.messages.text import tagged
 from clew.permissions.decision import Decision, runs_confined, stays_confined
 from clew.permissions.request import tool_of
-from clew.record.rewind.changes import PathChange
-from clew.record.rewind.watch import CallWatch, Named, StateBefore, named_by, placed
 from clew.system.config.mask import all_without, without
+
+if TYPE_CHECKING:
+    from clew.record.rewind.changes import PathChange
+    from clew.record.rewind.watch import CallWatch, StateBefore
 
 # Which calls run behind the read-only wall: those of a shell that nobody was asked about, and those
 # that a user approves although they could reach a denied file.
@@ -83,23 +86,28 @@ async def decide(
 
 
 # message uuid, tool_use id, the changes, and how many more there were
-Record = Callable[[str, str, Sequence[PathChange], int], None]
+Record: TypeAlias = "Callable[[str, str, Sequence[PathChange], int], None]"
 
 
 class FileRecord:
     """One a session, open as long as the session is; `record` is what writes a line of changes.
 
     What a call did is looked for when its result is on its way already; the next call that may
-    change something waits for that, and so does whoever asks with `settled`.
+    change something waits for that, and so does whoever asks with `settled`. What watches files is
+    made with the first such call.
     """
 
-    def __init__(self, watch: CallWatch, record: Record) -> None:
-        self._watch = watch
+    def __init__(self, make_watch: "Callable[[], CallWatch]", record: Record) -> None:
+        self._make_watch = make_watch
         self._record = record
         self._group = asyncio.TaskGroup()
         self._looking: set[asyncio.Task[None]] = set()
         # Agents beside the conversation make calls of their own; one looks at a time.
         self._one = asyncio.Lock()
+
+    @cached_property
+    def _watch(self) -> "CallWatch":
+        return self._make_watch()
 
     async def __aenter__(self) -> "FileRecord":
         await self._group.__aenter__()
@@ -132,9 +140,11 @@ class FileRecord:
             self._looking.add(looking)
             looking.add_done_callback(self._looking.discard)
 
-    def _before(self, call: BoundCall, session: ToolSession) -> StateBefore | None:
+    def _before(self, call: BoundCall, session: ToolSession) -> "StateBefore | None":
         if call.is_read_only:
             return None
+        from clew.record.rewind.watch import Named, named_by, placed
+
         if call.line is not None:
             named = named_by(call.line, lambda path: str(session.path(path)))
             known = {record.path for record in session.files.ledger.records()} | self._watch.touched
@@ -146,7 +156,7 @@ class FileRecord:
             return None
         return self._watch.before(Named(deep=paths), session.cwd, whole=False) if paths else None
 
-    async def _note(self, before: StateBefore, ctx: ToolContext) -> None:
+    async def _note(self, before: "StateBefore", ctx: ToolContext) -> None:
         async with self._one:
             changes, more = await asyncio.to_thread(self._watch.after, before)
         if changes:

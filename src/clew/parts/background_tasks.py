@@ -13,9 +13,15 @@ from typing import Any
 
 from clew.agent.subagents.offer import tells_it_runs, told_again
 from clew.agent.tasks.notice import RUNS, SCHEDULE, Notice, in_words
-from clew.agent.tasks.registry import BackgroundTask, Moment, TaskEnding, Tasks
+from clew.agent.tasks.registry import (
+    TASK_KEEP_BYTES,
+    WIRE_KINDS,
+    BackgroundTask,
+    Moment,
+    TaskEnding,
+    Tasks,
+)
 from clew.agent.tools.base import ToolSession
-from clew.agent.tools.command import KEEP_BYTES, WIRE_KINDS
 from clew.core.json_object import Json
 from clew.core.messages import factories
 from clew.record.transcript.copies import beside, header_of
@@ -41,7 +47,7 @@ def running(session: ToolSession) -> list[Json]:
 def row(task: BackgroundTask) -> Json:
     return {
         "task_id": task.id,
-        "task_type": WIRE_KINDS.get(task.kind, task.kind),
+        "task_type": task.wire_kind,
         "description": task.title,
         **({"kept": True} if task.is_kept else {}),
     }
@@ -286,10 +292,10 @@ def ended(task_id: str, call: Json, results: Path, ending: TaskEnding) -> Backgr
     title = str(given.get("description") or given.get("command") or "a command")
     name = "".join(c for c in task_id if c.isalnum())
     file = results / f"task-{name}.txt"
-    output = ProcessOutput(keep_bytes=KEEP_BYTES)
+    output = ProcessOutput(keep_bytes=TASK_KEEP_BYTES)
     is_read = True
     try:
-        output.feed(content(file, KEEP_BYTES))
+        output.feed(content(file, TASK_KEEP_BYTES))
     except OSError:
         is_read = False
     task = BackgroundTask(

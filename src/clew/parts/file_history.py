@@ -1,14 +1,16 @@
 """What calls do to files, recorded in the session's log; the contents beside it, by their sha256."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from clew.agent.toolset import FileRecord
 from clew.parts.context import Ground, Thread
 from clew.parts.part import Part, PartContext
-from clew.record.rewind.changes import PathChange
-from clew.record.rewind.disk import Blobs, blobs_dir
-from clew.record.rewind.watch import CallWatch
 from clew.record.transcript.record import Recorder
+
+if TYPE_CHECKING:
+    from clew.record.rewind.changes import PathChange
+    from clew.record.rewind.watch import CallWatch
 
 
 class FileHistory(Part):
@@ -20,12 +22,18 @@ class FileHistory(Part):
         self._recorder: Recorder = thread.recorder
         self.record: FileRecord | None = None
         if ground.options.persists:
-            watch = CallWatch(Blobs(blobs_dir(ground.began.places.config_home)))
-            self.record = FileRecord(watch, self._note)
+            self.record = FileRecord(self._make_watch, self._note)
+        self._home = ground.began.places.config_home
         self._is_open = False
 
+    def _make_watch(self) -> "CallWatch":
+        from clew.record.rewind.disk import Blobs, blobs_dir
+        from clew.record.rewind.watch import CallWatch
+
+        return CallWatch(Blobs(blobs_dir(self._home)))
+
     def _note(
-        self, message_uuid: str, tool_use_id: str, changes: Sequence[PathChange], more: int
+        self, message_uuid: str, tool_use_id: str, changes: "Sequence[PathChange]", more: int
     ) -> None:
         listed = [change.as_json() for change in changes]
         self._recorder.file_change(message_uuid, tool_use_id, listed, more)

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from clew.agent.tasks.lines import TaskLines
-from clew.agent.tasks.registry import BackgroundTask, TaskEnding, Tasks
-from clew.agent.tools.command import KEEP_BYTES, UNSEEN, blank
+from clew.agent.tasks.registry import TASK_KEEP_BYTES, BackgroundTask, TaskEnding, Tasks
+from clew.agent.tools.command import UNSEEN, blank
 from clew.agent.tools.command import ending_of as ended_so
 from clew.core.messages.errors import UserError
 from clew.parts.background_tasks import read_ends
@@ -95,7 +95,7 @@ class AdoptedCommand:
         is_monitor = kept.about.kind == "monitor"
         self.output = FollowedFile(
             Path(kept.about.file),
-            keep_bytes=KEEP_BYTES,
+            keep_bytes=TASK_KEEP_BYTES,
             on_line=lambda line: tasks.say(watched[0], line) if is_monitor else None,
         )
         self.task = begun(kept, self, tasks)
@@ -177,7 +177,7 @@ def take_up(
 
 def ended(kept: KeptRecord, ending: TaskEnding, secrets: tuple[str, ...]) -> BackgroundTask:
     about = kept.about
-    output = FollowedFile(Path(about.file), keep_bytes=KEEP_BYTES, on_line=lambda _: None)
+    output = FollowedFile(Path(about.file), keep_bytes=TASK_KEEP_BYTES, on_line=lambda _: None)
     output.close()
     blank(output, secrets)
     task = BackgroundTask(

@@ -42,7 +42,8 @@ def offered_tools(options: Options, more: Iterable[Tool[Any]]) -> list[Tool[Any]
     is_alone = options.is_print and options.asks != "stdio"
     shaped: list[Tool[Any]] = []
     if options.json_schema is not None:
-        
+        from clew.agent.tools.session_tools import StructuredOutput
+
         shaped.append(StructuredOutput(options.json_schema))
     return [
         *shaped,

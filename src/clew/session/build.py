@@ -39,8 +39,8 @@ from clew.agent.options import Options
 from clew.agent.requests import Measure, Requests
 from clew.agent.subagents.offer import refused
 from clew.agent.tools.base import ToolSession
+from clew.agent.tools.file_names import FileNames
 from clew.agent.tools.registry import Toolbox
-from clew.agent.tools.searching import FileNames
 from clew.agent.toolset import SessionTools
 from clew.core.json_object import Json
 from clew.core.normalize.repairs import from_record

@@ -16,7 +16,7 @@ from clew.agent.options import Options
 from clew.agent.requests import Requests
 from clew.agent.story import Story
 from clew.agent.tools.base import AskModel
-from clew.agent.tools.searching import FileNames
+from clew.agent.tools.file_names import FileNames
 from clew.agent.toolset import SessionTools
 from clew.core.catalog.models import Model
 from clew.core.input import SlashCommand

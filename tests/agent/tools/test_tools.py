@@ -3,6 +3,8 @@
 import asyncio
 import json
 import operator
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,12 +23,14 @@ from clew.agent.tools.base import (
     limits_from,
 )
 from clew.agent.tools.read import Read, ReadInput
-from clew.agent.tools.registry import Toolbox, builtin_tools
+from clew.agent.tools.registry import Toolbox, builtin_tools, outlined_tools
 from clew.agent.tools.schema import definition, parse_input, schema_of
 from clew.agent.tools.user_tools import TodoWrite
 from clew.core.messages.errors import OutsideError
 from clew.system.config.environment import freeze
+from clew.testing.server import serving
 from tests.agent.tools.workshop import Workshop
+from tests.fronts.headless.clew_process import environment
 from tests.requirements import requirement
 
 TOOLS = builtin_tools()
@@ -186,6 +190,37 @@ def test_the_toolbox_holds_what_is_enabled_in_a_fixed_order() -> None:
     assert Toolbox([Odd()]).get("Odd") is None
     assert Toolbox([Odd()], {"odd": True}).get("Odd") is not None
     assert not any(tool.is_mcp for tool in TOOLS)
+
+
+def test_what_is_written_down_of_a_tool_is_what_the_tool_says(workshop: Workshop) -> None:
+    outlined = outlined_tools()
+    assert Toolbox(outlined).definitions() == Toolbox(builtin_tools()).definitions()
+    for known, tool in zip(outlined, builtin_tools(), strict=True):
+        assert type(known.load()) is type(tool)
+        assert known.input_type is tool.input_type
+    path = workshop.write("a.txt", "words")
+    read = next(tool for tool in outlined if tool.name == "Read")
+    assert workshop.use(read, file_path=str(path)).content.endswith("words")
+
+
+def test_a_headless_prompt_without_a_call_loads_the_code_of_no_tool(tmp_path: Path) -> None:
+    with serving({"scenario": 1, "answers": [{"text": "Hello."}]}) as server:
+        ran = subprocess.run(
+            [sys.executable, "-X", "importtime", "-m", "clew", "-p", "hi"],
+            env=environment(tmp_path, server.url),
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+            check=True,
+        )
+    assert ran.stdout == "Hello.\n"
+    loaded = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines()}
+    assert "clew.agent.tools.registry" in loaded
+    unwanted = {"bash", "command", "edit", "read", "search", "searching", "tasks", "user_tools"}
+    assert loaded.isdisjoint({f"clew.agent.tools.{name}" for name in unwanted})
+    assert loaded.isdisjoint({"argparse", "clew.record.rewind.watch", "clew.agent.hooks.executors"})
 
 
 @requirement("R131", "R132", "W25")

@@ -19,7 +19,6 @@ from msgspec.structs import replace
 
 from clew.agent.calls import BoundCall
 from clew.agent.hooks.events import BY_NAME, Event, subject_of
-from clew.agent.hooks.executors import ask, call_tool, look, post, run_command
 from clew.agent.hooks.fold import Occasion, fold
 from clew.agent.hooks.handlers import (
     AgentHook,
@@ -355,6 +354,9 @@ def timed(ran: Ran, begin_s: float) -> Ran:
 
 
 async def handled(hook: Hook, given: Json, reach: Reach) -> Ran:
+    # Loaded with the first hook that runs.
+    from clew.agent.hooks.executors import ask, call_tool, look, post, run_command
+
     handler = hook.handler
     match handler:
         case CommandHook():

@@ -23,6 +23,10 @@ from clew.system.process.output import ProcessOutput
 Moment: TypeAlias = Literal["began", "moved", "left", "ended"]
 Status: TypeAlias = Literal["running", "completed", "failed", "stopped"]
 
+# How programs that read transcripts call what runs in the background.
+WIRE_KINDS = {"shell": "local_bash", "monitor": "local_bash", "agent": "local_agent"}
+# Of an output so much is held from each end.
+TASK_KEEP_BYTES = 60_000
 MOST_RUNNING = 32
 # So many that have ended are remembered.
 MOST_ENDED = 200
@@ -107,6 +111,10 @@ class BackgroundTask:
         self._dropped = 0
         self._ended = asyncio.Event()
         self._released = asyncio.Event()
+
+    @property
+    def wire_kind(self) -> str:
+        return WIRE_KINDS.get(self.kind, self.kind)
 
     @property
     def status(self) -> Status:

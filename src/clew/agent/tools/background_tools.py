@@ -5,12 +5,11 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from clew.agent.tasks.lines import LineOutput
-from clew.agent.tasks.registry import BackgroundTask
+from clew.agent.tasks.registry import TASK_KEEP_BYTES, BackgroundTask
 from clew.agent.tools.base import Progress, ShellInput, Tool, ToolContext, ToolOutcome, refuse_odd
 from clew.agent.tools.command import (
     FILE_MAX_BYTES,
     FIRST_LOOK_S,
-    KEEP_BYTES,
     RunningCommand,
     begun,
     described,
@@ -156,7 +155,7 @@ class Monitor(Tool[MonitorInput]):
         task_id = tasks.new_id("monitor", lambda name: is_there(file_of(ctx, name)))
         watched: list[BackgroundTask] = []
         output = LineOutput(
-            keep_bytes=KEEP_BYTES,
+            keep_bytes=TASK_KEEP_BYTES,
             spill=file_of(ctx, task_id),
             file_max_bytes=FILE_MAX_BYTES,
             on_line=lambda line: tasks.say(watched[0], line),

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from clew.agent.tasks.notice import RUNS, SO_FAR
-from clew.agent.tasks.registry import BackgroundTask, TaskEnding
+from clew.agent.tasks.registry import TASK_KEEP_BYTES, BackgroundTask, TaskEnding
 from clew.agent.tools import spill
 from clew.agent.tools.base import ToolContext, ToolError, ToolOutcome, failed
 from clew.agent.tools.sandboxed import held_back, walled
@@ -196,11 +196,8 @@ def ending_of(
 # Commands that go on beside the conversation: begun, and shown as far as they have come.
 
 
-KEEP_BYTES = 60_000
 # What fails at once is told at once.
 FIRST_LOOK_S = 0.1
-# How programs that read transcripts call what runs a command.
-WIRE_KINDS = {"shell": "local_bash", "monitor": "local_bash", "agent": "local_agent"}
 
 
 async def in_background(
@@ -211,7 +208,7 @@ async def in_background(
     gone = start_folder(ctx)
     task_id = session.background.tasks.new_id("shell", lambda name: is_there(file_of(ctx, name)))
     output = ProcessOutput(
-        keep_bytes=KEEP_BYTES, spill=file_of(ctx, task_id), file_max_bytes=FILE_MAX_BYTES
+        keep_bytes=TASK_KEEP_BYTES, spill=file_of(ctx, task_id), file_max_bytes=FILE_MAX_BYTES
     )
     task = session.background.tasks.begin(
         RunningCommand(program, output, ctx, timeout_ms=timeout_ms).work,
@@ -315,7 +312,7 @@ def described(task: BackgroundTask, output: str) -> dict[str, Any]:
     """The task as programs read it."""
     return {
         "task_id": task.id,
-        "task_type": WIRE_KINDS.get(task.kind, task.kind),
+        "task_type": task.wire_kind,
         "status": task.status,
         "description": task.title,
         "output": output,

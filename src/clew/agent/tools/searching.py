@@ -1,13 +1,9 @@
 """Runs a search as a process: ripgrep where there is one, clew's own program elsewhere."""
 
-import asyncio
-import heapq
 import os
-import re
 import shutil
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -16,10 +12,9 @@ from msgspec import Struct
 
 from clew.agent.tools.base import ToolContext, ToolError, refuse_odd
 from clew.agent.tools.search import VERSION_CONTROL, Job, braces, chooser
-from clew.core.messages.encoding import encode
 from clew.system.files import is_folder, is_there
 from clew.system.process.output import ProcessOutput
-from clew.system.process.run import Programs, run
+from clew.system.process.run import run
 
 SEARCH_TIMEOUT_S = 20.0
 KEPT_BYTES = 4 << 20
@@ -219,183 +214,3 @@ def display_path(ctx: ToolContext, where: SearchPlace, name: str) -> str:
     path = os.path.normpath(where.folder / name)
     below = os.path.relpath(path, ctx.session.cwd)
     return path if below.startswith("..") else below
-
-
-# The files of the folder by a part of their name: fast in a hundred thousand of them.
-
-
-STALE_S = 20.0
-PIECE = 2_000
-MOST_HITS = 20_000
-LISTING_MAX_BYTES = 64 << 20
-LISTING_S = 30.0
-
-
-class Names:
-    """Names as they can be searched: each piece with its names, and the same in one small-letter text."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        listed = sorted(set(names))
-        folders = {folder for name in listed for folder in folders_of(name)}
-        every = [*sorted(folders), *listed]
-        self.top = [name for name in every if "/" not in name.rstrip("/")]
-        self._pieces = [
-            (part, "\n".join(part).lower() + "\n")
-            for part in (every[at : at + PIECE] for at in range(0, len(every), PIECE))
-        ]
-        self.count = len(every)
-
-    def find(self, word: str, most: int) -> list[str]:
-        """The best names for a word: where it stands whole, else where its letters come in order."""
-        if not word:
-            return self.top[:most]
-        if word.endswith("/") or not word.strip("."):
-            found = list(self._below(word))
-            if found:
-                return found[:most]
-        wanted = word.lower()
-        hits = list(self._holding(wanted))
-        if len(hits) < most:
-            hits += self._in_order(wanted)
-        return heapq.nsmallest(most, set(hits), key=lambda name: rank(name, wanted))
-
-    def _below(self, folder: str) -> Iterator[str]:
-        """What lies directly in a folder."""
-        for names, _ in self._pieces:
-            for name in names:
-                rest = name[len(folder) :] if name.startswith(folder) else ""
-                if rest and "/" not in rest.rstrip("/"):
-                    yield name
-
-    def _holding(self, wanted: str) -> Iterator[str]:
-        """Names in which the word stands whole."""
-        seen = 0
-        for names, text in self._pieces:
-            line = begin = 0
-            at = text.find(wanted)
-            while at >= 0:
-                line += text.count("\n", begin, at)
-                yield names[line]
-                seen += 1
-                begin = text.index("\n", at)
-                at = text.find(wanted, begin + 1)
-            if seen > MOST_HITS:
-                return
-
-    def _in_order(self, wanted: str) -> Iterator[str]:
-        """Names in which the letters of the word come one after another."""
-        # Each letter is taken where it first comes and never given back: a name costs its length, once.
-        letters = "".join(f"[^\n{re.escape(one)}]*+{re.escape(one)}" for one in wanted)
-        whole = re.compile(f"^{letters}", re.M)
-        seen = 0
-        for names, text in self._pieces:
-            if not all(one in text for one in wanted):
-                continue
-            line = begin = 0
-            for match in whole.finditer(text):
-                line += text.count("\n", begin, match.start())
-                begin = match.start()
-                yield names[line]
-                seen += 1
-            if seen > MOST_HITS:
-                return
-
-
-def rank(name: str, wanted: str) -> tuple[int, int, int, str]:
-    """Small is good: the word begins the name, stands in it, stands in its path; then what is short."""
-    small = name.lower()
-    base = small.rstrip("/").rpartition("/")[2]
-    kind = (
-        0
-        if base == wanted or small == wanted
-        else 1
-        if base.startswith(wanted)
-        else 2
-        if wanted in base
-        else 3
-        if wanted in small
-        else 4
-    )
-    return kind, name.count("/"), len(name), name
-
-
-def folders_of(name: str) -> Iterator[str]:
-    at = name.find("/")
-    while at >= 0:
-        yield name[: at + 1]
-        at = name.find("/", at + 1)
-
-
-# A command that is asked with each letter; so many of what it prints are offered.
-SUGGESTING_S = 5.0
-MOST_SUGGESTED = 15
-
-
-class FileNames:
-    """Lists the files when first asked, and again beside the typing once the list is old; `suggests`
-    gives a person's own command that finds them instead, if there is one."""
-
-    def __init__(
-        self,
-        programs: Programs,
-        *,
-        with_ignored: Callable[[], bool],
-        suggests: Callable[[], str | None],
-    ) -> None:
-        self._programs = programs
-        self._with_ignored = with_ignored
-        self._suggests = suggests
-        self._names: Names | None = None
-        self._listed_at = 0.0
-        self._listing: asyncio.Lock = asyncio.Lock()
-
-    async def find(self, word: str, most: int = 40) -> Sequence[str]:
-        command = self._suggests()
-        if command is not None:
-            return await self._suggested(command, word, most)
-        names = await self._current()
-        return await asyncio.to_thread(names.find, word.removeprefix("./"), most)
-
-    async def _suggested(self, command: str, word: str, most: int) -> Sequence[str]:
-        printed = await self._programs.printed(
-            ["sh", "-c", command],
-            given=encode({"query": word}),
-            timeout_s=SUGGESTING_S,
-            env={"CLAUDE_PROJECT_DIR": self._programs.cwd},
-        )
-        lines = (os.fsdecode(line.strip()) for line in (printed or b"").split(b"\n"))
-        return [line for line in lines if line and line.isprintable()][: min(most, MOST_SUGGESTED)]
-
-    async def _current(self) -> Names:
-        async with self._listing:
-            if self._names is None or time.monotonic() - self._listed_at > STALE_S:
-                found = await self._list()
-                self._names = await asyncio.to_thread(Names, found)
-                self._listed_at = time.monotonic()
-            return self._names
-
-    async def _list(self) -> list[str]:
-        program = ripgrep()
-        if program is None and self._with_ignored():
-            return await asyncio.to_thread(lambda: list(everything(Path(self._programs.cwd))))
-        argv = own_command(Job()) if program is None else self._by_ripgrep(program)
-        printed = await self._programs.printed(
-            argv, timeout_s=LISTING_S, most_bytes=LISTING_MAX_BYTES
-        )
-        names = (printed or b"").replace(b"\n", b"\0").split(b"\0")
-        return [shown for name in names if name and (shown := os.fsdecode(name)).isprintable()]
-
-    def _by_ripgrep(self, program: str) -> list[str]:
-        command = [program, "--no-config", "--hidden", "--no-messages", "--null", "--files"]
-        command += ["--no-ignore"] if self._with_ignored() else ["--no-require-git"]
-        for name in VERSION_CONTROL:
-            command += ["--glob", f"!{name}"]
-        return command
-
-
-def everything(top: Path) -> Iterator[str]:
-    for folder, folders, names in os.walk(top):
-        folders[:] = [name for name in folders if name not in VERSION_CONTROL]
-        below = os.path.relpath(folder, top)
-        for name in names:
-            yield name if below == "." else f"{below}/{name}"

@@ -25,7 +25,6 @@ from clew.agent.hooks.progress import HookFinished, HookStarted
 from clew.agent.options import Options
 from clew.agent.tasks.notice import summary
 from clew.agent.tasks.registry import BackgroundTask, Moment
-from clew.agent.tools.command import WIRE_KINDS
 from clew.core import wire
 from clew.core.json_object import Json
 from clew.fronts.headless.result import Tally
@@ -47,7 +46,7 @@ def framed(
 ) -> list[Json]:
     match moment:
         case "began":
-            about = {**named(task), "description": task.title, "task_type": wire_kind(task)}
+            about = {**named(task), "description": task.title, "task_type": task.wire_kind}
             began = system("task_started", **about)
             return [began, *listed(running, system)] if task.is_background else [began]
         case "moved":
@@ -94,10 +93,6 @@ def usage(task: BackgroundTask) -> Json:
         "tool_uses": used.tool_uses if used else 0,
         "duration_ms": task.duration_ms,
     }
-
-
-def wire_kind(task: BackgroundTask) -> str:
-    return WIRE_KINDS.get(task.kind, task.kind)
 
 
 def summary_of(task: BackgroundTask) -> str:

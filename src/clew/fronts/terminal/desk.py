@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Any, Protocol
 
-    from clew.agent.tools.searching import FileNames
+    from clew.agent.tools.file_names import FileNames
     from clew.fronts.terminal.completion import CompletionWord
     from clew.fronts.terminal.history import PromptHistory
     from clew.fronts.terminal.screen import Screen

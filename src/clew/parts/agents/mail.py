@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from clew.agent.conversation import Inbox
 from clew.agent.events import EngineEvent, Recorded, ToolStarted
-from clew.agent.tasks.registry import BackgroundTask, Tasks, TaskUsage
+from clew.agent.tasks.registry import TASK_KEEP_BYTES, BackgroundTask, Tasks, TaskUsage
 from clew.core.json_object import Json
 from clew.core.ledger.ledger import Spend
 from clew.core.messages import factories
@@ -66,9 +66,6 @@ def to_session(recorder: AgentRecorder, words: str, uuid: str) -> None:
 # What an agent does, as its task tells it: how much so far, and a line for each step.
 
 
-KEEP_BYTES = 60_000
-
-
 class Tale:
     """`output` is what TaskOutput shows: what it says, and which tools it uses."""
 
@@ -76,11 +73,11 @@ class Tale:
         self._tasks = tasks
         self._spent = spent
         self._task: BackgroundTask | None = None
-        self.output = ProcessOutput(keep_bytes=KEEP_BYTES)
+        self.output = ProcessOutput(keep_bytes=TASK_KEEP_BYTES)
 
     def again(self) -> ProcessOutput:
         """The output of a new piece of work."""
-        self.output = ProcessOutput(keep_bytes=KEEP_BYTES)
+        self.output = ProcessOutput(keep_bytes=TASK_KEEP_BYTES)
         return self.output
 
     def begin(self, task: BackgroundTask) -> None:
