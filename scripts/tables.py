@@ -26,7 +26,7 @@ from clew.cli import COMMANDS
 from clew.core.json_object import Json
 from clew.session.flags import FlagRow, flag_rows
 from clew.system.config import settings
-from clew.system.config.environment import BY_FIELD
+from clew.system.config.environment import AMBIENT, BY_FIELD, VARIABLES
 from clew.system.config.load import spelled
 from clew.system.config.settings import SettingKey
 from clew.system.sandbox.policy import SandboxSettings
@@ -255,7 +255,17 @@ def setting_lines() -> Iterator[str]:
         yield f"| `{known.name}` | {kind} | {cell(meaning)} | {default} | {counts} |"
 
 
-TABLES = {"options": option_lines, "settings": setting_lines}
+def variable_lines() -> Iterator[str]:
+    """Yield the table of environment variables in docs/settings.md."""
+    yield "| variable | value | meaning | default |"
+    yield "| --- | --- | --- | --- |"
+    for known in (*VARIABLES, *AMBIENT):
+        names = ", ".join(f"`{name}`" for name in known.names)
+        default = "" if known.default is None else f"`{known.default}`"
+        yield f"| {names} | {known.kind} | {cell(known.meaning)} | {default} |"
+
+
+TABLES = {"variables": variable_lines, "options": option_lines, "settings": setting_lines}
 
 
 def main() -> int:

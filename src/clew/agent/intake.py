@@ -52,6 +52,7 @@ from clew.permissions.in_session import SessionRules
 from clew.record.transcript.paths import project_dir
 from clew.system.clock import new_id, now
 from clew.system.config.paths import Places
+from clew.system.config.settings import read_text
 from clew.system.files import is_folder, is_there
 
 AS_TEXT = "begin the line with a space to send it as it is"
@@ -354,7 +355,7 @@ def memory_folder(places: Places) -> Path:
 def notes_file(rules: SessionRules) -> Path:
     """The memory file that notes are added to."""
     standing = rules.standing
-    match standing.settings.get("notesFile"):
+    match read_text(standing.settings, "notesFile"):
         case "local":
             return standing.places.root / "CLAUDE.local.md"
         case "user":

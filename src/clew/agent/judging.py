@@ -13,7 +13,7 @@ from clew.permissions.in_session import SessionRules
 from clew.permissions.modes import under
 from clew.permissions.provenance import Provenance
 from clew.permissions.request import Mode
-from clew.permissions.session_rules import held
+from clew.system.config.settings import read_text
 
 if TYPE_CHECKING:
     from clew.agent.reviewer import Reviewer
@@ -87,7 +87,7 @@ class Judging:
         return await self._reviewer(call, needed)
 
     def _model(self) -> str:
-        return str(held(self._rules.standing.settings).get("reviewer") or SMALL)
+        return read_text(self._rules.standing.settings, "permissions.reviewer") or SMALL
 
     def untrusted(self) -> tuple[str, ...]:
         """Where the text came from that stands in the conversation and that nobody vouches for."""

@@ -37,6 +37,7 @@ from clew.record.transcript.record import Recorder
 from clew.system.clock import now
 from clew.system.config.environment import Environment
 from clew.system.config.paths import Places
+from clew.system.config.settings import read_object, read_text
 from clew.system.process.spawn import Launcher
 from clew.system.transport.choose import transport_for
 from clew.system.transport.network import network_from
@@ -72,7 +73,7 @@ def chosen_model(
     spoke: str | None = None,
 ) -> Model:
     """The model of this run; `spoke` is the one that a session which goes on spoke with."""
-    wanted = options.model or spoke or environment.text("model") or settings.get("model")
+    wanted = options.model or spoke or environment.text("model") or read_text(settings, "model")
     return catalog.entry(wanted or DEFAULT_MODEL)
 
 
@@ -176,7 +177,7 @@ async def open_service(
     """Its connections are closed with `opened`; TLS is begun at once."""
     catalog = CATALOG
     problems: tuple[str, ...] = ()
-    if settings.get("models"):  # most users add none
+    if read_object(settings, "models"):  # most users add none
         from clew.core.catalog.added import known_models
 
         catalog, problems = known_models(settings)

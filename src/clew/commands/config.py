@@ -13,7 +13,7 @@ from pathlib import Path
 from clew.core.messages.errors import SettingsError, in_words
 from clew.system.command_groups import Group, Word, argument, switch
 from clew.system.config import settings
-from clew.system.config.environment import VARIABLES
+from clew.system.config.environment import AMBIENT, VARIABLES
 from clew.system.config.json_text import undotted
 from clew.system.config.layers import value_at
 from clew.system.config.load import (
@@ -138,7 +138,7 @@ def run_schema(_options: argparse.Namespace, _places: Places) -> int:
 
 
 def run_variables(_options: argparse.Namespace, _places: Places) -> int:
-    for known in VARIABLES:
+    for known in (*VARIABLES, *AMBIENT):
         default = f" (default {known.default})" if known.default is not None else ""
         show(f"{' '.join(known.names)}: {known.meaning}{default}")
     return 0

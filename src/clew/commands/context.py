@@ -37,6 +37,7 @@ from clew.record.transcript.load import load
 from clew.system.clock import new_id, now
 from clew.system.command_groups import Group
 from clew.system.config.environment import freeze
+from clew.system.config.settings import read_switch
 from clew.system.process.spawn import Launcher
 
 BARS = 24
@@ -89,7 +90,7 @@ async def look(session: str | None, model_name: str | None) -> Window:
     record = None if loaded is None else recorded(loaded)
     begins = as_before(made, options, prompts, record).standing
     if loaded is None:
-        tells = found.settings.get("autoMemoryEnabled") is not False
+        tells = bool(read_switch(found.settings, "autoMemoryEnabled"))
 
         def opening(launcher: Launcher) -> Opening:
             return Opening(

@@ -38,6 +38,7 @@ from clew.system.config.layers import in_force, merge, value_at
 from clew.system.config.load import load, read, trusts
 from clew.system.config.mask import mask
 from clew.system.config.paths import Places, find_places
+from clew.system.config.settings import read_object
 from clew.system.files import alone, is_there, replace
 
 SCOPES = ("local", "user", "project")
@@ -238,8 +239,7 @@ def standing(places: Places) -> tuple[list[Any], Json]:
 
 def found(places: Places) -> ServerListing:
     layers, settings = standing(places)
-    env = settings.get("env")
-    environ: Mapping[str, str] = {**os.environ, **(env if isinstance(env, dict) else {})}
+    environ: Mapping[str, str] = {**os.environ, **read_object(settings, "env")}
     return find(places, layers, settings, environ)
 
 

@@ -27,6 +27,7 @@ from clew.permissions.decision import Allow
 from clew.providers.answer_events import CompactionDue
 from clew.providers.base import ModelRequest
 from clew.system.clock import now
+from clew.system.config.settings import read_switch, value_in
 from clew.system.files import content, is_there
 
 # A session so large is not resumed without a question, once the service has forgotten it.
@@ -126,7 +127,7 @@ class SessionCompaction(Part):
         """Whether conversations are shortened unasked."""
         if self._ground.environment.switch("auto_compact_disabled"):
             return False
-        return self._settings().get("autoCompactEnabled") is not False
+        return bool(read_switch(self._settings(), "autoCompactEnabled"))
 
     def room(self, model: str, learnt: int | None) -> Room:
         """The window of a model shared out, as the settings have it."""
@@ -161,7 +162,7 @@ class SessionCompaction(Part):
         return Pick(title="Go on", rows=rows, text=text)
 
     def _at(self, model: str) -> float | None:
-        return at_of(self._settings().get("autoCompactAt"), model)
+        return at_of(value_in(self._settings(), "autoCompactAt"), model)
 
     def _settings(self) -> Json:
         return self._ground.rules.standing.settings

@@ -22,6 +22,7 @@ from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.record import Recorder
 from clew.system.config.environment import Environment, freeze
 from clew.system.config.keys import in_environment
+from clew.system.config.settings import read_text
 from clew.system.process.spawn import Launcher
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Ground(Struct, frozen=True, kw_only=True):
     @property
     def fallbacks(self) -> tuple[str, ...]:
         """The models to use while the first is overloaded: the flag's, else those of the settings."""
-        named = str(self.began.settings.get("fallbackModel", "")).split(",")
+        named = (read_text(self.began.settings, "fallbackModel") or "").split(",")
         return self.options.fallback_models or tuple(filter(None, map(str.strip, named)))
 
     @property

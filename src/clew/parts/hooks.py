@@ -31,12 +31,11 @@ from clew.permissions.session_rules import CurrentRules
 from clew.permissions.updates import UnreadableUpdates, read_updates
 from clew.record.transcript.load import LoadedSession
 from clew.system.config.layers import Scope
+from clew.system.config.settings import read_list, read_number
 
 # Moments that only a front knows of and hooks are told: how a session ends, that a person is waited for.
 
 
-IDLE = "messageIdleNotifThresholdMs"
-IDLE_MS = 60_000
 LEFT_AT_PROMPT = (0, 130)
 
 
@@ -86,8 +85,8 @@ class Idle:
 
     @property
     def _patience_s(self) -> float:
-        wished = self._settings().get(IDLE)
-        return (wished if type(wished) is int else IDLE_MS) / 1000
+        wished: int = read_number(self._settings(), "messageIdleNotifThresholdMs")
+        return wished / 1000
 
     def _look_in(self, wait_s: float) -> None:
         self._timer = asyncio.get_running_loop().call_later(wait_s, self._look)
@@ -141,10 +140,6 @@ class HookSettings:
         resolve = make_resolver(cwd=os.path.realpath(cwd), home=context.home)
         return Here(found=self.found, context=context, resolve=resolve)
 
-    def texts(self, key: str) -> tuple[str, ...] | None:
-        said = self._rules.standing.settings.get(key)
-        return tuple(said) if isinstance(said, list) else None
-
     async def refresh(self, hooks: SessionHooks) -> tuple[str, ...]:
         """The settings read again as far as hooks let them, and what is newly wrong with hooks."""
         changes = self._rules.changes()
@@ -196,8 +191,12 @@ class HooksPart(SessionHooks, Part):
                 secrets=ground.secrets,
                 env_file=env_file(results),
                 spill=lambda text: spilled(results, text),
-                allowed_urls=lambda: settings.texts("allowedHttpHookUrls"),
-                allowed_variables=lambda: settings.texts("httpHookAllowedEnvVars"),
+                allowed_urls=lambda: read_list(
+                    ground.rules.standing.settings, "allowedHttpHookUrls"
+                ),
+                allowed_variables=lambda: read_list(
+                    ground.rules.standing.settings, "httpHookAllowedEnvVars"
+                ),
             ),
             here=lambda: settings.here(self._cwd()),
             base=self._base_fields,

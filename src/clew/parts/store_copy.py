@@ -20,6 +20,7 @@ from clew.parts.recording import which
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.paths import SessionPaths, SessionPlace, project_dir, rescue_dirs
 from clew.record.transcript.record import Mirror
+from clew.system.config.settings import read_text
 from clew.system.files import is_there
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ def _place(options: Options, home: Path, cwd: str) -> tuple[SessionPlace | None,
 async def elsewhere(ground: Ground) -> AsyncIterator[StoreCopy]:
     """The copy of the session that is about to be opened; left when its transcript is closed."""
     settings = ground.began.settings
-    if not ground.options.persists or not settings.get("sessionStore"):
+    if not ground.options.persists or read_text(settings, "sessionStore") is None:
         yield StoreCopy()
         return
     from clew.record.stores.base import in_settings, store_of

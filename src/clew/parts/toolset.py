@@ -29,6 +29,7 @@ from clew.parts.planning import OwnSession
 from clew.parts.sandbox import SessionSandbox
 from clew.parts.tasks import BackgroundTasks
 from clew.system.config.environment import for_programs
+from clew.system.config.settings import read_object
 
 
 def offered_tools(options: Options, more: Iterable[Tool[Any]]) -> list[Tool[Any]]:
@@ -85,7 +86,9 @@ def new_tool_session(
             terminal=lambda: None if sandbox.is_wanted else brought.terminal,
             sandbox=sandbox,
         ),
-        limits=limits_from(ground.environment.number, ground.began.settings.get("toolTimeouts")),
+        limits=limits_from(
+            ground.environment.number, read_object(ground.began.settings, "toolTimeouts")
+        ),
         files=FileViews(
             may_read=ground.rules.may_read,
             in_conversation=thread.story.holds,

@@ -17,6 +17,7 @@ from clew.providers.base import ModelRequest
 from clew.providers.request_body import warming_hindrance
 from clew.providers.watchdog import MonotonicClock
 from clew.system.clock import new_id, now
+from clew.system.config.settings import read_number
 
 
 class SessionCache(CacheWatch, Part):
@@ -80,8 +81,7 @@ def warmer_of(
         return budget.before + budget.usd - thread.spending.ledger.total.usd
 
     def budget_usd() -> Decimal:
-        value = ground.rules.standing.settings.get("cacheWarmingBudgetUsd")
-        return Decimal(str(value)) if isinstance(value, int | float) else Decimal(0)
+        return Decimal(str(read_number(ground.rules.standing.settings, "cacheWarmingBudgetUsd")))
 
     loaded = thread.loaded
     return Warmer(

@@ -9,6 +9,7 @@ from clew.agent.tools.web import WebFetch, WebSearch
 from clew.parts.context import Ground
 from clew.parts.part import Part
 from clew.permissions.in_session import SessionRules
+from clew.system.config.settings import read_list, read_text
 from clew.system.transport.network import network_from
 from clew.system.web_fetch import Web
 
@@ -21,8 +22,7 @@ class WebPart(Part):
         self._web = Web(network_from(ground.environment), partial(private_hosts, ground.rules))
 
     def tools(self) -> Sequence[Tool[Any]]:
-        endpoint = self._settings.get("webSearchEndpoint")
-        named = endpoint if isinstance(endpoint, str) and endpoint else None
+        named = read_text(self._settings, "webSearchEndpoint")
         return WebFetch(self._web), WebSearch(self._web, named)
 
     async def aclose(self) -> None:
@@ -31,6 +31,4 @@ class WebPart(Part):
 
 def private_hosts(rules: SessionRules) -> tuple[str, ...]:
     """Return the hosts that settings let WebFetch reach although their addresses are private."""
-    named = rules.standing.settings.get("webPrivateHosts")
-    hosts = named if isinstance(named, list) else []
-    return tuple(host for host in hosts if isinstance(host, str))
+    return read_list(rules.standing.settings, "webPrivateHosts") or ()

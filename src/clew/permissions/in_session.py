@@ -41,7 +41,7 @@ from clew.system.config.git_guard import programs_of_repository, repository_of
 from clew.system.config.json_text import with_value
 from clew.system.config.layers import OF_THE_FOLDER, Scope
 from clew.system.config.load import CommandLineSettings, changed, read, trusts
-from clew.system.config.settings import check
+from clew.system.config.settings import check, read_text
 from clew.system.files import alone, is_there, replace
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ DEFAULT = "plans"
 
 def plan_file(standing: CurrentRules, session_id: str) -> str:
     """The real path of the plan."""
-    named = standing.settings.get("plansDirectory")
-    if isinstance(named, str) and named:
+    named = read_text(standing.settings, "plansDirectory")
+    if named:
         root = standing.resolve(str(standing.places.root)).real
         folder = named if named.startswith(("/", "~")) else f"{root}/{named}"
         found = standing.resolve(f"{folder}/{session_id}.md")

@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, NeedsReview
 from clew.permissions.request import MCP_PREFIX, TOOLS, Mode
 from clew.permissions.rules import RULE
+from clew.system.config.settings import read_text
 
 # Tools that rules name and nobody has. Such a rule stands and holds nothing, and whoever wrote it is told.
 
@@ -83,12 +84,11 @@ def enter_mode(
 
 def disabled_modes(settings: dict[str, object]) -> frozenset[Mode]:
     """The modes that settings, whoever wrote them, take away."""
-    permissions = settings.get("permissions")
-    held = permissions if isinstance(permissions, dict) else {}
     disabled: set[Mode] = set()
-    if held.get("disableBypassPermissionsMode") == "disable":
+    if read_text(settings, "permissions.disableBypassPermissionsMode") == "disable":
         disabled.add("bypassPermissions")
-    if "disable" in (held.get("disableAutoMode"), settings.get("disableAutoMode")):
+    in_permissions = read_text(settings, "permissions.disableAutoMode")
+    if "disable" in (in_permissions, read_text(settings, "disableAutoMode")):
         disabled.add("auto")
     return frozenset(disabled)
 

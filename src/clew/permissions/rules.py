@@ -16,6 +16,7 @@ from clew.permissions.patterns import MOST_PATTERNS, braces, domain_regex, word_
 from clew.permissions.request import JUDGED_FIELDS, MCP_PREFIX, Family, Resolve, canonical, tool_of
 from clew.system.config.json_text import Path
 from clew.system.config.layers import Layer, Scope, ordered, usable
+from clew.system.config.settings import read_switch
 
 Behavior = Literal["deny", "ask", "allow"]
 BEHAVIORS: tuple[Behavior, ...] = ("deny", "ask", "allow")
@@ -315,7 +316,7 @@ def read_rules(layers: Iterable[Layer]) -> tuple[list[PermissionRule], list[str]
     locks = [
         layer
         for layer in layers
-        if layer.scope == "managed" and layer.data.get("allowManagedPermissionRulesOnly") is True
+        if layer.scope == "managed" and read_switch(layer.data, "allowManagedPermissionRulesOnly")
     ]
     # Handed settings lift nothing: what a person denies stays denied.
     managed_only = any(not layer.is_handed for layer in locks)

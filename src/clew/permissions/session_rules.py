@@ -22,6 +22,7 @@ from clew.system.config.json_text import dotted
 from clew.system.config.layers import Inert, Layer, Scope, in_force, merge
 from clew.system.config.load import CommandLineSettings, LoadedSettings, complaints, load, trusts
 from clew.system.config.paths import Places, find_places
+from clew.system.config.settings import read_list, read_object, read_text
 
 # Variables that name a file which programs run or heed before anything else.
 STARTUP = (
@@ -181,8 +182,7 @@ def program_folders(environ: Mapping[str, str], *roots: str) -> tuple[str, ...]:
 
 def overlaid(environ: Mapping[str, str], settings: dict[str, Any], home: str) -> dict[str, str]:
     """The variables of a session and of the programs it starts."""
-    said = settings.get("env")
-    own = said if isinstance(said, dict) else {}
+    own = read_object(settings, "env")
     kept = {k: v for k, v in own.items() if isinstance(v, str) and k not in FIXED}
     named_home = environ.get("HOME", "")
     return {**environ, **kept, "HOME": named_home if named_home.startswith("/") else home}
@@ -203,7 +203,7 @@ def given(
     own = (("allow", allow), ("deny", deny), ("additionalDirectories", directories))
     added = {name: [*joinable(data, name), *values] for name, values in own if values}
     if added:
-        data = data | {"permissions": held(data) | added}
+        data = data | {"permissions": read_object(data, "permissions") | added}
     made = CommandLineSettings(data=data, file=file, text=body, managed=forbidden)
     return made if data or forbidden else None
 
@@ -231,17 +231,12 @@ def read_given(text: str, flag: str = "--settings") -> tuple[dict[str, Any], str
     return data, file, body
 
 
-def held(settings: dict[str, Any]) -> dict[str, Any]:
-    permissions = settings.get("permissions")
-    return permissions if isinstance(permissions, dict) else {}
-
-
 def default_mode(settings: dict[str, Any]) -> Mode:
-    word = held(settings).get("defaultMode")
+    word = read_text(settings, "permissions.defaultMode")
     found = ALIASES.get(str(word)) or next((m for m in MODES if m == word), None)
     return found or "default"
 
 
 def further_directories(settings: dict[str, Any], resolve: Resolve) -> tuple[str, ...]:
-    named = held(settings).get("additionalDirectories", ())
-    return tuple(resolve(path).real for path in named if isinstance(path, str))
+    named = read_list(settings, "permissions.additionalDirectories") or ()
+    return tuple(resolve(path).real for path in named)

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.core.json_object import Json
+from clew.system.config.settings import read_object
 
 Destination: TypeAlias = Literal["session", "localSettings", "projectSettings", "userSettings"]
 
@@ -131,8 +132,7 @@ def key_of(update: Update) -> str:
 
 def with_update(settings: Json, update: Update) -> Json:
     """A settings object after an update; the given one stays as it is."""
-    permissions = settings.get("permissions")
-    held = permissions if isinstance(permissions, dict) else {}
+    held = read_object(settings, "permissions")
     name = key_of(update)
     if isinstance(update, ModeUpdate):
         value: Any = update.mode

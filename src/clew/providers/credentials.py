@@ -19,6 +19,7 @@ from clew.providers.endpoint import Endpoint, endpoint_from, version_hindrance
 from clew.system.config.environment import freeze
 from clew.system.config.keys import find_key, find_keyring
 from clew.system.config.paths import Places
+from clew.system.config.settings import read_switch, read_text
 from clew.system.files import alone, replace
 from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
@@ -130,12 +131,10 @@ def with_version(endpoint: Endpoint, settings: dict[str, Any], memory: VersionMe
     """Return the endpoint with the version of the settings, or the one that it was found to take."""
     if endpoint.pins_version:
         return endpoint
-    asked = settings.get("apiVersion")
+    asked = read_text(settings, "apiVersion")
     if asked is not None:
-        hindrance = endpoint.hindrance or version_hindrance(str(asked))
-        return replace_structs(
-            endpoint, api_version=str(asked), pins_version=True, hindrance=hindrance
-        )
+        hindrance = endpoint.hindrance or version_hindrance(asked)
+        return replace_structs(endpoint, api_version=asked, pins_version=True, hindrance=hindrance)
     learned = memory.version_for(endpoint.shown)
     return endpoint if learned is None else replace_structs(endpoint, api_version=learned)
 
@@ -145,8 +144,8 @@ def with_diagnostics(
 ) -> Endpoint:
     """Return the endpoint that is asked why the prompt cache missed, if it is: the vendor's own is,
     another one where the settings say so; none that refused it."""
-    asked = settings.get("cacheDiagnostics")
-    wanted = endpoint.is_default if asked is None else asked is True
+    asked = read_switch(settings, "cacheDiagnostics")
+    wanted = endpoint.is_default if asked is None else asked
     if not wanted or endpoint.speaks_chat or memory.refuses_diagnostics(endpoint.shown):
         return endpoint
     return replace_structs(endpoint, diagnoses=True)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from clew.providers.base import CacheTtl, Effort, ModelRequest, Off, Thinking, ThinkingBudget
 from clew.providers.retry import RetryPolicy
 from clew.system.config.environment import Environment
+from clew.system.config.settings import read_number, read_switch, read_text
 
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 
@@ -30,7 +31,7 @@ class Preferences(Struct, frozen=True, kw_only=True):
 
 def preferences_from(environment: Environment, settings: Mapping[str, Any]) -> Preferences:
     """A variable stands above the setting that means the same."""
-    named = environment.text("effort") or settings.get("effortLevel")
+    named = environment.text("effort") or read_text(settings, "effortLevel")
     effort = next((level for level in EFFORTS if level == named), None)
     wrong = f"effort: {named!r} is none of {', '.join(EFFORTS)}; the model's own stands"
     return Preferences(
@@ -46,7 +47,7 @@ def preferences_from(environment: Environment, settings: Mapping[str, Any]) -> P
 def wants_threads(environment: Environment, settings: Mapping[str, Any]) -> bool:
     """Whether services may hold conversations in message threads. It is a matter of what is kept where,
     so a no in either place is a no, an administrator's too."""
-    asked = settings.get("messageThreads")
+    asked = read_switch(settings, "messageThreads")
     if environment.text("message_threads") is None:
         return asked is True
     return asked is not False and environment.switch("message_threads")
@@ -55,8 +56,8 @@ def wants_threads(environment: Environment, settings: Mapping[str, Any]) -> bool
 def _thinking(environment: Environment, settings: Mapping[str, Any]) -> Thinking | None:
     tokens = environment.number("max_thinking_tokens")
     if tokens is None:
-        tokens = settings.get("maxThinkingTokens")
-    if tokens is None and settings.get("alwaysThinkingEnabled") is False:
+        tokens = read_number(settings, "maxThinkingTokens")
+    if tokens is None and read_switch(settings, "alwaysThinkingEnabled") is False:
         tokens = 0
     if tokens is None:
         return None

@@ -62,6 +62,7 @@ from clew.session.parts import SessionParts, make_parts
 from clew.session.session import Session, SessionCosts, SessionModelAccess, Workspace
 from clew.session.thread import budget, leave_totals, taken_in_hand
 from clew.system.clock import new_id, now
+from clew.system.config.settings import read_object, read_switch
 from clew.system.process.run import Programs
 
 
@@ -255,11 +256,10 @@ def names_of(ground: Ground) -> FileNames:
     programs = Programs(ground.cwd, ground.environ, ground.launcher)
 
     def with_ignored() -> bool:
-        return ground.rules.standing.settings.get("respectGitignore") is False
+        return not read_switch(ground.rules.standing.settings, "respectGitignore")
 
     def suggests() -> str | None:
-        setting = ground.rules.standing.settings.get("fileSuggestion")
-        command = setting.get("command") if isinstance(setting, dict) else None
+        command = read_object(ground.rules.standing.settings, "fileSuggestion").get("command")
         return command if isinstance(command, str) else None
 
     return FileNames(programs, with_ignored=with_ignored, suggests=suggests)

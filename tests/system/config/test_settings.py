@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.system.config import settings
 from clew.system.config.json_text import dotted, scan, undotted
 from clew.system.config.layers import (
     Layer,
@@ -383,22 +382,6 @@ def test_edits_are_let_through_by_a_folders_settings_once_it_is_trusted() -> Non
         "permissions.defaultMode"
     ]
     assert in_force([said], trusted=True)[1] == []
-
-
-def test_every_key_is_read_by_the_program_or_said_to_have_no_effect() -> None:
-    """A key that clew only writes, or only names, would be a promise that nobody keeps."""
-    source = Path(settings.__file__).parents[2]
-    only_names = {"system/config/settings.py", "agent/tools/session_tools.py"}
-    read = "\n".join(
-        path.read_text("utf-8")
-        for path in source.rglob("*.py")
-        if str(path.relative_to(source)) not in only_names
-    )
-    # A rule list is read by the names of its behaviours; a schema is for editors.
-    silent = {key.name for key in KEYS if f'"{key.name.split(".")[-1]}"' not in read} - {"$schema"}
-    # These words are read, as git's own and as a flag's.
-    silent |= {"worktree", "verbose"}
-    assert {key.name for key in KEYS if not key.has_effect} == silent
 
 
 def test_a_key_without_effect_says_so(places: Places) -> None:

@@ -15,6 +15,7 @@ from clew.agent.options import SOURCES, Options
 from clew.core.messages.errors import in_words
 from clew.permissions.session_rules import CurrentRules
 from clew.system.config import frontmatter
+from clew.system.config.settings import read_text
 from clew.system.files import content, is_file
 
 DEFAULT = "default"
@@ -112,15 +113,14 @@ class Speech:
     ) -> None:
         self._options = options
         self.reload(standing, plugins)
-        named = standing.settings.get("outputStyle")
         # As the settings spell it, whether there is such a one or not; what hosts compare with.
-        self.named = named if isinstance(named, str) and named else DEFAULT
+        self.named = read_text(standing.settings, "outputStyle") or DEFAULT
         style = self.styles.named(self.named)
         self.style = BUILTIN[0] if style is None else style
         self.faults = self.styles.faults
         if style is None:
             self.faults += (f"outputStyle: {self.no_such(self.named)}",)
-        language = str(standing.settings.get("language", ""))
+        language = read_text(standing.settings, "language") or ""
         # A project's settings may name one; words that instruct are no name.
         self.language = language if NAME_OF_LANGUAGE.fullmatch(language) else ""
         if language and not self.language:

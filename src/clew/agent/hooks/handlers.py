@@ -16,6 +16,7 @@ from clew.core.json_object import Json
 from clew.permissions.rules import RejectedRule
 from clew.system.config.json_text import Path, dotted
 from clew.system.config.layers import Layer, Scope, ordered, usable
+from clew.system.config.settings import read_switch
 
 
 class Handler(Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -157,7 +158,7 @@ def read_layers(layers: Iterable[Layer]) -> HookListing:
     """The hooks of all layers that count. The same handler in two files runs once."""
     layers = ordered(layers)
     managed_only = any(
-        layer.scope == "managed" and layer.data.get("allowManagedHooksOnly") is True
+        layer.scope == "managed" and read_switch(layer.data, "allowManagedHooksOnly")
         for layer in layers
     )
     disabled = disabled_by(layers)

@@ -243,6 +243,8 @@ def configuration(standing: CurrentRules, environment: Environment) -> Iterator[
         yield note(subject, rule.told, f"{NOBODYS_TOOL}, or take the rule out")
     allowed = "" if environment.switch("telemetry_disabled") else ", though a variable allows it"
     yield fine(subject, f"telemetry: there is none{allowed}")
+    set_now = ", ".join(environment.told())
+    yield fine(subject, f"environment: {set_now or 'nothing is set'}")
     for line in environment.faults:
         yield fault(subject, line, "clew config variables lists them with their kinds")
     mode = entered(standing)

@@ -20,6 +20,7 @@ from clew.session.session import Session
 from clew.system.clock import now
 from clew.system.config.load import assign, unset
 from clew.system.config.mask import mask
+from clew.system.config.settings import read_object, read_text
 from clew.system.files import is_folder, is_there
 
 # Slash commands about how the screen behaves: vim's keys, keys of one's own, the command behind the last line.
@@ -33,7 +34,7 @@ async def vim(session: Session, word: str) -> Outcome:
     """Without a word the other of the two."""
     if word not in ("", ON, OFF):
         return Show(text=f"no {word!r}; there are {ON} and {OFF}", is_error=True)
-    is_on = session.rules.standing.settings.get("editorMode") == "vim"
+    is_on = read_text(session.rules.standing.settings, "editorMode") == "vim"
     mode = "vim" if (word or (OFF if is_on else ON)) == ON else "normal"
     told = set_to(session, "editorMode", mode)
     how = "Escape leaves the insert mode, i goes back to it" if mode == "vim" else "as ever"
@@ -43,8 +44,7 @@ async def vim(session: Session, word: str) -> Outcome:
 async def status_line(session: Session, command: str) -> Outcome:
     """Whose words the last line of the screen shows: clew's, or what a command prints."""
     if not command:
-        now = session.rules.standing.settings.get(LINE)
-        shown = now.get("command") if isinstance(now, dict) else None
+        shown = read_object(session.rules.standing.settings, "statusLine").get("command")
         if not shown:
             return Show(
                 text="the last line is clew's own: model, mode, what is left, cost, time, branch\n"

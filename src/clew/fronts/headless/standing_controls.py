@@ -18,6 +18,7 @@ from clew.session.session import Session
 from clew.system.config.layers import Scope
 from clew.system.config.load import assign
 from clew.system.config.mask import mask
+from clew.system.config.settings import read_switch
 from clew.system.files import is_folder
 
 # What hosts call the files.
@@ -72,7 +73,7 @@ def list_permission_rules(session: Session, _: Json) -> Json:
                 {"path": path, "source": "session"} for path in standing.context.directories
             ],
             "originalCwd": session.workspace.cwd,
-            "managedOnly": standing.settings.get("allowManagedPermissionRulesOnly") is True,
+            "managedOnly": read_switch(standing.settings, "allowManagedPermissionRulesOnly"),
             "errors": [{"message": line, "path": ""} for line in standing.complaints],
         }
     }
@@ -101,7 +102,7 @@ def get_hooks_listing(session: Session, _: Json) -> Json:
         "eventCatalog": [catalogued(event) for event in EVENTS],
         "policy": {
             "disabledByPolicy": bool(found.off),
-            "managedOnly": session.rules.standing.settings.get("allowManagedHooksOnly") is True,
+            "managedOnly": read_switch(session.rules.standing.settings, "allowManagedHooksOnly"),
             "pluginOnly": False,
             "allDisabled": bool(found.off),
             "policyHookCount": sum(hook.source == "managed" for hook in found.hooks),

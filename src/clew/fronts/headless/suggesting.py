@@ -12,6 +12,8 @@ from typing import Any
 from clew.core.json_object import Json
 from clew.session.session import Session
 from clew.system.clock import new_id
+from clew.system.config.environment import freeze
+from clew.system.config.settings import read_switch
 
 SYSTEM = (
     "You are shown the end of a conversation between a person and a coding agent. Write what the person "
@@ -20,7 +22,6 @@ SYSTEM = (
 )
 TURNS, CHARACTERS, MOST = 6, 2_000, 200
 LAST_WORDS_S = 10.0
-VARIABLE = "CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION"
 
 
 class Suggestions:
@@ -33,10 +34,10 @@ class Suggestions:
     @property
     def _is_wanted(self) -> bool:
         standing = self._session.rules.standing
-        said = standing.environ.get(VARIABLE, "").lower()
-        if said in ("0", "false", "no", "off"):
-            return False
-        return bool(said) or standing.settings.get("promptSuggestionEnabled") is not False
+        environment = freeze(standing.environ)
+        if environment.text("prompt_suggestions") is not None:
+            return environment.switch("prompt_suggestions")
+        return bool(read_switch(standing.settings, "promptSuggestionEnabled"))
 
     def begin(self) -> None:
         """A turn has ended well."""

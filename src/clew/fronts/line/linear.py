@@ -27,6 +27,7 @@ from clew.fronts.terminal.keyboard import LineKeyboard
 from clew.parts.hooks import Idle
 from clew.session.build import session as open_session
 from clew.session.session import Session
+from clew.system.config.settings import read_text
 
 
 def main(options: Options) -> int:
@@ -55,7 +56,7 @@ async def one_session(
     ) as session:
         questions.rules = session.rules
         session.commands.extend([see(telling)])
-        channel = session.rules.standing.settings.get("preferredNotifChannel")
+        channel = read_text(session.rules.standing.settings, "preferredNotifChannel")
         telling.rings = channel != "notifications_disabled"
         for notice in session.notices:
             telling.line(f"! {notice}")

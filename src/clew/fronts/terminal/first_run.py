@@ -14,6 +14,7 @@ from clew.session.session import Session
 from clew.system.config.environment import freeze
 from clew.system.config.load import assign
 from clew.system.config.paths import find_places
+from clew.system.config.settings import read_object
 from clew.system.files import is_there
 
 MISSING = "! clew has no way to a model yet. Three ways to get going:"
@@ -62,9 +63,8 @@ def is_first_start() -> bool:
 async def offered(session: Session, ask: Callable[[], Awaitable[bool | None]]) -> bool:
     """Offers the sandbox, once; whether settings say something else from now on."""
     standing = session.rules.standing
-    said = standing.settings.get("sandbox")
     standing.places.own.mkdir(parents=True, exist_ok=True, mode=0o700)
-    is_decided = isinstance(said, dict) and "enabled" in said
+    is_decided = "enabled" in read_object(standing.settings, "sandbox")
     if is_decided or session.mode == "bypassPermissions" or not session.parts.sandbox.has_walls:
         return False
     answer = await ask()

@@ -26,6 +26,7 @@ from prompt_toolkit.renderer import Renderer
 from clew.fronts.terminal.stage import EMPTY, Painter, Stage
 from clew.fronts.terminal.terminal import Terminal
 from clew.fronts.terminal.typed import Typed
+from clew.system.config.settings import read_text
 
 # As often as words that come are seen to flow; what a key does is drawn at once.
 FRAME_S = 1 / 16
@@ -139,12 +140,12 @@ class Screen:
 
     def obey(self, settings: Mapping[str, Any]) -> None:
         """What a person's settings say of keys, bells and colours; they may change while the screen is there."""
-        is_vim = settings.get("editorMode") == "vim"
+        is_vim = read_text(settings, "editorMode") == "vim"
         mode = EditingMode.VI if is_vim else EditingMode.EMACS
         if self.app.editing_mode != mode:
             self.app.editing_mode = mode
-        self.terminal.channel = str(settings.get("preferredNotifChannel", "auto"))
-        if self.theme != (theme := str(settings.get("theme", ""))):
+        self.terminal.channel = read_text(settings, "preferredNotifChannel") or ""
+        if self.theme != (theme := read_text(settings, "theme") or ""):
             self.theme = theme
             self.on_colours()
             self.changed()

@@ -27,6 +27,7 @@ from clew.fronts.render.theme import Theme
 from clew.parts.recording import branch
 from clew.providers.answer_events import Asking, FellBack, HeldByRateLimit, Retrying, Waiting
 from clew.session.session import Session
+from clew.system.config.settings import read_object
 from clew.system.process.run import Programs
 from clew.version import VERSION
 
@@ -228,8 +229,8 @@ class Status:
     async def ask(self) -> bool:
         """Asks the person's own command, if there is one; whether the line is another one now."""
         session = self._session
-        setting = session.rules.standing.settings.get("statusLine")
-        command = setting.get("command") if isinstance(setting, dict) else None
+        setting = read_object(session.rules.standing.settings, "statusLine")
+        command = setting.get("command")
         if not isinstance(command, str):
             before, self._own = self._own, []
             return before != []
@@ -244,7 +245,7 @@ class Status:
                 given=json.dumps(self.told(session)).encode(),
                 timeout_s=COMMAND_S,
             )
-            pad = setting.get("padding") if isinstance(setting, dict) else 0
+            pad = setting.get("padding")
             self._own = own_lines(printed or b"", pad if isinstance(pad, int) else 0)
             return self._own != before
 

@@ -23,6 +23,7 @@ from clew.parts.skills.part import SessionSkills
 from clew.providers.base import Effort
 from clew.record.transcript.load import LoadedSession
 from clew.system.config.paths import Places
+from clew.system.config.settings import read_text
 
 SMALL = "small"
 EFFORTS: dict[str, Effort] = {
@@ -89,8 +90,7 @@ def recorded(loaded: LoadedSession | None) -> str | None:
 
 def by_setting(ground: Ground, loaded: LoadedSession | None) -> str | None:
     """What the settings say of a new session."""
-    name = ground.began.settings.get("agent")
-    return name if loaded is None and isinstance(name, str) and name else None
+    return read_text(ground.began.settings, "agent") if loaded is None else None
 
 
 async def begins_with(spec: AgentSpec | None, skills: SessionSkills, places: Places) -> list[Fact]:

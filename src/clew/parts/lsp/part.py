@@ -16,6 +16,7 @@ from clew.core.json_object import Json
 from clew.core.messages.history import History
 from clew.parts.part import Part
 from clew.permissions.session_rules import CurrentRules
+from clew.system.config.settings import read_object, read_switch
 from clew.system.process.spawn import Launcher
 
 if TYPE_CHECKING:
@@ -91,12 +92,13 @@ def language_servers(
 ) -> Code:
     """`plugins` are the entries that plugins bring; `detects`: what is installed may be used."""
     settings = standing.settings
-    detects = detects and standing.is_trusted and settings.get("lspDetection") is not False
-    if not (settings.get("lspServers") or plugins or detects):
+    detects = detects and standing.is_trusted and bool(read_switch(settings, "lspDetection"))
+    own = read_object(settings, "lspServers")
+    if not (own or plugins or detects):
         return Code()
     from clew.parts.lsp.servers import find_specs
 
-    specs = find_specs(settings.get("lspServers"), plugins or {}, environ, detects=detects)
+    specs = find_specs(own, plugins or {}, environ, detects=detects)
     if not specs.servers:
         return Code(notices=specs.faults)
     from clew.parts.lsp.servers import LanguageServers

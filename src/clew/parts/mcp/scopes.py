@@ -20,6 +20,7 @@ from clew.system.config.layers import Layer, ordered, usable
 from clew.system.config.layers import Scope as Layered
 from clew.system.config.load import trusts
 from clew.system.config.paths import Places
+from clew.system.config.settings import read_list, read_switch, value_in
 from clew.system.files import alone, content, is_there, replace
 
 # What a person said about servers in a project: of its own, and of those it brings along.
@@ -216,7 +217,7 @@ def settled(
         if isinstance(read, str):
             faults.append(f"{entry.source}: MCP server {entry.name}: {read}")
             continue
-        why = forbidden(read, allow_list(layers), settings.get("deniedMcpServers"))
+        why = forbidden(read, allow_list(layers), value_in(settings, "deniedMcpServers"))
         if why:
             held[entry.name] = msgspec.structs.replace(entry, held=why)
         else:
@@ -319,19 +320,14 @@ def of_project(places: Places, settings: Json, faults: list[str]) -> Iterator[Se
 def waiting(name: str, value: Any, settings: Json, said: ServerChoices, *, is_trusted: bool) -> str:
     """Why a project's server does not begin yet."""
     word = said.says(name, value)
-    if word is False or name in listed(settings, "disabledMcpjsonServers"):
+    if word is False or name in (read_list(settings, "disabledMcpjsonServers") or ()):
         return "it was turned down"
     if not is_trusted:
         return "the folder is not trusted (clew config trust)"
-    by_settings = settings.get("enableAllProjectMcpServers") is True
-    if word or by_settings or name in listed(settings, "enabledMcpjsonServers"):
+    by_settings = read_switch(settings, "enableAllProjectMcpServers")
+    if word or by_settings or name in (read_list(settings, "enabledMcpjsonServers") or ()):
         return ""
     return f"it waits for approval (clew mcp approve {name})"
-
-
-def listed(settings: Json, key: str) -> list[Any]:
-    found = settings.get(key)
-    return found if isinstance(found, list) else []
 
 
 # -- what other tools keep

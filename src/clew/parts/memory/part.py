@@ -19,6 +19,7 @@ from clew.parts.hooks import NESTED, loaded
 from clew.parts.part import Part, PartContext
 from clew.parts.toolset import lasts
 from clew.system.clock import new_id
+from clew.system.config.settings import read_switch, read_text
 
 if TYPE_CHECKING:
     from clew.parts.memory.dreaming import Dreamer
@@ -45,7 +46,7 @@ class MemoryPart(Part):
             gate=ground.gate,
             nonce=new_id()[:8],
             has_memory=not ground.options.is_bare,
-            has_structure=ground.began.settings.get("includeDirectoryStructure") is True,
+            has_structure=bool(read_switch(ground.began.settings, "includeDirectoryStructure")),
             memories=memories_of(ground),
         )
 
@@ -71,7 +72,7 @@ class MemoryPart(Part):
 
 def memories_of(ground: Ground) -> Path | None:
     """The project's memory folder, where sessions are told of it; the model may read in it."""
-    if ground.began.settings.get("autoMemoryEnabled") is False:
+    if not read_switch(ground.began.settings, "autoMemoryEnabled"):
         return None
     folder = memory_folder(ground.began.places)
     ground.rules.reads_memory_in(folder)
@@ -86,8 +87,8 @@ class Remembering(Part):
 
     def __init__(self, ground: Ground) -> None:
         settings, options = ground.began.settings, ground.options
-        self._extracts = settings.get("memoryExtraction") is True and not options.is_bare
-        self._dream_after = settings.get("dreamAfter") if lasts(options) else None
+        self._extracts = bool(read_switch(settings, "memoryExtraction")) and not options.is_bare
+        self._dream_after = read_text(settings, "dreamAfter") if lasts(options) else None
         self._said_before: int | None = None
         self._dreamer: Dreamer | None = None
 

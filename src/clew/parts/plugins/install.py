@@ -32,6 +32,7 @@ from clew.system.config.json_text import without
 from clew.system.config.layers import value_at
 from clew.system.config.load import assign, load, read
 from clew.system.config.paths import Places
+from clew.system.config.settings import value_in
 from clew.system.files import alone, is_folder, is_link, is_there, locked, make_private, replace
 
 MARKET = Path(".claude-plugin", "marketplace.json")
@@ -317,7 +318,7 @@ def remove_market(desk: PluginInstaller, name: str) -> None:
 def permitted(places: Places, source: PluginSource) -> None:
     """Refuses a source that an administrator's list does not name; without a list all may be used."""
     for layer in load(places).layers:
-        listed = layer.data.get("strictKnownMarketplaces")
+        listed = value_in(layer.data, "strictKnownMarketplaces")
         if layer.scope == "managed" and isinstance(listed, list) and not named_by(listed, source):
             raise UserError(
                 f"{source}: strictKnownMarketplaces of your organisation does not name it"

@@ -22,6 +22,7 @@ from clew.parts.part import Part
 from clew.parts.skills.folders import FromPlugin
 from clew.permissions.session_rules import CurrentRules
 from clew.system.config.layers import Layer, usable
+from clew.system.config.settings import read_object, read_switch
 from clew.system.files import is_folder
 
 if TYPE_CHECKING:
@@ -146,8 +147,8 @@ def waiting(name: str) -> str:
 def plugins_of(options: Options, standing: CurrentRules) -> SessionPlugins:
     """The plugins of a session; looking for them costs nothing where there are none."""
     settings, places = standing.settings, standing.places
-    named = settings.get("enabledPlugins")
-    wanted = isinstance(named, dict) and any(named.values()) and not options.is_bare
+    named = read_object(settings, "enabledPlugins")
+    wanted = any(named.values()) and not options.is_bare
     if not wanted and not options.plugin_folders:
         return SessionPlugins()
     from clew.parts.plugins.parts import parts_of, read_manifest
@@ -192,7 +193,7 @@ def installed(store: Any, settings: Json, faults: list[str]) -> Iterator[Plugin]
     from clew.parts.plugins.store import fingerprint, is_on
 
     every = store.all()
-    for name, said in settings["enabledPlugins"].items():
+    for name, said in read_object(settings, "enabledPlugins").items():
         if said is True and name not in every:
             faults.append(f"plugin {name} is on and not installed; clew plugin install {name}")
     for one in every.values():
@@ -210,6 +211,6 @@ def installed(store: Any, settings: Json, faults: list[str]) -> Iterator[Plugin]
 def managed_hooks_only(layers: Sequence[Layer]) -> bool:
     """Whether hooks of plugins are kept out, with all that are not the organisation's."""
     return any(
-        layer.scope == "managed" and layer.data.get("allowManagedHooksOnly") is True
+        layer.scope == "managed" and read_switch(layer.data, "allowManagedHooksOnly")
         for layer in layers
-    ) or any(usable(layer).get("disableAllHooks") is True for layer in layers)
+    ) or any(read_switch(usable(layer), "disableAllHooks") for layer in layers)

@@ -21,6 +21,7 @@ from msgspec import Struct
 from clew.core.json_object import Json
 from clew.parts.plugins.manifest import PluginSource
 from clew.system.config.paths import Places
+from clew.system.config.settings import read_object
 from clew.system.files import alone, content, is_link, only_files, replace
 
 LOCAL = "local"
@@ -202,5 +203,4 @@ def content_hash(path: Path) -> bytes:
 
 def is_on(settings: Mapping[str, Any], one: Installed) -> bool:
     """Whether the settings switch a plugin on: one that they do not name is off."""
-    said = settings.get("enabledPlugins")
-    return isinstance(said, dict) and said.get(one.id) is True
+    return read_object(settings, "enabledPlugins").get(one.id) is True

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from clew.record.transcript.files import Files
 from clew.record.transcript.light import is_uuid
+from clew.system.config.settings import read_text
 from clew.system.files import is_file, only_files
 from clew.system.transport.seam import Head, HttpRequest, Transport, TransportError
 
@@ -278,7 +279,6 @@ def _refuse(head: Head) -> None:
 # A store by what a person writes: a folder, or a URL; the token for it comes from the environment.
 
 
-TOKEN = "CLEW_STORE_TOKEN"
 SETTING = "sessionStore"
 
 
@@ -302,7 +302,7 @@ async def store_of(text: str, environ: Mapping[str, str]) -> AsyncIterator[Sessi
 
     transport = HttpTransport(network_from(freeze(environ)))
     try:
-        yield HttpStore(text, transport, token=environ.get(TOKEN, ""))
+        yield HttpStore(text, transport, token=environ.get("CLEW_STORE_TOKEN", ""))
     finally:
         await transport.aclose()
 
@@ -310,8 +310,8 @@ async def store_of(text: str, environ: Mapping[str, str]) -> AsyncIterator[Sessi
 def in_settings(settings: Mapping[str, object]) -> str:
     """The store that the settings name, or none. Raises `ValueError` for a folder that is not the
     same from every working folder."""
-    text = settings.get(SETTING)
-    if not isinstance(text, str) or not text:
+    text = read_text(settings, "sessionStore")
+    if text is None:
         return ""
     if not is_url(text) and not _folder(text).is_absolute():
         raise ValueError(f"{SETTING}: {text!r} is no URL and no folder from / or ~ on")

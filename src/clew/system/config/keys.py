@@ -15,6 +15,7 @@ from msgspec import Struct
 from clew.core.json_object import Json
 from clew.system.config.environment import VARIABLES, Environment
 from clew.system.config.paths import Places
+from clew.system.config.settings import read_text
 from clew.system.files import replace
 
 KeySource = Literal["environment", "apiKeyHelper", "keyring", "login"]
@@ -47,8 +48,8 @@ async def find_key(
     named = environment.text("api_key")
     if named:
         return ApiKey(source="environment", secret=named)
-    helper = settings.get("apiKeyHelper")
-    if isinstance(helper, str) and helper:
+    helper = read_text(settings, "apiKeyHelper")
+    if helper:
         printed = (await run_helper(helper) or "").strip()
         if printed:
             return ApiKey(source="apiKeyHelper", secret=printed)

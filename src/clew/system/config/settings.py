@@ -79,10 +79,10 @@ KEYS: tuple[SettingKey, ...] = (
         "Ask the service why its prompt cache missed; where not set, only the vendor's own is asked"),
     key("messageThreads", BOOLEAN,
         "Send only new messages; the service holds the rest for up to an hour (no zero data retention)",
-        default=False, executes=True),
+        executes=True),
     key("cacheWarmingBudgetUsd", NUMBER,
         "Most that a session may spend on keeping the prompt cache warm; 0: nothing",
-        executes=True, is_live=True),
+        default=0, executes=True, is_live=True),
     key("effortLevel", STRING, "How much the model thinks"),
     key("alwaysThinkingEnabled", BOOLEAN, "Think in every turn"),
     key("maxThinkingTokens", WHOLE, "Most tokens of thinking in a turn"),
@@ -165,7 +165,7 @@ KEYS: tuple[SettingKey, ...] = (
     key("enabledPlugins", OBJECT, "Plugins that are on", executes=True),
     key("extraKnownMarketplaces", OBJECT, "More sources of plugins", executes=True, has_effect=False),
     key("strictKnownMarketplaces", LIST, "Only sources of plugins", managed_only=True),
-    key("sandbox", OBJECT, "Sandbox around commands", executes=True, is_live=True),
+    key("sandbox", OBJECT, "Sandbox around commands", executes=True),
     key("toolTimeouts", NUMBERS,
         "Seconds that a call may take, by the tool's name or a pattern of names"),
     key("worktree", OBJECT, "How git worktrees are made", has_effect=False),
@@ -233,10 +233,10 @@ def read_number(settings: Mapping[str, Any], name: str) -> Any:
     return value_in(settings, name)
 
 
-def read_list(settings: Mapping[str, Any], name: str) -> list[Any] | None:
-    """Return an array; None where nothing is set. The check has seen to what is in it."""
+def read_list(settings: Mapping[str, Any], name: str) -> tuple[Any, ...] | None:
+    """Return the members of an array; None where nothing is set. The check has seen to their types."""
     value: list[Any] | None = value_in(settings, name)
-    return value
+    return None if value is None else tuple(value)
 
 
 def read_object(settings: Mapping[str, Any], name: str) -> Json:

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from clew.system.config.layers import OF_THE_FOLDER, Layer, ordered, usable, walls
+from clew.system.config.settings import read_object
 
 
 class FilesystemSettings(Struct, frozen=True, kw_only=True):
@@ -51,8 +52,8 @@ def read_settings(layers: Iterable[Layer], *, home: str) -> tuple[SandboxSetting
     settings = SandboxSettings()
     faults: list[str] = []
     for layer in reversed(ordered(layers)):
-        said = usable(layer).get("sandbox")
-        if not isinstance(said, dict):
+        said = read_object(usable(layer), "sandbox")
+        if not said:
             continue
         where = layer.file or f"({layer.scope})"
         if layer.scope in OF_THE_FOLDER:
