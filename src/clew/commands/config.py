@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from clew.core.messages.errors import SettingsError, in_words
-from clew.system.command_groups import Group, Word, argument, switch
+from clew.system.command_groups import Group, GroupWord, argument, show, switch
 from clew.system.config import settings
 from clew.system.config.environment import AMBIENT, VARIABLES
 from clew.system.config.json_text import undotted
@@ -47,20 +47,26 @@ def main(argv: list[str]) -> int:
     parser = Group(prog="clew config", description="Show, explain and set settings; trust folders.")
     parser.add_words(
         {
-            "get": Word(run_get, key, line="the value in force"),
-            "list": Word(
+            "get": GroupWord(run_get, key, line="the value in force"),
+            "list": GroupWord(
                 run_list,
                 switch("--json", "the settings in force as JSON"),
                 line="every value in force and where it came from",
             ),
-            "explain": Word(run_explain, key, line="what each file says on a key, and who wins"),
-            "set": Word(run_set, key, value, scope, line="write a value into a settings file"),
-            "unset": Word(run_unset, key, scope, line="take a value out of a settings file"),
-            "keys": Word(run_keys, line="every key a settings file may hold"),
-            "schema": Word(run_schema, line="JSON Schema of settings files, for editors"),
-            "variables": Word(run_variables, line="every environment variable, in each spelling"),
-            "trust": Word(run_trust, folder, line="let a folder's own settings start programs"),
-            "untrust": Word(run_untrust, folder, line="take that back"),
+            "explain": GroupWord(
+                run_explain, key, line="what each file says on a key, and who wins"
+            ),
+            "set": GroupWord(run_set, key, value, scope, line="write a value into a settings file"),
+            "unset": GroupWord(run_unset, key, scope, line="take a value out of a settings file"),
+            "keys": GroupWord(run_keys, line="every key a settings file may hold"),
+            "schema": GroupWord(run_schema, line="JSON Schema of settings files, for editors"),
+            "variables": GroupWord(
+                run_variables, line="every environment variable, in each spelling"
+            ),
+            "trust": GroupWord(
+                run_trust, folder, line="let a folder's own settings start programs"
+            ),
+            "untrust": GroupWord(run_untrust, folder, line="take that back"),
         }
     )
     options = parser.parse_args(argv)
@@ -71,10 +77,6 @@ def main(argv: list[str]) -> int:
         sys.stderr.write(f"clew config: {in_words(error)}\n")
         return 2
     return code
-
-
-def show(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
 
 
 def run_get(options: argparse.Namespace, places: Places) -> int:

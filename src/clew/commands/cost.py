@@ -28,10 +28,9 @@ from clew.core.messages.encoding import decode
 from clew.core.messages.errors import SessionError, SettingsError, in_words
 from clew.core.messages.text import count_of
 from clew.permissions.session_rules import stand
+from clew.record.exchange.export import agent_files
 from clew.record.transcript import choose, light, paths
-from clew.record.transcript.agents import agents
 from clew.record.transcript.entries import entries_in
-from clew.record.transcript.paths import SessionPlace
 from clew.system.clock import here, written_here
 from clew.system.command_groups import Group
 from clew.system.config.paths import find_config_home
@@ -180,19 +179,12 @@ def _named(path: Path, ledger: Ledger, unread: int, misses: tuple[CacheMiss, ...
 
 def _read(transcript: Path) -> _Found:
     found = _Found()
-    for path in (transcript, *_agents(transcript)):
+    for path in (transcript, *agent_files(transcript)):
         with path.open("rb") as file:
             for line in file:
                 if _SPEAKS_OF_USAGE in line or (_IS_USERS in line and _ANSWERS not in line):
                     _take(line, found)
     return found
-
-
-def _agents(transcript: Path) -> list[Path]:
-    """The files of its subagents; a file that is not named as a session has none."""
-    if not light.is_uuid(transcript.stem):
-        return []
-    return agents(SessionPlace(session_id=transcript.stem, project_dir=transcript.parent))
 
 
 def _take(line: bytes, found: _Found) -> None:

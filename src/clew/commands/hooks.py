@@ -21,7 +21,7 @@ from clew.agent.hooks.progress import HookFinished, HookStarted
 from clew.core.json_object import Json
 from clew.core.messages.errors import CommandLineError, SettingsError
 from clew.permissions.session_rules import CurrentRules, given, stand
-from clew.system.command_groups import Group, Word, argument, switch
+from clew.system.command_groups import Group, GroupWord, argument, show, switch
 from clew.system.config.json_text import dotted
 
 
@@ -31,11 +31,13 @@ def main(argv: list[str]) -> int:
     parser = Group(prog="clew hooks", description="Which hooks run when, and what they would say.")
     parser.add_words(
         {
-            "list": Word(
+            "list": GroupWord(
                 run_list, settings, line="every hook of this folder's settings, and what is wrong"
             ),
-            "events": Word(run_events, line="every event: when, what matchers see, what blocks"),
-            "test": Word(
+            "events": GroupWord(
+                run_events, line="every event: when, what matchers see, what blocks"
+            ),
+            "test": GroupWord(
                 run_test,
                 argument("event", help="such as PreToolUse"),
                 argument("input", nargs="?", default="{}", help=example),
@@ -52,10 +54,6 @@ def main(argv: list[str]) -> int:
         sys.stderr.write(f"clew hooks: {error}\n")
         return 2
     return code
-
-
-def show(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
 
 
 def warn(lines: tuple[str, ...]) -> None:

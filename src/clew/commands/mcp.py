@@ -32,7 +32,7 @@ from clew.parts.mcp.scopes import (
     project_files,
     read_project,
 )
-from clew.system.command_groups import Group
+from clew.system.command_groups import Group, show
 from clew.system.config.json_text import with_value, without
 from clew.system.config.layers import in_force, merge, value_at
 from clew.system.config.load import load, read, trusts
@@ -108,10 +108,6 @@ def scoped(word: argparse.ArgumentParser) -> None:
         default="local",
         help="local: you, in this project; user: you, everywhere; project: everybody, in .mcp.json",
     )
-
-
-def show(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
 
 
 # -- entries

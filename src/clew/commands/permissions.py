@@ -25,7 +25,7 @@ from clew.permissions.request import Context, Mode, PermissionRequest, tool_of
 from clew.permissions.rules import LISTS, RejectedRule, RuleSource, parse_rule
 from clew.permissions.session_rules import CurrentRules, given, in_vain, stand
 from clew.permissions.suggest import suggestions
-from clew.system.command_groups import Group, Word, argument, switch
+from clew.system.command_groups import Group, GroupWord, argument, show, switch
 from clew.system.config.environment import freeze
 from clew.system.config.json_text import Path as KeyPath
 from clew.system.config.json_text import with_value, without
@@ -109,23 +109,19 @@ def main(argv: list[str]) -> int:
     )
     parser.add_words(
         {
-            "check": Word(run_check, *call, line="decide one call and say what decided it"),
-            "explain": Word(
+            "check": GroupWord(run_check, *call, line="decide one call and say what decided it"),
+            "explain": GroupWord(
                 run_explain, *call, line="decide one call and say why each part was judged so"
             ),
-            "test": Word(run_test, cases, *shared, line="run a table of cases from a file"),
-            "list": Word(run_list, *shared, line="every rule, with its file and line"),
-            "add": Word(run_add, *rule, line="write a rule into a settings file"),
-            "remove": Word(run_remove, *rule, line="take a rule out of a settings file"),
+            "test": GroupWord(run_test, cases, *shared, line="run a table of cases from a file"),
+            "list": GroupWord(run_list, *shared, line="every rule, with its file and line"),
+            "add": GroupWord(run_add, *rule, line="write a rule into a settings file"),
+            "remove": GroupWord(run_remove, *rule, line="take a rule out of a settings file"),
         }
     )
     options = parser.parse_args(argv)
     code: int = options.run(options)
     return code
-
-
-def show(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
 
 
 def complain(line: str) -> int:

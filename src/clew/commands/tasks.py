@@ -11,7 +11,7 @@ from clew.core.messages.errors import UserError
 from clew.record.kept_commands import KeptRecord, call_off, found, read
 from clew.record.transcript.paths import own_dir
 from clew.system.clock import here
-from clew.system.command_groups import Group, Word, argument, switch
+from clew.system.command_groups import Group, GroupWord, argument, switch
 from clew.system.config.keys import in_environment
 from clew.system.config.mask import without
 from clew.system.files import only_files
@@ -39,13 +39,13 @@ def parser() -> Group:
     )
     return made.add_words(
         {
-            "list": Word(
+            "list": GroupWord(
                 run_list,
                 as_json,
                 line="those that run, and those that ended and nobody has heard of yet",
             ),
-            "show": Word(run_show, task, as_json, line="what one is, and what it printed"),
-            "stop": Word(run_stop, task, as_json, line="end one, with everything it started"),
+            "show": GroupWord(run_show, task, as_json, line="what one is, and what it printed"),
+            "stop": GroupWord(run_stop, task, as_json, line="end one, with everything it started"),
         }
     )
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from clew.core.json_object import Json
+from clew.core.json_object import Json, object_of
 from clew.core.messages.kinds import faults_of_words
 from clew.core.messages.text import spelled
 from clew.version import VERSION
@@ -471,5 +471,4 @@ def read_answered(data: Json) -> HostAnswer | IgnoredLine:
             response={},
             error=words if isinstance(words, str) and words else "the host answered with an error",
         )
-    held = response.get("response")
-    return HostAnswer(request_id=request_id, response=held if isinstance(held, dict) else {})
+    return HostAnswer(request_id=request_id, response=object_of(response.get("response")))

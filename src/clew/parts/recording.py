@@ -16,7 +16,7 @@ from clew.record.transcript.files import Files
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.log import Log
-from clew.record.transcript.paths import SessionPaths, find_session, rescue_dirs
+from clew.record.transcript.paths import SessionPaths, find_session, is_begun, rescue_dirs
 from clew.record.transcript.policy import Writer
 from clew.record.transcript.record import Mirror, Recorder
 from clew.record.transcript.recovery import copies, with_unsaved
@@ -107,14 +107,6 @@ def title_of(loaded: LoadedSession) -> str:
     """What a person called the session; empty if nobody did."""
     title = loaded.side.current.get("custom-title", {}).get("customTitle")
     return title if isinstance(title, str) else ""
-
-
-def is_begun(transcript: Path) -> bool:
-    """Whether a transcript holds anything; an empty file is a name that somebody kept free."""
-    try:
-        return transcript.stat().st_size > 0
-    except OSError:
-        return False
 
 
 def reserve(log: Log, transcript: Path, session_id: str, opened: AsyncExitStack) -> None:

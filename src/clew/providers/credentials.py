@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace as replace_structs
 
 from clew.core.catalog.models import USUAL, is_version
-from clew.core.json_object import Json
+from clew.core.json_object import Json, object_of
 from clew.providers.endpoint import Endpoint, endpoint_from, version_hindrance
 from clew.system.config.environment import freeze
 from clew.system.config.keys import find_key, find_keyring
@@ -72,8 +72,7 @@ class VersionMemory:
 
     @staticmethod
     def _about(known: Json, address: str) -> Json:
-        about = known.get(address)
-        return about if isinstance(about, dict) else {}
+        return object_of(known.get(address))
 
     def _keep(self, known: Json, address: str, about: Json) -> None:
         known.pop(address, None)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.core.catalog.models import Model
-from clew.core.json_object import Json
+from clew.core.json_object import Json, list_of, object_of
 from clew.core.messages.views import Usage
 from clew.core.normalize.tokens import message_tokens
 from clew.core.stream.accumulate import Accumulator
@@ -248,10 +248,7 @@ class ThreadedRequest:
         threads, or with a prompt that is too short for the conversation, because the service ignored the
         thread and showed the model the new messages alone."""
         if first.get("type") == "error":
-            error = first.get("error")
-            told = StreamFault(
-                kind="error_event", message="", error=error if isinstance(error, dict) else {}
-            )
+            told = StreamFault(kind="error_event", message="", error=object_of(first.get("error")))
             return self.refused(failure_of_fault(told, headers={}))
         held = self._held
         if held is None:
@@ -377,15 +374,13 @@ def _marks(body: Json) -> int:
 
 
 def _blocks(message: Json) -> list[Json]:
-    content = message.get("content")
-    return content if isinstance(content, list) else []
+    return list_of(message.get("content"))
 
 
 def _prompt_tokens(event: Json) -> int:
     """How long the service says that the prompt of an answer was; 0 if it does not say so."""
     message = event.get("message")
-    usage = message.get("usage") if isinstance(message, dict) else None
-    view = Usage(usage if isinstance(usage, dict) else {})
+    view = Usage(object_of(message.get("usage") if isinstance(message, dict) else None))
     return view.input_tokens + view.cache_read_tokens + view.cache_write_tokens
 
 

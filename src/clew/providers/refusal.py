@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.core.json_object import Json
+from clew.core.json_object import Json, object_of, text_of
 from clew.core.stream.events import StreamFault
 from clew.providers.base import Failure, FailureKind
 from clew.providers.failure_kinds import is_busy
@@ -57,8 +57,7 @@ def reported(error: Json) -> Reported:
 
 def _reported(error: Json, depth: int) -> Reported:
     parts = list(_parts(error))
-    message = error.get("message")
-    said = message if isinstance(message, str) else ""
+    said = text_of(error.get("message"))
     upstream = _upstream(error, depth)
     if upstream is not None and upstream.message and upstream.message not in said:
         said = f"{said}: {upstream.message}" if said else upstream.message
@@ -117,8 +116,7 @@ def _retry_after_s(error: Json, parts: list[Json], upstream: Reported | None) ->
         delay = part.get("retryDelay")
         if isinstance(delay, str) and (seconds := seconds_of_text(delay)) is not None:
             return seconds
-    metadata = error.get("metadata")
-    for member in (error, metadata if isinstance(metadata, dict) else {}):
+    for member in (error, object_of(error.get("metadata"))):
         for name in _WAITS:
             value = member.get(name)
             if isinstance(value, int | float) and 0 <= value < LONGEST_S:

@@ -8,6 +8,10 @@ from typing import Any, NamedTuple, NoReturn
 from clew.core.messages.errors import ClewError, CommandLineError, in_words
 
 
+def show(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+
+
 class Argument(NamedTuple):
     """What `add_argument` is given."""
 
@@ -23,7 +27,7 @@ def switch(name: str, help_text: str) -> Argument:
     return Argument((name,), {"action": "store_true", "help": help_text})
 
 
-class Word:
+class GroupWord:
     """One word of a group: what runs, what it takes, and the line that help has for it."""
 
     def __init__(
@@ -55,7 +59,7 @@ class Group(argparse.ArgumentParser):
             sys.stderr.write(f"{self.prog}: {in_words(error)}\n")
             return 2 if isinstance(error, CommandLineError) else 1
 
-    def take(self, word: Word) -> None:
+    def take(self, word: GroupWord) -> None:
         """Add what a word takes; arguments in a tuple of their own exclude each other."""
         for each in word.takes:
             if isinstance(each, Argument):
@@ -65,7 +69,7 @@ class Group(argparse.ArgumentParser):
                 for one in each:
                     apart.add_argument(*one.names, **one.options)
 
-    def add_words(self, words: Mapping[str, Word]) -> "Group":
+    def add_words(self, words: Mapping[str, GroupWord]) -> "Group":
         """Add a word for each; the parsed options hold its `run` and its name as `word`."""
         below = self.add_subparsers(dest="word", required=True, metavar="COMMAND")
         for name, word in words.items():

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from clew.core.json_object import Json
+from clew.core.json_object import Json, list_of
 from clew.testing.scenario import (
     Scenario,
     ScriptedAnswer,
@@ -125,7 +125,7 @@ def tail(facts: Facts) -> str:
 
 
 def facts_of(body: Json, number: int) -> Facts:
-    messages = [m for m in _list(body.get("messages")) if isinstance(m, dict)]
+    messages = [m for m in list_of(body.get("messages")) if isinstance(m, dict)]
     last = next((m for m in reversed(messages) if m.get("role") == "user"), {})
     return Facts(
         number=number,
@@ -133,7 +133,7 @@ def facts_of(body: Json, number: int) -> Facts:
         system=text_of(body.get("system")),
         model=str(body.get("model", "")),
         tool_results=list(_tool_results(messages, last)),
-        tools=[str(t.get("name")) for t in _list(body.get("tools")) if isinstance(t, dict)],
+        tools=[str(t.get("name")) for t in list_of(body.get("tools")) if isinstance(t, dict)],
         stream=bool(body.get("stream")),
         messages=len(messages),
         body=body,
@@ -198,7 +198,7 @@ def text_of(content: Any) -> str:
     """The text of a message's, a result's or the system's content, blocks joined by newlines."""
     if isinstance(content, str):
         return content
-    blocks = [b for b in _list(content) if isinstance(b, dict) and b.get("type") == "text"]
+    blocks = [b for b in list_of(content) if isinstance(b, dict) and b.get("type") == "text"]
     return "\n".join(str(b.get("text", "")) for b in blocks)
 
 
@@ -221,11 +221,7 @@ def _tool_results(messages: list[Json], last: Json) -> Iterator[ScriptedToolResu
 
 
 def _blocks(message: Json) -> list[Json]:
-    return [b for b in _list(message.get("content")) if isinstance(b, dict)]
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+    return [b for b in list_of(message.get("content")) if isinstance(b, dict)]
 
 
 def _end_of(text: str) -> str:

@@ -72,7 +72,7 @@ def _check(body: Any, *, counting: bool) -> None:
     _tools(body.get("tools"))
     _system(body.get("system"))
     _messages(body.get("messages"))
-    if _cache_marks(body) > MAX_CACHE_MARKS:
+    if count_marks(body) > MAX_CACHE_MARKS:
         raise RequestRefusedError(
             f"A maximum of {MAX_CACHE_MARKS} blocks with cache_control may be provided"
         )
@@ -292,10 +292,11 @@ def _pairs(spoken: list[tuple[int, Json]]) -> None:
         )
 
 
-def _cache_marks(value: Any) -> int:
+def count_marks(value: Any) -> int:
+    """How many marks for the cache a request holds."""
     if isinstance(value, list):
-        return sum(map(_cache_marks, value))
+        return sum(map(count_marks, value))
     if not isinstance(value, dict):
         return 0
     own = 1 if isinstance(value.get("cache_control"), dict) else 0
-    return own + sum(_cache_marks(value.get(k)) for k in ("system", "tools", "messages", "content"))
+    return own + sum(count_marks(value.get(k)) for k in ("system", "tools", "messages", "content"))

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from clew.core.json_object import Json
+from clew.testing.strict import count_marks
 
 Rule: TypeAlias = Callable[[Json], Json]
 
@@ -149,7 +150,7 @@ class Holding:
 
     def _refuses(self, body: Json) -> tuple[str, ...]:
         named = [name for name in FEATURES if name in body and name in self._unsupported]
-        if _marks(body) > MAX_MARKS:
+        if count_marks(body) > MAX_MARKS:
             named.append("cache_control")
         return tuple(named)
 
@@ -210,12 +211,3 @@ def _unmarked(value: Any) -> Any:
             if name != "cache_control"
         }
     return value
-
-
-def _marks(value: Any) -> int:
-    if isinstance(value, list):
-        return sum(map(_marks, value))
-    if not isinstance(value, dict):
-        return 0
-    own = 1 if isinstance(value.get("cache_control"), dict) else 0
-    return own + sum(_marks(value.get(k)) for k in ("system", "tools", "messages", "content"))

@@ -24,7 +24,7 @@ from clew.record.library.copies import append_beside, fork, graft
 from clew.record.rewind.disk import Blobs, blobs_dir
 from clew.record.rewind.restore import START, RestorePlan, carry_out, named, plan, plan_redo
 from clew.record.transcript.examine import session_id_of
-from clew.system.command_groups import Word, argument, switch
+from clew.system.command_groups import GroupWord, argument, switch
 
 # Messages of sessions by what a person types.
 
@@ -165,7 +165,7 @@ def _tell(planned: RestorePlan, *, is_done: bool) -> None:
 
 
 WORDS = {
-    "fork": Word(
+    "fork": GroupWord(
         run_fork,
         SESSION,
         argument(
@@ -175,18 +175,20 @@ WORDS = {
         ),
         argument("--title", default="", help="the copy's title"),
     ),
-    "graft": Word(
+    "graft": GroupWord(
         run_graft,
         argument("session", help="the session that gets the part: id, title or file"),
         argument("source", help="the session it comes from: id, title or file"),
         argument("first", help="the prompt it begins with, its uuid or the uuid's beginning"),
         argument("last", nargs="?", help="its last message (default: where the source stands)"),
     ),
-    "rename": Word(
+    "rename": GroupWord(
         run_rename, SESSION, argument("title", help="the new title; an empty one takes it away")
     ),
-    "tag": Word(run_tag, SESSION, argument("tag", help="the label; an empty one takes it away")),
-    "rewind": Word(
+    "tag": GroupWord(
+        run_tag, SESSION, argument("tag", help="the label; an empty one takes it away")
+    ),
+    "rewind": GroupWord(
         run_rewind,
         SESSION,
         argument(

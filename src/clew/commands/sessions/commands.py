@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 from clew.commands.sessions.output import CANNOT, FINE, CannotError
 from clew.core.messages.errors import ClewError, in_words
-from clew.system.command_groups import Group, Word
+from clew.system.command_groups import Group, GroupWord
 
-Words: TypeAlias = Mapping[str, Word]
+Words: TypeAlias = Mapping[str, GroupWord]
 
 
 def load_listing() -> Words:

@@ -25,7 +25,7 @@ from clew.record.library.listing import ListingFilter, all_hidden, fitting, newe
 from clew.record.transcript.light import Outline
 from clew.record.transcript.running import Running, everyone
 from clew.system import clock
-from clew.system.command_groups import Word, argument, switch
+from clew.system.command_groups import GroupWord, argument, switch
 
 if TYPE_CHECKING:
     from clew.record.stores.base import Listed
@@ -187,7 +187,7 @@ def as_json(outline: Outline) -> dict[str, Any]:
 
 
 WORDS = {
-    "list": Word(
+    "list": GroupWord(
         run_list,
         switch("--all", "of every folder"),
         argument("--limit", type=int, default=0, metavar="N", help="at most N"),

@@ -42,7 +42,7 @@ from clew.record.transcript.repair import (
     rehearsed,
     why_it_stays,
 )
-from clew.system.command_groups import Word, argument, switch
+from clew.system.command_groups import GroupWord, argument, switch
 
 
 def run_check(options: argparse.Namespace) -> int:
@@ -187,15 +187,15 @@ def run_index(options: argparse.Namespace) -> int:
 
 
 WORDS = {
-    "check": Word(
+    "check": GroupWord(
         run_check,
         argument("session", nargs="*", help="id, title or file (default: of this folder)"),
         switch("--all", "every session of every folder"),
         switch("--rules", "print the rules and end"),
         switch("--notes", "say also what is no problem"),
     ),
-    "repair": Word(
+    "repair": GroupWord(
         run_repair, SESSION, DRY_RUN, switch("--warnings", "mend warnings too, in a copy")
     ),
-    "index": Word(run_index, (switch("--rebuild", "throw it away first"),)),
+    "index": GroupWord(run_index, (switch("--rebuild", "throw it away first"),)),
 }

@@ -31,7 +31,7 @@ from clew.record.library.words import query_of, untagged
 from clew.record.transcript import choose
 from clew.record.transcript.examine import session_id_of
 from clew.record.transcript.recovery import kept_aside, with_unsaved
-from clew.system.command_groups import Word, argument, switch
+from clew.system.command_groups import GroupWord, argument, switch
 
 
 def run_show(options: argparse.Namespace) -> int:
@@ -217,8 +217,8 @@ def run_du(options: argparse.Namespace) -> int:
 
 
 WORDS = {
-    "show": Word(run_show, SESSION, switch("--uuids", "each message with its uuid")),
-    "search": Word(
+    "show": GroupWord(run_show, SESSION, switch("--uuids", "each message with its uuid")),
+    "search": GroupWord(
         run_search,
         argument("words", nargs="+", help='all must be there; "a phrase"; beg* for a beginning'),
         switch("--here", "in the sessions of this folder and its worktrees"),
@@ -227,7 +227,7 @@ WORDS = {
         argument("--limit", type=int, default=20, metavar="N", help="at most N answers (20)"),
         switch("--no-index", "read the files instead of the index"),
     ),
-    "tree": Word(run_tree, SESSION),
-    "du": Word(run_du),
-    "stats": Word(run_stats),
+    "tree": GroupWord(run_tree, SESSION),
+    "du": GroupWord(run_du),
+    "stats": GroupWord(run_stats),
 }

@@ -36,7 +36,7 @@ from clew.record.library.keeping import (
     unarchive,
 )
 from clew.record.transcript import choose, light
-from clew.system.command_groups import Word, argument, switch
+from clew.system.command_groups import GroupWord, argument, switch
 from clew.system.files import is_folder
 
 
@@ -229,12 +229,12 @@ def _gone(options: argparse.Namespace) -> int:
 
 
 WORDS = {
-    "archive": Word(
+    "archive": GroupWord(
         run_archive,
         argument("session", nargs="*", help="id, title or file; none: what is in the archive"),
         switch("--restore", "bring back"),
     ),
-    "prune": Word(
+    "prune": GroupWord(
         run_prune,
         argument(
             "what",
@@ -244,7 +244,7 @@ WORDS = {
         ),
         switch("--yes", "do it; without it, it is only shown"),
     ),
-    "erase": Word(
+    "erase": GroupWord(
         run_erase,
         SESSION,
         argument(
@@ -254,7 +254,7 @@ WORDS = {
         ),
         switch("--yes", "do it; without it, it is only shown"),
     ),
-    "relocate": Word(
+    "relocate": GroupWord(
         run_relocate,
         argument(
             "old", nargs="?", help="where the project was; without it: the folders that are gone"

@@ -40,7 +40,7 @@ from clew.record.stores.base import SETTING, StoreError, in_settings, store_of
 from clew.record.stores.transfer import Diagnostic, hydrate, key_of, send
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.paths import SessionPlace, project_dir
-from clew.system.command_groups import Word, argument, switch
+from clew.system.command_groups import GroupWord, argument, switch
 from clew.system.files import is_there
 
 # The store that a word of `clew sessions` speaks to: the one it is given, or the one of the settings.
@@ -247,7 +247,7 @@ async def _hydrate(
 
 
 WORDS = {
-    "export": Word(
+    "export": GroupWord(
         run_export,
         SESSION,
         argument("output", nargs="?", help="the file to write (default: standard output)"),
@@ -262,20 +262,20 @@ WORDS = {
         switch("--no-agents", "without the subagents"),
         switch("--force", "over a file that is there"),
     ),
-    "import": Word(
+    "import": GroupWord(
         run_import,
         argument(
             "file", nargs="+", help="transcripts, one-file JSON, Codex rollouts, sessions of pi"
         ),
         switch("--new-id", "with an id of its own: a copy of what may be there"),
     ),
-    "push": Word(
+    "push": GroupWord(
         run_push,
         argument("session", nargs="*", help="id, title or file"),
         switch("--all", "every session of every folder"),
         argument("--store", help="a folder or a URL (default: the setting sessionStore)"),
     ),
-    "pull": Word(
+    "pull": GroupWord(
         run_pull,
         argument(
             "session", nargs="+", help="id (also of a session that is not here yet), title or file"

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from clew.core.catalog.lookup import ModelCatalog
 from clew.core.catalog.models import price_at
-from clew.core.json_object import Json
+from clew.core.json_object import Json, text_of
 from clew.core.ledger.spending import TokenCounts, tokens_of
 from clew.core.messages.text import count_of
 from clew.core.normalize.target import MARK
@@ -229,11 +229,10 @@ def recorded_misses(entries: Iterable[Json]) -> Iterator[CacheMiss]:
 
 def _read(said: Json, at: str) -> CacheMiss:
     tokens, usd, idle_s = said.get("tokens"), said.get("extraCostUSD"), said.get("idleSeconds")
-    changed = said.get("changed")
     return CacheMiss(
         reason=said["reason"],
         tokens=tokens if type(tokens) is int else 0,
-        changed=changed if isinstance(changed, str) else "",
+        changed=text_of(said.get("changed")),
         idle_s=float(idle_s) if isinstance(idle_s, int | float) else 0.0,
         extra_usd=Decimal(str(usd)) if type(usd) in (int, float) else None,
         at=at,

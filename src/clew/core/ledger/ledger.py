@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from clew.core.catalog.lookup import ModelCatalog
 from clew.core.catalog.models import Model
+from clew.core.json_object import text_of
 from clew.core.ledger.spending import TokenCounts, priced, tokens_of
 from clew.core.messages.messages import UserMessage
 from clew.core.messages.text import SYNTHETIC_MODEL
@@ -256,19 +257,19 @@ def _of_answer(entry: dict[str, Any], turn: int, find: Find) -> Charge | None:
     usage = message.get("usage") if type(message) is dict else None
     if type(message) is not dict or type(usage) is not dict:
         return None
-    model = _text(message.get("model"))
+    model = text_of(message.get("model"))
     if model == SYNTHETIC_MODEL:
         return None
     content = message.get("content")
     calls = tuple(
-        _text(b.get("name"))
+        text_of(b.get("name"))
         for b in (content if type(content) is list else ())
         if type(b) is dict and b.get("type") in ("tool_use", "server_tool_use", "mcp_tool_use")
     )
-    message_id, request_id = _text(message.get("id")), _text(entry.get("requestId"))
-    at, tokens = _text(entry.get("timestamp")), tokens_of(usage)
+    message_id, request_id = text_of(message.get("id")), text_of(entry.get("requestId"))
+    at, tokens = text_of(entry.get("timestamp")), tokens_of(usage)
     return Charge(
-        message_id=message_id or _text(entry.get("uuid")),
+        message_id=message_id or text_of(entry.get("uuid")),
         request_id=request_id,
         model=model,
         at=at,
@@ -276,7 +277,7 @@ def _of_answer(entry: dict[str, Any], turn: int, find: Find) -> Charge | None:
         usd=_priced(usage, tokens, find(model), at, entry),
         purpose="subagent" if entry.get("isSidechain") is True else "turn",
         turn=turn,
-        agent=_text(entry.get("agentId")) or None,
+        agent=text_of(entry.get("agentId")) or None,
         calls=calls,
         duration_ms=_number(entry.get("durationMs")),
     )
@@ -289,18 +290,18 @@ def _of_record(entry: dict[str, Any], turn: int, find: Find) -> Charge | None:
     usage = entry.get("usage")
     if type(usage) is not dict:
         return None
-    model, at = _text(entry.get("model")), _text(entry.get("timestamp"))
+    model, at = text_of(entry.get("model")), text_of(entry.get("timestamp"))
     tokens = tokens_of(usage)
     return Charge(
-        message_id=_text(entry.get("messageId")),
-        request_id=_text(entry.get("requestId")),
+        message_id=text_of(entry.get("messageId")),
+        request_id=text_of(entry.get("requestId")),
         model=model,
         at=at,
         tokens=tokens,
         usd=_priced(usage, tokens, find(model), at, entry),
-        purpose=_PURPOSES.get(_text(entry.get("purpose", "turn")), "other"),
+        purpose=_PURPOSES.get(text_of(entry.get("purpose", "turn")), "other"),
         turn=turn,
-        agent=_text(entry.get("agentId")) or None,
+        agent=text_of(entry.get("agentId")) or None,
         duration_ms=_number(entry.get("durationMs")),
     )
 
@@ -314,10 +315,6 @@ def _priced(
     if amount is None and type(said) in (int, float):
         return Decimal(str(said))
     return amount
-
-
-def _text(value: Any) -> str:
-    return value if type(value) is str else ""
 
 
 def _number(value: Any) -> float:

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from clew.core.catalog.lookup import ModelCatalog
+from clew.core.json_object import list_of
 from clew.core.ledger.ledger import Charge, Ledger, Spend, Sums, charges
 from clew.core.ledger.spending import TokenCounts
 from clew.core.ledger.state import LinesChanged, SessionTracker
@@ -135,8 +136,7 @@ def _number(value: Any) -> float:
 
 def lines_changed(outcome: Any) -> LinesChanged | None:
     """How many lines an edit added and removed, by the patch in its result."""
-    patch = outcome.get("structuredPatch") if type(outcome) is dict else None
-    hunks = patch if type(patch) is list else []
+    hunks = list_of(outcome.get("structuredPatch") if type(outcome) is dict else None)
     lines = [line for hunk in hunks for line in hunk["lines"]]
     added = sum(line.startswith("+") for line in lines)
     removed = sum(line.startswith("-") for line in lines)

@@ -51,6 +51,15 @@ def decode(line: bytes) -> Any:
         return _decode_leniently(line)
 
 
+def decode_object(line: bytes) -> dict[str, Any]:
+    """Return the object written in `line`; an empty one if it holds none."""
+    try:
+        value = decode(line)
+    except ValueError:
+        return {}
+    return value if type(value) is dict else {}
+
+
 def decode_lines(lines: bytes, count: int) -> list[Any] | None:
     """The values of `count` lines that `decode` reads, in less time; None if it must be asked of each."""
     try:

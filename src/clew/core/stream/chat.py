@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from clew.core.json_object import Json
+from clew.core.json_object import Json, object_of
 from clew.core.stream.events import StreamFault, excerpt
 from clew.core.stream.json_pieces import parse_object
 from clew.core.stream.sse import SseDecoder
@@ -69,14 +69,14 @@ class ChatEvents:
         events = [] if self._started else [self._start(chunk)]
         if self._stop is not None:
             return events
-        said = _object(choice.get("delta")) or _object(choice.get("message"))
+        said = object_of(choice.get("delta")) or object_of(choice.get("message"))
         for name in THOUGHTS:
             events += self._words("thinking", "thinking_delta", said.get(name))
         events += self._words("text", "text_delta", _text(said.get("content")))
         events += self._words("text", "text_delta", said.get("refusal"))
         calls = said.get("tool_calls")
         for place, call in enumerate(calls if type(calls) is list else ()):
-            events += self._call(_object(call), place)
+            events += self._call(object_of(call), place)
         reason = choice.get("finish_reason")
         return [*events, *self._finish(reason)] if type(reason) is str else events
 
@@ -136,7 +136,7 @@ class ChatEvents:
         return [{"type": "content_block_stop", "index": index}]
 
     def _call(self, call: Json, place: int) -> list[Json]:
-        function = _object(call.get("function"))
+        function = object_of(call.get("function"))
         number = call.get("index")
         # Servers that number no calls send each whole, under its id or alone.
         key = number if type(number) is int else (call.get("id") or place)
@@ -239,10 +239,6 @@ def _first(choices: Any) -> Json:
         if type(choice) is dict and choice.get("index") in (0, None):
             return choice
     return {}
-
-
-def _object(value: Any) -> Json:
-    return value if type(value) is dict else {}
 
 
 def _text(content: Any) -> Any:

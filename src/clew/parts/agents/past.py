@@ -22,6 +22,7 @@ from clew.agent.subagents.specs import GENERAL
 from clew.agent.subagents.worktree import checkout_of
 from clew.agent.tasks.registry import BackgroundTask, Status, TaskEnding
 from clew.core.json_object import Json
+from clew.core.messages.encoding import decode_object
 from clew.core.messages.history import History
 from clew.core.messages.messages import AssistantMessage
 from clew.core.messages.text import count_of
@@ -30,7 +31,6 @@ from clew.parts.agents.mail import words_of
 from clew.record.transcript.agents import (
     AgentMetadata,
     agents,
-    entry_of,
     letters,
     read_metadata,
     unheard,
@@ -83,7 +83,7 @@ def entries_in(path: Path, home: Path) -> Iterator[Json]:
     """All that a file says, what was written ahead of its place too."""
     for raw in lines_of(path, home):
         if b'"tool_use' in raw:
-            entry = entry_of(raw)
+            entry = decode_object(raw)
             owed = entry.get("owed")
             yield entry
             yield from (one for one in owed if type(one) is dict) if type(owed) is list else ()

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from clew.core.json_object import Json
+from clew.core.json_object import Json, list_of, text_of
 from clew.core.messages.encoding import encode
 from clew.core.normalize.for_display import DisplayItem, for_display
 from clew.system.config.mask import mask, mask_lines, mask_member
@@ -126,7 +126,7 @@ def pieces_of(messages: Iterable[Json]) -> Iterator[Piece]:
 def _of_item(item: DisplayItem) -> Iterator[Piece]:
     entry, block = item.entry, item.block
     kind = entry.get("type")
-    place = _Place(uuid=item.uuid, timestamp=_text(entry.get("timestamp")))
+    place = _Place(uuid=item.uuid, timestamp=text_of(entry.get("timestamp")))
     if type(block) is dict:
         yield from _of_block(block, kind, entry, place)
     elif block is not None:
@@ -134,10 +134,10 @@ def _of_item(item: DisplayItem) -> Iterator[Piece]:
             voice="note", text=encode(block).decode(), uuid=place.uuid, timestamp=place.timestamp
         )
     elif kind == "system":
-        subtype = _text(entry.get("subtype"))
+        subtype = text_of(entry.get("subtype"))
         yield Piece(
             voice="note",
-            text=_text(entry.get("content")) or subtype,
+            text=text_of(entry.get("content")) or subtype,
             name=subtype,
             uuid=place.uuid,
             timestamp=place.timestamp,
@@ -148,10 +148,9 @@ def _of_item(item: DisplayItem) -> Iterator[Piece]:
 
 def _of_attachment(entry: Json, place: _Place) -> Iterator[Piece]:
     payload = entry.get("attachment")
-    name = _text(payload.get("type")) if type(payload) is dict else ""
-    rendered = entry.get("rendered")
-    parts = rendered if type(rendered) is list else []
-    words = [_text(p.get("content")) for p in parts if type(p) is dict]
+    name = text_of(payload.get("type")) if type(payload) is dict else ""
+    parts = list_of(entry.get("rendered"))
+    words = [text_of(p.get("content")) for p in parts if type(p) is dict]
     if name == "prompt_snapshot":
         return
     yield Piece(
@@ -171,14 +170,14 @@ def _of_block(block: Json, kind: Any, entry: Json, place: _Place) -> Iterator[Pi
                 voice = "context"
             yield Piece(
                 voice=voice,
-                text=_text(block.get("text")),
+                text=text_of(block.get("text")),
                 uuid=place.uuid,
                 timestamp=place.timestamp,
             )
         case "thinking":
             yield Piece(
                 voice="thinking",
-                text=_text(block.get("thinking")),
+                text=text_of(block.get("thinking")),
                 uuid=place.uuid,
                 timestamp=place.timestamp,
             )
@@ -193,8 +192,8 @@ def _of_block(block: Json, kind: Any, entry: Json, place: _Place) -> Iterator[Pi
             yield Piece(
                 voice="call",
                 text=shown_input(block.get("input")),
-                name=_text(block.get("name")),
-                call_id=_text(block.get("id")),
+                name=text_of(block.get("name")),
+                call_id=text_of(block.get("id")),
                 uuid=place.uuid,
                 timestamp=place.timestamp,
             )
@@ -222,8 +221,8 @@ def _of_result(block: Json, place: _Place) -> Iterator[Piece]:
     yield Piece(
         voice="result" if is_result else "note",
         text="\n".join(words),
-        name="" if is_result else _text(block.get("type")),
-        call_id=_text(block.get("tool_use_id")),
+        name="" if is_result else text_of(block.get("type")),
+        call_id=text_of(block.get("tool_use_id")),
         is_error=block.get("is_error") is True,
         uuid=place.uuid,
         timestamp=place.timestamp,
@@ -234,8 +233,8 @@ def _of_result(block: Json, place: _Place) -> Iterator[Piece]:
 def _of_media(block: Json, place: _Place) -> Piece:
     source = block.get("source")
     source = source if type(source) is dict else {}
-    media, data = _text(source.get("media_type")), _text(source.get("data"))
-    words = _text(block.get("title")) or media or _text(source.get("url")) or "a file"
+    media, data = text_of(source.get("media_type")), text_of(source.get("data"))
+    words = text_of(block.get("title")) or media or text_of(source.get("url")) or "a file"
     return Piece(
         voice="image",
         text=words,
@@ -272,7 +271,3 @@ def _parameters(value: dict[str, Any]) -> Iterator[str]:
     for key in ordered:
         said = value[key] if type(value[key]) is str else encode(value[key]).decode()
         yield f"{key}:\n{said}" if "\n" in said else f"{key}: {said}"
-
-
-def _text(value: Any) -> str:
-    return value if type(value) is str else ""

@@ -4,16 +4,13 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from clew.core.json_object import Json
+from clew.core.json_object import Json, list_of, object_of, text_of
 from clew.core.messages.encoding import decode
 from clew.record.exchange.conversion import (
     Builder,
     Converted,
     call,
-    list_of,
-    object_of,
     picture,
-    text_of,
     thinking,
 )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.core.json_object import Json
+from clew.core.json_object import Json, list_of, object_of, text_of
 from clew.core.messages import factories
 
 _NO_ID = re.compile(r"[^A-Za-z0-9_-]")
@@ -162,15 +162,3 @@ def picture(media: str, data: str) -> Json:
 
 def thinking(words: str, signature: str = "") -> Json:
     return {"type": "thinking", "thinking": words, "signature": signature}
-
-
-def text_of(value: Any) -> str:
-    return value if type(value) is str else ""
-
-
-def object_of(value: Any) -> Json:
-    return value if type(value) is dict else {}
-
-
-def list_of(value: Any) -> list[Any]:
-    return value if type(value) is list else []

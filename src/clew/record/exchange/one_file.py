@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from clew.core.json_object import Json
+from clew.core.json_object import Json, list_of, object_of, text_of
 from clew.core.messages.kinds import CHAIN, KINDS, faults
-from clew.record.exchange.conversion import Builder, Converted, Helper, list_of, object_of, text_of
+from clew.record.exchange.conversion import Builder, Converted, Helper
 
 AGENT = "a subagent without an id or a message"
 # What the object says of an agent itself; an older one says no more than this.

@@ -3,15 +3,12 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from clew.core.json_object import Json
+from clew.core.json_object import Json, list_of, object_of, text_of
 from clew.record.exchange.conversion import (
     Builder,
     Converted,
     call,
-    list_of,
-    object_of,
     picture,
-    text_of,
     thinking,
 )
 

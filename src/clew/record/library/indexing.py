@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from clew.core.catalog.lookup import ModelCatalog
+from clew.core.json_object import list_of
 from clew.core.ledger.ledger import Ledger, charges
 from clew.core.messages.encoding import decode
 from clew.record.library.database import Prices, forget, opened, transaction
@@ -249,8 +250,7 @@ def _take_entry(read: _Read, entry: dict[str, Any], at: int, size: int) -> None:
 def _is_prompt(entry: dict[str, Any]) -> bool:
     """Whether a user's entry is what a person said, and no tool or program in their place."""
     message = entry.get("message")
-    content = message.get("content") if type(message) is dict else None
-    blocks = content if type(content) is list else []
+    blocks = list_of(message.get("content") if type(message) is dict else None)
     answers = any(type(b) is dict and b.get("type") == "tool_result" for b in blocks)
     return not answers and not entry.get("isMeta") and not entry.get("isCompactSummary")
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.core.messages.encoding import decode
+from clew.core.messages.encoding import decode_object
 from clew.record.library.indexing import PendingFile, index, pending, take_in, unread_tails
 from clew.record.library.places import TranscriptFile, transcripts
 from clew.record.library.words import Entry, Query, answers, fts_of, snippet, speaker_of, text_of
@@ -53,11 +53,8 @@ class ScanMatch(Struct, frozen=True, kw_only=True):
 
 def line_of(query: Query, path: str, at: int, raw: bytes) -> ScanMatch | None:
     """The entry in `raw` if it answers the query."""
-    try:
-        entry = decode(raw)
-    except ValueError:
-        return None
-    text = text_of(entry) if type(entry) is dict else ""
+    entry = decode_object(raw)
+    text = text_of(entry)
     if not text or not answers(query, text):
         return None
     return ScanMatch(

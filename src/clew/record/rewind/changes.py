@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
-from clew.core.json_object import Json
+from clew.core.json_object import Json, text_of
 
 # `other` is a socket and its like; `unkept` a file whose content nobody has.
 Kind: TypeAlias = Literal["absent", "file", "link", "folder", "other", "unkept"]
@@ -135,13 +135,13 @@ def step_of(line: Json, at: int, results: Mapping[tuple[str, str], int]) -> Chan
     changes = [_change(c) for c in listed] if type(listed) is list else []
     if any(change is None for change in changes):
         return None
-    call, message = _text(line.get("toolUseId")), _text(line.get("messageId"))
+    call, message = text_of(line.get("toolUseId")), text_of(line.get("messageId"))
     return ChangeStep(
         at=at,
         since=results.get((message, call), at),
         tool_use_id=call,
         message_uuid=message,
-        timestamp=_text(line.get("timestamp")),
+        timestamp=text_of(line.get("timestamp")),
         changes=tuple(change for change in changes if change is not None),
         more=_number(line.get("more")),
         rewind=_rewind(line.get("rewind")),
@@ -164,17 +164,17 @@ _KINDS: dict[str, Kind] = {
 
 
 def _state(value: Any) -> FileState | None:
-    kind = _KINDS.get(_text(value.get("kind"))) if type(value) is dict else None
+    kind = _KINDS.get(text_of(value.get("kind"))) if type(value) is dict else None
     if kind is None:
         return None
     return FileState(
         kind=kind,
-        sha256=_text(value.get("sha256")),
+        sha256=text_of(value.get("sha256")),
         size=_number(value.get("size")),
         mode=_number(value.get("mode")),
-        target=path_of_text(_text(value.get("target"))),
-        under=path_of_text(_text(value.get("under"))),
-        why=_text(value.get("why")),
+        target=path_of_text(text_of(value.get("target"))),
+        under=path_of_text(text_of(value.get("under"))),
+        why=text_of(value.get("why")),
     )
 
 
@@ -185,7 +185,7 @@ def _rewind(value: Any) -> Rewind | None:
     boundary = value.get("boundary", UNSET)
     return Rewind(
         boundary=boundary if isinstance(boundary, str | None) else UNSET,
-        to=_text(value.get("to")),
+        to=text_of(value.get("to")),
         leaf=leaf if type(leaf) is str else None,
         conversation=value.get("conversation") is True,
         redo_of=redo_of if type(redo_of) is int else None,
@@ -235,10 +235,6 @@ def to_redo(steps: Sequence[ChangeStep]) -> ChangeStep | None:
         if step.rewind is not None and step.rewind.redo_of is None and step.at not in undone:
             return step
     return None
-
-
-def _text(value: Any) -> str:
-    return value if type(value) is str else ""
 
 
 def _number(value: Any) -> int:

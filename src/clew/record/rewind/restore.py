@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from clew.core.json_object import Json
+from clew.core.json_object import Json, list_of
 from clew.core.messages import factories
 from clew.core.messages.encoding import decode
 from clew.core.messages.errors import SessionError
@@ -113,8 +113,7 @@ def named(path: Path, text: str) -> str:
 
 def _answered(entry: dict[str, Any]) -> list[str]:
     message = entry.get("message")
-    content = message.get("content") if type(message) is dict else None
-    blocks = content if type(content) is list else []
+    blocks = list_of(message.get("content") if type(message) is dict else None)
     ids = [b.get("tool_use_id") for b in blocks if type(b) is dict]
     return [call for call in ids if type(call) is str]
 

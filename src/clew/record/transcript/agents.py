@@ -14,6 +14,8 @@ from typing import Any
 
 import msgspec
 
+from clew.core.json_object import text_of
+from clew.core.messages.encoding import decode_object
 from clew.record.transcript.files import Files
 from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.log import Log
@@ -120,14 +122,13 @@ def letters(agent_transcript: Path, home: Path) -> list[Letter]:
     for line in lines_of(agent_transcript, home):
         if b'"queue-operation"' not in line:
             continue
-        entry = entry_of(line)
+        entry = decode_object(line)
         uuid = entry.get("messageUuid")
         if entry.get("type") == "queue-operation" and isinstance(uuid, str):
-            to = entry.get("to")
             found[uuid] = Letter(
                 uuid=uuid,
                 content=entry.get("content"),
-                to=to if isinstance(to, str) else "",
+                to=text_of(entry.get("to")),
                 about=entry,
             )
     return list(found.values())
@@ -138,17 +139,8 @@ def unheard(agent_transcript: Path, home: Path) -> list[Letter]:
     waiting = {letter.uuid: letter for letter in letters(agent_transcript, home) if not letter.to}
     for line in lines_of(agent_transcript, home) if waiting else ():
         if b'"uuid"' in line:
-            waiting.pop(str(entry_of(line).get("uuid")), None)
+            waiting.pop(str(decode_object(line).get("uuid")), None)
     return list(waiting.values())
-
-
-def entry_of(line: bytes) -> dict[str, Any]:
-    """A line's entry; what is torn or no entry is an empty one."""
-    try:
-        found = msgspec.json.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def agents(place: SessionPlace, home: Path | None = None) -> list[Path]:
@@ -247,7 +239,6 @@ def _write(path: Path, said: dict[str, Any]) -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(content(path))
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return decode_object(content(path))
+    except OSError:
         return {}
-    return found if isinstance(found, dict) else {}

@@ -17,6 +17,7 @@ from clew.record.transcript.paths import (
     canonical,
     encoded,
     find_session,
+    is_begun,
     project_dir,
     projects_dir,
     rescue_dirs,
@@ -73,15 +74,8 @@ def unsaved(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Outli
         for found in outlines(folder) if is_folder(folder) else ():
             if everywhere or found.cwd in (cwd, canonical(cwd)):
                 places = find_session(home, found.session_id)
-                if files.is_private(folder) and not any(map(_holds_something, places)):
+                if files.is_private(folder) and not any(map(is_begun, places)):
                     yield found
-
-
-def _holds_something(path: Path) -> bool:
-    try:
-        return path.stat().st_size > 0
-    except OSError:
-        return False
 
 
 def named(home: Path, cwd: str, name: str) -> Path:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.core.json_object import Json
-from clew.core.messages.encoding import decode
+from clew.core.messages.encoding import decode_object
 from clew.record.transcript import light
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.links import Node
@@ -34,10 +34,9 @@ def header_of(path: Path) -> dict[str, Any]:
     """The first line; an empty one where it is none of ours or cannot be read."""
     try:
         with path.open("rb") as file:
-            line = decode(file.readline(LONGEST_HEADER_BYTES))
-    except (OSError, ValueError):
+            return decode_object(file.readline(LONGEST_HEADER_BYTES))
+    except OSError:
         return {}
-    return line if type(line) is dict else {}
 
 
 def origins(home: Path, place: SessionPlace, loaded: LoadedSession) -> list[SessionPlace]:
@@ -169,11 +168,8 @@ def beside(loaded: LoadedSession, *kinds: str) -> Iterator[tuple[int, Json]]:
             head = raw[:200]
             if not any(sign in head for sign in signs):
                 continue
-            try:
-                line = decode(raw)
-            except ValueError:
-                continue
-            if type(line) is dict and line.get("type") in kinds:
+            line = decode_object(raw)
+            if line.get("type") in kinds:
                 yield at, line
 
 

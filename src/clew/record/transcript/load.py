@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from clew.core.json_object import object_of
 from clew.core.messages.encoding import decode, decode_lines, encode
 from clew.core.messages.text import count_of
 from clew.record.transcript.chain import Chain, build
@@ -163,8 +164,7 @@ def _listed(boundary: dict[str, Any]) -> list[str]:
 
 
 def _metadata(boundary: dict[str, Any]) -> dict[str, Any]:
-    metadata = boundary.get("compactMetadata")
-    return metadata if isinstance(metadata, dict) else {}
+    return object_of(boundary.get("compactMetadata"))
 
 
 class _Lines(msgspec.Struct, kw_only=True):

@@ -22,6 +22,14 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _AGENT_ID = re.compile(r"[A-Za-z0-9_-]+")
 
 
+def is_begun(transcript: Path) -> bool:
+    """Whether a transcript holds anything; an empty file is a name that somebody kept free."""
+    try:
+        return transcript.stat().st_size > 0
+    except OSError:
+        return False
+
+
 def projects_dir(home: Path) -> Path:
     return home / "projects"
 

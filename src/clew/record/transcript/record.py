@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from clew.core.messages import factories
-from clew.core.messages.encoding import decode
+from clew.core.messages.encoding import decode, decode_object
 from clew.core.messages.errors import MisuseError
 from clew.record.transcript import light
-from clew.record.transcript.agents import AgentMetadata, entry_of, write_metadata, written
+from clew.record.transcript.agents import AgentMetadata, write_metadata, written
 from clew.record.transcript.entries import encode
 from clew.record.transcript.leaf import NOBODY
 from clew.record.transcript.load import LoadedSession, load
@@ -453,7 +453,7 @@ class Recorder:
 def entries_of(path: Path) -> list[Message]:
     """Every line of a file that is an entry."""
     with reading(path) as source:
-        return [entry for _, _, raw in source.lines(0) if (entry := entry_of(raw))]
+        return [entry for _, _, raw in source.lines(0) if (entry := decode_object(raw))]
 
 
 class AgentRecorder(Recorder):
