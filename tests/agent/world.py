@@ -15,25 +15,33 @@ from clew.agent.deps import (
     Arrivals,
     CallApproval,
     Deps,
+    Emit,
     Granted,
     Hooks,
     ModelAccess,
     MoneyBudget,
-    NoHooks,
     Question,
     TurnClock,
     TurnLimits,
     Verdict,
 )
 from clew.agent.events import EngineEvent, TurnEnded
+from clew.agent.hooks.outcome import NOTHING, HookOutcome
 from clew.agent.requests import Requests
 from clew.agent.story import Story
 from clew.agent.tools.base import QuestionKind, Tool, ToolContext, ToolOutcome, failed
+from clew.core.catalog.lookup import CATALOG
+from clew.core.input import CompactSession
+from clew.core.ledger.cache_miss import CacheMiss
 from clew.core.ledger.state import SessionState, SessionTracker
+from clew.core.messages.history import History
+from clew.core.normalize.prefix import Bound
+from clew.core.normalize.repairs import Repair
 from clew.core.normalize.target import Target
 from clew.core.stream.events import BlockFinished
 from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding
 from clew.providers.answer import Answering
+from clew.providers.answer_events import CompactionDue
 from clew.providers.base import ModelRequest
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import SessionPaths
@@ -59,6 +67,65 @@ def denied() -> Decision:
 
 def asked() -> Decision:
     return Ask(findings=(Finding(subject="it", verdict="ask", reason="nobody said"),))
+
+
+class NoHooks:
+    """Nobody wants to know."""
+
+    async def fire(
+        self, _event: str, _fields: Json, _emit: Emit, _call: BoundCall | None = None, /
+    ) -> HookOutcome:
+        return NOTHING
+
+    async def waiting(self, _emit: Emit, /) -> HookOutcome:
+        return NOTHING
+
+
+class NoCompaction:
+    """A conversation that does not fit ends."""
+
+    async def make_room(self, _deps: Deps, _request: ModelRequest, _emit: Emit, /) -> bool:
+        return False
+
+    async def after_overflow(
+        self,
+        _deps: Deps,
+        _request: ModelRequest,
+        _due: CompactionDue | None,
+        _tries: int,
+        _emit: Emit,
+        /,
+    ) -> bool:
+        return False
+
+    async def run(self, _deps: Deps, _order: CompactSession, _emit: Emit, /) -> TurnEnded:
+        return TurnEnded(reason="failed", message="this conversation cannot be shortened")
+
+
+class NoThoughts:
+    """Nothing is known of thoughts."""
+
+    bound: Bound | None = None
+
+    def refused(self, _: str) -> bool:
+        return False
+
+    def dropped(self, _: Json) -> list[Repair]:
+        return []
+
+
+class NoWatch:
+    """Nobody looks on."""
+
+    def sent(self, _request: ModelRequest, _history: History, _at: str) -> None:
+        return None
+
+    def answered(self, _message: Json, _model: str, _at: str) -> CacheMiss | None:
+        return None
+
+
+async def unmeasured(request: ModelRequest, _: History) -> ModelRequest:
+    return request
 
 
 class AnyInput(Struct, frozen=True):
@@ -192,14 +259,19 @@ class World:
                 new_answer=lambda: Answering(
                     self.provider, new_tool_id=lambda: f"toolu_{uuid4().hex}"
                 ),
+                measure=unmeasured,
+                thoughts=NoThoughts(),
+                cache=NoWatch(),
+                catalog=CATALOG,
             ),
             tools=self.tools,
             approval=CallApproval(judge=judge, ask=ask or self._yes, notify_after_s=0.0),
-            arrivals=Arrivals(take_messages=self.inbox.take),
+            arrivals=Arrivals(take_messages=self.inbox.take, after_results=lambda _: ()),
             clock=TurnClock(now=self.now, new_id=lambda: str(uuid4()), monotonic_s=time.monotonic),
             spending=self.session,
             limits=TurnLimits(max_rounds=max_rounds, budget=budget),
             hooks=hooks or NoHooks(),
+            compaction=NoCompaction(),
         )
         self.conversation = Conversation(self.deps, self.inbox)
 

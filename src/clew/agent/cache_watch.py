@@ -40,16 +40,6 @@ class Watch(Protocol):
         ...
 
 
-class NoWatch:
-    """Nobody looks on."""
-
-    def sent(self, _request: ModelRequest, _history: History, _at: str) -> None:
-        return None
-
-    def answered(self, _message: Json, _model: str, _at: str) -> CacheMiss | None:
-        return None
-
-
 class CacheWatch:
     """Compares each request with the one before. `entries` are those of a session that is resumed."""
 

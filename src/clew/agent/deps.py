@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from clew.agent.cache_watch import NoWatch, Watch
+from clew.agent.cache_watch import Watch
 from clew.agent.calls import BoundCall
 from clew.agent.events import EngineEvent, NotSaved, TurnEnded
-from clew.agent.hooks.outcome import NOTHING, HookOutcome
+from clew.agent.hooks.outcome import HookOutcome
 from clew.agent.requests import Prepared
 from clew.agent.story import Story
 from clew.agent.tools.base import QuestionKind, ToolOutcome
-from clew.core.catalog.lookup import CATALOG, ModelCatalog
+from clew.core.catalog.lookup import ModelCatalog
 from clew.core.input import CompactSession
 from clew.core.json_object import Json
 from clew.core.ledger.ledger import Spend, is_spent
@@ -180,18 +180,6 @@ class Hooks(Protocol):
         ...
 
 
-class NoHooks:
-    """Nobody wants to know."""
-
-    async def fire(
-        self, _event: str, _fields: Json, _emit: Emit, _call: BoundCall | None = None, /
-    ) -> HookOutcome:
-        return NOTHING
-
-    async def waiting(self, _emit: Emit, /) -> HookOutcome:
-        return NOTHING
-
-
 class ConversationCompactor(Protocol):
     """Shortens a conversation that outgrows its window (`agent.compaction.compactor`).
 
@@ -220,27 +208,6 @@ class ConversationCompactor(Protocol):
         ...
 
 
-class NoCompaction:
-    """A conversation that does not fit ends."""
-
-    async def make_room(self, _deps: "Deps", _request: ModelRequest, _emit: Emit, /) -> bool:
-        return False
-
-    async def after_overflow(
-        self,
-        _deps: "Deps",
-        _request: ModelRequest,
-        _due: CompactionDue | None,
-        _tries: int,
-        _emit: Emit,
-        /,
-    ) -> bool:
-        return False
-
-    async def run(self, _deps: "Deps", _order: CompactSession, _emit: Emit, /) -> TurnEnded:
-        return TurnEnded(reason="failed", message="this conversation cannot be shortened")
-
-
 class ThoughtReports(Protocol):
     """What the service says of the thoughts that a request sends back (`agent.requests`)."""
 
@@ -258,18 +225,6 @@ class ThoughtReports(Protocol):
         ...
 
 
-class NoThoughts:
-    """Nothing is known of thoughts."""
-
-    bound: Bound | None = None
-
-    def refused(self, _: str) -> bool:
-        return False
-
-    def dropped(self, _: Json) -> list[Repair]:
-        return []
-
-
 class MoneyBudget(Struct, frozen=True, kw_only=True):
     """Dollars that this run may spend on top of what was `before`."""
 
@@ -278,14 +233,6 @@ class MoneyBudget(Struct, frozen=True, kw_only=True):
 
     def is_spent(self, spend: Spend) -> bool:
         return is_spent(spend, self.before + self.usd)
-
-
-async def unmeasured(request: ModelRequest, _: History) -> ModelRequest:
-    return request
-
-
-def nothing_beside(_: Sequence[Json]) -> Sequence[Json]:
-    return ()
 
 
 async def nothing_new() -> tuple[str, ...]:
@@ -307,13 +254,13 @@ class ModelAccess(Struct, frozen=True, kw_only=True):
     prepare: Callable[[Story], Prepared]
     new_answer: Callable[[], AnswerDriver]
     # Add the size of its input to a request, where that decides something.
-    measure: Callable[[ModelRequest, History], Awaitable[ModelRequest]] = unmeasured
-    thoughts: ThoughtReports = NoThoughts()
+    measure: Callable[[ModelRequest, History], Awaitable[ModelRequest]]
+    thoughts: ThoughtReports
     # The same conversation for a model of the fallback chain; None where all models take the same.
     for_fallback: Callable[[Story, str], Prepared] | None = None
     # Sees what is sent, and says why the service's cache missed.
-    cache: Watch = NoWatch()
-    catalog: ModelCatalog = CATALOG
+    cache: Watch
+    catalog: ModelCatalog
 
 
 class CallApproval(Struct, frozen=True, kw_only=True):
@@ -340,7 +287,7 @@ class Arrivals(Struct, frozen=True, kw_only=True):
     # Wait, within bounds, for what a request should know of; returns entries for the model.
     await_late: Callable[[], Awaitable[Sequence[Json]]] = nobody_late
     # Entries for the model after the results of a round: memory of the folders it enters.
-    after_results: Callable[[Sequence[Json]], Sequence[Json]] = nothing_beside
+    after_results: Callable[[Sequence[Json]], Sequence[Json]]
     # Read changed settings before a turn; returns notices.
     refresh_settings: Callable[[], Awaitable[tuple[str, ...]]] = nothing_new
 
@@ -384,8 +331,8 @@ class Deps(Struct, frozen=True, kw_only=True):
     # What the turns cost and how long they took.
     spending: SessionTracker
     limits: TurnLimits = TurnLimits()
-    hooks: Hooks = NoHooks()
-    compaction: ConversationCompactor = NoCompaction()
+    hooks: Hooks
+    compaction: ConversationCompactor
     surroundings: TurnSurroundings = TurnSurroundings()
 
 
