@@ -104,6 +104,20 @@ def test_escape_and_ctrl_c_stop_the_turn_and_keep_what_was_said(tmp_path: Path, 
     assert "[Request interrupted by user]" in said
 
 
+@requirement("R070")
+def test_ctrl_c_stops_a_line_for_the_shell(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
+        terminal.expect("> ")
+        terminal.type("!echo begun; sleep 600\n")
+        terminal.expect("! echo begun")
+        terminal.child.send_signal(signal.SIGINT)
+        terminal.expect("[stopped]")
+        terminal.expect("> ")
+        terminal.type("hi\n")
+        terminal.expect("Hello!")
+        assert "sleep" not in str(server.requests[-1].body["messages"])
+
+
 @requirement("R070", "W6")
 def test_the_second_ctrl_c_of_a_turn_ends_the_session_and_keeps_what_was_said(
     tmp_path: Path,
