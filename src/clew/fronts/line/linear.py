@@ -18,12 +18,12 @@ from clew.agent.options import Options
 from clew.core.input import Pick, Rewound, Show
 from clew.fronts.drive import Cause, Driver, FrontInput, FrontView, Line, News, Next, following
 from clew.fronts.ends import HUNG_UP, INTERRUPTED, code_of, hear_signals, run_front
+from clew.fronts.line.keyboard import LineKeyboard
 from clew.fronts.line.questions import LineQuestions, see
 from clew.fronts.line.telling import LineWriter, Paper
 from clew.fronts.render.recalled import PERSON
 from clew.fronts.render.stories import closing
 from clew.fronts.terminal.first_run import is_first_start, offered, ways
-from clew.fronts.terminal.keyboard import LineKeyboard
 from clew.parts.hooks import Idle
 from clew.session.build import session as open_session
 from clew.session.session import Session

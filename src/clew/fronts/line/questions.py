@@ -2,10 +2,10 @@
 
 from clew.core.input import Outcome, Show, SlashCommand
 from clew.fronts.dialog import Dialog, DialogAnswer
+from clew.fronts.line.keyboard import LineKeyboard
 from clew.fronts.line.telling import LineWriter
 from clew.fronts.questions import Questions
 from clew.fronts.render.rows import visible
-from clew.fronts.terminal.keyboard import LineKeyboard
 from clew.session.session import Session
 
 SAME = {"yes": "y", "no": "n"}
