@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from clew.agent.options import Options
 from clew.system.config import settings
 from clew.system.config.environment import AMBIENT, VARIABLES
 from clew.system.config.settings import BY_NAME, KEYS
@@ -142,3 +143,9 @@ def test_every_variable_of_the_table_is_read() -> None:
         assert {known.field, *known.names} & words, f"nobody reads {known.names[0]}"
     for known in AMBIENT:
         assert set(known.names) <= words
+
+
+def test_every_option_is_read() -> None:
+    read = {node.attr for _, node in nodes() if isinstance(node, ast.Attribute)}
+    # Accepted alone: the system prompt never has what the one leaves out, and stream-json needs the other.
+    assert set(Options.__struct_fields__) - read == {"has_static_prompt", "verbose"}

@@ -40,6 +40,8 @@ def test_a_sound_setup_has_no_fault_and_only_the_api_is_asked(tmp_path: Path) ->
         assert done.returncode == 0
         assert "answers (" in done.stdout
         assert "telemetry: there is none\n" in done.stdout
+        assert "ANTHROPIC_API_KEY=(hidden)" in done.stdout
+        assert f"ANTHROPIC_BASE_URL={server.url}" in done.stdout
         asked = [request.target for request in server.requests]
     assert asked == ["/v1/models"]
     assert "sk-ant-test-0000" not in done.stdout

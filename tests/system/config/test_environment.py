@@ -83,3 +83,8 @@ def test_programs_get_no_key_of_the_sessions_unless_somebody_wants_that() -> Non
     assert for_programs(environ) == {"PATH": "/bin"}
     kept = environ | {"CLEW_SUBPROCESS_ENV_SCRUB": "0"}
     assert for_programs(kept) == kept
+
+
+def test_what_is_set_is_told_without_secrets() -> None:
+    environ = {"CLEW_MODEL": "opus", "ANTHROPIC_MODEL": "haiku", "HTTPS_PROXY": "http://u:p@h"}
+    assert list(freeze(environ).told()) == ["CLEW_MODEL=opus", "HTTPS_PROXY=(hidden)"]

@@ -14,7 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.commands.config import SCHEMA
-from clew.system.config.settings import BY_NAME, KEYS, check, value_in
+from clew.system.config.settings import (
+    BY_NAME,
+    KEYS,
+    check,
+    read_list,
+    read_number,
+    read_object,
+    read_switch,
+    read_text,
+    value_in,
+)
 from tests.gates.house import ROOT
 
 PUBLISHED = json.loads(SCHEMA.read_text("utf-8"))
@@ -116,3 +126,24 @@ def test_the_schema_refuses_what_clew_leaves_out(known: Any, value: Any) -> None
 )
 def test_objects_have_their_members_in_the_schema(text: str, *, is_valid: bool) -> None:
     assert VALIDATOR.is_valid(json.loads(text)) == is_valid
+
+
+def test_readers_give_the_value_of_its_kind_or_the_default() -> None:
+    said = {
+        "lspDetection": False,
+        "theme": "",
+        "model": "opus",
+        "maxThinkingTokens": True,
+        "permissions": {"additionalDirectories": ["a", "b"]},
+        "env": {"A": "1"},
+        "hooks": [],
+    }
+    assert [read_switch(settings, "lspDetection") for settings in (said, {})] == [False, True]
+    assert read_switch({}, "cacheDiagnostics") is None
+    assert (read_text(said, "theme"), read_text(said, "model")) == (None, "opus")
+    assert read_text({"permissions": "x"}, "permissions.defaultMode") == "default"
+    assert read_number(said, "maxThinkingTokens") is None
+    assert read_number({}, "messageIdleNotifThresholdMs") == 60_000
+    assert read_list(said, "permissions.additionalDirectories") == ("a", "b")
+    assert read_list(said, "webPrivateHosts") is None
+    assert (read_object(said, "env"), read_object(said, "hooks")) == ({"A": "1"}, {})
