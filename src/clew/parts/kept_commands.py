@@ -16,7 +16,7 @@ from clew.agent.tasks.registry import TASK_KEEP_BYTES, BackgroundTask, TaskEndin
 from clew.agent.tools.command import UNSEEN, blank
 from clew.agent.tools.command import ending_of as ended_so
 from clew.core.messages.errors import UserError
-from clew.parts.background_tasks import read_ends
+from clew.parts.past_commands import read_ends
 from clew.record.kept_commands import KeptRecord, RecordFolder, call_off, forget, read
 from clew.record.transcript.load import LoadedSession
 from clew.system.files import only_files

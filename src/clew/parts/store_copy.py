@@ -16,7 +16,6 @@ from clew.core.json_object import Json
 from clew.core.messages.errors import SessionError
 from clew.parts.context import Ground
 from clew.parts.part import Part
-from clew.parts.recording import which
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.paths import SessionPaths, SessionPlace, project_dir, rescue_dirs
 from clew.record.transcript.record import Mirror
@@ -179,6 +178,8 @@ class ConfiguredStore(StoreCopy):
 
 def _place(options: Options, home: Path, cwd: str) -> tuple[SessionPlace | None, bool]:
     """The session that is to be gone on with, as far as that can be known, and whether it is here."""
+    from clew.parts.resuming import which
+
     try:
         path = which(options, home, cwd)
     except SessionError:

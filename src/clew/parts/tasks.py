@@ -7,7 +7,7 @@ from collections.abc import Callable, Container
 from contextlib import ExitStack
 
 from clew.agent.tasks.registry import Tasks
-from clew.parts.background_tasks import COPIED, PastCommands, of_original, written_down
+from clew.parts.background_tasks import written_down
 from clew.parts.context import Ground, Thread
 from clew.parts.part import Part, PartContext
 from clew.record.kept_commands import RecordFolder
@@ -52,6 +52,8 @@ class BackgroundTasks(Tasks, Part):
 
     def _recall(self, loaded: LoadedSession) -> None:
         """Takes up what the session's earlier runs had begun in the background."""
+        from clew.parts.past_commands import COPIED, PastCommands, of_original
+
         before = PastCommands(loaded.messages)
         original, copied = of_original(loaded)
         kept: Container[str] = ()

@@ -6,18 +6,19 @@ and gives the locks back.
 """
 
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from clew.agent.calls import BoundCall
 from clew.agent.context.facts import attachments
 from clew.agent.context.prompts import Prompts, RequestBeginning, taken_up
-from clew.agent.conversation import Conversation, Inbox
+from clew.agent.conversation import Conversation, Inbox, unwatched
 from clew.agent.deps import (
     Arrivals,
     CallApproval,
     Deps,
+    Emit,
     ModelAccess,
     TurnClock,
     TurnLimits,
@@ -57,7 +58,7 @@ from clew.permissions.decision import Decision
 from clew.providers.preferences import preferred
 from clew.record.transcript.record import Mirror
 from clew.session.notices import first_notices
-from clew.session.observers import debugging, displaying, place_of
+from clew.session.observers import displaying
 from clew.session.parts import SessionParts, make_parts
 from clew.session.session import Session, SessionCosts, SessionModelAccess, Workspace
 from clew.session.thread import budget, leave_totals, taken_in_hand
@@ -140,7 +141,12 @@ async def session(
         )
         measure = Measure(service.provider.count_tokens, service.catalog)
         inbox = Inbox()
-        watch = debugging(ground, thread, opened)
+        watch: Callable[[Emit], Emit] = unwatched
+        debug_file = ""
+        if options.debug is not None:
+            from clew.session.debugging import debugging, place_of
+
+            watch, debug_file = debugging(ground, thread, opened), place_of(ground, thread)
         shown = displaying(parts.hooks, watch, new_id, is_screen=not options.is_print)
         deps = Deps(
             story=thread.story,
@@ -217,7 +223,7 @@ async def session(
                 where=shell_folder,
                 launcher=ground.launcher,
                 file_names=names_of(ground),
-                debug_file=place_of(ground, thread),
+                debug_file=debug_file,
             ),
             parts=parts,
             intake=intake(tools, judge, tool_session, ground.rules, parts.mcp.resource),

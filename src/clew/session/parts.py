@@ -29,14 +29,13 @@ from clew.parts.planning import OwnSession
 from clew.parts.plugins.part import SessionPlugins
 from clew.parts.reloading import Reloading
 from clew.parts.sandbox import SessionSandbox
-from clew.parts.schedules.board import Board
+from clew.parts.schedules.part import Schedules
 from clew.parts.skills.part import SessionSkills
 from clew.parts.store_copy import StoreCopy
 from clew.parts.tasks import BackgroundTasks
 from clew.parts.toolset import lasts
 from clew.parts.warming import SessionCache
 from clew.parts.web import WebPart
-from clew.system.clock import local_time
 from clew.system.config.environment import for_programs
 
 
@@ -54,7 +53,7 @@ class SessionParts(Struct, frozen=True, kw_only=True):
     web: WebPart
     skills: SessionSkills
     language_servers: Code
-    schedules: Board
+    schedules: Schedules
     goal: Goal
     file_history: FileHistory
     compaction: SessionCompaction
@@ -155,12 +154,8 @@ def make_parts(
         web=WebPart(ground),
         skills=skills,
         language_servers=code,
-        schedules=Board(
-            tasks,
-            now=local_time,
-            spent=spent_usd,
-            prepared=skills.prepared,
-            is_offered=lasts(options),
+        schedules=Schedules(
+            tasks, spent=spent_usd, prepared=skills.prepared, is_offered=lasts(options)
         ),
         goal=Goal(hooks, side.ask_model, spent_usd),
         file_history=file_history,

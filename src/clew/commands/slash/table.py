@@ -29,7 +29,7 @@ from clew.core.messages import factories
 from clew.core.messages.errors import ClewError
 from clew.core.messages.text import count_of
 from clew.core.normalize.target import offered, references
-from clew.parts.recording import ensure_free
+from clew.parts.resuming import ensure_free
 from clew.permissions.in_session import of_own
 from clew.record.transcript import choose
 from clew.record.transcript.light import Outline

@@ -31,7 +31,7 @@ LOOP = '/loop [5m | "CRON"] [--times N] [--for 2h] [--budget USD] PROMPT, /loop 
 
 
 async def loop(session: Session, arguments: str) -> Outcome:
-    board = session.parts.schedules
+    board = session.parts.schedules.board
     running = board.running()
     if not arguments:
         lines = [line(one, board.spent_since(one)) for one in running]

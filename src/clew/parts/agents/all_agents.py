@@ -30,7 +30,7 @@ from clew.parts.agents.checkouts import Checkouts, place_in, text, worktree_of
 from clew.parts.agents.delegate import Delegate
 from clew.parts.agents.past import moved_along, restore
 from clew.parts.agents.shared import AgentServers
-from clew.parts.background_tasks import left_by_agent
+from clew.parts.past_commands import left_by_agent
 from clew.record.transcript.agents import AgentMetadata, ResumedAgent, named, resume_agent
 from clew.record.transcript.belongings import SHARED_WITH
 from clew.record.transcript.paths import SessionPlace

@@ -7,7 +7,7 @@ Decision: docs/decisions/116-background-tasks.md
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -17,7 +17,6 @@ from clew.agent.tasks.notice import SCHEDULE as KIND
 from clew.agent.tasks.registry import BackgroundTask, TaskEnding, Tasks
 from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome
 from clew.core.messages.errors import UserError
-from clew.parts.part import Part
 from clew.parts.schedules import cron
 from clew.parts.schedules.cron import Cron, span
 from clew.system.process.output import ProcessOutput
@@ -80,11 +79,9 @@ class ScheduledItem:
         self.end_words = ""
 
 
-class Board(Part):
+class Board:
     """`now` is the local time, `spent` what the session has cost; `prepared` makes of a prompt what the
-    model reads. `is_offered`: the model may schedule something itself."""
-
-    name = "schedules"
+    model reads."""
 
     def __init__(
         self,
@@ -94,20 +91,13 @@ class Board(Part):
         spent: Callable[[], float],
         prepared: Callable[[str], Awaitable[str]],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        is_offered: bool = False,
     ) -> None:
-        self._is_offered = is_offered
         self._tasks = tasks
         self._now = now
         self._spent = spent
         self._prepared = prepared
         self._sleep = sleep
         self._items: dict[str, ScheduledItem] = {}
-
-    def tools(self) -> Sequence[Tool[Any]]:
-        if not self._is_offered:
-            return ()
-        return ScheduleCron(self, self._now), ScheduleList(self), ScheduleDelete(self)
 
     def running(self) -> list[ScheduledItem]:
         return [

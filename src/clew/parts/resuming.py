@@ -1,0 +1,129 @@
+"""A session that is resumed or copied: which one is meant, and what of it goes into the record.
+
+Loaded only where a session is resumed: a new one needs none of it.
+"""
+
+import shlex
+from pathlib import Path
+
+from clew.agent.options import Options
+from clew.core.messages.errors import SessionError, in_words
+from clew.record.transcript import choose
+from clew.record.transcript.belongings import give_tasks, share_anew, spoken_until
+from clew.record.transcript.files import Files
+from clew.record.transcript.light import is_uuid
+from clew.record.transcript.load import LoadedSession
+from clew.record.transcript.log import Log
+from clew.record.transcript.paths import find_session
+from clew.record.transcript.record import Recorder
+from clew.record.transcript.recovery import with_unsaved
+from clew.record.transcript.resume import Back, LockedSession, forked, resume
+from clew.record.transcript.running import holder
+from clew.system.files import why_closed
+
+LOST = "the subagents, tasks and outputs of session {session} could not all be copied: {why}"
+
+
+def gone_on(
+    recorder: Recorder, log: Log | None, path: Path, home: Path, options: Options, lost: list[str]
+) -> LoadedSession:
+    """What the session at `path` holds, now the recorder's: the session itself, or a copy of it."""
+    fork, back = options.fork, None
+    if options.resume_at is not None:
+        back = Back(to=options.resume_at, only_turn=options.drops_turn)
+    loaded: LoadedSession | LockedSession
+    try:
+        if log is None or (
+            fork and not copied(recorder, log, with_unsaved(path, home), back, lost)
+        ):
+            # A copy that no disk takes now is in memory until one does.
+            loaded = with_unsaved(path, home)
+            loaded = loaded if back is None else back.of(loaded)
+            recorder.resume(loaded)
+        else:
+            loaded = resume(recorder, log, home=home, back=None if fork else back)
+    except OSError as error:
+        raise SessionError(f"session {path.stem} cannot be read: {in_words(error)}") from None
+    if isinstance(loaded, LockedSession):
+        raise SessionError(in_hold(loaded, home))
+    if loaded.is_empty and not loaded.stands_before_all:
+        raise SessionError(f"session {path.stem} holds no conversation: {path}")
+    return loaded
+
+
+def id_of(path: Path) -> str:
+    """The id of the session in a file, which is the file's name."""
+    if not is_uuid(path.stem):
+        copying = f"`clew --resume {shlex.quote(str(path))} --fork-session` goes on in a copy"
+        raise SessionError(f"{path}: its name is no session's id; {copying}")
+    return path.stem
+
+
+def in_hold(held: LockedSession, home: Path) -> str:
+    """Who has a session, and what can be done with it all the same."""
+    is_known = find_session(home, held.path.stem) == [held.path]
+    name = held.path.stem if is_known else shlex.quote(str(held.path))
+    copying = f"`clew --resume {name} --fork-session` goes on in a copy"
+    return f"{held}; {copying}, `clew sessions show {name}` reads it"
+
+
+def ensure_free(path: Path, home: Path, cwd: str) -> None:
+    """Raises `SessionError` if going on with a session would be refused, for who is about to leave
+    another one for it."""
+    session_id, files = id_of(path), Files()
+    placed(home, cwd, path)
+    try:
+        fd = files.open_to_read(path.resolve())
+    except OSError as error:
+        raise SessionError(f"session {session_id} cannot be read: {in_words(error)}") from None
+    try:
+        if not files.lock(fd):
+            raise SessionError(
+                in_hold(LockedSession(path=path, holder=holder(home, session_id)), home)
+            )
+        if not files.size(fd):
+            raise SessionError(f"session {session_id} holds no conversation: {path}")
+    finally:
+        files.close(fd)
+
+
+def copied(
+    recorder: Recorder, log: Log, loaded: LoadedSession, back: Back | None, lost: list[str]
+) -> bool:
+    """Begins the recorder's session as a copy of another; False if it is not on disk."""
+    if loaded.is_empty:
+        return False
+    until = None if back is None else back.of(loaded).leaf_uuid
+    end = until or loaded.messages[-1]["uuid"]
+    last = next(node for node in loaded.chain.nodes() if node.uuid == end)
+    lines = [*forked(loaded, recorder.writer.session_id, until=until)]
+    place, home = recorder.paths.place, recorder.paths.home
+    spoken = None if until is None else spoken_until(loaded, last)
+    agents = list[Path]()
+    try:
+        agents = share_anew(loaded.path, place, lines, home=home, spoken=spoken)
+        give_tasks(loaded.path.stem, place, home=home, spoken=spoken)
+    except OSError as error:
+        lost.append(LOST.format(session=loaded.path.stem, why=in_words(error)))
+    origin = {"sessionId": loaded.path.stem, "messageUuid": end}
+    recorder.begin_as(lines, forked_from=origin, agents=agents)
+    return not log.flush().troubles
+
+
+def which(options: Options, home: Path, cwd: str) -> Path | None:
+    """The transcript to go on with; None for a new session."""
+    if options.resume is not None:
+        return choose.named(home, cwd, options.resume)
+    if options.continues:
+        found = choose.newest(home, cwd)
+        return None if found is None else found.path
+    return None
+
+
+def placed(home: Path, cwd: str, path: Path) -> Path:
+    """The folder that a session goes on in; of an emergency copy, where the rest of it may lie."""
+    folder = choose.folder_of(home, cwd, path)
+    closed = None if folder == path.parent else why_closed(folder)
+    if closed is not None:
+        raise SessionError(f"{closed}; so what else session {path.stem} holds is not known")
+    return folder

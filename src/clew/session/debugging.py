@@ -1,0 +1,133 @@
+"""What happens in a session, a line an event, for whoever looks for a fault: when, what, how long.
+
+Switched on by hand alone. Must never write a secret: every line goes through the mask.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TextIO
+
+import msgspec
+
+from clew.agent.deps import Emit
+from clew.agent.events import EngineEvent
+from clew.core.messages.encoding import encode
+from clew.core.messages.errors import SettingsError, in_words
+from clew.parts.context import Ground, Thread
+from clew.record.transcript.files import Files
+from clew.system.clock import now
+from clew.system.config.mask import mask
+from clew.version import VERSION
+
+STDERR = "-"
+SHOWN_CHARS = 400
+# The kinds that `--debug=KINDS` names, and the events of each.
+KINDS: dict[str, frozenset[str]] = {
+    "api": frozenset(
+        [
+            "Asking",
+            "Waiting",
+            "Retrying",
+            "Held",
+            "Withdrawn",
+            "FellBack",
+            "Shrunk",
+            "MessageStarted",
+            "MessageFinished",
+            "UsageChanged",
+            "StreamFault",
+            "Ignored",
+            "Doubted",
+            "Repaired",
+        ]
+    ),
+    "tools": frozenset(
+        ["ToolStarted", "ToolProgressed", "ToolFinished", "ToolUseReady", "ToolUseUnusable"]
+    ),
+    "hooks": frozenset(["HookStarted", "HookFinished"]),
+    "session": frozenset(
+        ["Recorded", "BlockSaid", "Noticed", "NotSaved", "TurnEnded", "Signalled", "Printed"]
+    ),
+}
+# Many and small: they are counted, not told.
+COUNTED = frozenset(["TextDelta", "ThinkingDelta", "InputDelta", "Streamed"])
+
+
+class Debugging:
+    """Writes to `file`, at once. `kinds`: only these; empty: everything."""
+
+    def __init__(self, file: TextIO, kinds: Iterable[str], secrets: tuple[str, ...]) -> None:
+        self._file = file
+        self._names = frozenset[str]().union(*(KINDS[kind] for kind in kinds))
+        self._secrets = secrets
+        self._last_s = time.monotonic()
+        self._counted: dict[str, int] = {}
+
+    def watch(self, emit: Emit) -> Emit:
+        async def watched(event: EngineEvent) -> None:
+            self.event(event)
+            await emit(event)
+
+        return watched
+
+    def event(self, event: EngineEvent) -> None:
+        name = type(event).__name__
+        if self._names and name not in self._names:
+            return
+        if name in COUNTED:
+            self._counted[name] = self._counted.get(name, 0) + 1
+            return
+        if self._counted:
+            told = ", ".join(f"{many} {what}" for what, many in self._counted.items())
+            self._counted = {}
+            self.line(told)
+        self.line(f"{name} {encode(msgspec.to_builtins(event)).decode('utf-8', 'replace')}")
+
+    def line(self, words: str) -> None:
+        at_s, before_s = time.monotonic(), self._last_s
+        self._last_s = at_s
+        told = mask(words, self._secrets).replace("\n", "\\n")
+        cut = (
+            f"{told[:SHOWN_CHARS]}… ({len(told):,} characters)" if len(told) > SHOWN_CHARS else told
+        )
+        self._file.write(f"{now()} +{(at_s - before_s) * 1000:.1f} ms {cut}\n")
+        self._file.flush()
+
+
+def debugging(ground: Ground, thread: Thread, opened: AsyncExitStack) -> Callable[[Emit], Emit]:
+    """Return what emitters go through with --debug."""
+    made = Debugging(file_of(ground, thread, opened), ground.options.debug_kinds, ground.secrets)
+    layers = ", ".join(f"{layer.file or layer.scope}" for layer in ground.began.layers)
+    made.line(
+        f"clew {VERSION}, session {thread.session_id}, model {thread.model.id}, "
+        f"mode {ground.rules.mode}, folder {ground.cwd}, settings: {layers or 'none'}"
+    )
+    return made.watch
+
+
+def place_of(ground: Ground, thread: Thread) -> str:
+    """Where it is written."""
+    named = ground.options.debug or ""
+    if named == STDERR:
+        return "standard error"
+    own = ground.began.places.own / "debug" / f"{thread.session_id}.txt"
+    return str(Path(ground.cwd, named) if named else own)
+
+
+def file_of(ground: Ground, thread: Thread, opened: AsyncExitStack) -> TextIO:
+    named = ground.options.debug or ""
+    if named == STDERR:
+        return sys.stderr
+    path = Path(place_of(ground, thread))
+    try:
+        if not named:
+            Files().make_folder(path.parent)
+        file = path.open("a", encoding="utf-8", errors="backslashreplace")
+        path.chmod(0o600)
+    except OSError as error:
+        raise SettingsError(f"--debug: {path}: {in_words(error)}") from None
+    opened.callback(file.close)
+    return file
