@@ -23,7 +23,6 @@ from clew.core.normalize.select import NO_EDITS, from_record
 from clew.parts.agents.leading import Led, led, recorded
 from clew.parts.context import Ground, Thread
 from clew.parts.recording import open_record
-from clew.record.transcript.copies import origins
 from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.record import Mirror, Recorder
 from clew.system.clock import now
@@ -132,8 +131,12 @@ def _taken(
     )
     session_id = recorder.paths.place.session_id
     place = recorder.paths.place
-    before = () if loaded is None else origins(ground.began.places.config_home, place, loaded)
-    earlier = (one.tool_results for one in (place, *before))
+    before = [place]
+    if loaded is not None:
+        from clew.record.transcript.copies import origins
+
+        before += origins(ground.began.places.config_home, place, loaded)
+    earlier = (copied.tool_results for copied in before)
     ground.rules.keeps_results_in(recorder.paths.results, *earlier)
     ground.rules.keeps_plan_of(session_id)
     spending, past = spent_so_far(

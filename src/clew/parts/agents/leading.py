@@ -17,7 +17,6 @@ from clew.agent.subagents.specs import AgentCatalog, AgentSpec
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.parts.agents.places import memory_fact
-from clew.parts.agents.shared import begun_with
 from clew.parts.context import Ground
 from clew.parts.skills.part import SessionSkills
 from clew.providers.base import Effort
@@ -97,6 +96,8 @@ async def begins_with(spec: AgentSpec | None, skills: SessionSkills, places: Pla
     """What such an agent knows from the beginning: its notes, and the skills it names."""
     if spec is None:
         return []
+    from clew.parts.agents.shared import begun_with
+
     found = [memory_fact(spec, places), await begun_with(skills, spec.skills)]
     return [fact for fact in found if fact is not None]
 
