@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.measure import Figure
+from clew.agent.events import HookFinished, HookStarted
 from clew.agent.hooks.events import BY_NAME
 from clew.agent.hooks.handlers import CommandHook, Hook, HookListing
-from clew.agent.hooks.progress import HookFinished, HookStarted
 from clew.agent.hooks.reach import Reach
 from clew.agent.hooks.run import Here, SessionHooks
 from clew.permissions.request import Context

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from clew.agent.hooks.progress import HookFinished, HookStarted
+from clew.agent.hooks.output import Ran
 from clew.core.json_object import Json
 from clew.core.normalize.block_rules import RequestViolation
 from clew.core.normalize.repairs import Repair
@@ -83,6 +83,36 @@ class Signalled(Struct, frozen=True, kw_only=True):
     """A hook has a signal for the person's terminal: a title, a notification, the bell."""
 
     sequence: str
+
+
+class HookStarted(Struct, frozen=True, kw_only=True):
+    """A hook runs now; `status` is what its settings would have people read meanwhile."""
+
+    hook_id: str
+    name: str
+    event: str
+    status: str = ""
+    # The call that it is about, where it is about one.
+    tool_use_id: str = ""
+
+
+class HookFinished(Struct, frozen=True, kw_only=True):
+    """A hook has ended, however."""
+
+    hook_id: str
+    name: str
+    event: str
+    ran: Ran
+    # The handler in a line: its command, its address.
+    title: str
+    tool_use_id: str = ""
+
+    @property
+    def outcome(self) -> str:
+        """In the word that programs read."""
+        if self.ran.is_timeout:
+            return "cancelled"
+        return "error" if self.ran.trouble or self.ran.exit_code else "success"
 
 
 class FromAgent(Struct, frozen=True, kw_only=True):

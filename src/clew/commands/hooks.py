@@ -12,12 +12,12 @@ from pathlib import Path
 
 from msgspec import json
 
+from clew.agent.events import HookFinished, HookStarted
 from clew.agent.hooks.alone import hooks_alone
 from clew.agent.hooks.events import BY_NAME, EVENTS, Event, label, nearest
 from clew.agent.hooks.fold import Occasion
 from clew.agent.hooks.handlers import HookListing, read_layers
 from clew.agent.hooks.outcome import HookOutcome
-from clew.agent.hooks.progress import HookFinished, HookStarted
 from clew.core.json_object import Json
 from clew.core.messages.errors import CommandLineError, SettingsError
 from clew.permissions.session_rules import CurrentRules, given, stand

@@ -18,6 +18,7 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 
 from clew.agent.calls import BoundCall
+from clew.agent.events import HookFinished, HookStarted
 from clew.agent.hooks.events import BY_NAME, Event, subject_of
 from clew.agent.hooks.fold import Occasion, fold
 from clew.agent.hooks.handlers import (
@@ -32,7 +33,6 @@ from clew.agent.hooks.handlers import (
 )
 from clew.agent.hooks.outcome import NOTHING, HookAttachment, HookOutcome, matches, meets
 from clew.agent.hooks.output import HookReply, Ran, read
-from clew.agent.hooks.progress import HookFinished, HookStarted
 from clew.agent.hooks.reach import HookFileWatch, Reach
 from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError

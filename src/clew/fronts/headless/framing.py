@@ -15,13 +15,14 @@ from clew.agent.events import (
     Doubted,
     EngineEvent,
     FromAgent,
+    HookFinished,
+    HookStarted,
     NotCompacted,
     Noticed,
     NotSaved,
     Recorded,
     ToolFinished,
 )
-from clew.agent.hooks.progress import HookFinished, HookStarted
 from clew.agent.options import Options
 from clew.agent.tasks.notice import summary
 from clew.agent.tasks.registry import BackgroundTask, Moment

@@ -12,6 +12,8 @@ from clew.agent.events import (
     Doubted,
     EngineEvent,
     FromAgent,
+    HookFinished,
+    HookStarted,
     NotCompacted,
     Noticed,
     NotSaved,
@@ -21,7 +23,6 @@ from clew.agent.events import (
     ToolStarted,
     TurnEnded,
 )
-from clew.agent.hooks.progress import HookFinished, HookStarted
 from clew.agent.tasks.notice import for_person
 from clew.core.json_object import Json
 from clew.core.messages.messages import UserMessage

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 from clew.agent.events import (
     EngineEvent,
     FromAgent,
+    HookFinished,
     Noticed,
     NotSaved,
     Printed,
@@ -19,7 +20,6 @@ from clew.agent.events import (
     ToolStarted,
     TurnEnded,
 )
-from clew.agent.hooks.progress import HookFinished
 from clew.core.json_object import Json
 from clew.core.stream.events import (
     BlockDropped,

@@ -12,6 +12,8 @@ from clew.agent.events import (
     Doubted,
     EngineEvent,
     FromAgent,
+    HookFinished,
+    HookStarted,
     NotCompacted,
     Noticed,
     NotSaved,
@@ -24,7 +26,6 @@ from clew.agent.events import (
     TurnEnded,
 )
 from clew.agent.hooks.output import Ran
-from clew.agent.hooks.progress import HookFinished, HookStarted
 from clew.agent.tasks import notice
 from clew.agent.tools.base import Progress
 from clew.core.messages.text import rejected_by_user
