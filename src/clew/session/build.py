@@ -107,6 +107,12 @@ async def session(
             agent_faults=agent_faults,
         )
         opened.push_async_callback(parts.aclose)
+        watch: Callable[[Emit], Emit] = unwatched
+        debug_file = ""
+        if options.debug is not None:
+            from clew.session.debugging import debugging, place_of
+
+            watch, debug_file = debugging(ground, thread, opened), place_of(ground, thread)
         tool_session = new_tool_session(
             ground,
             thread,
@@ -121,44 +127,12 @@ async def session(
         tools = new_toolset(ground, thread, toolbox, tool_session, parts.mcp, parts.file_history)
         beginning = begun(ground, thread, tools, parts)
         requests = requests_of(ground, thread, toolbox, beginning)
-        endpoint = service.provider.endpoint
-        speaking = Speaking(thread.model, requests, thread.spending, service.catalog, endpoint)
-
-        def spared(call: BoundCall, decision: Decision) -> Decision:
-            return parts.skills.spared(call, parts.sandbox.spared(call, decision))
-
-        def shell_folder() -> str:
-            return tool_session.cwd
-
-        judge = Judging(
-            ground.rules,
-            thread.story,
-            shell_folder,
-            ask_model=thread.side.ask_model,
-            spared=spared,
-            secrets=ground.secrets,
-            denied=() if options.lead is None else refused(options.lead),
-        )
+        judge = judge_of(ground, thread, tool_session, parts)
         measure = Measure(service.provider.count_tokens, service.catalog)
         inbox = Inbox()
-        watch: Callable[[Emit], Emit] = unwatched
-        debug_file = ""
-        if options.debug is not None:
-            from clew.session.debugging import debugging, place_of
-
-            watch, debug_file = debugging(ground, thread, opened), place_of(ground, thread)
-        shown = displaying(parts.hooks, watch, new_id, is_screen=not options.is_print)
         deps = Deps(
             story=thread.story,
-            model=ModelAccess(
-                prepare=requests,
-                new_answer=lambda: service.answering(ground.fallbacks, with_events=options.partial),
-                measure=measure,
-                thoughts=requests,
-                for_fallback=requests.for_fallback,
-                cache=parts.cache,
-                catalog=service.catalog,
-            ),
+            model=model_of(ground, requests, measure, parts),
             tools=tools,
             approval=CallApproval(
                 judge=judge,
@@ -174,69 +148,126 @@ async def session(
             limits=TurnLimits(max_rounds=options.max_turns, budget=budget(options, thread.past)),
             hooks=parts.hooks,
             compaction=parts.compaction,
-            surroundings=TurnSurroundings(
-                list_background=lambda: running(tool_session),
-                list_schedules=parts.schedules.rows,
-                shell_folder=shell_folder,
-                should_leave=parts.agents.should_leave,
+            surroundings=surroundings_of(tool_session, parts),
+        )
+        context = PartContext(
+            ground=ground,
+            thread=thread,
+            tool_session=tool_session,
+            toolbox=toolbox,
+            tools=tools,
+            requests=requests,
+            measure=measure,
+            judge=judge,
+            ask=ask,
+            hooks=parts.hooks,
+            speaking=Speaking(
+                thread.model,
+                requests,
+                thread.spending,
+                service.catalog,
+                service.provider.endpoint,
+            ),
+            deps=deps,
+            conversation=Conversation(
+                deps,
+                inbox,
+                displaying(parts.hooks, watch, new_id, is_screen=not options.is_print),
             ),
         )
-        conversation = Conversation(deps, inbox, shown)
-        await parts.open(
-            PartContext(
-                ground=ground,
-                thread=thread,
-                tool_session=tool_session,
-                toolbox=toolbox,
-                tools=tools,
-                requests=requests,
-                measure=measure,
-                judge=judge,
-                ask=ask,
-                hooks=parts.hooks,
-                speaking=speaking,
-                deps=deps,
-                conversation=conversation,
-            )
-        )
+        await parts.open(context)
         await parts.hooks.begin_session(parts.skills.reload)
         opened.push_async_callback(parts.hooks.end_session)
-        yield Session(
-            session_id=thread.session_id,
-            options=options,
-            conversation=conversation,
-            story=thread.story,
-            rules=ground.rules,
-            tools=tools,
-            model_access=SessionModelAccess(
-                speaking=speaking,
-                switching=Switching(speaking, parts.hooks, ask, new_id),
-                requests=requests,
-                ask=thread.side.ask_model,
-                cache=parts.cache,
-                key_source=endpoint.credentials,
-                lacks_key=endpoint.lacks_credentials,
-            ),
-            costs=SessionCosts(spending=thread.spending, past=thread.past),
-            workspace=Workspace(
-                cwd=cwd,
-                where=shell_folder,
-                launcher=ground.launcher,
-                file_names=names_of(ground),
-                debug_file=debug_file,
-            ),
-            parts=parts,
-            intake=intake(tools, judge, tool_session, ground.rules, parts.mcp.resource),
-            commands=[],
-            notices=(
-                *first_notices(ground, thread, [tool.name for tool in toolbox]),
-                *service.provider.adjustments(beginning.request),
-                *beginning.notices,
-                *lead.faults,
-                *parts.notices(),
-            ),
-            resumed=thread.loaded,
+        notices = (
+            *first_notices(ground, thread, [tool.name for tool in toolbox]),
+            *service.provider.adjustments(beginning.request),
+            *beginning.notices,
+            *lead.faults,
+            *parts.notices(),
         )
+        yield session_of(context, parts, notices, debug_file)
+
+
+def session_of(
+    context: PartContext, parts: SessionParts, notices: tuple[str, ...], debug_file: str
+) -> Session:
+    """Return what a front gets of an assembled conversation."""
+    ground, thread, tool_session = context.ground, context.thread, context.tool_session
+    endpoint = ground.service.provider.endpoint
+    return Session(
+        session_id=thread.session_id,
+        options=ground.options,
+        conversation=context.conversation,
+        story=thread.story,
+        rules=ground.rules,
+        tools=context.tools,
+        model_access=SessionModelAccess(
+            speaking=context.speaking,
+            switching=Switching(context.speaking, parts.hooks, context.ask, new_id),
+            requests=context.requests,
+            ask=thread.side.ask_model,
+            cache=parts.cache,
+            key_source=endpoint.credentials,
+            lacks_key=endpoint.lacks_credentials,
+        ),
+        costs=SessionCosts(spending=thread.spending, past=thread.past),
+        workspace=Workspace(
+            cwd=ground.cwd,
+            where=lambda: tool_session.cwd,
+            launcher=ground.launcher,
+            file_names=names_of(ground),
+            debug_file=debug_file,
+        ),
+        parts=parts,
+        intake=intake(context.tools, context.judge, tool_session, ground.rules, parts.mcp.resource),
+        commands=[],
+        notices=notices,
+        resumed=thread.loaded,
+    )
+
+
+def judge_of(
+    ground: Ground, thread: Thread, tool_session: ToolSession, parts: SessionParts
+) -> Judging:
+    """Return what decides whether a call of the session may run."""
+    lead = ground.options.lead
+
+    def spared(call: BoundCall, decision: Decision) -> Decision:
+        return parts.skills.spared(call, parts.sandbox.spared(call, decision))
+
+    return Judging(
+        ground.rules,
+        thread.story,
+        lambda: tool_session.cwd,
+        ask_model=thread.side.ask_model,
+        spared=spared,
+        secrets=ground.secrets,
+        denied=() if lead is None else refused(lead),
+    )
+
+
+def model_of(
+    ground: Ground, requests: Requests, measure: Measure, parts: SessionParts
+) -> ModelAccess:
+    options, service = ground.options, ground.service
+    return ModelAccess(
+        prepare=requests,
+        new_answer=lambda: service.answering(ground.fallbacks, with_events=options.partial),
+        measure=measure,
+        thoughts=requests,
+        for_fallback=requests.for_fallback,
+        cache=parts.cache,
+        catalog=service.catalog,
+    )
+
+
+def surroundings_of(tool_session: ToolSession, parts: SessionParts) -> TurnSurroundings:
+    return TurnSurroundings(
+        list_background=lambda: running(tool_session),
+        list_schedules=parts.schedules.rows,
+        shell_folder=lambda: tool_session.cwd,
+        should_leave=parts.agents.should_leave,
+    )
 
 
 def arrivals_of(
