@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clew.core.messages.encoding import bare, decode, decode_lines, encode
+from clew.core.messages.encoding import bare, decode, decode_lines, decode_object, encode
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=20)  # lone surrogates included
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | any_text
@@ -122,3 +122,8 @@ def test_several_members_at_any_depth_are_read() -> None:
     line = b'{"x":' + b"[" * 2000 + b'{"a":1,"b":{"c":[]}},2' + b"]" * 2000 + b',"y":7}'
     assert decode(line)["y"] == 7
     assert encode(decode(line)) == line
+
+
+def test_a_line_that_holds_no_object_is_read_as_an_empty_one() -> None:
+    assert decode_object(b'{"a": 1}') == {"a": 1}
+    assert [decode_object(line) for line in (b'{"a"', b"[1]", b"")] == [{}, {}, {}]
