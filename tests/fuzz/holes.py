@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
-from clew.permissions import command_line, git, grammar, programs, readonly, uses, wrappers
+from clew.permissions import command_line, git, grammar, programs, reading, readonly, uses, wrappers
 from clew.permissions.grammar import Unread
 from clew.permissions.shell import Script
 
@@ -59,7 +59,7 @@ def misread(pattern: str, instead: str = "", *, flags: int = re.S) -> Open:
         def read_line(text: str) -> Script | Unread:
             return strict(taken.sub(instead, text))
 
-        patch(command_line, "read_line", read_line)
+        patch(reading, "read_line", read_line)
         patch(command_line, "is_same_reading", lambda ours, theirs: True)
 
     return opened
@@ -134,7 +134,7 @@ def patterns_are_text() -> None:
         )
         return structs.replace(line, commands=commands)
 
-    patch(command_line, "read_line", read_line)
+    patch(reading, "read_line", read_line)
 
 
 def find_also(words: dict[str, int]) -> Open:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from clew.permissions import command_line
+from clew.permissions import reading
 from clew.permissions.grammar import RESERVED, Unread, read_line
 from clew.permissions.request import Mode
 from clew.permissions.rules import RuleSet
@@ -175,7 +175,7 @@ class Hunter:
 
     def is_worth_judging(self, text: str) -> bool:
         """Whether the grammar reads a line, and sometimes where it does not."""
-        if not isinstance(command_line.read_line(text.strip(BLANKS)), Unread):
+        if not isinstance(reading.read_line(text.strip(BLANKS)), Unread):
             return True
         self.unread += 1
         return self.unread % SAMPLE == 0
