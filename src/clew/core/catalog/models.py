@@ -1,4 +1,4 @@
-"""The shape of a model's entry. Owns the types only; the facts are in `table`, the search in `lookup`.
+"""The shape of a model's entry. Owns the types only; the facts and the search are in `lookup`.
 
 An entry says what a request to the model may hold. Every fact may be unknown (None), and unknown is
 never read as nothing, nor as zero: a request then leaves the choice to the service.

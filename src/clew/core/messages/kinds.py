@@ -1,6 +1,6 @@
 """Every kind of entry and event in one table: its view, and the decisions each kind needs.
 
-A kind that is missing here is `Unknown`: kept, off the chain, never shown as talk. Tests hold the
+A kind that is missing here is an `UnknownEntry`: kept, off the chain, never shown as talk. Tests hold the
 table complete; `docs/messages.md` is printed from it.
 """
 
