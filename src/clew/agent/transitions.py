@@ -16,6 +16,7 @@ from clew.agent.events import EndReason
 from clew.core.json_object import Json
 from clew.core.messages import factories
 from clew.core.messages.text import AFTER_MAX_TOKENS
+from clew.core.regex import lazy_pattern
 from clew.providers.answer_events import GaveUp
 from clew.providers.base import Failure
 from clew.providers.failure_kinds import without_credit
@@ -248,7 +249,7 @@ def _unless_spent(onward: Continue, recoveries: Recoveries, otherwise: TurnEnd) 
 
 
 # At the beginning or the end of a prompt, where nobody writes a sum.
-WISH = re.compile(
+WISH = lazy_pattern(
     r"\A\s*\+(\d{1,4}(?:\.\d{1,3})?)([km])(?=\s|\Z)|(?<=\s)\+(\d{1,4}(?:\.\d{1,3})?)([km])\s*\Z",
     re.I,
 )

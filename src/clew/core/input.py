@@ -12,6 +12,8 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from clew.core.regex import lazy_pattern
+
 # A command changes nothing of the conversation itself: it returns what
 # is to be done, and the front or the engine does it.
 
@@ -232,12 +234,12 @@ def content(text: str, pasted: Sequence[Pasted]) -> str | list[dict[str, Any]]:
 
 
 # `/usr/bin/env` is a path and `/review` a command; a name may have a namespace.
-COMMAND = re.compile(r"/([A-Za-z][\w-]*(?::[\w-]+)*)(?:\s+(.*))?\Z", re.S)
+COMMAND = lazy_pattern(r"/([A-Za-z][\w-]*(?::[\w-]+)*)(?:\s+(.*))?\Z", re.S)
 # At the beginning of a word, so that an address of mail names no file.
-MENTION = re.compile(
+MENTION = lazy_pattern(
     r"""(?:(?<=[\s(\[{"'`,;])|\A)@(?:"([^"\n]+)"|([^\s"'`<>|]+))""",
 )
-RANGE = re.compile(r"#L?(\d+)(?:-L?(\d+))?\Z")
+RANGE = lazy_pattern(r"#L?(\d+)(?:-L?(\d+))?\Z")
 TRAILING = ".,;:!?)]}…"
 MAX_MENTIONS = 50
 

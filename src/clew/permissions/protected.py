@@ -7,6 +7,7 @@ a shell or an editor runs next, or who can log in. Some hold secrets and ask bef
 import re
 from collections.abc import Iterable
 
+from clew.core.regex import lazy_pattern
 from clew.permissions.patterns import GLOB, may_meet, normal, segments_meet
 from clew.permissions.request import Context, ResolvedPath
 
@@ -96,7 +97,7 @@ SECRET_FILES = frozenset(
         "cookies.sqlite",
     }
 )
-SECRET_REST = re.compile(
+SECRET_REST = lazy_pattern(
     r".*/clew/(?:credentials|trust)\.json|.*/keychains(?:/.*)?"
     r"|/etc/(?:shadow|gshadow|sudoers)(?:[-.].*)?|/etc/ssh/.*_key|/proc/[^/]+/(?:task/[^/]+/)?environ"
     # The memory of another process, and its disk under another name.
@@ -105,7 +106,7 @@ SECRET_REST = re.compile(
     re.S,
 )
 # Disks below their file systems, terminals, cameras: what holds nothing of the kind is named.
-DEVICE = re.compile(
+DEVICE = lazy_pattern(
     r"/dev/(?!(?:null|zero|full|u?random|tty|std(?:in|out|err)|fd(?:/.*)?|shm(?:/.*)?)\Z).+", re.S
 )
 
@@ -142,7 +143,7 @@ def holds_secrets(name: str) -> bool:
 
 
 # Files of bash and of gawk that are connections.
-NETWORK = re.compile(r"/dev/(?:tcp|udp)(?:/.*)?|/inet[46]?/.*", re.S)
+NETWORK = lazy_pattern(r"/dev/(?:tcp|udp)(?:/.*)?|/inet[46]?/.*", re.S)
 
 
 def why_protected_write(path: ResolvedPath, context: Context) -> str | None:

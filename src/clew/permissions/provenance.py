@@ -4,11 +4,11 @@ Owns the labels and the way from an entry to them. They are read off the history
 that a session is labelled the same after a resume, and one of another tool as well.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, TypeAlias
 
 from clew.core.json_object import Json
+from clew.core.regex import lazy_pattern
 from clew.permissions.request import MCP_PREFIX, PermissionRequest, paths_of, subject_of, tool_of
 
 # `session` is what clew itself says, `file` lies outside the workspace, `summary` stands for much.
@@ -46,7 +46,7 @@ SKILLS: dict[str, Source] = {
 LAYERS: dict[str, Source] = {"Managed": "user", "User": "user"}
 
 # A command that can bring text from elsewhere. By its words, not by what it is: one too many asks.
-NETWORK = re.compile(
+NETWORK = lazy_pattern(
     r"://|/dev/(?:tcp|udp)\b|\b(?:curl|wget|https?|xh|aria2c|lynx|w3m|links|nc|ncat|netcat|telnet|socat"
     r"|ssh|scp|sftp|rsync|ftp|gh|glab|dig|nslookup|whois|git\b.*\b(?:clone|fetch|pull|ls-remote))\b"
 )

@@ -16,15 +16,16 @@ from pathlib import Path
 
 from msgspec import structs
 
+from clew.core.regex import lazy_pattern
 from clew.permissions.request import ResolvedPath
 
 MAX_HOPS = 40
 # Past this many names a pattern is not followed but asked about.
 MAX_MATCHES = 2000
-PATTERN = re.compile(r"[*?\[]")
-OWN_PROCESS = re.compile(r"/proc/(?:self|thread-self)/(?:task/[^/]+/)?(cwd|root)")
+PATTERN = lazy_pattern(r"[*?\[]")
+OWN_PROCESS = lazy_pattern(r"/proc/(?:self|thread-self)/(?:task/[^/]+/)?(cwd|root)")
 SELF = frozenset({"/proc/self", "/proc/thread-self"})
-OPEN_FILES = re.compile(r"/proc/[^/]+/(?:task/[^/]+/)?fd(?:/|\Z)|/dev/fd(?:/|\Z)")
+OPEN_FILES = lazy_pattern(r"/proc/[^/]+/(?:task/[^/]+/)?fd(?:/|\Z)|/dev/fd(?:/|\Z)")
 
 
 def make_resolver(*, cwd: str, home: str) -> Callable[[str], ResolvedPath]:

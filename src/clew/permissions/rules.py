@@ -11,6 +11,7 @@ from typing import Any, Literal, assert_never
 
 from msgspec import Struct
 
+from clew.core.regex import lazy_pattern
 from clew.permissions.index import CommandIndex, PathIndex
 from clew.permissions.patterns import MOST_PATTERNS, braces, domain_regex, word_regex
 from clew.permissions.request import JUDGED_FIELDS, MCP_PREFIX, Family, Resolve, canonical, tool_of
@@ -34,8 +35,8 @@ Kind = Literal["tool", "path", "command", "domain", "parameter", "subject"]
 # So much of a rule that cannot be read says which it is.
 TOLD_CHARACTERS = 200
 
-RULE = re.compile(r"\s*([A-Za-z_*][\w*:.-]*)\s*(?:\((.*)\))?\s*", re.S)
-PARAMETER = re.compile(r"([A-Za-z_]\w*)\s*:\s*(.+)", re.S)
+RULE = lazy_pattern(r"\s*([A-Za-z_*][\w*:.-]*)\s*(?:\((.*)\))?\s*", re.S)
+PARAMETER = lazy_pattern(r"([A-Za-z_]\w*)\s*:\s*(.+)", re.S)
 
 
 class RuleSource(Struct, frozen=True, kw_only=True):

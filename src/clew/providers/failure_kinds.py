@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.core.catalog.models import Model
+from clew.core.regex import lazy_pattern
 from clew.providers.base import Failure, ModelRequest, ThinkingBudget
 from clew.providers.request_body import output_limit
 
@@ -110,21 +111,21 @@ _CATEGORY_OF_STATUS = {
     429: "rate_limit",
     529: "overloaded",
 }
-_LETTERS = re.compile(r"[^a-z]")
-_ENDINGS = re.compile(r"(?:exception|error)+$")
-_AFFORDED = re.compile(r"can only afford (\d{1,12})", re.I)
+_LETTERS = lazy_pattern(r"[^a-z]")
+_ENDINGS = lazy_pattern(r"(?:exception|error)+$")
+_AFFORDED = lazy_pattern(r"can only afford (\d{1,12})", re.I)
 # "max_tokens: 64001 > 64000" (Anthropic), "This model supports at most 16384 completion tokens".
-_LONGEST = re.compile(
+_LONGEST = lazy_pattern(
     r"max_(?:completion_)?tokens: \d{1,12} > (\d{1,12})"
     r"|supports at most (\d{1,12}) completion tokens",
     re.I,
 )
 # What services say of a version that they do not take: `anthropic-version: "2026-10-21" is not a
 # valid version`; where it is a member of the body, `anthropic_version`.
-_VERSION = re.compile(r"anthropic[-_]version", re.I)
+_VERSION = lazy_pattern(r"anthropic[-_]version", re.I)
 # What services say of a member of the body that they do not know: `diagnostics: Extra inputs are not
 # permitted`, `Unknown parameter: 'diagnostics'`.
-_DIAGNOSTICS = re.compile(r"\bdiagnostics\b", re.I)
+_DIAGNOSTICS = lazy_pattern(r"\bdiagnostics\b", re.I)
 # A server that reads its model answers 503 until it has it: llama.cpp's "Loading model".
 _BUSY_WORDS = ("overloaded", "loading model", "currently loading")
 
@@ -279,7 +280,7 @@ _WORDINGS = (
     rf"range of input length should be \[\d+, {_B}\]",
 )
 # A limit per minute that is smaller than this one request: no pause makes it fit (OpenAI, Groq).
-_ABOVE_A_MINUTE = re.compile(
+_ABOVE_A_MINUTE = lazy_pattern(
     rf"request too large for .{{0,200}}tokens per min.{{0,40}}Limit {_B}, Requested {_A}",
     re.I | re.S,
 )

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from clew.core.messages.text import count_of
+from clew.core.regex import lazy_pattern
 from clew.providers.base import Failure, ModelRequest
 from clew.providers.failure_kinds import (
     RETRIED_STATUSES,
@@ -47,9 +48,11 @@ _UNITS_S = {
 }  # fmt: skip
 _UNIT = "|".join(sorted(_UNITS_S, key=len, reverse=True))
 _PART = rf"\d{{1,9}}(?:\.\d{{1,12}})?\s{{0,2}}(?:{_UNIT})(?![a-z])"
-_SPAN = re.compile(rf"{_PART}(?:[\s,]{{0,2}}(?:and\s)?{_PART}){{0,4}}", re.I)
-_EACH = re.compile(r"(\d{1,9}(?:\.\d{1,12})?)\s{0,2}([a-z]+)", re.I)
-_AGAIN = re.compile(r"\b(?:try again|retry)\s+(?:in|after)\s+(?:about\s+|approximately\s+)?", re.I)
+_SPAN = lazy_pattern(rf"{_PART}(?:[\s,]{{0,2}}(?:and\s)?{_PART}){{0,4}}", re.I)
+_EACH = lazy_pattern(r"(\d{1,9}(?:\.\d{1,12})?)\s{0,2}([a-z]+)", re.I)
+_AGAIN = lazy_pattern(
+    r"\b(?:try again|retry)\s+(?:in|after)\s+(?:about\s+|approximately\s+)?", re.I
+)
 
 
 def retry_after_s(headers: Mapping[str, str], *, wall_s: float | None) -> float | None:

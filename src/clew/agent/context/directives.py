@@ -10,15 +10,16 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from clew.core.regex import lazy_pattern
 from clew.system.config import frontmatter
 
 Stance: TypeAlias = Literal["append", "override"]
 
-_DIRECTIVE = re.compile(r"\A\s*@(override|append)[ \t]*(?:\n|\Z)")
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
-_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
-_IMPORT = re.compile(r"(?:(?<=\s)|\A)@((?:\\ |[^\s\\\0])+)")
-_BRACES = re.compile(r"\{([^{}]*)\}")
+_DIRECTIVE = lazy_pattern(r"\A\s*@(override|append)[ \t]*(?:\n|\Z)")
+_FENCE = lazy_pattern(r"^ {0,3}(`{3,}|~{3,})")
+_SPAN = lazy_pattern(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
+_IMPORT = lazy_pattern(r"(?:(?<=\s)|\A)@((?:\\ |[^\s\\\0])+)")
+_BRACES = lazy_pattern(r"\{([^{}]*)\}")
 MAX_ALTERNATIVES = 64
 _ENDS = ".,;:!?)]}'\"*"
 

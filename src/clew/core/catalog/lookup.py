@@ -6,7 +6,6 @@ unknown, because a wrong window loses a conversation and a wrong price misleads 
 Decision: docs/decisions/081-cost-from-the-log.md
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
@@ -21,6 +20,7 @@ from clew.core.catalog.models import (
     rates,
     unknown_model,
 )
+from clew.core.regex import lazy_pattern
 
 # The models of the Messages API as of November 2026: one entry each, newest first.
 
@@ -295,8 +295,8 @@ MILLION_SUFFIX = "[1m]"
 MILLION_TOKENS = 1_000_000
 
 # us.anthropic.claude-x-20250101-v1:0 (Bedrock), claude-x@20250101 (Vertex), claude-x-latest.
-_PREFIX = re.compile(r"^(?:[a-z-]+\.)?anthropic\.")
-_SUFFIX = re.compile(r"(?:@\w+|-v\d+(?::\d+)?|-latest|-\d{8})+$")
+_PREFIX = lazy_pattern(r"^(?:[a-z-]+\.)?anthropic\.")
+_SUFFIX = lazy_pattern(r"(?:@\w+|-v\d+(?::\d+)?|-latest|-\d{8})+$")
 
 
 def plain_id(name: str) -> str:

@@ -14,6 +14,8 @@ import re
 
 import msgspec
 
+from clew.core.regex import lazy_pattern
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,12 +28,12 @@ _write_cautiously = msgspec.json.Encoder(decimal_format="string").encode
 
 BOM = b"\xef\xbb\xbf"
 # An escape; with a group it is half of a pair of surrogates, and the other half is not there.
-_ESCAPE = re.compile(
+_ESCAPE = lazy_pattern(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
-_SPACE = re.compile(r"[ \t\n\r]*")
+_SPACE = lazy_pattern(r"[ \t\n\r]*")
 # Line ends to `str.splitlines`, which some readers cut a file with; legal in JSON, escaped by us.
 _LINE_ENDS = (
     (b"\xe2\x80\xa8", b"\\u2028"),

@@ -12,6 +12,7 @@ from clew.core.messages import blocks, messages, records
 from clew.core.messages import records as events
 from clew.core.messages.messages import AssistantMessage, Message
 from clew.core.messages.views import usage_for_writing
+from clew.core.regex import lazy_pattern
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,9 +110,9 @@ def view(data: dict[str, Any]) -> View:
 # What a message of clew's own looks like; says what is wrong instead of raising.
 
 
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_UUID = lazy_pattern(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 # The one form of time that every known reader accepts.
-_AT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z")
+_AT = lazy_pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z")
 # Which kinds may hold which payload.
 _PAYLOADS = {
     "message": frozenset({"user", "assistant"}),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from clew.core.regex import lazy_pattern
+
 # How many of something, and how much, as a person says it. Pure.
 
 
@@ -31,7 +33,7 @@ UNSEEN = (
 WITHOUT_WIDTH = "\xad\u034f\u115f\u1160\u180e\u200b\u2060-\u2064\u3164\uffa0"
 LONE_JOINER = "(?<![^\x00-\x7f])[\u200c\u200d]"
 # A joiner behind one of them joins nothing either once its escape stands there.
-_IN_JSON = re.compile(f"(?:[\x7f{UNSEEN}{WITHOUT_WIDTH}]|{LONE_JOINER})[\u200c\u200d]*")
+_IN_JSON = lazy_pattern(f"(?:[\x7f{UNSEEN}{WITHOUT_WIDTH}]|{LONE_JOINER})[\u200c\u200d]*")
 
 
 def spelled(line: bytes) -> bytes:
@@ -170,7 +172,7 @@ def _pattern(between: str) -> re.Pattern[str]:
     return re.compile(f"([{_BRACKETS}])(\\\\*+)({blank}(?:{names})(?![A-Za-z0-9]))", re.IGNORECASE)
 
 
-_OUTPUT = re.compile(
+_OUTPUT = lazy_pattern(
     "<bash-stdout>(?P<out>.*)</bash-stdout><bash-stderr>(?P<err>.*)</bash-stderr>"
     "|<(?P<tag>" + "|".join(AROUND_OUTPUT) + ")>(?P<said>.*)</(?P=tag)>",
     re.DOTALL,

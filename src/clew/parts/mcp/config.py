@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from clew.core.json_object import Json
+from clew.core.regex import lazy_pattern
 
 # The names under which a server's tools are known to the model and to the rules.
 
@@ -23,9 +24,9 @@ from clew.core.json_object import Json
 PREFIX = "mcp__"
 # What the service takes as a tool's name.
 LONGEST = 128
-SERVER_NAME = re.compile(r"[A-Za-z0-9_.\- ]{1,64}")
-_OTHER = re.compile(r"[^A-Za-z0-9_-]")
-_RUNS = re.compile(r"__+")
+SERVER_NAME = lazy_pattern(r"[A-Za-z0-9_.\- ]{1,64}")
+_OTHER = lazy_pattern(r"[^A-Za-z0-9_-]")
+_RUNS = lazy_pattern(r"__+")
 
 
 def server_part(name: str) -> str:
@@ -66,7 +67,7 @@ FIELDS: dict[str, frozenset[str]] = {
 COMMON = frozenset({"type", "timeout", "alwaysLoad", "protocol", "description"})
 KINDS = {"stdio": "stdio", "http": "http", "streamable-http": "http", "sse": "sse", "sdk": "sdk"}
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_VARIABLE = lazy_pattern(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 class StdioServer(Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ import msgspec
 
 from clew.core.messages.encoding import decode, encode
 from clew.core.messages.kinds import KINDS, TAGS, view
+from clew.core.regex import lazy_pattern
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,11 +173,11 @@ def _keys_of(data: dict[str, Any]) -> Keys:
     return keys
 
 
-_SPACE = re.compile(rb"[ \t\r\n]*")
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_SCALAR = re.compile(rb"[^ \t\r\n,}]*")
+_SPACE = lazy_pattern(rb"[ \t\r\n]*")
+_STRING = lazy_pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_SCALAR = lazy_pattern(rb"[^ \t\r\n,}]*")
 # Up to the next bracket outside a string. Possessive, so that no string is too long for it.
-_BRACKET = re.compile(
+_BRACKET = lazy_pattern(
     rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\[\]]*+)*+([{}\[\]])', re.DOTALL
 )
 
@@ -244,7 +245,7 @@ def _end_of_value(raw: bytes, start: int) -> int:
 
 
 # How an entry's object begins, whoever wrote it; what is found must prove to be one.
-_BEGINNING = re.compile(
+_BEGINNING = lazy_pattern(
     rb'\{\s*"(?:parentUuid|logicalParentUuid|type|uuid|sessionId|isSidechain|message|timestamp)"\s*:'
 )
 # A line of megabytes of garbage is not searched to its end.

@@ -14,12 +14,14 @@ from typing import Any
 
 from msgspec import Struct
 
-MARK = re.compile(r"---[ \t]*\n")
-END = re.compile(r"^---[ \t]*(?:\n|\Z)", re.M)
-MEMBER = re.compile(r"([A-Za-z_$][\w.$-]*)[ \t]*:(?:[ \t]+(.*))?\Z")
-COMMENT = re.compile(r"(?:\A|[ \t])#(?: .*)?\Z")
-QUOTED = re.compile(r"""(?:"([^"\\]*)"|'([^']*)')[ \t]*(?:#.*)?\Z""")
-SEPARATORS = re.compile(r"[^,()\[\]{}]+|.", re.S)
+from clew.core.regex import lazy_pattern
+
+MARK = lazy_pattern(r"---[ \t]*\n")
+END = lazy_pattern(r"^---[ \t]*(?:\n|\Z)", re.M)
+MEMBER = lazy_pattern(r"([A-Za-z_$][\w.$-]*)[ \t]*:(?:[ \t]+(.*))?\Z")
+COMMENT = lazy_pattern(r"(?:\A|[ \t])#(?: .*)?\Z")
+QUOTED = lazy_pattern(r"""(?:"([^"\\]*)"|'([^']*)')[ \t]*(?:#.*)?\Z""")
+SEPARATORS = lazy_pattern(r"[^,()\[\]{}]+|.", re.S)
 MAX_HEAD_CHARACTERS = 64 * 1024
 MAX_DEPTH = 30
 WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from clew.core.regex import lazy_pattern
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mmap import mmap
@@ -41,15 +43,17 @@ PROGRAMS = (
     "tar.*.command", "trailer.*.cmd", "trailer.*.command",
     "uploadpack.packobjectshook",
 )  # fmt: skip
-_PROGRAMS = re.compile("|".join(re.escape(one).replace(r"\*", ".+") for one in PROGRAMS), re.DOTALL)
+_PROGRAMS = lazy_pattern(
+    "|".join(re.escape(one).replace(r"\*", ".+") for one in PROGRAMS), re.DOTALL
+)
 # Of these a truth value switches something of git's own on or off.
-_MAY_BE_BOOLEAN = re.compile(r"core\.fsmonitor|pager\..+", re.DOTALL)
-_BOOLEAN = re.compile(r"|true|yes|on|false|no|off|[+-]?[0-9]+", re.IGNORECASE | re.ASCII)
+_MAY_BE_BOOLEAN = lazy_pattern(r"core\.fsmonitor|pager\..+", re.DOTALL)
+_BOOLEAN = lazy_pattern(r"|true|yes|on|false|no|off|[+-]?[0-9]+", re.IGNORECASE | re.ASCII)
 # Settings that start a program only with such a value.
-_SHELL = re.compile(r"alias\..+|submodule\..+\.update", re.DOTALL)
-_ADDRESSES = re.compile(r"remote\..+\.(?:push)?url", re.DOTALL)
-_REWRITES = re.compile(r"url\.(.+)\.(?:push)?insteadof", re.DOTALL)
-_INCLUDES = re.compile(r"include\.path|includeif\..+\.path", re.DOTALL)
+_SHELL = lazy_pattern(r"alias\..+|submodule\..+\.update", re.DOTALL)
+_ADDRESSES = lazy_pattern(r"remote\..+\.(?:push)?url", re.DOTALL)
+_REWRITES = lazy_pattern(r"url\.(.+)\.(?:push)?insteadof", re.DOTALL)
+_INCLUDES = lazy_pattern(r"include\.path|includeif\..+\.path", re.DOTALL)
 
 # The blanks that git itself knows: other white space belongs to a value.
 _SPACES = " \t\r\n"
@@ -183,9 +187,9 @@ class _Reader:
         return UnreadableError(f"line {line} cannot be read")
 
 
-_KEY = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
-_BLANKS = re.compile(r"[ \t]*")
-_SECTION = re.compile(r'\[(?:[A-Za-z0-9.-]+|[A-Za-z0-9.-]+[ \t\r]+"(?:[^"\\\n]|\\[^\n])*")\]')
+_KEY = lazy_pattern(r"[A-Za-z][A-Za-z0-9-]*")
+_BLANKS = lazy_pattern(r"[ \t]*")
+_SECTION = lazy_pattern(r'\[(?:[A-Za-z0-9.-]+|[A-Za-z0-9.-]+[ \t\r]+"(?:[^"\\\n]|\\[^\n])*")\]')
 
 
 # The submodules that git's index names. Pure.
