@@ -21,9 +21,9 @@ from tests.record.library.many import generate
 from benchmarks.measure import Figure
 from clew.agent.tools.file_names import FileNames
 from clew.commands.slash.table import BUILTIN
-from clew.fronts.render.theme import chosen
+from clew.fronts.render.theme import choose_theme
 from clew.fronts.terminal.session_picker import FIRST, SessionChooser
-from clew.record.library.listing import newest_first
+from clew.record.library.listing import list_newest_first
 from clew.system.process.run import Programs
 from clew.testing.server import serving
 
@@ -125,7 +125,7 @@ def picker(home: Path) -> Iterator[Figure]:
 
     def rows(most: int) -> float:
         begin_s = time.perf_counter()
-        found = list(islice(newest_first(home, "/work/p0", everywhere=False), most))
+        found = list(islice(list_newest_first(home, "/work/p0", everywhere=False), most))
         if len(found) != most:
             raise RuntimeError(f"{len(found)} of {most} rows")
         return time.perf_counter() - begin_s
@@ -149,8 +149,8 @@ def picker(home: Path) -> Iterator[Figure]:
 async def finding(home: Path) -> Figure:
     """A character in the search of the list, with what is drawn behind it."""
     dialog = SessionChooser("Go on with", everywhere=False)
-    dialog.add(list(newest_first(home, "/work/p0", everywhere=False)))
-    theme = chosen("", {})
+    dialog.add(list(list_newest_first(home, "/work/p0", everywhere=False)))
+    theme = choose_theme("", {})
     slowest = []
     for words in FOUND:
         spent = []

@@ -39,9 +39,9 @@ def turn(number: int) -> list[Json]:
     call = {"type": "tool_use", "id": call_id, "name": "Bash", "input": {"command": "ls -la src"}}
     raw = {"file": {"filePath": f"/w/{number % 300}.py"}}
     return [
-        factories.user(f"do thing {number} with care " * 6, uuid=new_id(), at=AT),
+        factories.make_user(f"do thing {number} with care " * 6, uuid=new_id(), at=AT),
         said([call], answer_id),
-        factories.tool_answer(
+        factories.make_tool_answer(
             call_id, "line of output\n" * 60, uuid=new_id(), at=AT, source_uuid=None, raw=raw
         ),
         said([{"type": "text", "text": "It is done. " * 24}], f"{answer_id}b"),
@@ -59,7 +59,9 @@ def said(content: list[Json], answer_id: str) -> Json:
         "stop_sequence": None,
         "usage": {"input_tokens": 900, "output_tokens": 100},
     }
-    (entry,) = factories.assistant(message, uuids=[new_id()], at=AT, request_id=f"req_{answer_id}")
+    (entry,) = factories.make_assistant(
+        message, uuids=[new_id()], at=AT, request_id=f"req_{answer_id}"
+    )
     return entry
 
 
@@ -67,8 +69,8 @@ def compacted(entries: list[Json]) -> tuple[Json, list[Json], boundary.Selection
     """Everything of a compaction but the question and the writing."""
     selection = boundary.with_tail(entries, 20_000)
     covers = receipt.covers(selection.covered, todos=[], by="model")
-    told = [receipt.summary_entry(["summary"], uuid=new_id(), at=AT)]
-    entry = boundary.made(
+    told = [receipt.make_summary_entry(["summary"], uuid=new_id(), at=AT)]
+    entry = boundary.make_boundary(
         selection,
         uuid=new_id(),
         summary_uuid=told[0]["uuid"],
@@ -121,7 +123,7 @@ def figures() -> Iterator[Figure]:
     )
     record = cpu_s(lambda: retelling.record_of(entries, 100_000), runs=5)
     yield Figure(name="the record of it as text, 100,000 tokens", value=record * 1e3, unit="ms")
-    freed = cpu_s(lambda: micro.enough(entries, 50_000), runs=5)
+    freed = cpu_s(lambda: micro.select_results(entries, 50_000), runs=5)
     yield Figure(name="finding the old results of it", value=freed * 1e3, unit="ms", at_most=50)
     history = History(entries)
     short = History(entries[:40])

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from benchmarks.measure import Figure
 from clew.agent.context import git
-from clew.agent.context.facts import date_fact, git_fact, memory_fact
+from clew.agent.context.facts import make_date_fact, make_git_fact, make_memory_fact
 from clew.agent.context.git_report import read_log, read_status
-from clew.agent.context.memory import FileCache, Sources, load
+from clew.agent.context.memory import FileCache, Sources, load_memory
 from clew.agent.context.system_prompt import GUIDANCE, system_prompt
 from clew.system.process.spawn import Launcher
 
@@ -49,11 +49,11 @@ def _assembled(folder: Path, status: str, log: str) -> None:
     """Everything but git: the standing instructions, memory files, and what git said in words."""
     sources = Sources(cwd=folder, root=folder, home=folder, config_home=folder / ".claude")
     system_prompt("claude-opus-5-5", [name for name, _ in GUIDANCE])
-    memory_fact(load(sources, FileCache()).files)
-    date_fact("2026-01-01")
+    make_memory_fact(load_memory(sources, FileCache()).files)
+    make_date_fact("2026-01-01")
     report = read_status(status)
     read_log(log)
-    git_fact(report)
+    make_git_fact(report)
 
 
 async def _reported_ms(folder: Path) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.measure import Figure, cpu_s, growth
 from clew.system.config.mask import mask
-from clew.system.config.secret_search import secret_spans
+from clew.system.config.secret_search import find_secret_spans
 
 SIZE_CHARS = 100_000
 GROWTH_AT_MOST = 4.8
@@ -51,7 +51,7 @@ def figures() -> Iterator[Figure]:
         note=f"{ordinary_s * 1000:.0f} ms a MB",
     )
     lines = sum(text.count("\n") for text in texts)
-    masked = sum(len(secret_spans(text)) for text in texts)
+    masked = sum(len(find_secret_spans(text)) for text in texts)
     yield Figure(
         name="Values masked in 10,000 lines of source",
         value=masked * 10_000 / lines,

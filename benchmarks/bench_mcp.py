@@ -16,16 +16,16 @@ from typing import Any
 
 from benchmarks.measure import Figure
 from clew.agent.calls import bind, run_tool
-from clew.agent.context.facts import tool_listing_fact
+from clew.agent.context.facts import make_tool_listing_fact
 from clew.agent.deps import Question, Refused, Verdict
 from clew.agent.options import Options
 from clew.agent.tools.base import Progress, ShellSetup, Tool, ToolContext, ToolSession
-from clew.core.normalize.tokens import text_tokens
+from clew.core.normalize.tokens import estimate_text_tokens
 from clew.parts.mcp.client import Helpers
 from clew.parts.mcp.config import ServerConfig, read_server
-from clew.parts.mcp.connect import line_maker
+from clew.parts.mcp.connect import make_line_maker
 from clew.parts.mcp.servers import Servers
-from clew.session.build import session
+from clew.session.build import open_session
 from clew.system.config.paths import find_places
 from clew.system.process.spawn import Launcher
 from clew.system.transport.http import HttpTransport
@@ -44,7 +44,7 @@ def config(name: str, *args: str, **env: str) -> ServerConfig:
 
 
 def servers(folder: Path, launcher: Launcher) -> Servers:
-    make = line_maker(
+    make = make_line_maker(
         launcher=launcher,
         transport=HttpTransport(Network()),
         places=find_places({"HOME": str(folder)}, folder),
@@ -124,7 +124,7 @@ async def opened_s(folder: Path, options: Options) -> float:
     # What the run before left behind is still being ended by its watchers.
     await asyncio.sleep(0.5)
     begin = time.perf_counter()
-    async with session(options, environ, str(folder), nobody, entrypoint="cli"):
+    async with open_session(options, environ, str(folder), nobody, entrypoint="cli"):
         return time.perf_counter() - begin
 
 
@@ -161,11 +161,11 @@ def figures() -> Iterator[Figure]:
             at_most=10,
         )
         names = [f"mcp__server{n % 5}__fetch_thing_{n}" for n in range(100)]
-        fact = tool_listing_fact((), names)
+        fact = make_tool_listing_fact((), names)
         assert fact is not None
         yield Figure(
             name="100 tools until one is used",
-            value=text_tokens("".join(fact.rendered)),
+            value=estimate_text_tokens("".join(fact.rendered)),
             unit="tokens",
             at_most=1000,
         )

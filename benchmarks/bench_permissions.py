@@ -17,9 +17,9 @@ from clew.permissions.decide import decide
 from clew.permissions.request import Context, PermissionRequest
 from clew.permissions.resolver import make_resolver
 from clew.permissions.rules import Anchors, RuleSet, read_rules
-from clew.permissions.session_rules import stand
+from clew.permissions.session_rules import load_current_rules
 from clew.permissions.shell import parser
-from clew.system.config.load import load
+from clew.system.config.load import load_settings
 from clew.system.config.paths import find_places
 
 CALLS = 400
@@ -61,7 +61,7 @@ def measured(folder: Path) -> Iterator[Figure]:
     environ = {"HOME": str(home)}
     cwd = folder / "work"
     places = find_places(environ, cwd)
-    rules, _, _ = read_rules(load(places).layers)
+    rules, _, _ = read_rules(load_settings(places).layers)
     resolve = make_resolver(cwd=str(cwd), home=str(home))
     held = RuleSet(rules, anchors=Anchors(cwd=str(cwd), home=str(home)), resolve=resolve)
     context = Context(cwd=str(cwd), home=str(home))
@@ -113,13 +113,13 @@ def measured(folder: Path) -> Iterator[Figure]:
     bare = cpu_s(lambda: json.loads(text)) * 1e3
     yield Figure(
         name="settings load, 500 rules",
-        value=cpu_s(lambda: load(places)) * 1e3,
+        value=cpu_s(lambda: load_settings(places)) * 1e3,
         unit="ms",
         at_most=3,
         note=f"the bare decode: {bare:.2f} ms",
     )
     yield Figure(
         name="settings, rules and index, ready to decide",
-        value=cpu_s(lambda: stand(environ, cwd)) * 1e3,
+        value=cpu_s(lambda: load_current_rules(environ, cwd)) * 1e3,
         unit="ms",
     )

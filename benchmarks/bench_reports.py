@@ -8,7 +8,7 @@ import msgspec
 
 from benchmarks.measure import Figure, cpu_s
 from clew.commands.cost import gather
-from clew.core.catalog.added import known_models
+from clew.core.catalog.added import load_models
 
 AT = "2026-01-02T03:04:05.678Z"
 BLOCKS = 3  # lines that repeat each response's usage
@@ -16,7 +16,7 @@ OUTPUT = "x" * 4000
 
 
 def figures() -> Iterator[Figure]:
-    catalog, _ = known_models({})
+    catalog, _ = load_models({})
     with tempfile.TemporaryDirectory() as folder:
         small, large = (_session(Path(folder), answers) for answers in (2_000, 20_000))
         quick = cpu_s(lambda: gather([small], catalog), runs=3)

@@ -46,7 +46,7 @@ def around(kind: str, work: Path, kept: Path) -> Iterator[Figure]:
     watch = CallWatch(blobs)
 
     def before() -> None:
-        watch.before(Named(), str(work), whole=True)
+        watch.before(Named(), str(work), looks_everywhere=True)
 
     begin = time.process_time()
     before()
@@ -54,7 +54,7 @@ def around(kind: str, work: Path, kept: Path) -> Iterator[Figure]:
     size = sum(size for _, size in blobs.each()) / 1e6
     note = f"{size:.1f} MB copied"
     yield Figure(name=f"{kind}: first command of a session", value=first, unit="ms", note=note)
-    held = watch.before(Named(), str(work), whole=True)
+    held = watch.before(Named(), str(work), looks_everywhere=True)
     watch.after(held)  # what the first command did not wait for is copied behind it
     goal = 30.0
     yield Figure(

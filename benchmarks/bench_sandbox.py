@@ -54,7 +54,9 @@ def hooks(launcher: Launcher, folder: str, command: str, count: int) -> SessionH
     reach = Reach(
         launcher=launcher, environment=lambda: os.environ, project=folder, cwd=lambda: folder
     )
-    return SessionHooks(reach, here=lambda: here, base=lambda: {"session_id": "1", "cwd": folder})
+    return SessionHooks(
+        reach, read_state=lambda: here, base=lambda: {"session_id": "1", "cwd": folder}
+    )
 
 
 async def of_hooks(folder: str) -> list[Figure]:

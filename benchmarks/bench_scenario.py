@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.measure import Figure, cpu_s
-from clew.testing.http import chunk
+from clew.testing.http import encode_chunk
 from clew.testing.scenario import from_value
 from clew.testing.scenario_steps import ScenarioHost, steps
 
@@ -22,7 +22,7 @@ def figures() -> Iterator[Figure]:
             wire = bytearray()
             for step in steps(host.respond("answers", REQUEST)[1]):
                 if isinstance(step, bytes):
-                    wire += chunk(step)
+                    wire += encode_chunk(step)
 
         yield Figure(
             name=f"4 MB of text in deltas of 40, {name}, CPU per event",

@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.bench_render import DELTA, answer, session
 from benchmarks.measure import Figure
-from clew.record.transcript.paths import project_dir
+from clew.record.transcript.paths import get_project_dir
 from clew.testing.server import serving
 
 READS = 1 << 16
@@ -244,7 +244,7 @@ MESSAGES = 10_000
 def kept(home: Path) -> None:
     """A session of so many messages, as the one to go on with."""
     name, parent = "00000000-0000-4000-8000-000000000001", None
-    path = project_dir(home / "config", str(home)) / f"{name}.jsonl"
+    path = get_project_dir(home / "config", str(home)) / f"{name}.jsonl"
     path.parent.mkdir(parents=True)
     with path.open("w", encoding="utf-8") as file:
         for number, said in enumerate(session(MESSAGES)):

@@ -15,10 +15,10 @@ from tests.record.library.many import generate
 
 from benchmarks.bench_transcript import _session
 from benchmarks.measure import Figure, cpu_s
-from clew.record.exchange.export import exported
+from clew.record.exchange.export import export_session
 from clew.record.library.database import forget
 from clew.record.library.indexing import update
-from clew.record.library.listing import newest_first
+from clew.record.library.listing import list_newest_first
 from clew.record.library.search import Scope, ripgrep, search
 from clew.record.library.words import query_of
 
@@ -38,7 +38,7 @@ def figures() -> Iterator[Figure]:
 
 def _listing(home: Path) -> Iterator[Figure]:
     def first_rows() -> None:
-        rows = list(islice(newest_first(home, "/work", everywhere=True), 50))
+        rows = list(islice(list_newest_first(home, "/work", everywhere=True), 50))
         if len(rows) != 50:
             raise RuntimeError("fifty rows were asked for")
 
@@ -78,5 +78,5 @@ def _searching(home: Path, size_mb: float) -> Iterator[Figure]:
 def _exporting() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         path = _session(Path(folder), 20)
-        spent = cpu_s(lambda: exported(path, "html", None, subagents=True), runs=3)
+        spent = cpu_s(lambda: export_session(path, "html", None, subagents=True), runs=3)
         yield Figure(name="html of a 20 MB session", value=spent, unit="s", at_most=2)

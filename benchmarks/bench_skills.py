@@ -7,11 +7,11 @@ from pathlib import Path
 import yaml
 
 from benchmarks.measure import Figure, cpu_s, growth
-from clew.core.normalize.tokens import text_tokens
-from clew.parts.plugins.store import fingerprint
+from clew.core.normalize.tokens import estimate_text_tokens
+from clew.parts.plugins.store import compute_fingerprint
 from clew.parts.skills.expand import expand
 from clew.parts.skills.folders import SkillFolder, SkillLibrary
-from clew.parts.skills.listing import listing_fact
+from clew.parts.skills.listing import make_listing_fact
 from clew.system.config import frontmatter
 
 MANY = 500
@@ -52,11 +52,11 @@ def figures() -> Iterator[Figure]:
         )
         ratio = growth(lambda: shelf(few), lambda: shelf(many))
         yield Figure(name="ten times as many skills", value=ratio, unit="x", at_most=11)
-        fact = listing_fact((), shelf(many).all().values())
+        fact = make_listing_fact((), shelf(many).all().values())
         assert fact is not None
         yield Figure(
             name=f"what the model is told of {MANY} skills",
-            value=text_tokens("\n".join(fact.rendered)),
+            value=estimate_text_tokens("\n".join(fact.rendered)),
             unit="tokens",
             at_most=2000,
             note=f"{len(fact.payload['skills'])} by name, the rest by search",
@@ -74,7 +74,7 @@ def figures() -> Iterator[Figure]:
         )
         called = cpu_s(lambda: [expand(BODY + "$1", "a b") for _ in range(100)]) / 100
         yield Figure(name="putting arguments into 6 KB", value=called * 1e6, unit="us CPU")
-        whole = cpu_s(lambda: fingerprint(many))
+        whole = cpu_s(lambda: compute_fingerprint(many))
         yield Figure(
             name=f"whether a plugin of {MANY} files is as it was trusted",
             value=whole * 1000,

@@ -16,7 +16,7 @@ from clew.agent.tools.bash import Bash
 from clew.agent.tools.edit import Edit
 from clew.agent.tools.read import Read
 from clew.agent.tools.search_tools import Glob, Grep, GrepInput, grep
-from clew.agent.tools.searching import ripgrep
+from clew.agent.tools.searching import find_ripgrep
 from clew.system.process.spawn import Launcher
 
 FILES = 50
@@ -235,7 +235,7 @@ async def searches(bench: Bench) -> list[Figure]:
         path = top / f"{i % 50}" / f"file{i}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"def function_{i}():\n    return {i}\n" * 20, "utf-8")
-    program = ripgrep()
+    program = find_ripgrep()
     if program is None:
         return []
 

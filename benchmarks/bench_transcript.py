@@ -175,7 +175,7 @@ def _hand_over_s(base: Path, rounds: int = 2000) -> float:
     )
     spent: list[float] = []
     for n in range(rounds):
-        message = factories.user("x" * 2000, uuid=uuid_of(n), at=AT)
+        message = factories.make_user("x" * 2000, uuid=uuid_of(n), at=AT)
         begin = time.perf_counter()
         recorder.record([message])
         spent.append(time.perf_counter() - begin)

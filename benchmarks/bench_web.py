@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from urllib.parse import urljoin
 
 from benchmarks.measure import Figure, cpu_s
-from clew.system.web_page import markdown
+from clew.system.web_page import convert_to_markdown
 
 PAGE_BYTES = 170_000
 WORDS = (
@@ -41,7 +41,7 @@ def listened(page: str) -> None:
 def figures() -> Iterator[Figure]:
     for name, part in (("prose", SECTION), ("nothing but spans", f"<pre>{SPANS}</pre>")):
         page = f"<html><body>{part * (PAGE_BYTES // len(part))}</body></html>"
-        ours = cpu_s(partial(markdown, page, base="https://example.com/", join=urljoin))
+        ours = cpu_s(partial(convert_to_markdown, page, base="https://example.com/", join=urljoin))
         peer = cpu_s(partial(listened, page))
         yield Figure(
             name=f"{len(page) // 1000} KB of {name}, {page.count('<'):,} tags",

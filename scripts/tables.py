@@ -21,13 +21,13 @@ from clew.agent import options as table
 from clew.agent.hooks.events import EVENTS
 from clew.agent.option_values import SWITCH
 from clew.agent.options import SECTIONS, Flag, Options, Overrides, Sdk, notes
-from clew.agent.tools.registry import builtin_tools, outline
+from clew.agent.tools.registry import make_builtin_tools, outline
 from clew.cli import COMMANDS
 from clew.core.json_object import Json
 from clew.session.flags import FlagRow, flag_rows
 from clew.system.config import settings
 from clew.system.config.environment import AMBIENT, BY_FIELD, VARIABLES
-from clew.system.config.load import spelled
+from clew.system.config.load import format_value
 from clew.system.config.settings import SettingKey
 from clew.system.sandbox.policy import SandboxSettings
 
@@ -191,7 +191,7 @@ def schema_source() -> str:
 
 def tools_source() -> str:
     """Return what sessions know of the built-in tools before they load their code."""
-    return json.dumps(list(map(outline, builtin_tools())), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(list(map(outline, make_builtin_tools())), indent=1, ensure_ascii=False) + "\n"
 
 
 SCHEMA = "system/config/settings.schema.json"
@@ -249,7 +249,7 @@ def setting_lines() -> Iterator[str]:
     yield "| --- | --- | --- | --- | --- |"
     for known in settings.KEYS:
         kind = ", ".join(f"`{choice}`" for choice in known.choices) or known.kind
-        default = "" if known.default is None else f"`{spelled(known.default)}`"
+        default = "" if known.default is None else f"`{format_value(known.default)}`"
         meaning = f"{known.meaning}{''.join(f'; *{limit}*' for limit in limits(known))}"
         counts = "at once" if known.is_live else "" if not known.has_effect else "next session"
         yield f"| `{known.name}` | {kind} | {cell(meaning)} | {default} | {counts} |"

@@ -3,8 +3,8 @@
 import sys
 
 from clew.agent.tools.base import Input, Tool
-from clew.agent.tools.registry import builtin_tools
-from clew.agent.tools.schema import kind_of, shown_schema
+from clew.agent.tools.registry import make_builtin_tools
+from clew.agent.tools.schema import kind_of, make_shown_schema
 from clew.agent.tools.web import WebFetch, WebSearch
 from clew.system.transport.network import Network
 from clew.system.web_fetch import Web
@@ -12,12 +12,12 @@ from clew.system.web_fetch import Web
 
 def table() -> str:
     web = Web(Network(), tuple)
-    tools = (*builtin_tools(), WebFetch(web), WebSearch(web, None))
+    tools = (*make_builtin_tools(), WebFetch(web), WebSearch(web, None))
     return "".join(section(tool) for tool in sorted(tools, key=lambda tool: tool.name)).lstrip("\n")
 
 
 def section(tool: Tool[Input]) -> str:
-    schema = shown_schema(tool)
+    schema = make_shown_schema(tool)
     head = f"\n### {tool.name}\n\n{tool.description}."
     if tool.is_deferred:
         head += " Loaded on demand."

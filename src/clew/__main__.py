@@ -17,9 +17,9 @@ _loader: "Any" = type(clew.__loader__)
 _write = getattr(_loader, "set_data", None)  # a loader of archives writes nothing
 
 
-def write_whole(self: object, path: str, data: bytes, **more: int) -> None:
+def write_whole(self: object, path: str, data: bytes, **options: int) -> None:
     assert _write is not None
-    _write(self, path, data, **more)
+    _write(self, path, data, **options)
     try:
         # `os` alone: pathlib is not loaded for this.
         is_part = os.stat(path).st_size != len(data)  # noqa: PTH116

@@ -309,16 +309,16 @@ def main(argv: list[str] | None = None) -> int:
         code = dispatch(args)
         sys.stdout.flush()
     except (OSError, ExceptionGroup) as raised:
-        from clew.core.messages.errors import first_of, in_words
+        from clew.core.messages.errors import describe_error, find_first_error
 
-        error = first_of(raised)
+        error = find_first_error(raised)
         if not isinstance(error, OSError):
             raise
         # The interpreter must not try once more to flush what could not be written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if isinstance(error, BrokenPipeError):
             return 0  # whoever read us has seen enough
-        print(f"clew: {GONE if is_nowhere() else in_words(error)}", file=sys.stderr)
+        print(f"clew: {GONE if is_nowhere() else describe_error(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -361,9 +361,9 @@ class Words(io.TextIOWrapper):
     moves no cursor, hides no line and sets no title."""
 
     def write(self, text: str) -> int:
-        from clew.fronts.render.rows import visible
+        from clew.fronts.render.rows import escape_controls
 
-        return super().write(visible(text.replace("\r\n", "\n")))
+        return super().write(escape_controls(text.replace("\r\n", "\n")))
 
 
 def only_words(name: str) -> None:
@@ -427,9 +427,9 @@ def talk(args: list[str]) -> int:
         misspelled(args)
         options = parse(args)
         if options.resume == "" and (options.is_print or options.is_linear or not can_draw()):
-            from clew.fronts.terminal.session_picker import picked
+            from clew.fronts.terminal.session_picker import pick_session
 
-            options = picked(options)
+            options = pick_session(options)
     except CommandLineError as error:
         print(f"clew: {error}", file=sys.stderr)
         # Programs that talk to clew know two exit codes.
@@ -439,9 +439,9 @@ def talk(args: list[str]) -> int:
     if options.is_print:
         only_words("stdout")
     if options.worktree is not None:
-        from clew.session.worktree import within
+        from clew.session.worktree import run_in_worktree
 
-        return within(options, front(options))
+        return run_in_worktree(options, front(options))
     return front(options)(options)
 
 

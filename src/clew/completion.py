@@ -68,48 +68,48 @@ def main(argv: list[str], commands: Commands) -> int:
     if argv[:1] and argv[0] in SCRIPTS:
         sys.stdout.write(SCRIPTS[argv[0]])
         return 0
-    asked = argv[:1] in (["-h"], ["--help"])
-    (sys.stdout if asked else sys.stderr).write(
+    is_help = argv[:1] in (["-h"], ["--help"])
+    (sys.stdout if is_help else sys.stderr).write(
         "usage: clew completion bash|zsh|fish\n\n"
         "Prints what makes a shell complete clew's words, options and sessions:\n"
         '  bash   eval "$(clew completion bash)"     in ~/.bashrc\n'
         '  zsh    eval "$(clew completion zsh)"      in ~/.zshrc, after compinit\n'
         "  fish   clew completion fish | source      in ~/.config/fish/config.fish\n"
     )
-    return 0 if asked else 2
+    return 0 if is_help else 2
 
 
 def words_for(typed: Sequence[str], commands: Commands) -> Iterator[str]:
     """What may stand in the place of the last word, which may be begun."""
-    begun, before = typed[-1], list(typed[:-1])
-    found: Iterator[str] | list[str]
+    prefix, before = typed[-1], list(typed[:-1])
+    words: Iterator[str] | list[str]
     if not before:
-        found = [*sorted(commands), *OPTIONS]
+        words = [*sorted(commands), *OPTIONS]
     elif before[0] not in commands:
-        found = of_a_session(begun, before[-1])
+        words = of_a_session(prefix, before[-1])
     elif before[0] == "sessions" and len(before) == 1:
-        found = [*WORDS, "--help"]
-    elif begun.startswith("-"):
-        found = sorted(set(_OPTION.findall(help_of(before, commands))))
+        words = [*WORDS, "--help"]
+    elif prefix.startswith("-"):
+        words = sorted(set(_OPTION.findall(help_of(before, commands))))
     elif before[0] == "completion":
-        found = list(SHELLS)
+        words = list(SHELLS)
     elif before[-1] == "--session":
-        found = sessions()
+        words = sessions()
     elif before[-1] == "--store" or (before[0] == "sessions" and before[1] in WITHOUT_SESSIONS):
-        found = []  # files and folders are the shell's own to complete
+        words = []  # files and folders are the shell's own to complete
     elif before[0] in ("sessions", "context", "cost"):
-        found = sessions()
+        words = sessions()
     else:
-        found = choices_in(help_of(before, commands))
-    return (word for word in found if word.startswith(begun))
+        words = choices_in(help_of(before, commands))
+    return (word for word in words if word.startswith(prefix))
 
 
 OPTIONS = sorted([*by_spelling(), "-h", "--help", "-v", "--version"])
 
 
-def of_a_session(begun: str, before: str) -> Iterator[str] | list[str]:
+def of_a_session(prefix: str, before: str) -> Iterator[str] | list[str]:
     """What may follow a word of a command line that begins a session."""
-    if begun.startswith("-"):
+    if prefix.startswith("-"):
         return OPTIONS
     row = by_spelling().get(before)
     if row is None:
@@ -119,32 +119,32 @@ def of_a_session(begun: str, before: str) -> Iterator[str] | list[str]:
 
 def help_of(before: Sequence[str], commands: Commands) -> str:
     """The help that a command would print."""
-    said = io.StringIO()
+    buffer = io.StringIO()
     os.environ["COLUMNS"] = "200"
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()):
+    with contextlib.redirect_stdout(buffer), contextlib.redirect_stderr(io.StringIO()):
         for tried in (before[1:2], []):
             with contextlib.suppress(SystemExit):
                 commands[before[0]]([*(w for w in tried if not w.startswith("-")), "--help"])
-            if said.getvalue():
+            if buffer.getvalue():
                 break
-    return said.getvalue()
+    return buffer.getvalue()
 
 
 def choices_in(text: str) -> list[str]:
     """The words and choices that a help lists."""
-    choices = [word for found in _CHOICES.findall(text) for word in found.split(",")]
+    choices = [word for choices in _CHOICES.findall(text) for word in choices.split(",")]
     return [*choices, *(word for group in _GROUP.findall(text) for word in _WORD.findall(group))]
 
 
 def sessions() -> Iterator[str]:
     """The newest sessions of this folder: titles that a person gave, then ids."""
-    from clew.commands.sessions.output import home
-    from clew.record.library.listing import newest_first
+    from clew.commands.sessions.output import find_home
+    from clew.record.library.listing import list_newest_first
 
-    newest = newest_first(home(), str(Path.cwd()), everywhere=False)
-    found = [one for one, _ in zip(newest, range(SESSIONS_SHOWN), strict=False)]
-    for one in found:
-        if one.custom_title and one.custom_title.isprintable():
-            yield one.custom_title
-    for one in found:
-        yield one.session_id
+    newest = list_newest_first(find_home(), str(Path.cwd()), everywhere=False)
+    outlines = [outline for outline, _ in zip(newest, range(SESSIONS_SHOWN), strict=False)]
+    for outline in outlines:
+        if outline.custom_title and outline.custom_title.isprintable():
+            yield outline.custom_title
+    for outline in outlines:
+        yield outline.session_id

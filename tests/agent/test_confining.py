@@ -6,7 +6,7 @@ import pytest
 
 from clew.agent.calls import BoundCall
 from clew.agent.toolset import decide
-from clew.permissions.decision import Allow, Ask, Decision, Effect, Finding, decided
+from clew.permissions.decision import Allow, Ask, Decision, Effect, Finding, make_decision
 
 BASH = {"name": "Bash", "input": {"command": "ls"}}
 
@@ -31,7 +31,7 @@ class Walls:
 
 
 def finding(effect: Effect, *, asks: bool = False) -> Decision:
-    return decided(
+    return make_decision(
         [Finding(subject="x", verdict="ask" if asks else "allow", reason="r", effect=effect)]
     )
 
@@ -106,9 +106,11 @@ OUTSIDE = Finding(subject="/x", verdict="ask", reason="r", effect="look")
 async def test_what_asks_for_a_denied_file_alone_is_confined_after_a_yes_too(
     others: list[Finding], confined: bool
 ) -> None:
-    decision = decided([HIDDEN, *others])
+    decision = make_decision([HIDDEN, *others])
     assert await decide(Walls(), BoundCall(block=BASH), lambda _: decision) == (decision, confined)
-    assert (await decide(Walls(), BoundCall(block=BASH), lambda _: decided([OUTSIDE])))[1] is False
+    assert (await decide(Walls(), BoundCall(block=BASH), lambda _: make_decision([OUTSIDE])))[
+        1
+    ] is False
     assert (await decide(Walls(stands=False), BoundCall(block=BASH), lambda _: decision))[
         1
     ] is False

@@ -10,12 +10,12 @@ import pytest
 from scripts.history_changes import HISTORY_CHANGES, HistoryChange, Keeps, table
 
 from clew.agent.compaction import boundary, micro
-from clew.agent.compaction.boundary import summary_entry
+from clew.agent.compaction.boundary import make_summary_entry
 from clew.agent.tools.base import ToolOutcome
 from clew.agent.tools.bash import Bash
 from clew.agent.tools.registry import Toolbox
 from clew.agent.tools.search_tools import Glob
-from clew.agent.tools.spill import fitted
+from clew.agent.tools.spill import fit_result
 from clew.agent.tools.user_tools import AskUserQuestion
 from clew.core.catalog.lookup import CATALOG
 from clew.core.messages import factories
@@ -47,11 +47,11 @@ class Turns(Life):
 
     def _result(self, call: str) -> Json:
         block = {"type": "tool_result", "tool_use_id": call, "content": "word " * 1_000}
-        return factories.user([block], uuid=self.uuid(), at=AT)
+        return factories.make_user([block], uuid=self.uuid(), at=AT)
 
     def turn(self, *content: Json, words: str = "go on") -> None:
         said: Any = [{"type": "text", "text": words}, *content] if content else words
-        self.story.add([factories.user(said, uuid=self.uuid(), at=AT)])
+        self.story.add([factories.make_user(said, uuid=self.uuid(), at=AT)])
         while self._round():
             pass
 
@@ -84,8 +84,8 @@ def number(block: Json) -> int:
 
 
 def summarised(life: Turns, selection: boundary.Selection) -> None:
-    summary = summary_entry(["what was said"], uuid=life.uuid(), at=AT)
-    entry = boundary.made(
+    summary = make_summary_entry(["what was said"], uuid=life.uuid(), at=AT)
+    entry = boundary.make_boundary(
         selection, uuid=life.uuid(), summary_uuid=summary["uuid"], at=AT, trigger="manual",
         pre_tokens=9, post_tokens=5, dropped_before=0, duration_ms=1, covers={},
     )  # fmt: skip
@@ -131,7 +131,7 @@ async def on_a_terminal(life: Turns) -> None:
 async def told_of_memory(life: Turns) -> None:
     life.story.add(
         [
-            factories.attachment(
+            factories.make_attachment(
                 {"type": "date_change"},
                 uuid=life.uuid(),
                 at=AT,
@@ -161,15 +161,19 @@ async def gone(life: Turns) -> None:
 
 
 async def spilled(life: Turns) -> None:
-    result = await fitted(ToolOutcome(content="x" * 200_000), 1_000, Path("/nowhere"))
-    life.story.add([factories.user(str(result.content), uuid=life.uuid(), at=AT)])
+    result = await fit_result(ToolOutcome(content="x" * 200_000), 1_000, Path("/nowhere"))
+    life.story.add([factories.make_user(str(result.content), uuid=life.uuid(), at=AT)])
 
 
 async def in_files(life: Turns) -> None:
     old = micro.removable(list(life.story.history), recent=0, least_tokens=10)
     references = {one.tool_use_id: "in a file" for one in old}
     life.story.add(
-        [micro.made(references, uuid=life.uuid(), at=AT, trigger="auto", pre_tokens=9, saved=5)]
+        [
+            micro.make_entry(
+                references, uuid=life.uuid(), at=AT, trigger="auto", pre_tokens=9, saved=5
+            )
+        ]
     )
 
 
@@ -190,13 +194,13 @@ async def pinned(life: Turns) -> None:
 async def newest_kept(life: Turns) -> None:
     entries = list(life.story.history)
     place = [entry["uuid"] for entry in entries].index(life.entry("user", 3))
-    summarised(life, boundary.up_to(entries, place))
+    summarised(life, boundary.select_up_to(entries, place))
 
 
 async def oldest_kept(life: Turns) -> None:
     entries = list(life.story.history)
     place = [entry["uuid"] for entry in entries].index(life.entry("user", 1))
-    summarised(life, boundary.since(entries, place))
+    summarised(life, boundary.select_since(entries, place))
 
 
 async def undone(life: Turns) -> None:
@@ -206,7 +210,7 @@ async def undone(life: Turns) -> None:
 
 
 async def open_images(life: Turns) -> None:
-    life.story.add([factories.user(["look", *life._images()], uuid=life.uuid(), at=AT)])
+    life.story.add([factories.make_user(["look", *life._images()], uuid=life.uuid(), at=AT)])
     life.image_refused()
 
 
@@ -252,7 +256,7 @@ async def test_each_change_keeps_the_thoughts_that_the_table_says(
     life.turn()
     assert life.shown() == {1, 2, 3, 4}
     await ACTS[change.feature](life)
-    life.story.add([factories.user("and now?", uuid=life.uuid(), at=AT)])
+    life.story.add([factories.make_user("and now?", uuid=life.uuid(), at=AT)])
     keeps = change.keeps if has_control else WITHOUT_BETAS.get(change.feature, change.keeps)
     shown, left = life.shown(), life.left()
     match keeps:

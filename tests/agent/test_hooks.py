@@ -10,7 +10,7 @@ from clew.agent.calls import BoundCall
 from clew.agent.deps import Granted, Question, Refused, Verdict
 from clew.agent.events import Noticed
 from clew.agent.hooks.outcome import NOTHING, HookAttachment, HookOutcome
-from clew.agent.tools.base import ToolOutcome, failed
+from clew.agent.tools.base import ToolOutcome, make_failure
 from tests.agent.world import World, allowed, asked, denied
 
 Json = dict[str, Any]
@@ -253,7 +253,7 @@ async def test_a_replaced_output_is_what_the_model_reads_and_the_record_keeps_bo
 
 async def test_a_failed_call_is_another_event() -> None:
     async def fails(given: Json) -> ToolOutcome:
-        return failed("Exit code 1\nno such thing")
+        return make_failure("Exit code 1\nno such thing")
 
     hooks = Hooks()
     world = World(CALLS, DONE, hooks=hooks, acts={"Write": fails})

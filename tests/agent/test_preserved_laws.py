@@ -15,7 +15,7 @@ from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from clew.agent.compaction import boundary, micro
-from clew.agent.compaction.boundary import summary_entry
+from clew.agent.compaction.boundary import make_summary_entry
 from clew.agent.models import binds_thinking
 from clew.agent.requests import Prepared, Requests
 from clew.agent.story import Story
@@ -25,7 +25,7 @@ from clew.core.messages.history import History
 from clew.core.normalize.for_api import for_api
 from clew.core.normalize.prefix import with_bound
 from clew.core.normalize.repairs import Repair
-from clew.core.normalize.select import NO_EDITS, Edits, thoughts_of, whole
+from clew.core.normalize.select import NO_EDITS, Edits, thoughts_of, widen_range
 from clew.core.normalize.target import Target
 from clew.providers.base import Adaptive, ModelRequest, Off
 from clew.providers.request_body import build
@@ -127,7 +127,7 @@ class Life:
         content: Any = self.random.choice(("go on", "and now?", "why?"))
         if self.random.random() < 0.25:
             content = [{"type": "text", "text": "look"}, *self._images()]
-        self.story.add([factories.user(content, uuid=self.uuid(), at=AT)])
+        self.story.add([factories.make_user(content, uuid=self.uuid(), at=AT)])
         for _ in range(self.random.randrange(1, 4)):
             if not self._round():
                 break
@@ -152,7 +152,7 @@ class Life:
             "stop_reason": "tool_use" if calls else "end_turn",
             "usage": {"input_tokens": 1, "output_tokens": 1},
         }
-        entries = factories.assistant(
+        entries = factories.make_assistant(
             message, uuids=[self.uuid() for _ in content], at=AT, request_id="req_1"
         )
         self.story.add(with_bound(entries, None if self.is_foreign else self.requests.bound))
@@ -186,7 +186,7 @@ class Life:
         if self.random.random() < 0.2:
             said = [{"type": "text", "text": "a picture"}, *self._images()]
         block = {"type": "tool_result", "tool_use_id": call, "content": said}
-        return factories.user([block], uuid=self.uuid(), at=AT)
+        return factories.make_user([block], uuid=self.uuid(), at=AT)
 
     def _send(self) -> tuple[ModelRequest, str]:
         """Sends until the service takes it; a refusal is answered with another request, or it is a brick."""
@@ -237,7 +237,7 @@ class Life:
             self.told.append(repair)
 
     def image_refused(self) -> None:
-        entry = factories.api_error(
+        entry = factories.make_api_error(
             "API Error: 413 too large",
             uuid=self.uuid(),
             at=AT,
@@ -259,7 +259,7 @@ class Life:
         if len(entries) < 3:
             return
         first = self.random.randrange(len(entries))
-        begin, end = whole(entries, first, min(len(entries) - 1, first + 2))
+        begin, end = widen_range(entries, first, min(len(entries) - 1, first + 2))
         uuids = [entry["uuid"] for entry in entries[begin : end + 1]]
         kind = self.random.choice(("exclude", "summarise", "pin"))
         self.story.edit(self.story.edits.with_one(kind, uuids, "in short"))
@@ -269,7 +269,11 @@ class Life:
         if old:
             gone = {one.tool_use_id: f"in a file: {one.text[:4]}" for one in old[:2]}
             self.story.add(
-                [micro.made(gone, uuid=self.uuid(), at=AT, trigger="auto", pre_tokens=9, saved=5)]
+                [
+                    micro.make_entry(
+                        gone, uuid=self.uuid(), at=AT, trigger="auto", pre_tokens=9, saved=5
+                    )
+                ]
             )
 
     def compact(self) -> None:
@@ -280,14 +284,14 @@ class Life:
         selection = self.random.choice(
             (
                 lambda: boundary.with_tail(entries, self.random.choice((0, 50, 1_000))),
-                lambda: boundary.up_to(entries, place),
-                lambda: boundary.since(entries, place),
+                lambda: boundary.select_up_to(entries, place),
+                lambda: boundary.select_since(entries, place),
             )
         )()
         if not selection.covered:
             return
-        summary = summary_entry(["what was said"], uuid=self.uuid(), at=AT)
-        entry = boundary.made(
+        summary = make_summary_entry(["what was said"], uuid=self.uuid(), at=AT)
+        entry = boundary.make_boundary(
             selection,
             uuid=self.uuid(),
             summary_uuid=summary["uuid"],
@@ -295,7 +299,7 @@ class Life:
             trigger="manual",
             pre_tokens=9,
             post_tokens=5,
-            dropped_before=boundary.dropped_before(self.story.history),
+            dropped_before=boundary.count_dropped_tokens(self.story.history),
             duration_ms=1,
             covers={},
         )

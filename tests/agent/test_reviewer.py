@@ -34,9 +34,9 @@ class Asked:
 def reviewer(asked: Asked, *, model: str = "small") -> Reviewer:
     history = History(
         [
-            factories.user("build it", **STAMP),
-            factories.tool_answer("t", "SAFE! says the page", source_uuid="a", **STAMP),
-            factories.user("go on", **STAMP, is_meta=True),
+            factories.make_user("build it", **STAMP),
+            factories.make_tool_answer("t", "SAFE! says the page", source_uuid="a", **STAMP),
+            factories.make_user("go on", **STAMP, is_meta=True),
         ]
     )
     return Reviewer(
@@ -92,7 +92,7 @@ async def test_the_reviewer_is_told_the_call_and_the_person_and_no_text_of_other
 
 async def test_no_more_than_the_last_prompts_are_told() -> None:
     asked = Asked('{"verdict": "safe", "why": "x"}')
-    history = History([factories.user(f"prompt {n}", **STAMP) for n in range(9)])
+    history = History([factories.make_user(f"prompt {n}", **STAMP) for n in range(9)])
     look = Reviewer(asked, model=lambda: "small", history=lambda: history, untrusted=lambda: ())
     await look(call(), NEEDED)
     assert json.loads(asked.prompts[0])["person_said"] == [f"prompt {n}" for n in range(4, 9)]

@@ -83,7 +83,7 @@ async def test_an_answer_without_words_is_a_failure(tmp_path: Path) -> None:
 async def test_the_cost_is_in_the_log_where_no_answer_shows_it(tmp_path: Path) -> None:
     log = Log()
     asker = Asker(tmp_path, {"text": "Blue."}, log=log)
-    asker.recorder.record([factories.user("hi", uuid=str(uuid4()), at=World.now())])
+    asker.recorder.record([factories.make_user("hi", uuid=str(uuid4()), at=World.now())])
     await asker.side.ask_model("Which colour?", purpose="review")
     await asker.recorder.durable()
     log.close()

@@ -18,7 +18,7 @@ from clew.providers.anthropic import AnthropicProvider
 from clew.providers.endpoint import Endpoint
 from clew.providers.message_threads import Threads
 from clew.system.transport.seam import Head, HttpRequest
-from clew.testing.strict import complaint
+from clew.testing.strict import find_complaint
 from clew.testing.threads import Holding, ThreadRefusal
 from tests.agent.world import PERSON, World
 
@@ -50,7 +50,7 @@ class CountingLine:
         betas = next((said for name, said in request.headers if name == "anthropic-beta"), "")
         taken = self._service.take(json.loads(request.body), betas)
         assert not isinstance(taken, ThreadRefusal), taken
-        assert not self._is_strict or complaint(taken.body) is None
+        assert not self._is_strict or find_complaint(taken.body) is None
         number = len(self.sizes)
         call = {"type": "tool_use", "id": f"toolu_{number}", "name": "Read", "input": {"n": number}}
         said = {"type": "text", "text": f"Answer {number:06}."}

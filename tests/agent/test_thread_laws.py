@@ -26,12 +26,12 @@ from clew.providers.answer_events import Answered, DriverEvent, Ended, GaveUp, I
 from clew.providers.anthropic import AnthropicProvider, MessagesAttempt
 from clew.providers.base import ModelRequest
 from clew.providers.endpoint import Endpoint
-from clew.providers.failure_kinds import effective_status
+from clew.providers.failure_kinds import find_effective_status
 from clew.providers.message_threads import Threads
 from clew.providers.request_body import build
 from clew.system.transport.seam import Head, HttpRequest, TransportError
-from clew.testing.strict import complaint
-from clew.testing.threads import Holding, ThreadRefusal, prompt_tokens
+from clew.testing.strict import find_complaint
+from clew.testing.threads import Holding, ThreadRefusal, estimate_prompt_tokens
 from tests.agent.test_preserved_laws import AT, Life, _block
 from tests.providers.fakes import VirtualClock
 
@@ -152,7 +152,7 @@ class ThreadedLife(Life):
             return _error(taken.status, taken.error)
         refusal = self.service.refusal(taken.body, betas)
         if refusal is None and self.is_strict and not self.holding.has_threads:
-            refusal = complaint(taken.body)  # of new messages alone
+            refusal = find_complaint(taken.body)  # of new messages alone
         if refusal is not None:
             return _error(400, {"type": "invalid_request_error", "message": refusal})
         message = self._message(taken.body, betas)
@@ -213,7 +213,7 @@ class ThreadedLife(Life):
             "content": content,
             "stop_reason": self.faults.choice(endings),
             "stop_sequence": None,
-            "usage": {"input_tokens": prompt_tokens(body), "output_tokens": 9},
+            "usage": {"input_tokens": estimate_prompt_tokens(body), "output_tokens": 9},
             **({"input_transformations": judged.dropped} if judged.dropped else {}),
         }
 
@@ -239,12 +239,14 @@ class ThreadedLife(Life):
             assert self.was_foreign, (self.seed, ended)
         if isinstance(ended, GaveUp):
             # Whatever becomes of the thread, the turn is not refused.
-            assert effective_status(ended.failure) not in (400, 404), (self.seed, ended)
+            assert find_effective_status(ended.failure) not in (400, 404), (self.seed, ended)
         if isinstance(ended, Answered | Incomplete):
             self._is_as_without_threads()
             return self._record(ended.message)
         if ended is None:
-            self.story.add([factories.interruption(uuid=self.uuid(), at=AT, for_tool_use=False)])
+            self.story.add(
+                [factories.make_interruption(uuid=self.uuid(), at=AT, for_tool_use=False)]
+            )
         return False
 
     async def _ask(self, request: ModelRequest) -> Ended | None:
@@ -279,7 +281,7 @@ class ThreadedLife(Life):
         return not self.is_calm and self.faults.random() < 0.08
 
     def _record(self, message: Json, *, is_aborted: bool = False) -> bool:
-        entries = factories.assistant(
+        entries = factories.make_assistant(
             message,
             uuids=[self.uuid() for _ in message["content"] or [None]],
             at=AT,

@@ -8,7 +8,7 @@ from clew.agent.transitions import (
     TokenBudget,
     Transition,
     TurnEnd,
-    wished_tokens,
+    read_wished_tokens,
 )
 from tests.agent.world import World
 from tests.requirements import requirement
@@ -37,7 +37,7 @@ DONE = TurnEnd(reason="completed")
     ],
 )
 def test_a_wish_stands_at_an_end_of_the_prompt(prompt: str, tokens: int | None) -> None:
-    assert wished_tokens(prompt) == tokens
+    assert read_wished_tokens(prompt) == tokens
 
 
 @requirement("R223")

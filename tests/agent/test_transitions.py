@@ -8,7 +8,7 @@ from clew.agent.transitions import (
     Recoveries,
     TurnEnd,
     TurnReply,
-    after_answer,
+    choose_transition,
 )
 from clew.core.messages.text import AFTER_MAX_TOKENS
 from clew.core.stream.events import ENDINGS
@@ -34,7 +34,7 @@ SPENT = Recoveries(**MAX_RECOVERIES)
     ],
 )
 def test_each_ending_goes_its_way(reply: TurnReply, expected: object) -> None:
-    step = after_answer(reply, Recoveries())
+    step = choose_transition(reply, Recoveries())
     assert (step.reason if isinstance(expected, str) else step) == expected
 
 
@@ -49,15 +49,15 @@ def test_each_ending_goes_its_way(reply: TurnReply, expected: object) -> None:
     ],
 )
 def test_what_goes_on_without_tools_is_counted_and_ends(reply: TurnReply, cause: str) -> None:
-    step = after_answer(reply, Recoveries())
+    step = choose_transition(reply, Recoveries())
     assert isinstance(step, Continue)
     assert step.cause == cause
-    assert isinstance(after_answer(reply, SPENT), TurnEnd)
+    assert isinstance(choose_transition(reply, SPENT), TurnEnd)
     counted = Recoveries()
     for _ in range(MAX_RECOVERIES[cause]):
-        assert isinstance(after_answer(reply, counted), Continue)
+        assert isinstance(choose_transition(reply, counted), Continue)
         counted = counted.after(step.cause)
-    assert isinstance(after_answer(reply, counted), TurnEnd)
+    assert isinstance(choose_transition(reply, counted), TurnEnd)
 
 
 def test_a_tool_that_ran_gives_every_recovery_back() -> None:
@@ -66,4 +66,4 @@ def test_a_tool_that_ran_gives_every_recovery_back() -> None:
 
 def test_every_ending_the_stream_knows_is_decided() -> None:
     for ending in ENDINGS.values():
-        assert isinstance(after_answer(TurnReply(ending=ending), SPENT), Continue | TurnEnd)
+        assert isinstance(choose_transition(TurnReply(ending=ending), SPENT), Continue | TurnEnd)

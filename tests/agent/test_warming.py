@@ -18,13 +18,13 @@ from clew.agent.events import TurnEnded
 from clew.agent.tools.base import ToolOutcome
 from clew.agent.warming import Warmer, WarmingContext, unsettled_usd
 from clew.core.catalog.lookup import CATALOG
-from clew.core.ledger.ledger import Ledger, charges
+from clew.core.ledger.ledger import Ledger, find_charges
 from clew.providers.answer import Answering
 from clew.providers.answer_events import DriverEvent, Ended
 from clew.providers.anthropic import AnthropicProvider
 from clew.providers.base import ModelRequest, ThinkingBudget
 from clew.providers.endpoint import Endpoint
-from clew.providers.request_body import warming_hindrance
+from clew.providers.request_body import why_not_warm
 from clew.providers.retry import RetryPolicy
 from clew.record.transcript.policy import Writer
 from clew.record.transcript.record import Recorder
@@ -34,7 +34,7 @@ from clew.testing.scenario import from_value
 from clew.testing.scenario_answer import ScriptedResponse
 from clew.testing.scenario_steps import RuleHost
 from clew.testing.scripted import AnsweredRequest, ScriptedTransport
-from clew.testing.strict import complaint
+from clew.testing.strict import find_complaint
 from tests.agent.world import PERSON, SESSION_ID, Act, World
 
 Json = dict[str, Any]
@@ -92,7 +92,7 @@ class Transport(ScriptedTransport):
 
     def answer(self, request: HttpRequest) -> ScriptedResponse:
         body = json.loads(request.body)
-        assert complaint(body) is None
+        assert find_complaint(body) is None
         place, reply = self._rules.respond("answers", body)
         self.heard.append(AnsweredRequest(body=body, place=place, status=reply.status))
         return reply
@@ -271,7 +271,7 @@ async def test_what_it_cost_is_a_line_of_the_log_and_of_the_ledger() -> None:
     assert sent["outcome"] == "sent"
     assert sent["reservedUSD"] > charged["costUSD"] > 0
     assert sent["warmingId"] == charged["warmingId"]
-    ledger = Ledger(charges(made.lines, CATALOG))
+    ledger = Ledger(find_charges(made.lines, CATALOG))
     spend = ledger.by_purpose()["warming"]
     assert (spend.usd, spend.requests) == (made.warmer.spend.usd, made.warmings)
     again = Warmed(recorded=tuple(made.of_warming()))
@@ -371,18 +371,18 @@ async def test_a_cache_that_is_dropped_early_is_left_alone_after_the_second_time
 
 def test_what_asks_for_words_cannot_be_warmed() -> None:
     model, plain = CATALOG.entry(MODEL), ModelRequest(model=MODEL, messages=[])
-    assert warming_hindrance(plain, model) == ""
+    assert why_not_warm(plain, model) == ""
     for request, why in (
         (replace(plain, cache=None), "the prompt cache is off"),
         (replace(plain, output_format={"type": "json_schema"}), "a format of the answer"),
         (replace(plain, tool_choice={"type": "any"}), "tool_choice any"),
     ):
-        assert warming_hindrance(request, model) == why
+        assert why_not_warm(request, model) == why
     older = CATALOG.entry("claude-haiku-4-5")
     thinking = replace(
         plain, model=older.id, thinking=ThinkingBudget(tokens=2_000), max_tokens=5_000
     )
-    assert warming_hindrance(thinking, older) == "thinking with a budget"
+    assert why_not_warm(thinking, older) == "thinking with a budget"
 
 
 @settings(max_examples=60, deadline=None)

@@ -29,7 +29,7 @@ from clew.agent.events import EngineEvent, TurnEnded
 from clew.agent.hooks.outcome import NOTHING, HookOutcome
 from clew.agent.requests import Requests
 from clew.agent.story import Story
-from clew.agent.tools.base import QuestionKind, Tool, ToolContext, ToolOutcome, failed
+from clew.agent.tools.base import QuestionKind, Tool, ToolContext, ToolOutcome, make_failure
 from clew.core.catalog.lookup import CATALOG
 from clew.core.input import CompactSession
 from clew.core.ledger.cache_miss import CacheMiss
@@ -49,7 +49,7 @@ from clew.record.transcript.policy import Writer
 from clew.record.transcript.record import Recorder
 from clew.testing.scenario import from_value
 from clew.testing.scripted import ScriptedProvider
-from clew.testing.strict import complaint
+from clew.testing.strict import find_complaint
 
 Json = dict[str, Any]
 SESSION_ID = "00000000-0000-4000-8000-000000000001"
@@ -172,7 +172,7 @@ class Tools:
         name = block["name"]
         if name in self._acts:
             return bind(ScriptedTool(name), block)
-        return bind(None, block, failed(f"no tool {name}"))
+        return bind(None, block, make_failure(f"no tool {name}"))
 
     def unusable(self, call: BoundCall) -> ToolOutcome | None:
         return call.fault
@@ -318,7 +318,7 @@ class World:
         """What the strict judge of requests says of the history as it stands."""
         request = self.requests(self.story).request
         messages: Sequence[Json] = request.messages
-        return complaint(
+        return find_complaint(
             {
                 "model": request.model,
                 "max_tokens": 10,

@@ -8,7 +8,7 @@ from scripts import tables
 
 from clew.agent.options import SECTIONS, Options, Overrides, Sdk, notes
 from clew.core.messages.errors import CommandLineError
-from clew.fronts.headless.handshake import told_by
+from clew.fronts.headless.handshake import apply_handshake
 from clew.fronts.sdk.options import ClewOptions
 from clew.providers.base import Adaptive, Off
 from clew.session.flags import FlagRow, flag_rows, parse
@@ -183,15 +183,15 @@ def test_a_host_says_in_its_handshake_what_rows_name() -> None:
         "forwardSubagentText": True,
         "jsonSchema": SCHEMA,
     }
-    found = told_by(Options(), said)
+    found = apply_handshake(Options(), said)
     assert (found.system_prompt, found.append_system_prompt) == ("One.\n\nTwo.", "More.")
     assert (found.name, found.planning, found.tool_aliases) == ("Sums", "Plan.", {"Shell": "Bash"})
     assert (found.suggests, found.keeps_prompt, found.agent_text) == (True, False, True)
     assert found.json_schema == SCHEMA
     # The command line stands above some of it, and what is no value is ignored.
     above = Options(name="Mine", json_schema={"type": "object"}, suggests=True, keeps_prompt=False)
-    told = told_by(above, said | {"promptSuggestions": False, "systemPromptSnapshot": True})
+    told = apply_handshake(above, said | {"promptSuggestions": False, "systemPromptSnapshot": True})
     assert (told.name, told.json_schema) == ("Mine", {"type": "object"})
     assert (told.suggests, told.keeps_prompt) == (True, False)
-    assert told_by(Options(resume="x"), {"title": "Sums"}).name is None
-    assert told_by(Options(), dict.fromkeys(said, 1)) == Options()
+    assert apply_handshake(Options(resume="x"), {"title": "Sums"}).name is None
+    assert apply_handshake(Options(), dict.fromkeys(said, 1)) == Options()

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from clew.agent.tools.base import BASH_TIMEOUT_MS
-from clew.agent.transitions import wished_tokens
+from clew.agent.transitions import read_wished_tokens
 from clew.core.catalog.lookup import CATALOG
-from clew.core.catalog.models import rates
+from clew.core.catalog.models import make_rates
 from clew.core.normalize.tokens import RESULT_OVERHEAD, USE_OVERHEAD
 from clew.core.stream.sse import READ_SIZE_BYTES
 from clew.providers.failure_kinds import MIN_OUTPUT_TOKENS, SAFETY_TOKENS
@@ -51,14 +51,14 @@ CONSTANTS: list[tuple[Any, Callable[[], Any], Any]] = [
     (requirement("R240"), lambda: light.READ_SIZE_BYTES, 65_536),
     (
         requirement("R236"),
-        lambda: (rates("1", "1").cache_read, rates("1", "1").cache_write_5m),
+        lambda: (make_rates("1", "1").cache_read, make_rates("1", "1").cache_write_5m),
         (Decimal("0.1"), Decimal("1.25")),
     ),
     (requirement("R242"), lambda: (files.FOLDER_MODE, files.FILE_MODE), (0o700, 0o600)),
     (requirement("R244"), lambda: NAMES_OF_VARIABLES & ENVIRONMENT, ENVIRONMENT),
     (requirement("R243"), lambda: BASH_TIMEOUT_MS, 120_000),
     (requirement("R245"), lambda: (USE_OVERHEAD, RESULT_OVERHEAD), (20, 10)),
-    (requirement("R246"), lambda: wished_tokens("go on +500k"), 500_000),
+    (requirement("R246"), lambda: read_wished_tokens("go on +500k"), 500_000),
     (requirement("R248"), lambda: CATALOG.entry("claude-sonnet-4-20250514").known, True),
     (requirement("R249"), lambda: _rates("claude-sonnet-4-20250514"), (Decimal(3), Decimal(15))),
 ]

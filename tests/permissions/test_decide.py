@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from clew.permissions.decide import may_read
-from clew.permissions.decision import Ask, NeedsReview, reason
-from clew.permissions.modes import MODES, RefusedMode, after_review, disabled_modes, enter_mode
+from clew.permissions.decision import Ask, NeedsReview, describe_reason
+from clew.permissions.modes import MODES, RefusedMode, apply_review, enter_mode, find_disabled_modes
 from clew.permissions.request import ResolvedPath
 from clew.permissions.resolver import make_resolver
 from clew.permissions.rules import PermissionRule, RuleSet, RuleSource, parse_rule
@@ -124,26 +124,26 @@ def test_who_may_enter_which_mode(
 
 
 def test_settings_take_modes_away() -> None:
-    assert disabled_modes({}) == frozenset()
-    assert disabled_modes({"permissions": 3}) == frozenset()
+    assert find_disabled_modes({}) == frozenset()
+    assert find_disabled_modes({"permissions": 3}) == frozenset()
     held = {
         "permissions": {"disableBypassPermissionsMode": "disable"},
         "disableAutoMode": "disable",
     }
-    assert disabled_modes(held) == {"bypassPermissions", "auto"}
+    assert find_disabled_modes(held) == {"bypassPermissions", "auto"}
 
 
 def test_the_reviewer_is_asked_in_mode_auto_and_without_one_a_person(world: World) -> None:
     needed = world.decide("Bash", {"command": "make; ls"}, None, "auto")
     assert isinstance(needed, NeedsReview)
-    passed = after_review(needed, "safe")
+    passed = apply_review(needed, "safe")
     assert [f.verdict for f in passed.findings] == ["allow", "allow"]
     assert "the reviewer passed it" in passed.findings[0].reason
-    refused = after_review(needed, "unsafe", "drops tables")
-    assert reason(refused).endswith(": drops tables")
-    nobody = after_review(needed, None)
+    refused = apply_review(needed, "unsafe", "drops tables")
+    assert describe_reason(refused).endswith(": drops tables")
+    nobody = apply_review(needed, None)
     assert isinstance(nobody, Ask)
-    assert reason(nobody).endswith("not reviewed: no reviewer")
+    assert describe_reason(nobody).endswith("not reviewed: no reviewer")
 
 
 @requirement("R142")

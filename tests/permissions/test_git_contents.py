@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from clew.permissions.decision import reason
-from clew.permissions.git_contents import pathspecs
+from clew.permissions.decision import describe_reason
+from clew.permissions.git_contents import make_pathspecs
 from clew.permissions.request import Context, HeldByGit
 from tests.permissions.configurations import CONFIGURATIONS
 from tests.permissions.test_corpus import lines
@@ -123,12 +123,12 @@ def test_where_nobody_can_tell_what_git_keeps_it_asks(world: World) -> None:
     for line in ("git diff -- src", "git show HEAD:src/a.py", "git log", "git cat-file -p HEAD"):
         assert world.bash(line, rules, **unknown) == "allow", line
     told = world.decide("Bash", {"command": "git show"}, rules, **unknown)
-    assert "could not be found out" in reason(told)
+    assert "could not be found out" in describe_reason(told)
 
 
 def test_the_question_names_the_file_the_rule_and_how_to_leave_it_out(keeping: World) -> None:
     def why(line: str, **lists: list[str]) -> str:
-        return reason(keeping.decide("Bash", {"command": line}, keeping.rules(**lists)))
+        return describe_reason(keeping.decide("Bash", {"command": line}, keeping.rules(**lists)))
 
     told = why("git show", deny=["Read(./.env)"])
     assert "could show .env, which Read(./.env) denies and git keeps" in told
@@ -172,16 +172,19 @@ def test_a_repository_around_the_folder_is_judged_by_the_ends_of_paths(keeping: 
     ],
 )
 def test_rules_become_pathspecs_that_name_no_less(world: World, rule: str, specs: set[str]) -> None:
-    made = pathspecs(world.rules(deny=[rule]), str(world.cwd))
+    made = make_pathspecs(world.rules(deny=[rule]), str(world.cwd))
     assert made is not None
     assert {each.removeprefix(":(top,glob,icase)") for each in made} >= specs
     assert bool(made) is bool(specs)
 
 
 def test_too_many_rules_are_not_searched_for(world: World) -> None:
-    assert pathspecs(world.rules(deny=[f"Read(x{i})" for i in range(300)]), str(world.cwd)) is None
-    assert pathspecs(world.rules(deny=["Read(./**)"]), str(world.cwd / "src")) is not None
-    assert pathspecs(world.rules(deny=["Read(./.)"]), str(world.cwd)) == (":(top)",)
+    assert (
+        make_pathspecs(world.rules(deny=[f"Read(x{i})" for i in range(300)]), str(world.cwd))
+        is None
+    )
+    assert make_pathspecs(world.rules(deny=["Read(./**)"]), str(world.cwd / "src")) is not None
+    assert make_pathspecs(world.rules(deny=["Read(./.)"]), str(world.cwd)) == (":(top)",)
 
 
 def test_a_context_for_which_nobody_searched_knows_nothing() -> None:

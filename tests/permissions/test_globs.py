@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from pathspec import GitIgnoreSpec, PathSpec
 
 from clew.permissions.patterns import (
-    command_regex,
-    domain_regex,
-    ignore_rules,
+    compile_ignore_rules,
+    compile_path_rules,
+    make_command_regex,
+    make_domain_regex,
+    make_path_regex,
+    make_word_regex,
     may_meet,
-    path_regex,
-    path_rules,
     tamed,
-    word_regex,
 )
 
 PARTS = ["a", "b", "*", "*", "/", "?", "**/", "/**/", "[ab]", "\\*", "."]
@@ -32,8 +32,8 @@ def test_a_line_means_what_the_library_says(line: str, name: str) -> None:
         said = GitIgnoreSpec.from_lines([line]).check_file(name).include
     except ValueError:
         return
-    assert ignore_rules([line]).check_file(name).include == said
-    assert path_rules([line]).match_file(name) == PathSpec.from_lines(
+    assert compile_ignore_rules([line]).check_file(name).include == said
+    assert compile_path_rules([line]).match_file(name) == PathSpec.from_lines(
         "gitignore", [line]
     ).match_file(name)
 
@@ -51,19 +51,19 @@ def test_a_line_means_what_the_library_says(line: str, name: str) -> None:
     ],
 )
 def test_a_line_of_many_stars_comes_to_an_end(line: str, name: str) -> None:
-    assert not ignore_rules([line]).match_file(name)
-    assert not path_rules([line]).match_file(name)
+    assert not compile_ignore_rules([line]).match_file(name)
+    assert not compile_path_rules([line]).match_file(name)
 
 
 def test_what_needs_no_care_is_left_as_it_is() -> None:
     assert tamed("^a[^/]*b$") == "^a[^/]*b$"
-    assert ignore_rules(["# only a remark", "*.py"]).match_file("x.py")
+    assert compile_ignore_rules(["# only a remark", "*.py"]).match_file("x.py")
 
 
 STARS = "*a" * 20 + "*b"
 
 
-@pytest.mark.parametrize("regex", [command_regex, word_regex, domain_regex])
+@pytest.mark.parametrize("regex", [make_command_regex, make_word_regex, make_domain_regex])
 def test_a_rule_of_many_stars_comes_to_an_end(regex: object) -> None:
     assert callable(regex)
     assert regex(STARS).fullmatch("a" * 60) is None
@@ -72,7 +72,7 @@ def test_a_rule_of_many_stars_comes_to_an_end(regex: object) -> None:
 
 def test_a_path_rule_of_many_stars_comes_to_an_end() -> None:
     for segments in ((STARS,), ("**", "a") * 12 + ("**", "b"), ("**",) * 30 + ("b",)):
-        rule = re.compile(path_regex("/x", segments, floating=False, itself=False), re.S)
+        rule = re.compile(make_path_regex("/x", segments, floating=False, itself=False), re.S)
         assert rule.fullmatch("/x" + "/" + "a" * 60) is None
         assert rule.fullmatch("/x" + "/a" * 60) is None
     assert may_meet(("**", "*a*") * 100, ("**", "*b*") * 100)

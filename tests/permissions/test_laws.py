@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clew.permissions.decision import ORDER, verdict
 from clew.permissions.index import place
-from clew.permissions.patterns import may_meet, path_regex
+from clew.permissions.patterns import make_path_regex, may_meet
 from clew.permissions.request import Mode
 from tests.permissions.world import World
 
@@ -171,7 +171,7 @@ def test_path_patterns_mean_what_gitignore_says(parts: list[str], path: list[str
     if segments[:1] == ("**",) and len(segments) > 1:
         floating, segments = True, segments[1:]
     ours = re.fullmatch(
-        path_regex(base, segments, floating=floating, itself=False), "/c/" + "/".join(path)
+        make_path_regex(base, segments, floating=floating, itself=False), "/c/" + "/".join(path)
     )
     assert (ours is not None) == theirs.match_file("/".join(path))
 
@@ -181,7 +181,7 @@ def test_patterns_that_name_one_path_are_known_to_meet(
     left: list[str], right: list[str], path: list[str]
 ) -> None:
     def names(parts: list[str]) -> bool:
-        source = path_regex("", tuple(parts), floating=False, itself=True)
+        source = make_path_regex("", tuple(parts), floating=False, itself=True)
         return re.fullmatch(source, "/" + "/".join(path), re.S) is not None
 
     hidden = any(p.startswith(".") for p in path)

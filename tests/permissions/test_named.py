@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.agent.tools.registry import builtin_tools
+from clew.agent.tools.registry import make_builtin_tools
 from clew.permissions.modes import ELSEWHERE, names_tool, unknown_tool
 from clew.permissions.request import TOOLS
 
@@ -37,6 +37,6 @@ def test_what_is_no_rule_of_a_tool_is_words(word: str) -> None:
 
 
 def test_every_tool_that_clew_has_is_known_and_none_is_somebody_elses_alone() -> None:
-    assert {tool.name for tool in builtin_tools()} <= TOOLS.keys()
+    assert {tool.name for tool in make_builtin_tools()} <= TOOLS.keys()
     assert not ELSEWHERE & TOOLS.keys()
     assert not any(unknown_tool(name) for name in ELSEWHERE)

@@ -5,20 +5,24 @@ from typing import Any
 import pytest
 
 from clew.permissions.request import Mode, PermissionRequest
-from clew.permissions.suggest import offers
+from clew.permissions.suggest import list_lasting_answers
 from clew.permissions.updates import ModeUpdate, RulesUpdate
 from tests.permissions.world import World
 
 
 def offered(world: World, tool: str, given: dict[str, Any], mode: Mode = "default") -> list[str]:
     decision = world.decide(tool, given, None, mode)
-    found = offers(PermissionRequest(tool=tool, input=given), decision, mode, is_trusted=True)
+    found = list_lasting_answers(
+        PermissionRequest(tool=tool, input=given), decision, mode, is_trusted=True
+    )
     return [offer.words for offer in found]
 
 
 def test_a_rule_is_offered_for_now_and_for_good(world: World) -> None:
     call = PermissionRequest(tool="Bash", input={"command": "make all && make test"})
-    now, kept = offers(call, world.decide(call.tool, call.input), "default", is_trusted=True)
+    now, kept = list_lasting_answers(
+        call, world.decide(call.tool, call.input), "default", is_trusted=True
+    )
     assert (now.is_kept, kept.is_kept) == (False, True)
     assert isinstance(now.update, RulesUpdate)
     assert isinstance(kept.update, RulesUpdate)
@@ -28,13 +32,17 @@ def test_a_rule_is_offered_for_now_and_for_good(world: World) -> None:
     assert "Bash(make all *)" in now.words
     assert kept.words.startswith("always in this project: ")
     # What a folder's own settings permit does not count before that.
-    _, later = offers(call, world.decide(call.tool, call.input), "default", is_trusted=False)
+    _, later = list_lasting_answers(
+        call, world.decide(call.tool, call.input), "default", is_trusted=False
+    )
     assert later.words.startswith("always in this project once you trust it: ")
 
 
 def test_edits_are_offered_as_a_mode(world: World) -> None:
     call = PermissionRequest(tool="Edit", input={"file_path": "a.py"})
-    (offer,) = offers(call, world.decide(call.tool, call.input), "default", is_trusted=True)
+    (offer,) = list_lasting_answers(
+        call, world.decide(call.tool, call.input), "default", is_trusted=True
+    )
     assert isinstance(offer.update, ModeUpdate)
     assert offer.update.mode == "acceptEdits"
 

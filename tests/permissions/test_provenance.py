@@ -29,7 +29,7 @@ def answer(*blocks: Json) -> Json:
 def called(name: str, given: Any) -> list[Json]:
     """A call and its result."""
     use = {"type": "tool_use", "id": "t1", "name": name, "input": given}
-    result = factories.tool_answer("t1", "text", source_uuid="a", **STAMP)
+    result = factories.make_tool_answer("t1", "text", source_uuid="a", **STAMP)
     return [answer(use), result]
 
 
@@ -70,14 +70,17 @@ def test_a_result_is_labelled_by_the_call_that_brought_it(
 @pytest.mark.parametrize(
     ("entry", "sources"),
     [
-        (factories.user("hi", **STAMP), ["user"]),
-        (factories.user("hi", **STAMP, origin={"kind": "human"}), ["user"]),
-        (factories.user("hi", **STAMP, origin={"kind": "channel"}), ["tool"]),
-        (factories.user("x", **STAMP, origin={"kind": "skill", "source": "user"}), ["user"]),
-        (factories.user("x", **STAMP, origin={"kind": "skill", "source": "project"}), ["project"]),
-        (factories.user("go on", **STAMP, is_meta=True), ["session"]),
+        (factories.make_user("hi", **STAMP), ["user"]),
+        (factories.make_user("hi", **STAMP, origin={"kind": "human"}), ["user"]),
+        (factories.make_user("hi", **STAMP, origin={"kind": "channel"}), ["tool"]),
+        (factories.make_user("x", **STAMP, origin={"kind": "skill", "source": "user"}), ["user"]),
+        (
+            factories.make_user("x", **STAMP, origin={"kind": "skill", "source": "project"}),
+            ["project"],
+        ),
+        (factories.make_user("go on", **STAMP, is_meta=True), ["session"]),
         ({"type": "user", "isCompactSummary": True, "message": {"content": "so far"}}, ["summary"]),
-        (factories.tool_answer("unknown", "x", source_uuid="a", **STAMP), ["tool"]),
+        (factories.make_tool_answer("unknown", "x", source_uuid="a", **STAMP), ["tool"]),
         (answer({"type": "text", "text": "hi"}), ["model"]),
         (answer({"type": "web_search_tool_result", "content": []}), ["web"]),
         (answer({"type": "mcp_tool_result", "content": []}), ["mcp"]),
@@ -110,7 +113,7 @@ def test_an_entry_is_labelled_by_who_speaks(entry: Json, sources: list[Source]) 
     ],
 )
 def test_an_attachment_is_labelled_by_what_it_holds(payload: Json, sources: set[Source]) -> None:
-    assert set(labels(factories.attachment(payload, **STAMP))) == sources
+    assert set(labels(factories.make_attachment(payload, **STAMP))) == sources
 
 
 def test_an_attachment_that_is_none_has_no_label() -> None:
@@ -119,7 +122,7 @@ def test_an_attachment_that_is_none_has_no_label() -> None:
 
 def test_only_what_nobody_vouches_for_is_told_and_a_trusted_folder_is_vouched_for() -> None:
     provenance = Provenance(place)
-    provenance.extend([factories.user("hi", **STAMP), *called("Read", {"file_path": "a.py"})])
+    provenance.extend([factories.make_user("hi", **STAMP), *called("Read", {"file_path": "a.py"})])
     assert provenance.unvouched(is_trusted=True) == ()
     assert provenance.unvouched(is_trusted=False) == ("project",)
     provenance.extend(called("WebFetch", {"url": "https://example.com"}))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from clew.permissions.in_session import SessionRules
-from clew.permissions.session_rules import stand
+from clew.permissions.session_rules import load_current_rules
 from clew.system.config.load import trust
 from clew.system.config.paths import find_places
 
@@ -24,7 +24,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def rules(home: Path, folder: Path) -> SessionRules:
-    return SessionRules({"HOME": str(home)}, folder, mode=None, given=None)
+    return SessionRules({"HOME": str(home)}, folder, mode=None, command_line=None)
 
 
 def trusted(home: Path, folder: Path) -> None:
@@ -33,14 +33,14 @@ def trusted(home: Path, folder: Path) -> None:
 
 def test_a_folder_that_is_not_trusted_brings_what_its_repository_names(home: Path) -> None:
     work = home.parent / "work"
-    assert stand({"HOME": str(home)}, work).context.git_programs == ("core.pager",)
+    assert load_current_rules({"HOME": str(home)}, work).context.git_programs == ("core.pager",)
     assert rules(home, work).git_programs(str(work / "below")) == ("core.pager",)
 
 
 def test_trust_in_the_folder_is_trust_in_what_its_repository_names(home: Path) -> None:
     work = home.parent / "work"
     trusted(home, work)
-    assert stand({"HOME": str(home)}, work).context.git_programs == ()
+    assert load_current_rules({"HOME": str(home)}, work).context.git_programs == ()
     assert rules(home, work).git_programs(str(work / "below")) == ()
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from clew.permissions.decision import Finding, decided, reason, verdict
+from clew.permissions.decision import Finding, describe_reason, make_decision, verdict
 from clew.permissions.request import PermissionRequest
-from clew.permissions.suggest import suggestions
+from clew.permissions.suggest import suggest_rules
 from tests.permissions.world import World
 
 
@@ -60,7 +60,7 @@ def test_the_rules_that_are_offered(
     world: World, tool: str, given: dict[str, Any], expected: list[str]
 ) -> None:
     decision = world.decide(tool, given)
-    offered = suggestions(PermissionRequest(tool=tool, input=given), decision)
+    offered = suggest_rules(PermissionRequest(tool=tool, input=given), decision)
     assert offered == expected
     if tool != "Bash" and offered:
         assert world.verdict(tool, given, world.rules(allow=offered)) == "allow"
@@ -69,7 +69,7 @@ def test_the_rules_that_are_offered(
 def test_nothing_is_offered_against_a_rule(world: World) -> None:
     given = {"command": "make all; rm x"}
     decision = world.decide("Bash", given, world.rules(deny=["Bash(rm *)"]))
-    assert suggestions(PermissionRequest(tool="Bash", input=given), decision) == []
+    assert suggest_rules(PermissionRequest(tool="Bash", input=given), decision) == []
 
 
 @pytest.mark.parametrize(
@@ -77,14 +77,16 @@ def test_nothing_is_offered_against_a_rule(world: World) -> None:
 )
 def test_what_is_offered_allows_the_call_it_was_offered_for(world: World, command: str) -> None:
     given = {"command": command}
-    offered = suggestions(PermissionRequest(tool="Bash", input=given), world.decide("Bash", given))
+    offered = suggest_rules(
+        PermissionRequest(tool="Bash", input=given), world.decide("Bash", given)
+    )
     assert world.bash(command, world.rules(allow=offered)) == "allow"
 
 
 def test_a_line_outside_the_strict_grammar_is_allowed_by_its_text_alone(world: World) -> None:
     def offered(command: str) -> list[str]:
         request = PermissionRequest(tool="Bash", input={"command": command})
-        return suggestions(request, world.decide("Bash", request.input))
+        return suggest_rules(request, world.decide("Bash", request.input))
 
     assert offered("npm test $(date)") == ["Bash(npm test $(date))"]
     assert offered("npm test $(date) *") == []
@@ -105,7 +107,7 @@ def test_what_is_offered_stops_the_next_question(
     world: World, command: str, rules: list[str]
 ) -> None:
     request = PermissionRequest(tool="Bash", input={"command": command})
-    offered = suggestions(request, world.decide("Bash", request.input))
+    offered = suggest_rules(request, world.decide("Bash", request.input))
     assert offered == rules
     assert world.bash(command, world.rules(allow=offered)) == "allow"
 
@@ -113,9 +115,9 @@ def test_what_is_offered_stops_the_next_question(
 def test_a_line_that_a_wall_blocked_is_offered_word_for_word() -> None:
     blocked = Finding(subject="x", verdict="ask", reason="r", nature="guard", is_of_line=True)
     call = PermissionRequest(tool="Bash", input={"command": "git diff --stat"})
-    assert suggestions(call, decided([blocked])) == ["Bash(git diff --stat)"]
+    assert suggest_rules(call, make_decision([blocked])) == ["Bash(git diff --stat)"]
     other = Finding(subject="y", verdict="ask", reason="r", nature="guard")
-    assert suggestions(call, decided([blocked, other])) == []
+    assert suggest_rules(call, make_decision([blocked, other])) == []
 
 
 def test_a_message_from_a_literal_here_document_falls_under_the_rule(world: World) -> None:
@@ -152,7 +154,7 @@ def test_other_messages_ask_and_say_what_needs_no_substitution(world: World, lin
     told = world.decide("Bash", {"command": line}, rules)
     assert verdict(told) == "ask"
     if "$(cat <<" in line:
-        assert "git commit -F - <<'EOF' needs none" in reason(told)
+        assert "git commit -F - <<'EOF' needs none" in describe_reason(told)
 
 
 def test_a_message_on_standard_input_falls_under_the_rule(world: World) -> None:

@@ -12,7 +12,7 @@ from clew.permissions.in_session import SessionRules
 from clew.permissions.updates import (
     UnreadableUpdates,
     Update,
-    adding,
+    make_rule_update,
     read_updates,
     spelled,
     with_update,
@@ -28,20 +28,20 @@ def updates(*given: dict[str, Any]) -> tuple[Update, ...]:
 def rules(home: Path) -> SessionRules:
     work = home / "work"
     work.mkdir(exist_ok=True)
-    return SessionRules({"HOME": str(home)}, work, mode=None, given=None)
+    return SessionRules({"HOME": str(home)}, work, mode=None, command_line=None)
 
 
 def judged(held: SessionRules, command: str) -> str:
     return verdict(held.judge("Bash", {"command": command}, cwd=str(held.standing.places.cwd)))
 
 
-ALLOW_MAKE = adding(["Bash(ship *)"], "session")
+ALLOW_MAKE = make_rule_update(["Bash(ship *)"], "session")
 
 
 def test_a_rule_is_spelled_in_two_parts_and_back() -> None:
     assert spelled("Bash(git log *)") == {"toolName": "Bash", "ruleContent": "git log *"}
     assert spelled("WebSearch") == {"toolName": "WebSearch"}
-    (update,) = updates(adding(["Bash(echo (a))", "Read"], "session"))
+    (update,) = updates(make_rule_update(["Bash(echo (a))", "Read"], "session"))
     assert with_update({}, update) == {"permissions": {"allow": ["Bash(echo (a))", "Read"]}}
 
 
@@ -94,7 +94,7 @@ def test_a_rule_for_the_project_is_written_and_other_bytes_stay(tmp_path: Path) 
     file = held.standing.places.local_settings
     file.parent.mkdir(parents=True)
     file.write_text('{\n  "odd":   1,\n  "permissions": {"deny": ["WebFetch"]}\n}\n', "utf-8")
-    held.update(updates(adding(["Bash(ship *)"], "localSettings")))
+    held.update(updates(make_rule_update(["Bash(ship *)"], "localSettings")))
     assert judged(held, "ship it") == "allow"
     text = file.read_text("utf-8")
     assert '"odd":   1,' in text
@@ -117,10 +117,10 @@ def test_a_mode_is_entered_or_refused_with_the_reason(tmp_path: Path) -> None:
 def test_a_rule_that_is_none_is_refused_and_a_broken_file_is_not_written(tmp_path: Path) -> None:
     held = rules(tmp_path)
     with pytest.raises(SettingsError, match="Ba sh"):
-        held.update(updates(adding(["Ba sh(ship)"], "session")))
+        held.update(updates(make_rule_update(["Ba sh(ship)"], "session")))
     file = held.standing.places.local_settings
     file.parent.mkdir(parents=True)
     file.write_text("{half", "utf-8")
     with pytest.raises(SettingsError):
-        held.update(updates(adding(["Bash(ship *)"], "localSettings")))
+        held.update(updates(make_rule_update(["Bash(ship *)"], "localSettings")))
     assert file.read_text("utf-8") == "{half"

@@ -17,9 +17,9 @@ from clew.core.json_object import Json
 from clew.providers.answer import Answering
 from clew.providers.answer_events import Answered, Asking, CompactionDue, GaveUp, Retrying, Shrunk
 from clew.providers.base import ModelRequest
-from clew.providers.endpoint import endpoint_from
+from clew.providers.endpoint import read_endpoint
 from clew.system.config.environment import freeze
-from clew.system.transport.choose import transport_for
+from clew.system.transport.choose import choose_transport
 from tests.fronts.headless.chat_server import chunk, words
 from tests.providers.fakes import hello, start
 from tests.providers.faults import SSE, Stage, StagedClock, sse
@@ -224,8 +224,8 @@ class Told:
             environ = {"CLEW_BASE_URL": server.url, "CLEW_API_KEY": "k"}
             if self.row.is_chat:
                 environ["CLEW_DIALECT"] = "chat"
-            endpoint = endpoint_from(freeze(environ))
-            provider = speaker(endpoint)(endpoint, transport_for(network()))
+            endpoint = read_endpoint(freeze(environ))
+            provider = speaker(endpoint)(endpoint, choose_transport(network()))
             answering = Answering(
                 provider,
                 new_tool_id=lambda: "own",

@@ -10,17 +10,24 @@ import anthropic._constants as sdk
 import pytest
 
 from clew.core.catalog.lookup import CATALOG
-from clew.core.catalog.models import EARLIER, LATER, USUAL, is_later, is_version, other_version
+from clew.core.catalog.models import (
+    EARLIER,
+    LATER,
+    USUAL,
+    choose_other_version,
+    is_later,
+    is_version,
+)
 from clew.providers.anthropic import AnthropicProvider, provider_from_environment
 from clew.providers.base import Failure, ModelRequest
 from clew.providers.credentials import (
     FORGOTTEN_AFTER,
     MAX_ENDPOINTS,
     VersionMemory,
-    memory_in,
+    open_memory,
     with_version,
 )
-from clew.providers.endpoint import Endpoint, endpoint_from
+from clew.providers.endpoint import Endpoint, read_endpoint
 from clew.providers.request_body import build
 from clew.system.config.environment import freeze
 from clew.system.config.paths import find_places
@@ -36,7 +43,7 @@ REQUEST = ModelRequest(model="opus", messages=[{"role": "user", "content": "Hi"}
 def test_the_usual_version_is_the_official_sdks() -> None:
     assert sdk.ANTHROPIC_API_VERSION == USUAL
     assert (is_later(LATER), is_later(EARLIER), is_later("2027-01-01")) == (True, False, True)
-    assert (other_version(LATER), other_version(EARLIER)) == (EARLIER, LATER)
+    assert (choose_other_version(LATER), choose_other_version(EARLIER)) == (EARLIER, LATER)
     assert is_version("2023-06-01")
     assert not is_version("latest")
 
@@ -132,7 +139,7 @@ def test_variables_headers_and_settings_name_the_version(tmp_path: Path) -> None
     memory = VersionMemory(tmp_path / "api-versions.json", today=TODAY)
 
     def found(environ: dict[str, str], settings: dict[str, Any] | None = None) -> Endpoint:
-        return with_version(endpoint_from(freeze(environ)), settings or {}, memory)
+        return with_version(read_endpoint(freeze(environ)), settings or {}, memory)
 
     plain = found({})
     assert (plain.api_version, plain.pins_version) == (USUAL, False)
@@ -192,7 +199,7 @@ def test_a_folder_that_cannot_be_written_is_no_reason_to_stop(tmp_path: Path) ->
     memory.learn(GATEWAY, EARLIER)
     assert memory.version_for(GATEWAY) is None
     places = find_places({"HOME": str(tmp_path)}, tmp_path)
-    assert memory_in(places).version_for(GATEWAY) is None
+    assert open_memory(places).version_for(GATEWAY) is None
 
 
 def test_sampling_is_left_out_of_a_request_in_the_later_version() -> None:

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from clew.core.catalog.models import Model, unknown_model
+from clew.core.catalog.models import Model, make_unknown_model
 from clew.providers.anthropic import AnthropicProvider
 from clew.providers.base import Adaptive, Failure, ModelRequest
 from clew.providers.chat import ChatProvider
-from clew.providers.endpoint import endpoint_from, request_headers
+from clew.providers.endpoint import read_endpoint, request_headers
 from clew.providers.failure_kinds import Overflow, overflow_of
 from clew.providers.request_body import build_chat
 from clew.system.config.environment import freeze
@@ -19,7 +19,7 @@ TOOL = {"name": "Read", "description": "Reads", "input_schema": {"type": "object
 
 def built(model: Model | None = None, **more: Any) -> dict[str, Any]:
     request = ModelRequest(model="gpt-9", messages=[{"role": "user", "content": "hi"}], **more)
-    return build_chat(request, model or unknown_model("gpt-9")).body
+    return build_chat(request, model or make_unknown_model("gpt-9")).body
 
 
 def test_what_nobody_asked_for_is_not_sent() -> None:
@@ -69,7 +69,7 @@ def test_a_choice_without_tools_is_left_out() -> None:
 
 def test_what_has_no_name_there_is_said_to_be_left_out() -> None:
     request = ModelRequest(model="gpt-9", messages=[], thinking=Adaptive(), task_budget_tokens=9)
-    how, budget = build_chat(request, unknown_model("gpt-9")).adjusted
+    how, budget = build_chat(request, make_unknown_model("gpt-9")).adjusted
     assert "how to think was left out" in how
     assert "no budget of a task" in budget
 
@@ -81,7 +81,7 @@ def test_the_length_stays_within_what_is_known_of_the_model() -> None:
 
 
 async def test_how_to_think_is_left_out_and_said_and_nothing_is_counted() -> None:
-    endpoint = endpoint_from(freeze({"CLEW_DIALECT": "chat", "CLEW_BASE_URL": "http://h/v1"}))
+    endpoint = read_endpoint(freeze({"CLEW_DIALECT": "chat", "CLEW_BASE_URL": "http://h/v1"}))
     from clew.system.transport.http import HttpTransport
 
     provider = ChatProvider(endpoint, HttpTransport(network({})))
@@ -99,12 +99,12 @@ def test_keys_for_another_service_stay_at_home() -> None:
         "ANTHROPIC_CUSTOM_HEADERS": "X-Org: 1",
         "ANTHROPIC_BASE_URL": "http://theirs",
     }
-    endpoint = endpoint_from(freeze(theirs | {"CLEW_DIALECT": "chat"}))
+    endpoint = read_endpoint(freeze(theirs | {"CLEW_DIALECT": "chat"}))
     headers = dict(request_headers(endpoint, betas=("b",), stream=True))
     assert endpoint.is_default
     assert not {"authorization", "x-api-key", "anthropic-beta", "X-Org"} & set(headers)
     ours = {"CLEW_API_KEY": "key", "CLEW_CUSTOM_HEADERS": "X-Org: 2"}
-    endpoint = endpoint_from(freeze(theirs | ours | {"CLEW_DIALECT": "chat"}))
+    endpoint = read_endpoint(freeze(theirs | ours | {"CLEW_DIALECT": "chat"}))
     headers = dict(request_headers(endpoint, betas=(), stream=True))
     assert (headers["authorization"], headers["X-Org"]) == ("Bearer key", "2")
 
@@ -112,7 +112,7 @@ def test_keys_for_another_service_stay_at_home() -> None:
 def test_an_unknown_dialect_sends_nothing() -> None:
     from clew.system.transport.http import HttpTransport
 
-    endpoint = endpoint_from(freeze({"CLEW_DIALECT": "smoke", "ANTHROPIC_API_KEY": "k"}))
+    endpoint = read_endpoint(freeze({"CLEW_DIALECT": "smoke", "ANTHROPIC_API_KEY": "k"}))
     missing = AnthropicProvider(endpoint, HttpTransport(network({}))).missing_credentials()
     assert missing is not None
     assert "'smoke'" in missing.message

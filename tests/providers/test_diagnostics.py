@@ -11,7 +11,7 @@ from clew.core.catalog.lookup import CATALOG
 from clew.providers.anthropic import AnthropicProvider, provider_from_environment
 from clew.providers.base import Failure, ModelRequest
 from clew.providers.credentials import VersionMemory, with_diagnostics
-from clew.providers.endpoint import endpoint_from
+from clew.providers.endpoint import read_endpoint
 from clew.providers.failure_kinds import refuses_diagnostics
 from clew.providers.request_body import build
 from clew.system.config.environment import freeze
@@ -61,13 +61,13 @@ def test_a_request_names_the_message_before(compares_with: str | None, asked: Js
 def test_the_vendors_own_service_is_asked_and_others_where_the_settings_say_so(
     tmp_path: Path, environ: dict[str, str], settings: Json, asks: bool
 ) -> None:
-    endpoint = endpoint_from(freeze(environ))
+    endpoint = read_endpoint(freeze(environ))
     assert with_diagnostics(endpoint, settings, memory_in(tmp_path)).diagnoses is asks
 
 
 def test_a_refusal_is_remembered_beside_the_version(tmp_path: Path) -> None:
     memory = memory_in(tmp_path)
-    endpoint = endpoint_from(freeze({"ANTHROPIC_BASE_URL": GATEWAY}))
+    endpoint = read_endpoint(freeze({"ANTHROPIC_BASE_URL": GATEWAY}))
     asking = {"cacheDiagnostics": True}
     memory.learn_refusal(GATEWAY)
     memory.learn(GATEWAY, "2023-06-01")

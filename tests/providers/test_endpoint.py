@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.providers.endpoint import Endpoint, endpoint_from, request_headers
+from clew.providers.endpoint import Endpoint, read_endpoint, request_headers
 from clew.system.config.environment import freeze
 
 
@@ -14,7 +14,7 @@ def test_the_variables_have_two_spellings_and_clews_own_stands_above() -> None:
         "ANTHROPIC_CUSTOM_HEADERS": "A: 1\\nB: two: three\n\nnot a header\n: nameless",
         "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS": "1",
     }
-    endpoint = endpoint_from(freeze(shared))
+    endpoint = read_endpoint(freeze(shared))
     assert endpoint.url("/v1/messages") == "https://gateway.example/v1/messages"
     assert (endpoint.api_key, endpoint.auth_token) == ("key-one", "token-one")
     assert endpoint.headers == (("A", "1"), ("B", "two: three"))
@@ -27,7 +27,7 @@ def test_the_variables_have_two_spellings_and_clews_own_stands_above() -> None:
         "CLEW_CUSTOM_HEADERS": "C: 3",
         "CLEW_DISABLE_BETAS": "no",
     }
-    endpoint = endpoint_from(freeze(shared | own))
+    endpoint = read_endpoint(freeze(shared | own))
     assert endpoint.url("/v1/messages") == "http://127.0.0.1:9/v1/messages"
     assert (endpoint.api_key, endpoint.auth_token) == ("key-two", "token-two")
     assert endpoint.headers == (("C", "3"),)
@@ -40,7 +40,7 @@ def test_the_address_is_shown_without_its_user_and_password() -> None:
 
 
 def test_an_empty_environment_is_the_service_itself_without_credentials() -> None:
-    endpoint = endpoint_from(freeze({"ANTHROPIC_API_KEY": "  "}))
+    endpoint = read_endpoint(freeze({"ANTHROPIC_API_KEY": "  "}))
     assert endpoint == Endpoint()
     assert endpoint.wants_credentials
     assert endpoint.credentials == "none"

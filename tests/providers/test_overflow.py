@@ -6,10 +6,10 @@ from clew.core.catalog.lookup import CATALOG
 from clew.providers.base import Adaptive, Failure, ModelRequest, ThinkingBudget
 from clew.providers.failure_kinds import (
     Overflow,
-    fitted,
+    fit_request,
     overflow_of,
     room_for_output,
-    shrunk,
+    shrink_request,
     with_output,
 )
 from tests.requirements import requirement
@@ -53,15 +53,15 @@ def test_a_thinking_budget_stays_below_the_room_for_the_answer() -> None:
     request = ModelRequest(
         model="m", messages=[], max_tokens=32_000, thinking=ThinkingBudget(tokens=31_999)
     )
-    smaller = shrunk(request, Overflow(input_tokens=195_000, limit_tokens=200_000))
+    smaller = shrink_request(request, Overflow(input_tokens=195_000, limit_tokens=200_000))
     assert smaller is not None
     assert smaller.max_tokens == 4_000
     assert smaller.thinking == ThinkingBudget(tokens=3_999)
     assert with_output(request, 60_000).thinking == ThinkingBudget(tokens=31_999)
     adaptive = ModelRequest(model="m", messages=[], thinking=Adaptive())
     assert with_output(adaptive, 4_000).thinking == Adaptive()
-    assert shrunk(request, Overflow(input_tokens=199_000, limit_tokens=200_000)) is None
-    assert shrunk(request, Overflow()) is None
+    assert shrink_request(request, Overflow(input_tokens=199_000, limit_tokens=200_000)) is None
+    assert shrink_request(request, Overflow()) is None
 
 
 @requirement("W8")
@@ -72,7 +72,7 @@ def test_a_counted_input_decides_before_anything_is_sent() -> None:
         request = ModelRequest(
             model=model.id, messages=[], input_tokens=counted, max_tokens=max_tokens
         )
-        return fitted(request, model)
+        return fit_request(request, model)
 
     def limit(fitting: ModelRequest | Overflow) -> int | None:
         assert isinstance(fitting, ModelRequest)
@@ -84,4 +84,4 @@ def test_a_counted_input_decides_before_anything_is_sent() -> None:
     assert limit(fit(180_000, 5_000)) == 5_000
     assert fit(197_000) == Overflow(input_tokens=197_000, limit_tokens=200_000)
     unknown = ModelRequest(model="local", messages=[], input_tokens=10**9)
-    assert fitted(unknown, CATALOG.entry("local")) == unknown
+    assert fit_request(unknown, CATALOG.entry("local")) == unknown

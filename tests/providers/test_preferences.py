@@ -3,13 +3,13 @@
 import pytest
 
 from clew.providers.base import Adaptive, ModelRequest, Off, ThinkingBudget
-from clew.providers.preferences import Preferences, preferences_from, preferred
+from clew.providers.preferences import Preferences, apply_preferences, read_preferences
 from clew.providers.retry import RetryPolicy
 from clew.system.config.environment import freeze
 
 
 def read(environ: dict[str, str], **settings: object) -> Preferences:
-    return preferences_from(freeze(environ), settings)
+    return read_preferences(freeze(environ), settings)
 
 
 def test_nothing_said_is_nothing_asked() -> None:
@@ -62,8 +62,8 @@ def test_what_cannot_be_read_is_named_and_asks_for_nothing() -> None:
 def test_a_request_keeps_what_it_says_itself() -> None:
     asked = Preferences(max_tokens=9, thinking=Off(), cache=None)
     plain = ModelRequest(model="m", messages=[])
-    assert preferred(plain, asked) == ModelRequest(
+    assert apply_preferences(plain, asked) == ModelRequest(
         model="m", messages=[], max_tokens=9, thinking=Off(), cache=None
     )
     own = ModelRequest(model="m", messages=[], max_tokens=1, thinking=Adaptive(), cache="1h")
-    assert preferred(own, asked) == own
+    assert apply_preferences(own, asked) == own

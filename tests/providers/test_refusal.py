@@ -2,15 +2,15 @@
 
 import pytest
 
-from clew.providers.refusal import failure_of_content, failure_of_response, words_of
-from clew.providers.retry import http_date_s, retry_after_s
+from clew.providers.refusal import make_content_failure, make_response_failure, words_of
+from clew.providers.retry import parse_http_date_s, read_retry_after_s
 from tests.requirements import requirement
 
 API_ERROR = b'{"type":"error","error":{"type":"rate_limit_error","message":"Slow down","details":{"error_code":"x"}},"request_id":"req_body"}'
 
 
 def test_the_apis_own_error_is_read_whole() -> None:
-    failure = failure_of_response(
+    failure = make_response_failure(
         429,
         {"request-id": "req_head", "retry-after": "3", "x-should-retry": "TRUE"},
         API_ERROR,
@@ -43,34 +43,34 @@ def test_the_apis_own_error_is_read_whole() -> None:
     ],
 )  # fmt: skip
 def test_any_other_body_is_quoted_in_short(body: bytes, message: str) -> None:
-    failure = failure_of_response(502, {}, body, wall_s=0)
+    failure = make_response_failure(502, {}, body, wall_s=0)
     assert failure.message == message
     assert (failure.request_id, failure.retry_after_s, failure.should_retry) == (None, None, None)
 
 
 def test_a_redirection_says_where_it_leads_and_is_not_followed() -> None:
     led = {"location": "https://gate\x1b.example/v1/messages"}
-    failure = failure_of_response(307, led, b"<title>Moved</title>", wall_s=0)
+    failure = make_response_failure(307, led, b"<title>Moved</title>", wall_s=0)
     assert failure.message == (
         "HTTP 307: it leads to https://gate .example/v1/messages; "
         "if that is the service, name it as the base URL"
     )
-    assert failure_of_response(307, {}, b"", wall_s=0).message == "HTTP 307 without a word"
-    assert failure_of_response(400, led, b"", wall_s=0).message == "HTTP 400 without a word"
+    assert make_response_failure(307, {}, b"", wall_s=0).message == "HTTP 307 without a word"
+    assert make_response_failure(400, led, b"", wall_s=0).message == "HTTP 400 without a word"
 
 
 def test_a_request_id_is_found_in_the_body_where_no_header_has_it() -> None:
-    assert failure_of_response(429, {}, API_ERROR, wall_s=0).request_id == "req_body"
-    assert failure_of_response(429, {}, b'{"request_id":7}', wall_s=0).request_id is None
+    assert make_response_failure(429, {}, API_ERROR, wall_s=0).request_id == "req_body"
+    assert make_response_failure(429, {}, b'{"request_id":7}', wall_s=0).request_id is None
 
 
 def test_a_page_in_place_of_an_answer_is_named_with_its_type() -> None:
-    failure = failure_of_content(
+    failure = make_content_failure(
         {"content-type": "text/html; charset=utf-8"}, b"<title>Log in</title>"
     )
     assert failure.kind == "content"
     assert failure.message == "HTTP 200 with text/html in place of an answer: Log in"
-    empty = failure_of_content({}, b"")
+    empty = make_content_failure({}, b"")
     assert empty.message == "HTTP 200 with no content type in place of an answer: an empty body"
 
 
@@ -106,10 +106,10 @@ def test_words_are_short_and_printable() -> None:
 def test_a_wait_is_read_as_seconds_or_as_a_date(
     headers: dict[str, str], seconds: float | None
 ) -> None:
-    assert retry_after_s(headers, wall_s=784111770.0) == seconds
+    assert read_retry_after_s(headers, wall_s=784111770.0) == seconds
 
 
 def test_a_leap_second_is_a_date() -> None:
-    assert http_date_s("Sat, 31 Dec 2016 23:59:60 GMT") == http_date_s(
+    assert parse_http_date_s("Sat, 31 Dec 2016 23:59:60 GMT") == parse_http_date_s(
         "Sat, 31 Dec 2016 23:59:59 GMT"
     )

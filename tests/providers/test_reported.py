@@ -11,19 +11,19 @@ from clew.core.stream.events import StreamFault
 from clew.providers.base import Failure
 from clew.providers.failure_kinds import (
     Overflow,
-    affordable_output,
     category_of,
-    effective_status,
+    find_affordable_output,
+    find_effective_status,
     is_missing_model,
     overflow_of,
-    without_credit,
+    why_no_credit,
 )
 from clew.providers.refusal import (
     MAX_QUOTED,
     Reported,
     error_object,
-    failure_of_fault,
-    failure_of_response,
+    make_fault_failure,
+    make_response_failure,
     reported,
 )
 
@@ -120,14 +120,20 @@ anything = st.recursive(
 @given(st.dictionaries(st.sampled_from(["error", "message", "type", "code", "details"]), anything))
 def test_no_error_object_raises(document: dict[str, Any]) -> None:
     body = json.dumps(document).encode()
-    failure = failure_of_response(429, {}, body, wall_s=0)
-    for judge in (overflow_of, without_credit, affordable_output, category_of, effective_status):
+    failure = make_response_failure(429, {}, body, wall_s=0)
+    for judge in (
+        overflow_of,
+        why_no_credit,
+        find_affordable_output,
+        category_of,
+        find_effective_status,
+    ):
         judge(failure)
     error = document.get("error")
     fault = StreamFault(
         kind="error_event", message="x", error=error if isinstance(error, dict) else None
     )
-    assert failure_of_fault(fault, headers={}).kind == "error_event"
+    assert make_fault_failure(fault, headers={}).kind == "error_event"
 
 
 def status(code: int | None, message: str = "no", **more: Any) -> Failure:
@@ -154,7 +160,7 @@ def in_stream(**more: Any) -> Failure:
     ],
 )
 def test_an_error_in_a_stream_stands_for_a_status(failure: Failure, expected: int | None) -> None:
-    assert effective_status(failure) == expected
+    assert find_effective_status(failure) == expected
 
 
 @pytest.mark.parametrize(
@@ -178,8 +184,8 @@ def test_a_failure_has_a_category_that_readers_know(failure: Failure, category: 
 
 
 def test_a_word_about_money_counts_only_where_money_can_be_the_matter() -> None:
-    assert without_credit(status(500, "credit balance service is down")) is None
-    assert without_credit(status(403, "Insufficient balance")) is not None
+    assert why_no_credit(status(500, "credit balance service is down")) is None
+    assert why_no_credit(status(403, "Insufficient balance")) is not None
     assert is_missing_model(status(404, error_type="NotFoundError"))
 
 
@@ -199,8 +205,8 @@ def test_a_limit_of_a_minute_that_one_request_fits_into_is_no_full_window() -> N
 
 def test_a_stream_that_broke_its_rules_asks_for_no_wait() -> None:
     fault = StreamFault(kind="cut_short", message="cut", excerpt="abc")
-    failure = failure_of_fault(fault, headers={"x-ratelimit-reset": "30"})
+    failure = make_fault_failure(fault, headers={"x-ratelimit-reset": "30"})
     assert (failure.kind, failure.message) == ("truncated", "cut: 'abc'")
     assert failure.retry_after_s is None
     busy = StreamFault(kind="error_event", message="x", error={"type": "rate_limit_error"})
-    assert failure_of_fault(busy, headers={"x-ratelimit-reset": "30"}).retry_after_s == 30.0
+    assert make_fault_failure(busy, headers={"x-ratelimit-reset": "30"}).retry_after_s == 30.0

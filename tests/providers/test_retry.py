@@ -16,7 +16,7 @@ from clew.providers.retry import (
     RetryPolicy,
     Shrink,
     Spent,
-    counted,
+    count_attempt,
     decide,
     final,
     span_in_words,
@@ -43,7 +43,7 @@ def after(
     """What is decided after these failures, one after the other."""
     so_far = Spent(**spent)
     for failure in failures:
-        so_far = counted(so_far, failure, policy or RetryPolicy())
+        so_far = count_attempt(so_far, failure, policy or RetryPolicy())
     return decide(failures[-1], REQUEST, so_far, policy or RetryPolicy(), random=random)
 
 
@@ -265,8 +265,8 @@ def test_an_overflow_shrinks_the_answer_once_and_then_compaction_is_due() -> Non
 
 
 def test_only_what_a_failure_counts_for_is_counted() -> None:
-    spent = counted(
-        counted(Spent(fallbacks=("x",), shrunk=True), BUSY, RetryPolicy()), CUT, RetryPolicy()
+    spent = count_attempt(
+        count_attempt(Spent(fallbacks=("x",), shrunk=True), BUSY, RetryPolicy()), CUT, RetryPolicy()
     )
     assert spent == Spent(attempts=2, uncounted=1, broken_streams=1, fallbacks=("x",), shrunk=True)
 

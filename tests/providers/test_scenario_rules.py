@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from clew.testing.scenario import from_value
-from clew.testing.scenario_rules import Chosen, NoAnswer, Player, body_hash
+from clew.testing.scenario_rules import Chosen, NoAnswer, Player, hash_body
 
 CALL = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {}}
 RESULT = {
@@ -55,7 +55,7 @@ def meets(when: dict[str, Any], body: dict[str, Any] = BODY) -> bool:
         ({"request": 1}, BODY),
         ({"stream": True}, BODY),
         ({"has_tool": "Read"}, BODY),
-        ({"body_sha256": body_hash(dict(reversed(BODY.items())))}, BODY),
+        ({"body_sha256": hash_body(dict(reversed(BODY.items())))}, BODY),
         ({"tool_result": "Bash"}, AFTER_TOOL),
         ({"tool_result": {"content": "no such", "is_error": True}}, AFTER_TOOL),
         ({"tool_result": {}}, AFTER_TOOL),

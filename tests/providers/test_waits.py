@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.providers.retry import reset_after_s, retry_after_s, seconds_in_words, seconds_of_text
+from clew.providers.retry import find_seconds, parse_seconds, read_retry_after_s, reset_after_s
 from tests.requirements import requirement
 
 NOW_S = 1_795_420_800.0
@@ -32,7 +32,7 @@ NOW_S = 1_795_420_800.0
     ],
 )
 def test_a_wait_is_read_in_a_sentence(text: str, seconds: float | None) -> None:
-    assert seconds_in_words(text) == (None if seconds is None else pytest.approx(seconds))
+    assert find_seconds(text) == (None if seconds is None else pytest.approx(seconds))
 
 
 @pytest.mark.parametrize(
@@ -40,22 +40,22 @@ def test_a_wait_is_read_in_a_sentence(text: str, seconds: float | None) -> None:
     [("34.07s", 34.07), ("6m0s", 360.0), (" 1s ", 1.0), ("1", None), ("1s later", None)],
 )
 def test_a_duration_is_read_whole_or_not_at_all(text: str, seconds: float | None) -> None:
-    assert seconds_of_text(text) == seconds
+    assert parse_seconds(text) == seconds
 
 
 @given(st.text(max_size=200))
 def test_no_text_is_more_than_a_wait_or_none(text: str) -> None:
-    for read in (seconds_in_words, seconds_of_text):
+    for read in (find_seconds, parse_seconds):
         seconds = read(f"try again in {text}")
         assert seconds is None or seconds >= 0
 
 
 def test_a_header_may_hold_a_duration_and_a_date_needs_a_clock() -> None:
-    assert retry_after_s({"retry-after": "34s"}, wall_s=0) == 34.0
+    assert read_retry_after_s({"retry-after": "34s"}, wall_s=0) == 34.0
     date = {"retry-after": "Mon, 23 Nov 2026 08:00:45 GMT"}
-    assert retry_after_s(date, wall_s=None) is None
+    assert read_retry_after_s(date, wall_s=None) is None
     theirs = date | {"date": "Mon, 23 Nov 2026 08:00:00 GMT"}
-    assert retry_after_s(theirs, wall_s=None) == 45.0
+    assert read_retry_after_s(theirs, wall_s=None) == 45.0
 
 
 @requirement("R074")

@@ -7,7 +7,7 @@ import pytest
 from clew.providers.answer_events import Answered, DriverEvent, GaveUp, Retrying, Waiting
 from clew.providers.base import Failure, ModelRequest
 from clew.providers.retry import RetryPolicy
-from clew.providers.watchdog import SilenceLimits, limits_from
+from clew.providers.watchdog import SilenceLimits, read_limits
 from clew.system.config.environment import freeze
 from tests.providers.fakes import (
     BOUND_S,
@@ -204,5 +204,5 @@ def test_the_limits_can_be_set_by_variables_and_nonsense_leaves_the_usual() -> N
         "CLEW_EVENTS_TIMEOUT_MS": "soon",
         "API_TIMEOUT_MS": "900000",
     }
-    assert limits_from(freeze(said)) == SilenceLimits(hint_s=5, bytes_s=30.5, whole_s=900)
-    assert limits_from(freeze({"CLEW_BYTES_TIMEOUT_MS": "0"})) == SilenceLimits()
+    assert read_limits(freeze(said)) == SilenceLimits(hint_s=5, bytes_s=30.5, whole_s=900)
+    assert read_limits(freeze({"CLEW_BYTES_TIMEOUT_MS": "0"})) == SilenceLimits()

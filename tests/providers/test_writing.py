@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.providers.writing import LEAST_MESSAGES, MOST_CONVERSATIONS, Writing, written
+from clew.providers.writing import LEAST_MESSAGES, MOST_CONVERSATIONS, Writing, encode_request
 
 Json = dict[str, Any]
 TEXTS = st.sampled_from(["hi", "", "naïve \u2028 \x85", '"quoted"\n', "half \ud83d", "x" * 500])
@@ -54,7 +54,7 @@ def test_what_is_written_is_what_writing_it_at_once_gives(
         before = {"model": "m", "tools": []} if has_before else {}
         after = {"stream": True} if has_after else {}
         body = before | {"messages": sent} | after
-        assert writing.body(body, whose) == written(body)
+        assert writing.body(body, whose) == encode_request(body)
 
 
 def test_a_message_is_written_once() -> None:
@@ -83,4 +83,4 @@ def test_conversations_that_take_turns_keep_what_is_theirs_and_only_the_last_one
 
 def test_messages_that_somebody_brought_in_another_shape_are_written_as_they_are() -> None:
     body = {"messages": {"odd": 1}, "model": "m"}
-    assert Writing().body(body, None) == written(body)
+    assert Writing().body(body, None) == encode_request(body)

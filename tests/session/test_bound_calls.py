@@ -20,7 +20,7 @@ from clew.agent.options import Options
 from clew.agent.tools.schema import parse_input
 from clew.permissions.grammar import read_line
 from clew.permissions.shell import split
-from clew.session.build import session
+from clew.session.build import open_session
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import environment
 
@@ -88,7 +88,7 @@ async def read_by(
     work.mkdir()
     with serving(plan, strict=True) as server:
         environ = {**os.environ, **environment(home, server.url)}
-        async with session(Options(), environ, str(work), ask, entrypoint="cli") as opened:
+        async with open_session(Options(), environ, str(work), ask, entrypoint="cli") as opened:
             with readings.counting():
                 await opened.conversation.submit(
                     "go",

@@ -8,7 +8,7 @@ from clew.agent.conversation import Speaker
 from clew.agent.deps import Question, Refused, Verdict
 from clew.agent.events import EngineEvent
 from clew.agent.options import Options
-from clew.session.build import session
+from clew.session.build import open_session
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import environment
 
@@ -23,7 +23,7 @@ async def unheard(_: EngineEvent) -> None:
 
 async def talk(home: Path, url: str, options: Options, *prompts: str) -> str:
     environ = {**os.environ, **environment(home, url)}
-    async with session(options, environ, str(home), nobody, entrypoint="cli") as opened:
+    async with open_session(options, environ, str(home), nobody, entrypoint="cli") as opened:
         for prompt in prompts:
             await opened.conversation.submit(
                 prompt,

@@ -11,9 +11,9 @@ import pytest
 from clew.agent.conversation import Speaker
 from clew.agent.events import EngineEvent, ToolFinished
 from clew.agent.options import Options
-from clew.core.normalize.tokens import text_tokens, tool_tokens
+from clew.core.normalize.tokens import estimate_text_tokens, estimate_tool_tokens
 from clew.permissions.request import tool_of
-from clew.session.build import session
+from clew.session.build import open_session
 from clew.testing.server import serving
 from tests.agent.tools.test_tool_search import Late
 from tests.fronts.headless.clew_process import environment
@@ -40,7 +40,7 @@ async def talk(home: Path, url: str, options: Options, prompts: list[str]) -> li
             finished.append(event)
 
     environ = {**os.environ, **environment(home, url)}
-    async with session(options, environ, str(home), nobody, entrypoint="cli") as opened:
+    async with open_session(options, environ, str(home), nobody, entrypoint="cli") as opened:
         opened.tools.toolbox.gain(HUNDRED)
         for prompt in prompts:
             await opened.conversation.submit(
@@ -112,4 +112,4 @@ def test_a_hundred_tools_cost_less_than_a_thousand_tokens_until_they_are_used(
         for block in (message["content"] if isinstance(message["content"], list) else [])
         if "fetch_thing_99" in str(block.get("text"))
     )
-    assert text_tokens(listing) + tool_tokens(search) < 1000
+    assert estimate_text_tokens(listing) + estimate_tool_tokens(search) < 1000

@@ -10,7 +10,7 @@ import pytest
 from clew.agent.options import Options
 from clew.core.messages.errors import SettingsError
 from clew.parts.part import Part
-from clew.session.build import session
+from clew.session.build import open_session
 from clew.session.parts import SessionParts
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import environment
@@ -56,7 +56,7 @@ def test_a_session_that_cannot_be_made_leaves_nothing_running(tmp_path: Path) ->
         environ = {**os.environ, **environment(tmp_path, url)}
         options = Options(mcp_config=("nowhere.json",))
         with pytest.raises(SettingsError):
-            async with session(options, environ, str(tmp_path), nobody, entrypoint="cli"):
+            async with open_session(options, environ, str(tmp_path), nobody, entrypoint="cli"):
                 raise AssertionError
         return len(asyncio.all_tasks())
 
@@ -66,7 +66,7 @@ def test_a_session_that_cannot_be_made_leaves_nothing_running(tmp_path: Path) ->
 
 async def names_of_parts(home: Path, url: str) -> list[str]:
     environ = {**os.environ, **environment(home, url)}
-    async with session(Options(), environ, str(home), nobody, entrypoint="cli") as opened:
+    async with open_session(Options(), environ, str(home), nobody, entrypoint="cli") as opened:
         return [part.name for part in opened.parts]
 
 

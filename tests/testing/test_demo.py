@@ -16,7 +16,7 @@ import pytest
 
 from clew.testing.demo import DEMO, main, printable
 from clew.testing.options import read_scenario
-from clew.testing.playing import paced
+from clew.testing.playing import pace_scenario
 from clew.testing.scenario import from_value
 
 DEMO_COMMAND = [sys.executable, "-m", "clew", "demo", "talk"]
@@ -218,12 +218,12 @@ def test_speed_changes_every_pace_and_nothing_else() -> None:
             },
         ],
     }
-    twice = paced(from_value(value), 2.0)
+    twice = pace_scenario(from_value(value), 2.0)
     value["defaults"]["send"]["events_per_s"] = 20
     value["answers"][0]["send"]["bytes_per_s"] = 200
     value["answers"][1]["faults"][0]["stall_s"] = 2
     assert twice == from_value(value)
-    at_once = paced(from_value(value), None)
+    at_once = pace_scenario(from_value(value), None)
     value["defaults"]["send"] = {}
     value["answers"][0]["send"] = {"chunk_bytes": 5}
     value["answers"][1]["faults"][0]["stall_s"] = 0

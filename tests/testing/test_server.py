@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from clew.testing.http import masked
+from clew.testing.http import mask_headers
 from clew.testing.scenario import ScenarioError
 from clew.testing.server import LoopbackServer, serving
 
@@ -294,7 +294,7 @@ def test_a_scenario_that_is_none_is_refused_before_anything_is_served() -> None:
 def test_credentials_are_masked_whatever_their_header_is_called(
     name: str, value: str, kept: str
 ) -> None:
-    assert masked([(name, value)]) == [(name, kept)]
+    assert mask_headers([(name, value)]) == [(name, kept)]
 
 
 def test_a_client_that_is_killed_within_its_request_ends_nothing_but_itself() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from clew.testing.strict import complaint
+from clew.testing.strict import find_complaint
 
 USER = {"role": "user", "content": "hi"}
 CALL = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {}}
@@ -56,7 +56,7 @@ VALID: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("request_body", VALID)
 def test_a_valid_request_is_let_through(request_body: dict[str, Any]) -> None:
-    assert complaint(request_body) is None
+    assert find_complaint(request_body) is None
 
 
 CITED = {**TEXT, "citations": [{"type": "page_location"}]}
@@ -77,15 +77,15 @@ LATER: list[tuple[Any, str]] = [
 def test_the_later_version_refuses_what_the_earlier_one_takes(
     request_body: dict[str, Any], words: str
 ) -> None:
-    assert complaint(request_body, api_version="2023-06-01") is None
-    assert words in (complaint(request_body, api_version="2026-10-21") or "")
-    assert words in (complaint(request_body) or "")
+    assert find_complaint(request_body, api_version="2023-06-01") is None
+    assert words in (find_complaint(request_body, api_version="2026-10-21") or "")
+    assert words in (find_complaint(request_body) or "")
 
 
 def test_citations_stay_where_the_later_version_takes_them() -> None:
-    assert complaint(block(CITED, "assistant")) is None
-    assert complaint(block({**TEXT, "citations": []})) is None
-    assert complaint(answered({**RESULT, "content": [CITED]})) is None
+    assert find_complaint(block(CITED, "assistant")) is None
+    assert find_complaint(block({**TEXT, "citations": []})) is None
+    assert find_complaint(answered({**RESULT, "content": [CITED]})) is None
 
 
 INVALID: list[tuple[Any, str]] = [
@@ -148,10 +148,10 @@ INVALID: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("request_body", "said"), INVALID)
 def test_an_invalid_request_is_told_its_first_fault(request_body: Any, said: str) -> None:
-    found = complaint(request_body)
+    found = find_complaint(request_body)
     assert found is not None
     assert found.startswith(said), found
 
 
 def test_counting_needs_no_max_tokens() -> None:
-    assert complaint({"model": "m", "messages": [USER]}, counting=True) is None
+    assert find_complaint({"model": "m", "messages": [USER]}, counting=True) is None

@@ -12,7 +12,7 @@ from clew.testing.threads import (
     Holding,
     Taken,
     ThreadRefusal,
-    prompt_tokens,
+    estimate_prompt_tokens,
 )
 
 Json = dict[str, Any]
@@ -75,7 +75,7 @@ def test_the_model_is_shown_all_that_is_held_and_what_is_new() -> None:
     assert third["max_tokens"] == 5
     assert list(held.shown)[-1] == third
     assert held.refusals == []
-    assert prompt_tokens(third) > prompt_tokens(shown) > 0
+    assert estimate_prompt_tokens(third) > estimate_prompt_tokens(shown) > 0
 
 
 def test_a_request_without_a_thread_is_shown_as_it_is_and_not_held() -> None:

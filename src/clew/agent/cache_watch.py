@@ -15,13 +15,13 @@ from clew.core.ledger.cache_miss import (
     LIFETIME_S,
     CachedParts,
     CacheMiss,
+    compute_extra_usd,
     describe_change,
-    extra_usd,
     find_miss,
-    recorded_misses,
-    usage_tokens,
+    find_recorded_misses,
+    read_usage_tokens,
 )
-from clew.core.ledger.spending import TokenCounts, last_size
+from clew.core.ledger.spending import TokenCounts, find_last_size
 from clew.core.messages.history import History
 from clew.core.messages.messages import AssistantMessage
 from clew.core.normalize.select import is_boundary
@@ -52,14 +52,14 @@ class CacheWatch:
     ) -> None:
         """`warmer` keeps the cache warm between requests, where that is wanted."""
         self.warmer = warmer
-        known = list(entries)
-        self.misses = list(recorded_misses(known))
+        recorded_entries = list(entries)
+        self.misses = list(find_recorded_misses(recorded_entries))
         self._catalog = catalog
-        self._cached: TokenCounts | None = last_size(known)
-        self._touched_at = last_time(known)
+        self._cached: TokenCounts | None = find_last_size(recorded_entries)
+        self._touched_at = last_time(recorded_entries)
         self._before: CachedParts | None = None
         self._now: CachedParts | None = None
-        self._boundary = boundary_of(known)
+        self._boundary = boundary_of(recorded_entries)
         self._is_compacted = False
         self._idle_s = 0.0
         self._lifetime_s = LIFETIME_S["5m"]
@@ -75,8 +75,8 @@ class CacheWatch:
             messages=request.messages,
         )
         self._idle_s = seconds_between(self._touched_at, at)
-        known = self._catalog.find(request.model)
-        lifetime_s = None if known is None else known.cache_seconds
+        model = self._catalog.find(request.model)
+        lifetime_s = None if model is None else model.cache_seconds
         self._lifetime_s = lifetime_s or LIFETIME_S[request.cache or "5m"]
         self._touched_at = at
         if self.warmer is not None:
@@ -89,7 +89,7 @@ class CacheWatch:
     def answered(self, message: Json, model: str, at: str) -> CacheMiss | None:
         if self.warmer is not None:
             self.warmer.answered(message, model)
-        tokens = usage_tokens(message)
+        tokens = read_usage_tokens(message)
         if tokens is None or self._now is None:
             return None
         before, self._before = self._before, self._now
@@ -100,7 +100,7 @@ class CacheWatch:
         changed = "" if before is None else describe_change(before, self._now)
         if model != self._now.model:
             changed = f"the model changed from {self._now.model} to {model}"
-        found = find_miss(
+        cache_miss = find_miss(
             cached,
             tokens,
             message.get("diagnostics"),
@@ -109,15 +109,15 @@ class CacheWatch:
             lifetime_s=self._lifetime_s,
             is_compacted=self._is_compacted,
         )
-        if found is None:
+        if cache_miss is None:
             return None
-        reason, missed = found
+        reason, missed = cache_miss
         miss = CacheMiss(
             reason=reason,
             tokens=missed,
             changed=changed,
             idle_s=self._idle_s,
-            extra_usd=extra_usd(tokens, missed, model, at, self._catalog),
+            extra_usd=compute_extra_usd(tokens, missed, model, at, self._catalog),
             at=at,
         )
         self.misses.append(miss)
@@ -134,9 +134,9 @@ def last_answer_id(history: History) -> str:
     """The id of the last message that a service wrote; empty if none did."""
     for place in range(len(history) - 1, -1, -1):
         if history[place].get("type") == "assistant":
-            said = AssistantMessage(history[place])
-            if not said.is_synthetic:
-                return said.message_id or ""
+            message = AssistantMessage(history[place])
+            if not message.is_synthetic:
+                return message.message_id or ""
     return ""
 
 

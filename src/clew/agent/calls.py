@@ -14,10 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from clew.agent.tools.base import ShellInput, Tool, ToolContext, ToolOutcome, ToolSession, failed
+from clew.agent.tools.base import (
+    ShellInput,
+    Tool,
+    ToolContext,
+    ToolOutcome,
+    ToolSession,
+    make_failure,
+)
 from clew.agent.tools.schema import parse_input
 from clew.core.json_object import Json
-from clew.core.messages.errors import ClewError, in_words
+from clew.core.messages.errors import ClewError, describe_error
 
 if TYPE_CHECKING:
     from clew.permissions.reading import CommandLine
@@ -69,9 +76,9 @@ class BoundCall(Struct, frozen=True, kw_only=True, dict=True):
         """Whether the call leaves everything outside the session as it is."""
         return self.tool is None or self.given is None or self.tool.is_read_only(self.given)
 
-    def with_input(self, given: Json) -> "BoundCall":
+    def with_input(self, arguments: Json) -> "BoundCall":
         """The same call with an input that a hook or the user gave it."""
-        return bind(self.tool, self.block | {"input": given}, self.fault)
+        return bind(self.tool, self.block | {"input": arguments}, self.fault)
 
     def copy_block(self) -> Json:
         """The block for those outside, who may change what they are handed."""
@@ -82,10 +89,10 @@ def bind(tool: Tool[Any] | None, block: Json, fault: ToolOutcome | None = None) 
     """Bind a block to its tool; `fault` says why there is none."""
     if tool is None:
         return BoundCall(block=block, fault=fault)
-    given = parse_input(tool, block.get("input"))
-    if isinstance(given, ToolOutcome):
-        return BoundCall(block=block, tool=tool, fault=given)
-    return BoundCall(block=block, tool=tool, given=given)
+    arguments = parse_input(tool, block.get("input"))
+    if isinstance(arguments, ToolOutcome):
+        return BoundCall(block=block, tool=tool, fault=arguments)
+    return BoundCall(block=block, tool=tool, given=arguments)
 
 
 def rehearse(call: BoundCall, session: ToolSession) -> ToolOutcome | None:
@@ -95,7 +102,7 @@ def rehearse(call: BoundCall, session: ToolSession) -> ToolOutcome | None:
     try:
         call.tool.rehearse(call.given, session)
     except (ClewError, OSError, ValueError) as error:
-        return failed(in_words(error))
+        return make_failure(describe_error(error))
     return None
 
 
@@ -103,7 +110,7 @@ async def run_tool(call: BoundCall, ctx: ToolContext) -> ToolOutcome:
     """Runs a call. Raises CancelledError and nothing else."""
     tool = call.tool
     if tool is None or call.given is None:
-        return call.fault or failed(f"{call.name} cannot run: it was bound to no tool")
+        return call.fault or make_failure(f"{call.name} cannot run: it was bound to no tool")
     most_s = ctx.session.limits.call_timeout_s(tool.name, owns_its_time=tool.owns_its_time)
     clock = asyncio.timeout(most_s)
     try:
@@ -111,15 +118,15 @@ async def run_tool(call: BoundCall, ctx: ToolContext) -> ToolOutcome:
             return await tool.call(call.given, ctx)
     except TimeoutError as error:
         if not clock.expired():
-            return failed(in_words(error))
-        return failed(
+            return make_failure(describe_error(error))
+        return make_failure(
             f"{tool.name} did not end within {most_s:g} s and was given up. What it had begun may be "
             "done in part: look before you try again, and try less at once or another way."
         )
     except (ClewError, OSError) as error:
-        return failed(in_words(error))
+        return make_failure(describe_error(error))
     except Exception as error:  # noqa: BLE001 (one of the three doors: a tool must not end the session)
         kind = type(error).__name__
-        return failed(
+        return make_failure(
             f"{tool.name} failed by a fault of its own ({kind}: {error}). Try another way."
         )

@@ -6,8 +6,8 @@ forward, what it was for, and what an answer cost that was withdrawn and stands 
 
 from clew.core.catalog.lookup import ModelCatalog
 from clew.core.json_object import Json
-from clew.core.ledger.ledger import Purpose, charges
-from clew.core.ledger.spending import usd
+from clew.core.ledger.ledger import Purpose, find_charges
+from clew.core.ledger.spending import compute_usd
 from clew.core.ledger.state import SessionTracker
 from clew.record.transcript.record import Recorder
 
@@ -37,10 +37,10 @@ def charge(
         "purpose": purpose,
         "durationMs": round(duration_ms),
     }
-    amount = usd(usage, str(model), at, catalog)
+    amount = compute_usd(usage, str(model), at, catalog)
     if amount is not None:
         cost["costUSD"] = float(amount)
-    named = {"warmingId": warming_id} if warming_id else {}
-    recorder.request_cost(**cost, **named)
-    for each in charges([{"type": "request-cost", "timestamp": at, **cost}], catalog):
-        session.charge(each)
+    fields = {"warmingId": warming_id} if warming_id else {}
+    recorder.request_cost(**cost, **fields)
+    for charge in find_charges([{"type": "request-cost", "timestamp": at, **cost}], catalog):
+        session.charge(charge)

@@ -10,13 +10,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.agent.deps import Deps, Emit, saved
+from clew.agent.deps import Deps, Emit, ensure_saved
 from clew.agent.events import Noticed, Recorded, TurnEnded
-from clew.agent.hooked import BLOCKED_PROMPT, entries, fire, heard
+from clew.agent.hooked import BLOCKED_PROMPT, fire_event, make_hook_entries, report_notices
 from clew.agent.hooks.outcome import HookOutcome
 from clew.agent.intake import title_of
 from clew.agent.loop import run_turn
-from clew.agent.transitions import TokenBudget, wished_tokens
+from clew.agent.transitions import TokenBudget, read_wished_tokens
 from clew.core.input import CompactSession, as_typed
 from clew.core.json_object import Json
 from clew.core.messages import factories
@@ -51,18 +51,20 @@ class Inbox:
         return len(self._waiting) < before
 
     def take(self) -> list[Json]:
-        taken, self._waiting = self._waiting, []
-        return [entry for entries in taken for entry in entries]
+        batch, self._waiting = self._waiting, []
+        return [entry for entries in batch for entry in entries]
 
 
-def unwatched(emit: Emit) -> Emit:
+def ignore_event(emit: Emit) -> Emit:
     return emit
 
 
 class Conversation:
     """One turn at a time; `interrupt` ends the one that runs, and its work so far stays."""
 
-    def __init__(self, deps: Deps, inbox: Inbox, watch: Callable[[Emit], Emit] = unwatched) -> None:
+    def __init__(
+        self, deps: Deps, inbox: Inbox, watch: Callable[[Emit], Emit] = ignore_event
+    ) -> None:
         self._deps = deps
         self._inbox = inbox
         # What everything goes through that is said here, for whoever looks for a fault.
@@ -111,28 +113,30 @@ class Conversation:
         noticed = await deps.arrivals.refresh_settings()
         if noticed:
             await emit(Noticed(messages=noticed))
-        begun = await heard(deps, emit, await deps.hooks.waiting(emit))
+        outcome = await report_notices(deps, emit, await deps.hooks.waiting(emit))
         prompt_id = deps.clock.new_id()
-        said = await fire(deps, emit, "UserPromptSubmit", prompt=text, prompt_id=prompt_id)
-        if said.block is not None or said.halt is not None:
-            return await self._refused(said, text, emit)
+        hook_outcome = await fire_event(
+            deps, emit, "UserPromptSubmit", prompt=text, prompt_id=prompt_id
+        )
+        if hook_outcome.block is not None or hook_outcome.halt is not None:
+            return await self._refused(hook_outcome, text, emit)
         message = self._message(prompt, said_by, uuid) | {"promptId": prompt_id}
-        around = [*entries(deps, begun), *entries(deps, said)]
+        around = [*make_hook_entries(deps, outcome), *make_hook_entries(deps, hook_outcome)]
         await self._keep([*deps.arrivals.take_messages(), message, *context, *around], emit)
-        wished = wished_tokens(text)
+        wished = read_wished_tokens(text)
         tokens = None if wished is None else TokenBudget(wished)
         return await run_turn(deps, emit, tokens)
 
-    async def _refused(self, said: HookOutcome, prompt: str, emit: Emit) -> TurnEnded:
+    async def _refused(self, outcome: HookOutcome, prompt: str, emit: Emit) -> TurnEnded:
         """A prompt that a hook kept back: nothing is sent, and the record says so."""
         deps = self._deps
-        words = BLOCKED_PROMPT.format(why=said.block or said.halt or "no reason given")
-        shown = words if said.hides_prompt else f"{words}\n\nOriginal prompt: {prompt}"
-        note = factories.system(
-            "informational", shown, uuid=deps.clock.new_id(), at=deps.clock.now(), level="warning"
+        words = BLOCKED_PROMPT.format(why=outcome.block or outcome.halt or "no reason given")
+        notice = words if outcome.hides_prompt else f"{words}\n\nOriginal prompt: {prompt}"
+        note = factories.make_system(
+            "informational", notice, uuid=deps.clock.new_id(), at=deps.clock.now(), level="warning"
         )
         await self._keep([note], emit)
-        await saved(deps, emit)
+        await ensure_saved(deps, emit)
         return TurnEnded(reason="stopped_by_hook", message=words)
 
     async def keep(
@@ -147,7 +151,7 @@ class Conversation:
         """Makes words part of the conversation without asking for an answer."""
         emit = self._watch(emit)
         await self._keep([self._message(prompt, said_by, uuid), *context], emit)
-        await saved(self._deps, emit)
+        await ensure_saved(self._deps, emit)
 
     async def compact(self, order: CompactSession, emit: Emit) -> TurnEnded:
         """Shortens the conversation, or takes that back; no turn runs meanwhile, and `interrupt`
@@ -197,17 +201,17 @@ class Conversation:
         ended = self._stopped(before) if turn.cancelled() else turn.result()
         if title and self._deps.story.said > before:
             recorder.last_prompt(title)
-        await saved(self._deps, emit)
+        await ensure_saved(self._deps, emit)
         recorder.shows("idle")
         return ended
 
     def _stopped(self, before: int) -> TurnEnded:
         """How an interrupted turn ended: before it began, while the model talked, while tools ran."""
-        said = self._deps.story.since(before)
-        if not said:
+        since = self._deps.story.since(before)
+        if not since:
             return TurnEnded(reason="aborted_streaming")
-        during_tools = "for tool use" in UserMessage(said[-1]).text
-        rounds = sum(1 for m in said if m["type"] == "assistant")
+        during_tools = "for tool use" in UserMessage(since[-1]).text
+        rounds = sum(1 for m in since if m["type"] == "assistant")
         return TurnEnded(
             reason="aborted_tools" if during_tools else "aborted_streaming", rounds=rounds
         )
@@ -224,7 +228,7 @@ class Conversation:
         self._inbox.put(self._message(prompt, said_by, uuid), context)
 
     def _message(self, prompt: str | Sequence[Json], said_by: Speaker, uuid: str | None) -> Json:
-        return factories.user(
+        return factories.make_user(
             prompt,
             uuid=uuid or self._deps.clock.new_id(),
             at=self._deps.clock.now(),

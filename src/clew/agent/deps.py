@@ -26,8 +26,8 @@ from clew.core.messages.history import History
 from clew.core.normalize.prefix import Bound
 from clew.core.normalize.repairs import Repair
 from clew.core.stream.events import AnswerEvent
-from clew.permissions.decision import Decision, Finding, NeedsReview, decided
-from clew.permissions.modes import after_review
+from clew.permissions.decision import Decision, Finding, NeedsReview, make_decision
+from clew.permissions.modes import apply_review
 from clew.permissions.request import PermissionRequest
 from clew.providers.answer_events import CompactionDue, DriverEvent, Ended
 from clew.providers.base import ModelRequest
@@ -155,10 +155,10 @@ class Reviewed(Struct, frozen=True, kw_only=True):
     record: Json
 
 
-async def unreviewed(_: BoundCall, needed: NeedsReview) -> Reviewed:
+async def skip_review(_: BoundCall, needed: NeedsReview) -> Reviewed:
     """There is no reviewer: a person decides."""
     return Reviewed(
-        decision=after_review(needed, None), record={"verdict": "none", "why": "no reviewer"}
+        decision=apply_review(needed, None), record={"verdict": "none", "why": "no reviewer"}
     )
 
 
@@ -268,9 +268,9 @@ class CallApproval(Struct, frozen=True, kw_only=True):
 
     judge: Callable[[BoundCall], Decision]
     ask: Callable[[Question], Awaitable[Verdict]]
-    review: Callable[[BoundCall, NeedsReview], Awaitable[Reviewed]] = unreviewed
+    review: Callable[[BoundCall, NeedsReview], Awaitable[Reviewed]] = skip_review
     # What the current mode makes of a finding that no rule made.
-    apply_mode: Callable[[Finding], Decision] = lambda finding: decided([finding])
+    apply_mode: Callable[[Finding], Decision] = lambda finding: make_decision([finding])
     # Change the rules, as a hook answered in the user's place; returns what was wrong.
     update_permissions: Callable[[list[Json]], str] = lambda _: ""
     # How long a question waits for its answer before hooks hear of it.
@@ -339,7 +339,7 @@ class Deps(Struct, frozen=True, kw_only=True):
 # Before something leaves or is done: everything said so far is on disk, or people are told why not.
 
 
-async def saved(deps: Deps, emit: Emit) -> None:
+async def ensure_saved(deps: Deps, emit: Emit) -> None:
     """Everything said so far is durable; where it cannot be, that is told once, and when it is again."""
     await deps.story.durable()
     if news := deps.story.recorder.news():

@@ -14,18 +14,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from clew.agent.calls import BoundCall
-from clew.agent.deps import Deps, Emit, Granted, Question, Refused, Verdict, saved
+from clew.agent.deps import Deps, Emit, Granted, Question, Refused, Verdict, ensure_saved
 from clew.agent.events import Noticed, ToolFinished, ToolProgressed, ToolStarted
 from clew.agent.hooked import (
     BY_HOOK,
     DEFERRED,
     DEFERRED_KIND,
     PUT_OFF,
-    after_call,
-    entries,
-    fire,
+    describe_end,
+    fire_event,
     fire_for,
-    replaced,
+    make_hook_entries,
+    replace_result,
 )
 from clew.agent.hooks.outcome import HookOutcome as Said
 from clew.agent.hooks.outcome import with_hooks
@@ -34,15 +34,23 @@ from clew.agent.toolset import decide
 from clew.agent.transitions import Repetition
 from clew.core.json_object import Json
 from clew.core.ledger.state import ToolTimed, todos_of
-from clew.core.ledger.totals import lines_changed
+from clew.core.ledger.totals import count_changed_lines
 from clew.core.messages import factories
 from clew.core.messages.text import (
     CANCELLED,
     INTERRUPTED_WHILE_RUNNING,
-    rejected_by_reviewer,
-    tagged,
+    describe_reviewer_rejection,
+    wrap_in_tag,
 )
-from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, NeedsReview, reason
+from clew.permissions.decision import (
+    Allow,
+    Ask,
+    Decision,
+    Deny,
+    Finding,
+    NeedsReview,
+    describe_reason,
+)
 
 MAY_RETRY = " A hook of the user says that this call may be tried again."
 NOT_PERMITTED = "This call is not permitted and did not run: {why}."
@@ -112,13 +120,13 @@ class ToolExecutor:
     async def refuse(self, block: Json, source_uuid: str, words: str) -> None:
         """Answers a call that must not run at all."""
         call = PendingCall(BoundCall(block=block), source_uuid=source_uuid)
-        await self._refuse(call, tagged("tool_use_error", words))
+        await self._refuse(call, wrap_in_tag("tool_use_error", words))
 
     def release(self) -> None:
         """The answer stands in the conversation: results may stand behind it from now on."""
-        held, self._held = self._held, None
-        if held:
-            self._deps.story.answer(held)
+        answers, self._held = self._held, None
+        if answers:
+            self._deps.story.answer(answers)
 
     # -- one call
 
@@ -137,26 +145,26 @@ class ToolExecutor:
 
     async def _judged(self, call: PendingCall) -> None:
         """Asks for permission and runs the call, or answers it with the refusal."""
-        await saved(self._deps, self._emit)
+        await ensure_saved(self._deps, self._emit)
         self._repetition.note(call.block)
         unusable = self._deps.tools.unusable(call.bound)
         if unusable is not None:
             await self._finish(call, unusable)
             return
-        said = await self._before(call)
+        outcome = await self._before(call)
         unusable = self._deps.tools.unusable(call.bound)
         if unusable is not None:
             await self._finish(call, unusable)
             return
-        if said.permission == "deny":
-            words = BY_HOOK.format(event="PreToolUse", tool=call.block["name"], why=said.reason)
+        if outcome.permission == "deny":
+            words = BY_HOOK.format(event="PreToolUse", tool=call.block["name"], why=outcome.reason)
             await self._deny(call, words, "permission-rule")
             return
-        if said.permission == "defer" and self._deps.approval.can_defer:
+        if outcome.permission == "defer" and self._deps.approval.can_defer:
             self.halt = self.halt or PUT_OFF.format(tool=call.block["name"])
             await self._deny(call, DEFERRED, DEFERRED_KIND)
             return
-        decision, is_confined = await self._decision(call.bound, said)
+        decision, is_confined = await self._decision(call.bound, outcome)
         if isinstance(decision, Ask | NeedsReview):
             doomed = await self._deps.tools.doomed(call.bound, self._may_look)
             if doomed is not None:
@@ -169,13 +177,17 @@ class ToolExecutor:
             case Allow():
                 await self._run(call, is_confined=is_confined)
             case Deny():
-                why = reason(decision)
-                words = rejected_by_reviewer(why) if is_reviewed else NOT_PERMITTED.format(why=why)
+                why = describe_reason(decision)
+                words = (
+                    describe_reviewer_rejection(why)
+                    if is_reviewed
+                    else NOT_PERMITTED.format(why=why)
+                )
                 if is_reviewed:
                     words += await self._told_of_denial(call, why)
                 await self._deny(call, words, "permission-rule")
             case _:
-                await self._ask(call, decision, said, is_confined=is_confined)
+                await self._ask(call, decision, outcome, is_confined=is_confined)
 
     def _may_look(self, path: str) -> bool:
         """Whether what is in a file may be told without asking anybody."""
@@ -185,39 +197,41 @@ class ToolExecutor:
 
     async def _review(self, call: PendingCall, needed: NeedsReview) -> Decision:
         """Mode auto: the reviewer's word, on record and told to people whatever it is."""
-        found = await self._deps.approval.review(call.bound, needed)
-        call.noted["permissionReview"] = found.record
-        told = f"{call.bound.title}: review: {found.record['verdict']}: {found.record['why']}"
-        await self._emit(Noticed(messages=(told,)))
-        return found.decision
+        reviewed = await self._deps.approval.review(call.bound, needed)
+        call.noted["permissionReview"] = reviewed.record
+        note = f"{call.bound.title}: review: {reviewed.record['verdict']}: {reviewed.record['why']}"
+        await self._emit(Noticed(messages=(note,)))
+        return reviewed.decision
 
     async def _told_of_denial(self, call: PendingCall, why: str) -> str:
         """Tells hooks of a reviewer's no; they may let it be tried again, and lift nothing."""
-        said = await fire_for(self._deps, self._emit, "PermissionDenied", call.bound, reason=why)
-        self._take(call, said)
-        return MAY_RETRY if said.may_retry else ""
+        outcome = await fire_for(self._deps, self._emit, "PermissionDenied", call.bound, reason=why)
+        self._take(call, outcome)
+        return MAY_RETRY if outcome.may_retry else ""
 
     async def _before(self, call: PendingCall) -> Said:
         """What hooks say before the rules do: also which input the rules are asked about."""
-        said = await fire_for(self._deps, self._emit, "PreToolUse", call.bound)
-        self._take(call, said)
-        if said.halt is not None and said.permission != "deny":
-            return replace(said, permission="deny", reason=said.halt or "a hook stopped the turn")
-        if said.input is not None:
-            call.bound = call.bound.with_input(said.input)
-        return said
+        outcome = await fire_for(self._deps, self._emit, "PreToolUse", call.bound)
+        self._take(call, outcome)
+        if outcome.halt is not None and outcome.permission != "deny":
+            return replace(
+                outcome, permission="deny", reason=outcome.halt or "a hook stopped the turn"
+            )
+        if outcome.input is not None:
+            call.bound = call.bound.with_input(outcome.input)
+        return outcome
 
-    def _take(self, call: PendingCall, said: Said) -> None:
-        call.beside += entries(self._deps, said)
+    def _take(self, call: PendingCall, outcome: Said) -> None:
+        call.beside += make_hook_entries(self._deps, outcome)
         if self.halt is None:
-            self.halt = said.halt
+            self.halt = outcome.halt
 
-    async def _decision(self, call: BoundCall, said: Said) -> tuple[Decision, bool]:
+    async def _decision(self, call: BoundCall, outcome: Said) -> tuple[Decision, bool]:
         """What the rules say, and whether the call runs behind the read-only wall; what they allow is a
         question when it repeats itself."""
         deps = self._deps
         decision, is_confined = await decide(
-            deps.tools, call, lambda call: with_hooks(deps.approval.judge(call), said)
+            deps.tools, call, lambda call: with_hooks(deps.approval.judge(call), outcome)
         )
         again = self._repetition.question
         if isinstance(decision, Allow) and again:
@@ -225,7 +239,7 @@ class ToolExecutor:
         return decision, is_confined
 
     async def _ask(
-        self, call: PendingCall, decision: Decision, said: Said, *, is_confined: bool
+        self, call: PendingCall, decision: Decision, outcome: Said, *, is_confined: bool
     ) -> None:
         """One question at a time; after a no that ends the turn nobody is asked again."""
         waits = self._asking.locked()
@@ -233,7 +247,7 @@ class ToolExecutor:
             # The answer to the question before may have been one for this call too.
             now = decision
             if waits:
-                now, is_confined = await self._decision(call.bound, said)
+                now, is_confined = await self._decision(call.bound, outcome)
             verdict = await self._verdict(call, now)
             if isinstance(verdict, Refused):
                 self.is_stopped = self.is_stopped or verdict.stop
@@ -242,7 +256,7 @@ class ToolExecutor:
                 if verdict.input is not None and verdict.input != call.block["input"]:
                     call.bound = call.bound.with_input(verdict.input)
                     # What was asked about was another call; a denied file stays hidden from this one.
-                    again, confined = await self._decision(call.bound, said)
+                    again, confined = await self._decision(call.bound, outcome)
                     is_confined = confined and isinstance(again, Ask)
                 await self._run(call, is_confined=is_confined)
             case Refused():
@@ -256,7 +270,9 @@ class ToolExecutor:
             case Allow():
                 return Granted()
             case Deny():
-                return Refused(words=NOT_PERMITTED.format(why=reason(decision)), by_person=False)
+                return Refused(
+                    words=NOT_PERMITTED.format(why=describe_reason(decision)), by_person=False
+                )
         verdict = await self._answer(call, decision)
         if isinstance(verdict, Granted):
             self._repetition.forgive()
@@ -264,10 +280,10 @@ class ToolExecutor:
 
     async def _answer(self, call: PendingCall, decision: Decision) -> Verdict:
         """A hook's answer in a person's stead, else the person's; who waits long is told of."""
-        said = await fire_for(self._deps, self._emit, "PermissionRequest", call.bound)
-        self._take(call, said)
-        if said.answer is not None:
-            return await self._by_hook(call, said.answer)
+        outcome = await fire_for(self._deps, self._emit, "PermissionRequest", call.bound)
+        self._take(call, outcome)
+        if outcome.answer is not None:
+            return await self._by_hook(call, outcome.answer)
         kind, body = self._deps.tools.question(call.bound)
         question = Question(
             kind=kind,
@@ -276,7 +292,7 @@ class ToolExecutor:
             line=call.bound.line,
             title=call.bound.title,
             decision=decision,
-            why=reason(decision),
+            why=describe_reason(decision),
         )
         async with asyncio.TaskGroup() as group:
             notice = group.create_task(self._tell_of(question))
@@ -297,15 +313,17 @@ class ToolExecutor:
         if new is not None:
             decision = self._deps.approval.judge(call.bound.with_input(new))
             if isinstance(decision, Deny):
-                return Refused(words=NOT_PERMITTED.format(why=reason(decision)), by_person=False)
-        wrong = self._deps.approval.update_permissions(answer.get("updatedPermissions") or [])
-        if wrong:
-            await self._emit(Noticed(messages=(f"updatedPermissions: {wrong}",)))
+                return Refused(
+                    words=NOT_PERMITTED.format(why=describe_reason(decision)), by_person=False
+                )
+        error = self._deps.approval.update_permissions(answer.get("updatedPermissions") or [])
+        if error:
+            await self._emit(Noticed(messages=(f"updatedPermissions: {error}",)))
         return Granted(input=new)
 
     async def _tell_of(self, question: Question) -> None:
         await asyncio.sleep(self._deps.approval.notify_after_s)
-        await fire(
+        await fire_event(
             self._deps,
             self._emit,
             "Notification",
@@ -338,20 +356,20 @@ class ToolExecutor:
             duration_ms = (self._deps.clock.monotonic_s() - begin_s) * 1000
             session.change(ToolTimed(duration_ms=duration_ms))
         self._account(outcome)
-        event, fields = after_call(outcome, duration_ms)
+        event, fields = describe_end(outcome, duration_ms)
         try:
-            said = await fire_for(self._deps, self._emit, event, call.bound, **fields)
+            hook_outcome = await fire_for(self._deps, self._emit, event, call.bound, **fields)
             if self._deps.surroundings.shell_folder() != began_in:
                 moved = {"old_cwd": began_in, "new_cwd": self._deps.surroundings.shell_folder()}
-                self._take(call, await fire(self._deps, self._emit, "CwdChanged", **moved))
+                self._take(call, await fire_event(self._deps, self._emit, "CwdChanged", **moved))
         except asyncio.CancelledError:
             # What the tool did is done, whether or not its hooks could look at it.
             self._note(
                 call, outcome.content, is_error=outcome.is_error, raw=outcome.tool_use_result
             )
             raise
-        self._take(call, said)
-        await self._finish(call, outcome, content=replaced(call.block, outcome, said))
+        self._take(call, hook_outcome)
+        await self._finish(call, outcome, content=replace_result(call.block, outcome, hook_outcome))
 
     async def _may_leave_wall(self, call: PendingCall, blocked: str) -> bool:
         """Asks whether a command that the read-only wall held up may run without it."""
@@ -375,7 +393,7 @@ class ToolExecutor:
         """What a call changed in the session's own books: lines of files, the list of what is to do."""
         if outcome.is_error:
             return
-        for read in (lines_changed, todos_of):
+        for read in (count_changed_lines, todos_of):
             changed = read(outcome.tool_use_result)
             if changed is not None:
                 self._deps.spending.change(changed)
@@ -418,17 +436,17 @@ class ToolExecutor:
     ) -> Json:
         """Makes the result part of the conversation, or keeps it until its answer is."""
         deps = self._deps
-        shown = f"Error: {content}" if is_error and raw is None else raw
+        result = f"Error: {content}" if is_error and raw is None else raw
         entry = (
             call.noted
             | fields
-            | factories.tool_answer(
+            | factories.make_tool_answer(
                 call.block["id"],
                 content,
                 uuid=deps.clock.new_id(),
                 at=deps.clock.now(),
                 source_uuid=call.source_uuid,
-                raw=shown,
+                raw=result,
                 is_error=is_error,
             )
         )

@@ -12,7 +12,7 @@ from clew.agent.calls import BoundCall
 from clew.agent.deps import Deps, Emit
 from clew.agent.events import Noticed, Recorded, Signalled
 from clew.agent.hooks.outcome import HookOutcome as Said
-from clew.agent.hooks.outcome import rewritten
+from clew.agent.hooks.outcome import rewrite_result
 from clew.agent.tools.base import ToolOutcome
 from clew.core.json_object import Json
 from clew.core.messages import factories
@@ -27,55 +27,61 @@ DEFERRED_KIND = "hook-deferred"
 BY_HOOK = "{event}:{tool} hook error: {why}"
 
 
-async def fire(deps: Deps, emit: Emit, event: str, **fields: Any) -> Said:
+async def fire_event(deps: Deps, emit: Emit, event: str, **fields: Any) -> Said:
     """Has the hooks of an event run; people hear at once what is for them."""
-    return await heard(deps, emit, await deps.hooks.fire(event, fields, emit))
+    return await report_notices(deps, emit, await deps.hooks.fire(event, fields, emit))
 
 
 async def fire_for(deps: Deps, emit: Emit, event: str, call: BoundCall, **fields: Any) -> Said:
     """Has the hooks of an event run that is about a call."""
-    fields = about(call.block) | fields
+    fields = describe_call(call.block) | fields
     if event == "PermissionRequest":
         del fields["tool_use_id"]
-    return await heard(deps, emit, await deps.hooks.fire(event, fields, emit, call))
+    return await report_notices(deps, emit, await deps.hooks.fire(event, fields, emit, call))
 
 
-async def heard(deps: Deps, emit: Emit, said: Said) -> Said:
-    if said.notices:
-        await emit(Noticed(messages=said.notices))
-    for sequence in said.sequences:
+async def report_notices(deps: Deps, emit: Emit, outcome: Said) -> Said:
+    if outcome.notices:
+        await emit(Noticed(messages=outcome.notices))
+    for sequence in outcome.sequences:
         await emit(Signalled(sequence=sequence))
-    if said.title:
-        deps.story.recorder.title(said.title)
-    return said
+    if outcome.title:
+        deps.story.recorder.title(outcome.title)
+    return outcome
 
 
-def entries(deps: Deps, said: Said) -> list[Json]:
+def make_hook_entries(deps: Deps, outcome: Said) -> list[Json]:
     """What the log keeps of it, as entries that stand behind what they are about."""
-    made = [
-        factories.attachment(
-            each.payload, uuid=deps.clock.new_id(), at=deps.clock.now(), rendered=each.rendered
+    new_entries = [
+        factories.make_attachment(
+            attachment.payload,
+            uuid=deps.clock.new_id(),
+            at=deps.clock.now(),
+            rendered=attachment.rendered,
         )
-        for each in said.attached
+        for attachment in outcome.attached
     ]
-    if said.summary is not None:
-        made.append(
-            factories.system(
-                "stop_hook_summary", uuid=deps.clock.new_id(), at=deps.clock.now(), **said.summary
+    if outcome.summary is not None:
+        new_entries.append(
+            factories.make_system(
+                "stop_hook_summary",
+                uuid=deps.clock.new_id(),
+                at=deps.clock.now(),
+                **outcome.summary,
             )
         )
-    return made
+    return new_entries
 
 
-async def join(deps: Deps, emit: Emit, said: Said) -> None:
+async def join_outcome(deps: Deps, emit: Emit, outcome: Said) -> None:
     """Makes an outcome part of the conversation as it stands."""
-    made = entries(deps, said)
-    if made:
-        deps.story.add(made)
-        await emit(Recorded(entries=made))
+    new_entries = make_hook_entries(deps, outcome)
+    if new_entries:
+        deps.story.add(new_entries)
+        await emit(Recorded(entries=new_entries))
 
 
-def about(block: Json) -> Json:
+def describe_call(block: Json) -> Json:
     """The fields that every event about a call has. A callback may change what it is handed: the call
     stays what was judged."""
     return {
@@ -85,7 +91,7 @@ def about(block: Json) -> Json:
     }
 
 
-def after_call(outcome: ToolOutcome, duration_ms: float) -> tuple[str, Json]:
+def describe_end(outcome: ToolOutcome, duration_ms: float) -> tuple[str, Json]:
     """The event that a call's end is, and its fields."""
     fields = {"duration_ms": round(duration_ms)}
     if outcome.is_error:
@@ -103,17 +109,19 @@ def plain(content: Any) -> str:
     return "\n".join(b["text"] for b in content if b.get("type") == "text")
 
 
-def replaced(block: Json, outcome: ToolOutcome, said: Said) -> Any:
+def replace_result(block: Json, outcome: ToolOutcome, hook_outcome: Said) -> Any:
     """What the model reads of a call: its content, or what a hook put in its place."""
-    if said.output is UNSET or outcome.is_error:
+    if hook_outcome.output is UNSET or outcome.is_error:
         return outcome.content
-    new = rewritten(outcome.tool_use_result, said.output, is_mcp=block["name"].startswith("mcp__"))
+    new = rewrite_result(
+        outcome.tool_use_result, hook_outcome.output, is_mcp=block["name"].startswith("mcp__")
+    )
     return outcome.content if new is None else new
 
 
-def last_words(messages: History) -> str:
+def find_last_words(messages: History) -> str:
     """The text of the answer that the conversation ends with."""
-    said: list[str] = []
+    texts: list[str] = []
     answer_id: Any = None
     for message in reversed(messages):
         if message.get("type") != "assistant":
@@ -123,8 +131,8 @@ def last_words(messages: History) -> str:
         if answer_id is not None and this_id != answer_id:
             break
         answer_id = this_id
-        said.insert(0, view.text)
-    return "\n\n".join(filter(None, said))
+        texts.insert(0, view.text)
+    return "\n\n".join(filter(None, texts))
 
 
 def calls_of(history: History) -> list[Json]:
@@ -139,7 +147,7 @@ def calls_of(history: History) -> list[Json]:
             if answer_id not in (None, message["message"].get("id")):
                 break
             answer_id = message["message"].get("id")
-            calls[:0] = [about(b) for b in blocks if b.get("type") == "tool_use"]
+            calls[:0] = [describe_call(b) for b in blocks if b.get("type") == "tool_use"]
         elif answer_id is None:
             results |= {
                 b["tool_use_id"]: b.get("content") for b in blocks if b.get("type") == "tool_result"

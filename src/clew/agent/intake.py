@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from clew.agent.calls import BoundCall
 from clew.agent.context.facts import Fact
-from clew.agent.context.nearby import file_fact, folder_fact, noted_fact
+from clew.agent.context.nearby import make_file_fact, make_folder_fact, make_note_fact
 from clew.agent.deps import Emit, Toolset
 from clew.agent.events import Noticed, Printed, ToolStarted
-from clew.agent.tasks.notice import runs_for_person
+from clew.agent.tasks.notice import describe_background_start
 from clew.agent.tools.base import ToolSession
 from clew.agent.toolset import SessionTools, decide
 from clew.core.input import (
@@ -41,16 +41,16 @@ from clew.core.input import (
     SubmitPrompt,
     TypedCommand,
     as_typed,
-    content,
+    make_content,
     parse,
 )
 from clew.core.json_object import Json
 from clew.core.messages import factories
-from clew.core.messages.text import tagged
-from clew.permissions.decision import Allow, Decision, Deny, reason
+from clew.core.messages.text import wrap_in_tag
+from clew.permissions.decision import Allow, Decision, Deny, describe_reason
 from clew.permissions.in_session import SessionRules
-from clew.record.transcript.paths import project_dir
-from clew.system.clock import new_id, now
+from clew.record.transcript.paths import get_project_dir
+from clew.system.clock import get_timestamp, make_id
 from clew.system.config.paths import Places
 from clew.system.config.settings import read_text
 from clew.system.files import is_folder, is_there
@@ -142,10 +142,10 @@ class Intake:
             fact = await self._mentioned(mention, raw, emit)
             if fact is not None:
                 facts.append(fact)
-        return Turn(prompt=content(text, raw.pasted), context=[self._entry(f) for f in facts])
+        return Turn(prompt=make_content(text, raw.pasted), context=[self._entry(f) for f in facts])
 
     def _entry(self, fact: Fact) -> Json:
-        return factories.attachment(
+        return factories.make_attachment(
             fact.payload,
             uuid=self._new_id(),
             at=self._now(),
@@ -155,8 +155,8 @@ class Intake:
 
     async def _mentioned(self, mention: Mention, raw: Raw, emit: Emit) -> Fact | None:
         """What a mention brings along; nothing where it names nothing, or what may not be read."""
-        found = self._found(mention)
-        if found is None:
+        target = self._found(mention)
+        if target is None:
             fact = await self._elsewhere(mention)
             name = mention.paths[0]
             # What a command file names without an ending may be a package.
@@ -164,7 +164,7 @@ class Intake:
             if fact is None and mention.is_path and is_file:
                 await emit(Noticed(messages=(f"@{name}: {NO_FILE}",)))
             return fact
-        shown, path = found
+        label, path = target
         is_listed = is_folder(path)
         call = (
             self._call("LS", {"path": str(path)})
@@ -173,19 +173,19 @@ class Intake:
         )
         refused, _ = await self._refused(call, raw)
         if refused:
-            await emit(Noticed(messages=(f"@{shown} was not read: {refused}",)))
+            await emit(Noticed(messages=(f"@{label} was not read: {refused}",)))
             return None
         if is_listed:
             try:
-                return folder_fact(path, shown, self._may_read(str(path)))
+                return make_folder_fact(path, label, self._may_read(str(path)))
             except OSError as error:
-                await emit(Noticed(messages=(f"@{shown} was not read: {error}",)))
+                await emit(Noticed(messages=(f"@{label} was not read: {error}",)))
                 return None
         outcome = await self._run(call)
         if outcome.is_error:
-            await emit(Noticed(messages=(f"@{shown} was not read: {outcome.display}",)))
+            await emit(Noticed(messages=(f"@{label} was not read: {outcome.display}",)))
             return None
-        return file_fact(path, shown, outcome.content, outcome.tool_use_result)
+        return make_file_fact(path, label, outcome.content, outcome.tool_use_result)
 
     async def _elsewhere(self, mention: Mention) -> Fact | None:
         """What a mention brings that names no file: a resource of a server, perhaps."""
@@ -217,10 +217,10 @@ class Intake:
         await emit(ToolStarted(block=call.block, title=f"! {meant.line}"))
         outcome = await self._run(call, is_confined=is_confined)
         printed = outcome.content if isinstance(outcome.content, str) else outcome.display
-        await emit(Printed(text=runs_for_person(printed) or printed))
+        await emit(Printed(text=describe_background_start(printed) or printed))
         streams = ("", printed) if outcome.is_error else (printed, "")
-        said = "".join(
-            tagged(name, text)
+        text = "".join(
+            wrap_in_tag(name, text)
             for name, text in zip(("bash-stdout", "bash-stderr"), streams, strict=True)
         )
         # What a program printed is nobody's word.
@@ -230,16 +230,18 @@ class Intake:
             # It runs on: by this a later run knows of it, as by a call of the model's.
             task = {"id": raw_result["backgroundTaskId"], "toolUseId": call.block["id"]}
             origin["task"] = task | {"command": meant.line}
-        entry = factories.user(said, uuid=self._new_id(), at=self._now(), origin=origin)
+        entry = factories.make_user(text, uuid=self._new_id(), at=self._now(), origin=origin)
         waiting, self._waiting = self._waiting, []
         return Turn(
-            prompt=tagged("bash-input", meant.line),
+            prompt=wrap_in_tag("bash-input", meant.line),
             context=[entry, *(self._entry(fact) for fact in waiting)],
         )
 
-    def _call(self, tool: str, given: Json) -> BoundCall:
+    def _call(self, tool: str, arguments: Json) -> BoundCall:
         tool_id = f"toolu_{self._new_id()}"
-        return self._tools.bind({"type": "tool_use", "id": tool_id, "name": tool, "input": given})
+        return self._tools.bind(
+            {"type": "tool_use", "id": tool_id, "name": tool, "input": arguments}
+        )
 
     async def _refused(self, call: BoundCall, raw: Raw) -> tuple[str, bool]:
         """Why a call may not run, empty if it may, and whether it runs behind the read-only wall.
@@ -249,7 +251,7 @@ class Intake:
         decision, is_confined = await decide(self._tools, call, self._judge)
         if raw.by_person and not isinstance(decision, Deny):
             return "", False
-        return ("" if isinstance(decision, Allow) else reason(decision)), is_confined
+        return ("" if isinstance(decision, Allow) else describe_reason(decision)), is_confined
 
     async def _run(self, call: BoundCall, *, is_confined: bool = False) -> Any:
         async def unseen(_: Any) -> None:
@@ -268,7 +270,7 @@ class Intake:
             add_line(path, f"- {meant.words}")
         except OSError as error:
             return Show(text=f"{path} was not changed: {error}", is_error=True)
-        self._waiting.append(noted_fact(path, meant.words))
+        self._waiting.append(make_note_fact(path, meant.words))
         return Show(text=f"noted in {path}")
 
     async def _command(
@@ -292,7 +294,7 @@ class Intake:
         """The line that was typed, and behind it the text it stands for with the files that it names."""
         meant = parse_as_prompt("\n\n".join(part for part in (called.text, raw.more) if part))
         turn = await self._prompt(replace(raw, more=""), meant, emit)
-        text = factories.user(
+        text = factories.make_user(
             turn.prompt,
             uuid=self._new_id(),
             at=self._now(),
@@ -301,9 +303,9 @@ class Intake:
         )
         typed = "\n".join(
             (
-                tagged("command-message", called.name),
-                tagged("command-name", f"/{called.name}"),
-                tagged("command-args", called.arguments),
+                wrap_in_tag("command-message", called.name),
+                wrap_in_tag("command-name", f"/{called.name}"),
+                wrap_in_tag("command-args", called.arguments),
             )
         )
         return Turn(prompt=typed, context=[text, *turn.context])
@@ -317,10 +319,10 @@ def parse_as_prompt(text: str) -> Prompt:
 
 
 def _span(path: Path, mention: Mention) -> Json:
-    given: Json = {"file_path": str(path)}
+    arguments: Json = {"file_path": str(path)}
     if mention.first is not None and mention.last is not None:
-        given |= {"offset": mention.first, "limit": mention.last - mention.first + 1}
-    return given
+        arguments |= {"offset": mention.first, "limit": mention.last - mention.first + 1}
+    return arguments
 
 
 def add_line(path: Path, line: str) -> None:
@@ -347,12 +349,12 @@ MEMORY_FILE = "CLAUDE.md"
 NOTES = ("project", "local", "user")
 
 
-def memory_folder(places: Places) -> Path:
+def find_memory_folder(places: Places) -> Path:
     """What earlier sessions of the project left for later ones."""
-    return project_dir(places.config_home, str(places.root)) / "memory"
+    return get_project_dir(places.config_home, str(places.root)) / "memory"
 
 
-def notes_file(rules: SessionRules) -> Path:
+def find_notes_file(rules: SessionRules) -> Path:
     """The memory file that notes are added to."""
     standing = rules.standing
     match read_text(standing.settings, "notesFile"):
@@ -364,7 +366,7 @@ def notes_file(rules: SessionRules) -> Path:
             return standing.places.root / MEMORY_FILE
 
 
-def intake(
+def make_intake(
     tools: SessionTools,
     judge: Callable[[BoundCall], Decision],
     tool_session: ToolSession,
@@ -376,8 +378,8 @@ def intake(
         judge=judge,
         path_of=tool_session.path,
         may_read=rules.may_read,
-        memory_file=lambda: notes_file(rules),
-        now=now,
-        new_id=new_id,
+        memory_file=lambda: find_notes_file(rules),
+        now=get_timestamp,
+        new_id=make_id,
         resource=resource,
     )

@@ -8,9 +8,9 @@ from clew.agent.deps import Reviewed
 from clew.agent.side_question import SMALL
 from clew.agent.story import Story
 from clew.agent.tools.base import AskModel
-from clew.permissions.decision import Decision, Finding, NeedsReview, decided
+from clew.permissions.decision import Decision, Finding, NeedsReview, make_decision
 from clew.permissions.in_session import SessionRules
-from clew.permissions.modes import under
+from clew.permissions.modes import apply_mode
 from clew.permissions.provenance import Provenance
 from clew.permissions.request import Mode
 from clew.system.config.settings import read_text
@@ -70,7 +70,7 @@ class Judging:
 
     def under_mode(self, finding: Finding) -> Decision:
         """What the mode of the moment makes of a finding that no rule made."""
-        return decided([under(self._mode(), finding)])
+        return make_decision([apply_mode(self._mode(), finding)])
 
     async def review(self, call: BoundCall, needed: NeedsReview) -> Reviewed:
         """Mode auto: what the reviewer says of a call."""

@@ -13,10 +13,17 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from clew.agent.charging import charge
-from clew.agent.deps import AnswerDriver, Deps, Emit, saved
+from clew.agent.deps import AnswerDriver, Deps, Emit, ensure_saved
 from clew.agent.events import ENDED_WELL, BlockSaid, Doubted, Noticed, Recorded, Repaired, TurnEnded
 from clew.agent.executor import ToolExecutor
-from clew.agent.hooked import STOP_FEEDBACK, calls_of, fire, heard, join, last_words
+from clew.agent.hooked import (
+    STOP_FEEDBACK,
+    calls_of,
+    find_last_words,
+    fire_event,
+    join_outcome,
+    report_notices,
+)
 from clew.agent.requests import Prepared
 from clew.agent.transitions import (
     FULL,
@@ -27,19 +34,19 @@ from clew.agent.transitions import (
     Transition,
     TurnEnd,
     TurnReply,
-    after_answer,
-    api_error_words,
-    failed_request,
+    choose_transition,
+    describe_api_error,
+    make_failure_entry,
     with_advice,
 )
 from clew.core.json_object import Json
 from clew.core.ledger.cache_miss import RECORD as CACHE_MISS
-from clew.core.ledger.ledger import charges
+from clew.core.ledger.ledger import find_charges
 from clew.core.ledger.state import ApiTimed
 from clew.core.messages import factories
 from clew.core.messages.history import History, with_cost
 from clew.core.messages.messages import AssistantMessage
-from clew.core.messages.text import count_of
+from clew.core.messages.text import format_count
 from clew.core.normalize.block_rules import RequestViolation
 from clew.core.normalize.prefix import with_bound
 from clew.core.normalize.repairs import Repair
@@ -66,7 +73,7 @@ from clew.providers.answer_events import (
     Withdrawn,
 )
 from clew.providers.base import Failure, ModelRequest
-from clew.providers.failure_kinds import category_of, without_credit
+from clew.providers.failure_kinds import category_of, why_no_credit
 
 TOO_LONG = "the conversation no longer fits into the model's window"
 
@@ -91,7 +98,7 @@ async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) ->
     while True:
         rounds += 1
         reply = await run_round(deps, emit, repetition)
-        step = after_answer(reply, recoveries)
+        step = choose_transition(reply, recoveries)
         if tokens is not None:
             step = tokens.onward(step, tokens_said(deps) - before)
         if isinstance(step, Continue) and step.cause == "full" and not await emptied(deps, emit):
@@ -103,7 +110,8 @@ async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) ->
             and rounds >= deps.limits.max_rounds
         ):
             step = TurnEnd(
-                reason="max_turns", message=f"reached {count_of(deps.limits.max_rounds, 'round')}"
+                reason="max_turns",
+                message=f"reached {format_count(deps.limits.max_rounds, 'round')}",
             )
         if is_over_budget(deps) and not (isinstance(step, TurnEnd) and ended_badly(step)):
             assert deps.limits.budget is not None
@@ -132,7 +140,7 @@ async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> TurnReply
         tries += 1
         hearing = Hearing(deps, emit, repetition)
         try:
-            await saved(deps, emit)
+            await ensure_saved(deps, emit)
             await wait_for_late(deps, emit)
             async with hearing.running:
                 ended = await hearing.listen()
@@ -158,45 +166,45 @@ async def hooked(
     """The step once hooks have spoken: before the next request, or before the end."""
     match step:
         case Continue(cause="tools"):
-            said = await fire(deps, emit, "PostToolBatch", tool_calls=calls_of(deps.story.history))
-            await join(deps, emit, said)
-            why = said.block if said.halt is None else said.halt
+            outcome = await fire_event(
+                deps, emit, "PostToolBatch", tool_calls=calls_of(deps.story.history)
+            )
+            await join_outcome(deps, emit, outcome)
+            why = outcome.block if outcome.halt is None else outcome.halt
             return step if why is None else TurnEnd(reason="stopped_by_hook", message=why)
         case TurnEnd(reason="completed"):
             return await may_stop(deps, emit, step, recoveries)
         case TurnEnd(reason="api_error" | "prompt_too_long" | "refused" | "no_answer"):
-            await fire(
+            await fire_event(
                 deps,
                 emit,
                 "StopFailure",
                 error=reply.error,
                 error_details=step.message,
-                last_assistant_message=last_words(deps.story.history),
+                last_assistant_message=find_last_words(deps.story.history),
             )
     return step
 
 
 async def may_stop(deps: Deps, emit: Emit, step: TurnEnd, recoveries: Recoveries) -> Transition:
     """Whether the turn ends: hooks may have more to be done, so often in a row and no more."""
-    said = await fire(
+    outcome = await fire_event(
         deps,
         emit,
         "Stop",
         stop_hook_active=recoveries.hook > 0,
-        last_assistant_message=last_words(deps.story.history),
+        last_assistant_message=find_last_words(deps.story.history),
         background_tasks=deps.surroundings.list_background(),
         session_crons=deps.surroundings.list_schedules(),
     )
-    await join(deps, emit, said)
-    if said.halt is not None:
-        return TurnEnd(reason="stopped_by_hook", message=said.halt)
-    words = "\n".join(filter(None, [said.block, *said.context]))
-    if not words and said.block is None:
+    await join_outcome(deps, emit, outcome)
+    if outcome.halt is not None:
+        return TurnEnd(reason="stopped_by_hook", message=outcome.halt)
+    words = "\n".join(filter(None, [outcome.block, *outcome.context]))
+    if not words and outcome.block is None:
         return step
     if not recoveries.has_left("hook"):
-        spent = (
-            f"a Stop hook went on asking for more; ended after {count_of(recoveries.hook, 'time')}"
-        )
+        spent = f"a Stop hook went on asking for more; ended after {format_count(recoveries.hook, 'time')}"
         await emit(Noticed(messages=(spent,)))
         return step
     return Continue(cause="hook", words=STOP_FEEDBACK.format(words=words or "go on"))
@@ -210,23 +218,25 @@ async def emptied(deps: Deps, emit: Emit) -> bool:
 
 async def wait_for_late(deps: Deps, emit: Emit) -> None:
     """Waits for what is about to be there, and tells the model what is new."""
-    more = list(await deps.arrivals.await_late())
-    if more:
-        deps.story.add(more)
-        await emit(Recorded(entries=more))
-        await saved(deps, emit)
+    entries = list(await deps.arrivals.await_late())
+    if entries:
+        deps.story.add(entries)
+        await emit(Recorded(entries=entries))
+        await ensure_saved(deps, emit)
 
 
 async def go_on(deps: Deps, emit: Emit, step: Continue) -> None:
     """Says what the next request needs to hear first, and what a person said meanwhile."""
-    await join(deps, emit, await heard(deps, emit, await deps.hooks.waiting(emit)))
-    more = list(deps.arrivals.take_messages())
+    await join_outcome(deps, emit, await report_notices(deps, emit, await deps.hooks.waiting(emit)))
+    entries = list(deps.arrivals.take_messages())
     if step.words:
-        more.insert(
+        entries.insert(
             0,
-            factories.user(step.words, uuid=deps.clock.new_id(), at=deps.clock.now(), is_meta=True),
+            factories.make_user(
+                step.words, uuid=deps.clock.new_id(), at=deps.clock.now(), is_meta=True
+            ),
         )
-    await joined(deps, emit, more)
+    await joined(deps, emit, entries)
 
 
 async def joined(deps: Deps, emit: Emit, entries: Sequence[Json]) -> None:
@@ -253,9 +263,9 @@ def ended_badly(step: TurnEnd) -> bool:
 
 def doubt(violations: list[RequestViolation]) -> str:
     """What the service would say no to, in words that are the same for the same faults."""
-    told = [f"{v.where}: {v.what} ({v.rule})" for v in violations[:SHOWN_VIOLATIONS]]
-    more = len(violations) - len(told)
-    return f"{NOT_SENT}: {'; '.join(told)}{f'; and {more} more' if more else ''}. {ASK_AGAIN}"
+    lines = [f"{v.where}: {v.what} ({v.rule})" for v in violations[:SHOWN_VIOLATIONS]]
+    omitted_count = len(violations) - len(lines)
+    return f"{NOT_SENT}: {'; '.join(lines)}{f'; and {omitted_count} more' if omitted_count else ''}. {ASK_AGAIN}"
 
 
 def insists(history: History, words: str) -> bool:
@@ -317,11 +327,11 @@ class Hearing:
             prepared = await prepare(deps, self._emit)
         self._request = prepared.request
         if prepared.violations:
-            held = HeldRequest(words=doubt(prepared.violations))
-            is_held = not insists(deps.story.history, held.words)
+            held_request = HeldRequest(words=doubt(prepared.violations))
+            is_held = not insists(deps.story.history, held_request.words)
             await self._emit(Doubted(violations=prepared.violations, is_held=is_held))
             if is_held:
-                return held
+                return held_request
         request = await deps.model.measure(prepared.request, deps.story.history)
         request = replace(request, in_thread=True)
         begin_s = self._attempt_s = deps.clock.monotonic_s()
@@ -404,7 +414,7 @@ class Hearing:
         self, failure: Failure, *, max_attempts: int | None = None, delay_s: float | None = None
     ) -> None:
         """Leave a failed request in the transcript; the fronts hear of it by the driver's event."""
-        entry = failed_request(
+        entry = make_failure_entry(
             failure,
             uuid=self._deps.clock.new_id(),
             at=self._deps.clock.now(),
@@ -421,9 +431,9 @@ class Hearing:
 
     async def _start(self, block: Json) -> None:
         """Begins a call, with the entries since the one before: an answer's cost is its length."""
-        told, self._told = self._told, len(self._blocks)
-        after = self._uuids[told - 1] if told else None
-        await self.running.start(block, self._written_from(told), after)
+        previous_count, self._told = self._told, len(self._blocks)
+        after = self._uuids[previous_count - 1] if previous_count else None
+        await self.running.start(block, self._written_from(previous_count), after)
 
     def _entries(self, message: Json, *, is_aborted: bool = False) -> list[Json]:
         """The entries of an answer; those its calls already point at keep their ids."""
@@ -439,7 +449,7 @@ class Hearing:
     def _written(
         self, message: Json, uuids: list[str], *, first: int = 0, is_aborted: bool = False
     ) -> list[Json]:
-        entries = factories.assistant(
+        entries = factories.make_assistant(
             message,
             uuids=uuids,
             at=self._deps.clock.now(),
@@ -475,7 +485,7 @@ class Hearing:
 
     def _costed(self, entries: list[Json]) -> list[Json]:
         """The entries with what their one request took, before they are recorded."""
-        charge = next(charges(entries, self._deps.model.catalog), None)
+        charge = next(find_charges(entries, self._deps.model.catalog), None)
         cost_usd = None if charge is None or charge.usd is None else float(charge.usd)
         took_ms = round(self._took.duration_ms)
         costed = [with_cost(entry, cost_usd=cost_usd, duration_ms=took_ms) for entry in entries]
@@ -491,22 +501,22 @@ class Hearing:
         message = AssistantMessage(entry)
         if message.is_synthetic:
             return
-        known = {"costUSD": entry["costUSD"]} if "costUSD" in entry else {}
+        cost_fields = {"costUSD": entry["costUSD"]} if "costUSD" in entry else {}
         self._deps.story.recorder.request_cost(
             messageId=message.message_id,
             requestId=message.request_id,
             model=message.model,
             purpose="turn",
             usage=message.usage.data,
-            **known,
+            **cost_fields,
             durationMs=entry["durationMs"],
             durationWithoutRetriesMs=round(self._took.without_retries_ms),
         )
 
     def _add(self, entries: list[Json]) -> None:
         self._deps.story.add(entries)
-        for each in charges(entries, self._deps.model.catalog):
-            self._deps.spending.charge(each)
+        for entry_charge in find_charges(entries, self._deps.model.catalog):
+            self._deps.spending.charge(entry_charge)
         self._is_settled = True
 
     def _charge_withdrawn(self, message: Json) -> None:
@@ -525,16 +535,16 @@ class Hearing:
 
     def _reply(self, ended: Answered | Incomplete) -> TurnReply:
         failure = ended.failure if isinstance(ended, Incomplete) else None
-        said = AssistantMessage({"type": "assistant", "message": ended.message})
+        message = AssistantMessage({"type": "assistant", "message": ended.message})
         reply = TurnReply(
-            ending=ENDINGS.get(said.stop_reason or "", "unknown"),
-            stop_reason=said.stop_reason,
+            ending=ENDINGS.get(message.stop_reason or "", "unknown"),
+            stop_reason=message.stop_reason,
             is_complete=failure is None,
-            is_empty=said.is_empty,
+            is_empty=message.is_empty,
         )
         if failure is None:
             return reply
-        no_credit = without_credit(failure)
+        no_credit = why_no_credit(failure)
         return replace(
             reply,
             failure=failure.message if no_credit is None else f"{failure.message} ({no_credit})",
@@ -550,8 +560,8 @@ class Hearing:
     ) -> TurnReply:
         """A request that was given up becomes an entry a person can read; the API never sees it."""
         deps = self._deps
-        words = words or api_error_words(failure)
-        entry = factories.api_error(
+        words = words or describe_api_error(failure)
+        entry = factories.make_api_error(
             words,
             uuid=deps.clock.new_id(),
             at=deps.clock.now(),
@@ -585,7 +595,7 @@ class Hearing:
         self.running.release()
         self._deps.story.add(
             [
-                factories.interruption(
+                factories.make_interruption(
                     uuid=self._deps.clock.new_id(),
                     at=self._deps.clock.now(),
                     for_tool_use=bool(self.running.results),

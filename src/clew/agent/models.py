@@ -28,19 +28,19 @@ from clew.permissions.decision import Ask, Finding
 from clew.providers.answer import Answering, Gate
 from clew.providers.anthropic import MAX_STREAM_BYTES, AnthropicProvider
 from clew.providers.base import Effort, ModelRequest, Thinking
-from clew.providers.credentials import endpoint_with_key, memory_in
+from clew.providers.credentials import make_endpoint, open_memory
 from clew.providers.endpoint import Endpoint
 from clew.providers.message_threads import Threads
-from clew.providers.preferences import Preferences, preferences_from, wants_threads
-from clew.providers.watchdog import SilenceLimits, limits_from
+from clew.providers.preferences import Preferences, read_preferences, wants_threads
+from clew.providers.watchdog import SilenceLimits, read_limits
 from clew.record.transcript.record import Recorder
-from clew.system.clock import now
+from clew.system.clock import get_timestamp
 from clew.system.config.environment import Environment
 from clew.system.config.paths import Places
 from clew.system.config.settings import read_object, read_text
 from clew.system.process.spawn import Launcher
-from clew.system.transport.choose import transport_for
-from clew.system.transport.network import network_from
+from clew.system.transport.choose import choose_transport
+from clew.system.transport.network import read_network
 
 # One person answers one question at a time, whoever asks: a call, a server.
 
@@ -48,7 +48,7 @@ from clew.system.transport.network import network_from
 AskPerson: TypeAlias = Callable[[Question], Awaitable[Verdict]]
 
 
-def one_at_a_time(ask: AskPerson) -> AskPerson:
+def serialise_questions(ask: AskPerson) -> AskPerson:
     """A person has one pair of eyes: calls and servers ask one after the other."""
     lock = asyncio.Lock()
 
@@ -65,7 +65,7 @@ def one_at_a_time(ask: AskPerson) -> AskPerson:
 DEFAULT_MODEL = "sonnet"
 
 
-def chosen_model(
+def choose_model(
     options: Options,
     environment: Environment,
     settings: Json,
@@ -77,7 +77,7 @@ def chosen_model(
     return catalog.entry(wanted or DEFAULT_MODEL)
 
 
-def template(
+def make_template(
     options: Options,
     model: Model,
     definitions: list[Json],
@@ -109,8 +109,8 @@ def template(
 
 def binds_thinking(catalog: ModelCatalog, name: str) -> bool:
     """Whether the model of this name binds its thoughts to what stands before them."""
-    found = catalog.find(name)
-    return found is not None and found.binds_thinking is True
+    model = catalog.find(name)
+    return model is not None and model.binds_thinking is True
 
 
 def target_of(model: Model, endpoint: Endpoint) -> Target:
@@ -178,25 +178,25 @@ async def open_service(
     catalog = CATALOG
     problems: tuple[str, ...] = ()
     if read_object(settings, "models"):  # most users add none
-        from clew.core.catalog.added import known_models
+        from clew.core.catalog.added import load_models
 
-        catalog, problems = known_models(settings)
-    endpoint = await endpoint_with_key(environ, settings, places, launcher)
-    transport = transport_for(network_from(environment))
+        catalog, problems = load_models(settings)
+    endpoint = await make_endpoint(environ, settings, places, launcher)
+    transport = choose_transport(read_network(environment))
     opened.push_async_callback(transport.aclose)
     provider = speaker(endpoint)(endpoint, transport, catalog=catalog)
     provider.max_stream_bytes = environment.number("max_answer_bytes") or MAX_STREAM_BYTES
-    memory = memory_in(places)
+    memory = open_memory(places)
     provider.remember_version, provider.remember_refusal = memory.learn, memory.learn_refusal
     if wants_threads(environment, settings):
         provider.threads = Threads()
     provider.warm()
-    preferences = preferences_from(environment, settings)
+    preferences = read_preferences(environment, settings)
     return Service(
         provider=provider,
         catalog=catalog,
         preferences=preferences,
-        limits=limits_from(environment),
+        limits=read_limits(environment),
         gate=Gate(),
         problems=(*problems, *preferences.problems),
     )
@@ -208,13 +208,13 @@ async def open_service(
 SMALL_MODEL = "haiku"
 
 
-def small_model(environment: Environment, service: Service, main: str) -> str:
+def choose_small_model(environment: Environment, service: Service, main: str) -> str:
     """The model for small work; of services that speak chat nobody knows one but the main model."""
-    known = main if service.provider.endpoint.speaks_chat else SMALL_MODEL
-    return environment.text("small_model") or known
+    default = main if service.provider.endpoint.speaks_chat else SMALL_MODEL
+    return environment.text("small_model") or default
 
 
-def side_questions(
+def make_side_questions(
     service: Service,
     environment: Environment,
     spending: Spending,
@@ -225,10 +225,10 @@ def side_questions(
     return SideQuestions(
         answer=service.answering,
         catalog=service.catalog,
-        models={SMALL: small_model(environment, service, main)},
+        models={SMALL: choose_small_model(environment, service, main)},
         session=spending,
         recorder=recorder,
-        now=now,
+        now=get_timestamp,
         monotonic_s=time.monotonic,
     )
 
@@ -297,11 +297,15 @@ class Switching:
         }
         if fields["from_model"] == fields["to_model"]:
             return self._speaking.model
-        said = await self._hooks.aside("PreModelSwitch", fields)
-        refused = said.reason or said.block or said.halt or "no reason given"
-        if said.permission in ("deny", "defer") or said.block is not None or said.halt is not None:
+        outcome = await self._hooks.aside("PreModelSwitch", fields)
+        refused = outcome.reason or outcome.block or outcome.halt or "no reason given"
+        if (
+            outcome.permission in ("deny", "defer")
+            or outcome.block is not None
+            or outcome.halt is not None
+        ):
             raise UserError(f"a hook kept the model from being changed: {refused}")
-        if said.permission == "ask" and not await self._may(fields, said.reason):
+        if outcome.permission == "ask" and not await self._may(fields, outcome.reason):
             raise UserError("the model stays as it is")
         chosen = self._speaking.choose(name)
         await self._hooks.aside("PostModelSwitch", fields)

@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
-from clew.core.messages.errors import in_words
+from clew.core.messages.errors import describe_error
 from clew.permissions.request import Mode
 from clew.record.transcript.light import is_uuid
 
@@ -77,35 +77,37 @@ def tools(text: str) -> tuple[str, ...] | None:
     return None if text == "default" else names(text)
 
 
-def names_among(*known: N) -> Callable[[str], tuple[N, ...]]:
-    """Return a reader of names out of `known`, which it gives in their order there."""
+def names_among(*known_names: N) -> Callable[[str], tuple[N, ...]]:
+    """Return a reader of names out of `known_names`, which it gives in their order there."""
 
     def read(text: str) -> tuple[N, ...]:
         for name in names(text):
-            if name not in known:
-                raise ValueError(f"there are {', '.join(known)}{suggestion(name, known)}")
-        return tuple(name for name in known if name in names(text))
+            if name not in known_names:
+                raise ValueError(
+                    f"there are {', '.join(known_names)}{suggestion(name, known_names)}"
+                )
+        return tuple(name for name in known_names if name in names(text))
 
     return read
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, known, n=1)
+def suggestion(name: str, names: Iterable[str]) -> str:
+    near = get_close_matches(name, names, n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 def rules(text: str) -> tuple[str, ...]:
     """Return permission rules: split at commas and spaces outside parentheses."""
-    found: list[str] = []
+    texts: list[str] = []
     rule, depth = "", 0
     for character in text:
         depth += {"(": 1, ")": -1}.get(character, 0)
         if depth <= 0 and character in ", \t\n":
-            found.append(rule)
+            texts.append(rule)
             rule = ""
         else:
             rule += character
-    return tuple(rule for rule in (*found, rule) if rule)
+    return tuple(rule for rule in (*texts, rule) if rule)
 
 
 def uuid(text: str) -> str:
@@ -143,16 +145,16 @@ def schema(text: str) -> dict[str, Any]:
     import json
     from pathlib import Path
 
-    from clew.agent.tools.json_schema import fault
+    from clew.agent.tools.json_schema import find_schema_fault
 
     try:
         written = text if text.lstrip().startswith("{") else Path(text).read_text("utf-8")
-        found: dict[str, Any] = json.loads(written)
+        json_schema: dict[str, Any] = json.loads(written)
     except (OSError, ValueError) as error:
-        raise ValueError(f"neither JSON nor a file of it: {in_words(error)}") from None
-    if why := fault(found):
+        raise ValueError(f"neither JSON nor a file of it: {describe_error(error)}") from None
+    if why := find_schema_fault(json_schema):
         raise ValueError(why)
-    return found
+    return json_schema
 
 
 def agents(text: str) -> dict[str, Any]:
@@ -160,12 +162,12 @@ def agents(text: str) -> dict[str, Any]:
     import json
 
     try:
-        found = json.loads(text)
+        definitions = json.loads(text)
     except ValueError as error:
         raise ValueError(f"not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(definitions, dict):
         raise ValueError("expected an object: name to definition")
-    return found
+    return definitions
 
 
 def member(value: Any) -> Any:
@@ -194,16 +196,16 @@ def texts(value: Any) -> dict[str, str] | None:
     """Return those members of a host's object that are texts."""
     if not isinstance(value, dict):
         return None
-    return {name: each for name, each in value.items() if isinstance(each, str) and each}
+    return {name: item for name, item in value.items() if isinstance(item, str) and item}
 
 
 def answer_schema(value: Any) -> dict[str, Any] | None:
     """Return a host's JSON Schema of an answer."""
-    from clew.agent.tools.json_schema import fault
+    from clew.agent.tools.json_schema import find_schema_fault
 
     if not isinstance(value, dict):
         return None
-    if why := fault(value):
+    if why := find_schema_fault(value):
         raise ValueError(why)
     return value
 

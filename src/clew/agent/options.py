@@ -290,4 +290,4 @@ Note = TypeVar("Note", Flag, Overrides, Sdk, HostMember)
 def notes(field: str, kind: type[Note]) -> Iterator[Note]:
     """Yield what the row of a field says in one of these kinds."""
     annotation = Options.__annotations__[field]
-    yield from (one for one in getattr(annotation, "__metadata__", ()) if isinstance(one, kind))
+    yield from (note for note in getattr(annotation, "__metadata__", ()) if isinstance(note, kind))

@@ -24,15 +24,19 @@ from clew.core.normalize.prefix import (
     RequestVerdict,
     Thoughts,
     binds_nothing,
-    system_digest,
-    tools_digest,
+    digest_system,
+    digest_tools,
 )
 from clew.core.normalize.repairs import Repair
-from clew.core.normalize.select import begun_at, is_micro
-from clew.core.normalize.target import MARK, Target, offered, references
-from clew.core.normalize.tokens import content_tokens, message_tokens, tool_tokens
+from clew.core.normalize.select import find_beginning, is_micro
+from clew.core.normalize.target import MARK, Target, find_references, select_definitions
+from clew.core.normalize.tokens import (
+    estimate_content_tokens,
+    estimate_message_tokens,
+    estimate_tool_tokens,
+)
 from clew.providers.base import Failure, ModelRequest, Off
-from clew.providers.request_body import output_limit
+from clew.providers.request_body import choose_output_limit
 
 # How much of the window a request takes, before it leaves: estimated, and counted where that decides.
 
@@ -57,13 +61,13 @@ class Measure:
     async def __call__(self, request: ModelRequest, history: History) -> ModelRequest:
         model = self._catalog.entry(request.model)
         window = model.context_window
-        known, since, freed = anchored(history)
-        self._learn(known)
-        raw = message_tokens(since) if known else whole(request)
-        total = max(0, known.total - freed) if known else 0
+        counts, since, freed = anchored(history)
+        self._learn(counts)
+        raw = estimate_message_tokens(since) if counts else estimate_input_tokens(request)
+        total = max(0, counts.total - freed) if counts else 0
         self._guess = (total, raw)
         size = total + round(raw * self._estimator.factor)
-        if window is None or size + output_limit(request, model) <= window * (1 - MARGIN):
+        if window is None or size + choose_output_limit(request, model) <= window * (1 - MARGIN):
             return request
         if size < window * CLOSE:
             return replace(request, input_tokens=_stepped(size))
@@ -72,17 +76,19 @@ class Measure:
 
     def estimate(self, request: ModelRequest, history: History) -> int:
         """About how long the input of a request is; nobody is asked."""
-        known, since, freed = anchored(history)
-        if known is None:
-            return round(whole(request) * self._estimator.factor)
-        return max(0, known.total - freed) + round(message_tokens(since) * self._estimator.factor)
+        counts, since, freed = anchored(history)
+        if counts is None:
+            return round(estimate_input_tokens(request) * self._estimator.factor)
+        return max(0, counts.total - freed) + round(
+            estimate_message_tokens(since) * self._estimator.factor
+        )
 
-    def _learn(self, known: TokenCounts | None) -> None:
+    def _learn(self, counts: TokenCounts | None) -> None:
         """Holds the last estimate against what the service counted for it."""
-        if known is not None and self._guess is not None:
+        if counts is not None and self._guess is not None:
             total, raw = self._guess
-            if known.prompt > total:
-                self._estimator.learn(raw, known.prompt - total)
+            if counts.prompt > total:
+                self._estimator.learn(raw, counts.prompt - total)
         self._guess = None
 
 
@@ -91,7 +97,7 @@ def anchored(history: History) -> tuple[TokenCounts | None, list[Json], int]:
     how much was taken out since. What it counted before a compaction says nothing any more."""
     since: list[Json] = []
     freed = 0
-    for place in range(len(history) - 1, begun_at(history) - 1, -1):
+    for place in range(len(history) - 1, find_beginning(history) - 1, -1):
         entry = history[place]
         freed += _freed(entry)
         message = entry.get("message")
@@ -117,11 +123,13 @@ def _rendered(entry: Json) -> Sequence[Any]:
     return rendered if isinstance(rendered, list) else ()
 
 
-def whole(request: ModelRequest) -> int:
+def estimate_input_tokens(request: ModelRequest) -> int:
     """About how long the input of a request is, all of it."""
     system = request.system
-    told = content_tokens(system) + sum(map(tool_tokens, request.tools or ()))
-    return told + message_tokens(request.messages)
+    fixed_tokens = estimate_content_tokens(system) + sum(
+        map(estimate_tool_tokens, request.tools or ())
+    )
+    return fixed_tokens + estimate_message_tokens(request.messages)
 
 
 def _stepped(size: int) -> int:
@@ -161,21 +169,21 @@ class Requests:
         requests said; `target_of` says what a model of the fallback chain takes."""
         self._template = template
         self._mended = set(mended)
-        self._thoughts = Thoughts(binds=binds, told=self._mended, is_as_recorded=is_as_recorded)
+        self._thoughts = Thoughts(binds=binds, repairs=self._mended, is_as_recorded=is_as_recorded)
         self._left_out: frozenset[str] = frozenset()
-        self._system = system_digest(template.system)
+        self._system = digest_system(template.system)
         self._target = target
         self._target_of = target_of or (lambda _: target)
         self._definitions = tools or (lambda: template.tools or [])
         self._revealed: dict[str, None] = {}
         self._tools = self._offered()
-        self._tools_digest = tools_digest(self._tools)
+        self._tools_digest = digest_tools(self._tools)
         self._outgoing = self._begin()
         self._revision = 0
         self._taken = 0
 
     def _offered(self) -> list[Json]:
-        return offered(
+        return select_definitions(
             self._definitions(), self._revealed, takes_deferred=self._target.deferred_tools
         )
 
@@ -192,7 +200,7 @@ class Requests:
             # What was made for the one model says nothing of what the other takes.
             self._revision = -1
         if template.system != self._template.system:
-            self._system = system_digest(template.system)
+            self._system = digest_system(template.system)
         self._template, self._target = template, target
 
     def for_fallback(self, story: Story, model: str) -> Prepared:
@@ -240,12 +248,12 @@ class Requests:
         if story.revision != self._revision:
             self._revealed, self._taken = {}, 0
         new = [history[i] for i in range(self._taken, len(history))]
-        self._revealed.update(dict.fromkeys(references(new)))
+        self._revealed.update(dict.fromkeys(find_references(new)))
         tools = self._offered()
         if story.revision != self._revision or tools != self._tools:
             # What may stand in messages depends on the tools, so the messages are made anew.
             self._tools, self._revision = tools, story.revision
-            self._tools_digest = tools_digest(tools)
+            self._tools_digest = digest_tools(tools)
             self._outgoing, new = self._begin(), list(history)
         self._thoughts.learn(new)
         self._outgoing.extend(story.edits.apply(new))

@@ -14,12 +14,12 @@ import msgspec
 from msgspec import Struct
 
 from clew.agent.calls import BoundCall
-from clew.agent.deps import Reviewed, unreviewed
+from clew.agent.deps import Reviewed, skip_review
 from clew.agent.tools.base import AskModel
 from clew.core.messages.history import History
 from clew.core.messages.messages import UserMessage
 from clew.permissions.decision import NeedsReview
-from clew.permissions.modes import Review, after_review
+from clew.permissions.modes import Review, apply_review
 from clew.providers.base import Failure
 from clew.system.config.mask import mask
 
@@ -48,7 +48,7 @@ class ReviewerVerdict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 def reviewed(needed: NeedsReview, review: Review | None, why: str, model: str) -> Reviewed:
     record = {"verdict": review or "none", "why": why, "model": model}
-    return Reviewed(decision=after_review(needed, review, why), record=record)
+    return Reviewed(decision=apply_review(needed, review, why), record=record)
 
 
 class Reviewer:
@@ -72,29 +72,29 @@ class Reviewer:
     async def __call__(self, call: BoundCall, needed: NeedsReview) -> Reviewed:
         model = self._model()
         if model == OFF:
-            return await unreviewed(call, needed)
-        given = call.block["input"]
-        if len(json.dumps(given, ensure_ascii=False)) > CALL_MAX_CHARS:
+            return await skip_review(call, needed)
+        arguments = call.block["input"]
+        if len(json.dumps(arguments, ensure_ascii=False)) > CALL_MAX_CHARS:
             return reviewed(needed, None, "the call is too long to review", model)
-        told = {
+        payload = {
             "tool": call.name,
-            "input": given,
+            "input": arguments,
             "asks_because": [f"{f.subject}: {f.reason}" for f in needed.findings],
             "person_said": prompts(self._history()),
             "untrusted_text_from": list(self._untrusted()),
         }
         answer = await self._ask(
-            mask(json.dumps(told, ensure_ascii=False), self._secrets),
+            mask(json.dumps(payload, ensure_ascii=False), self._secrets),
             system=SYSTEM,
             model=model,
             purpose="review",
         )
         if isinstance(answer, Failure):
             return reviewed(needed, None, answer.message, model)
-        said = read(answer)
-        if said is None:
+        verdict = read(answer)
+        if verdict is None:
             return reviewed(needed, None, "the reviewer gave no clear answer", model)
-        return reviewed(needed, said.verdict, said.why[:WHY_MAX_CHARS], model)
+        return reviewed(needed, verdict.verdict, verdict.why[:WHY_MAX_CHARS], model)
 
 
 def read(answer: str) -> ReviewerVerdict | None:
@@ -107,11 +107,11 @@ def read(answer: str) -> ReviewerVerdict | None:
 
 def prompts(history: History) -> list[str]:
     """What the person wrote last."""
-    found: list[str] = []
+    texts: list[str] = []
     for place in range(len(history) - 1, -1, -1):
         entry = history[place]
-        if entry.get("type") == "user" and (said := UserMessage(entry)).face == "typed":
-            found.insert(0, said.text[:PROMPT_MAX_CHARS])
-            if len(found) == PROMPTS:
+        if entry.get("type") == "user" and (message := UserMessage(entry)).face == "typed":
+            texts.insert(0, message.text[:PROMPT_MAX_CHARS])
+            if len(texts) == PROMPTS:
                 break
-    return found
+    return texts

@@ -57,7 +57,7 @@ class SideQuestions:
         ended = await self._ask(
             prompt, system=system, model=model, purpose=purpose, max_tokens=max_tokens, tools=None
         )
-        return said(ended)
+        return read_answer(ended)
 
     async def ask_service(
         self, prompt: str, *, tools: list[Json], model: str = SMALL, purpose: Purpose = "other"
@@ -73,7 +73,7 @@ class SideQuestions:
         )
         if isinstance(ended, Answered):
             return list(ended.message.get("content") or [])
-        words = said(ended)
+        words = read_answer(ended)
         return words if isinstance(words, Failure) else Failure(kind="content", message=words)
 
     async def _ask(
@@ -127,7 +127,7 @@ async def _unheard(_: DriverEvent) -> None:
     """Nobody looks on: the answer alone counts."""
 
 
-def said(ended: Ended) -> str | Failure:
+def read_answer(ended: Ended) -> str | Failure:
     match ended:
         case Answered():
             words = AssistantMessage({"type": "assistant", "message": ended.message}).text

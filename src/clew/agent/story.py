@@ -12,15 +12,15 @@ from clew.core.messages.messages import UserMessage
 from clew.core.normalize.select import (
     NO_EDITS,
     Edits,
-    begun_at,
+    find_beginning,
+    find_kept_uuids,
+    find_references,
     is_boundary,
-    kept_uuids,
-    references,
-    visible,
+    select_visible,
 )
 from clew.record.transcript.log import Saved
 from clew.record.transcript.record import Recorder
-from clew.record.transcript.siblings import block_ids
+from clew.record.transcript.siblings import find_block_ids
 
 
 class Story:
@@ -49,10 +49,14 @@ class Story:
         self.said += len(longer) - len(self.history)
         self.history = longer
 
-    def since(self, said: int) -> list[Json]:
+    def since(self, previous_count: int) -> list[Json]:
         """What was said since `self.said` was so much, as far as it stands in the conversation."""
         length = len(self.history)
-        count = min(self.said - said, length - begun_at(self.history)) if self.said > said else 0
+        count = (
+            min(self.said - previous_count, length - find_beginning(self.history))
+            if self.said > previous_count
+            else 0
+        )
         return [self.history[place] for place in range(length - count, length)]
 
     def answer(self, messages: Sequence[Json]) -> None:
@@ -90,25 +94,30 @@ class Story:
     @property
     def sent(self) -> list[Json]:
         """The entries that requests are built from."""
-        return self.edits.apply(visible(list(self.history)))
+        return self.edits.apply(select_visible(list(self.history)))
 
     def when_another(self, listener: Callable[[History], None]) -> None:
         """Tells `listener` the history each time it has become another one."""
         self._listeners.append(listener)
 
     def compact(
-        self, boundary: Json, told: Sequence[Json], kept: Sequence[Json], *, kept_first: bool
+        self,
+        boundary: Json,
+        entries: Sequence[Json],
+        kept_entries: Sequence[Json],
+        *,
+        kept_first: bool,
     ) -> None:
         """Begins the conversation anew: behind the boundary what is told, the summary last, and what
         is kept word for word. The log keeps everything; the summary's line makes it count."""
-        self.recorder.record_compaction(list(self.history), boundary, told)
+        self.recorder.record_compaction(list(self.history), boundary, entries)
         if self.edits.edits:
             # A reader begins at the boundary.
             self.recorder.context_edits(self.edits.as_json())
         if not self.recorder.is_kept:
             self._before.append(self.history)
-        parts = (kept, told) if kept_first else (told, kept)
-        self.recorder.closed_before(boundary, kept)
+        parts = (kept_entries, entries) if kept_first else (entries, kept_entries)
+        self.recorder.closed_before(boundary, kept_entries)
         self.become([boundary, *parts[0], *parts[1]])
 
     async def uncompact(self) -> str:
@@ -120,7 +129,7 @@ class Story:
         if answer.troubles:
             return f"not while the log cannot be written: {answer.troubles[0]}"
         own = self._own()
-        later = [history[place] for place in range(begun_at(history), len(history))]
+        later = [history[place] for place in range(find_beginning(history), len(history))]
         self.recorder.withdraw(own)
         if self.recorder.is_kept:
             await self.durable()
@@ -131,18 +140,18 @@ class Story:
 
     def _own(self) -> list[str]:
         """The boundary that the history begins with, and what came with it: the summary first."""
-        kept = kept_uuids(self.history[0])
-        own = [self.history[place]["uuid"] for place in range(begun_at(self.history))]
-        return [uuid for uuid in reversed(own) if uuid not in kept]
+        kept_ids = find_kept_uuids(self.history[0])
+        own = [self.history[place]["uuid"] for place in range(find_beginning(self.history))]
+        return [uuid for uuid in reversed(own) if uuid not in kept_ids]
 
     def holds(self, uuid: str) -> bool:
         """Whether a message is among those that the model is sent."""
         entries = self.sent
-        found = next((entry for entry in entries if entry.get("uuid") == uuid), None)
-        if found is None:
+        target = next((entry for entry in entries if entry.get("uuid") == uuid), None)
+        if target is None:
             return False
-        gone = references(entries)
-        return not any(call in gone for call in block_ids(found, "tool_use", "id"))
+        gone = find_references(entries)
+        return not any(call in gone for call in find_block_ids(target, "tool_use", "id"))
 
     async def durable(self) -> Saved:
         return await self.recorder.durable()

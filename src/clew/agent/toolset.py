@@ -22,17 +22,17 @@ from clew.agent.tools.base import (
     ToolContext,
     ToolOutcome,
     ToolSession,
-    failed,
+    make_failure,
 )
 from clew.agent.tools.registry import Toolbox
-from clew.agent.tools.spill import fitted
+from clew.agent.tools.spill import fit_result
 from clew.core.json_object import Json
 from clew.core.ledger.state import TodoItem
 from clew.core.messages.errors import ClewError
-from clew.core.messages.text import tagged
+from clew.core.messages.text import wrap_in_tag
 from clew.permissions.decision import Decision, runs_confined, stays_confined
 from clew.permissions.request import tool_of
-from clew.system.config.mask import all_without, without
+from clew.system.config.mask import remove_all_secrets, remove_secrets
 
 if TYPE_CHECKING:
     from clew.record.rewind.changes import PathChange
@@ -130,37 +130,43 @@ class FileRecord:
         """Runs the call; what it did to files is recorded when it ends, however it ends."""
         await self.settled()
         async with self._one:
-            asked = await asyncio.to_thread(self._before, call, ctx.session)
-        if asked is None:
+            state_before = await asyncio.to_thread(self._before, call, ctx.session)
+        if state_before is None:
             return await run_tool(call, ctx)
         try:
             return await run_tool(call, ctx)
         finally:
-            looking = self._group.create_task(self._note(asked, ctx))
+            looking = self._group.create_task(self._note(state_before, ctx))
             self._looking.add(looking)
             looking.add_done_callback(self._looking.discard)
 
     def _before(self, call: BoundCall, session: ToolSession) -> "StateBefore | None":
         if call.is_read_only:
             return None
-        from clew.record.rewind.watch import Named, named_by, placed
+        from clew.record.rewind.watch import Named, find_named_paths, place_files
 
         if call.line is not None:
-            named = named_by(call.line, lambda path: str(session.path(path)))
-            known = {record.path for record in session.files.ledger.records()} | self._watch.touched
-            named = Named(deep=named.deep, flat=named.flat | known)
-            return self._watch.before(named, session.cwd, whole=True)
+            names = find_named_paths(call.line, lambda path: str(session.path(path)))
+            known_paths = {
+                record.path for record in session.files.ledger.records()
+            } | self._watch.touched
+            names = Named(deep=names.deep, flat=names.flat | known_paths)
+            return self._watch.before(names, session.cwd, looks_everywhere=True)
         try:
-            paths = frozenset(placed(str(session.path(path))) for path in call.paths)
+            paths = frozenset(place_files(str(session.path(path))) for path in call.paths)
         except ClewError:
             return None
-        return self._watch.before(Named(deep=paths), session.cwd, whole=False) if paths else None
+        return (
+            self._watch.before(Named(deep=paths), session.cwd, looks_everywhere=False)
+            if paths
+            else None
+        )
 
     async def _note(self, before: "StateBefore", ctx: ToolContext) -> None:
         async with self._one:
-            changes, more = await asyncio.to_thread(self._watch.after, before)
+            changes, omitted_count = await asyncio.to_thread(self._watch.after, before)
         if changes:
-            self._record(ctx.message_uuid, ctx.tool_use_id, changes, more)
+            self._record(ctx.message_uuid, ctx.tool_use_id, changes, omitted_count)
 
 
 GONE = (
@@ -197,16 +203,16 @@ class SessionTools:
         """Somebody saw a file, as it was then, whom edits may rely on; False if it has changed."""
         from clew.agent.tools.files import EDIT_MAX_BYTES, note_seen, take
 
-        found = take(path, EDIT_MAX_BYTES)
-        if found.status.st_mtime_ns // 1_000_000 != mtime_ms:
+        snapshot = take(path, EDIT_MAX_BYTES)
+        if snapshot.status.st_mtime_ns // 1_000_000 != mtime_ms:
             return False
-        lines = found.data.count(b"\n") + 1
-        note_seen(self._session, found, ((1, lines),), "")
+        lines = snapshot.data.count(b"\n") + 1
+        note_seen(self._session, snapshot, ((1, lines),), "")
         return True
 
     def take_up(self, todos: Sequence[TodoItem]) -> None:
         """The list of what is to be done, as another conversation left it."""
-        self._session.todos = listed(todos)
+        self._session.todos = list_todos(todos)
 
     def definitions(self) -> list[Json]:
         return self._toolbox.definitions()
@@ -233,7 +239,7 @@ class SessionTools:
         if call.tool is None or call.given is None:
             return call.fault
         objection = call.tool.objection(call.given, self._session)
-        return failed(tagged("tool_use_error", objection)) if objection else None
+        return make_failure(wrap_in_tag("tool_use_error", objection)) if objection else None
 
     async def doomed(self, call: BoundCall, may_look: Callable[[str], bool]) -> ToolOutcome | None:
         """Why a call would fail whatever is answered to the question whether it may run."""
@@ -241,9 +247,9 @@ class SessionTools:
         if not all(map(may_look, call.paths)):
             return None
         if self._session.files.buffers is not None:
-            from clew.agent.tools.editor import rehearsed
+            from clew.agent.tools.editor import rehearse_in_editor
 
-            return await rehearsed(self._session.files.buffers, call, self._session)
+            return await rehearse_in_editor(self._session.files.buffers, call, self._session)
         return rehearse(call, self._session)
 
     def question(self, call: BoundCall) -> tuple[QuestionKind, str]:
@@ -256,16 +262,16 @@ class SessionTools:
         return call if self._tool(call.name) is call.tool else self.bind(call.block)
 
     def _tool(self, name: str) -> Tool[Any] | None:
-        found = self._toolbox.get(name)
-        return None if found is None else found.load()
+        tool = self._toolbox.get(name)
+        return None if tool is None else tool.load()
 
     def _unknown(self, name: str) -> ToolOutcome:
         if self._toolbox.was_there(name):
-            return failed(tagged("tool_use_error", GONE.format(name=name)))
-        known = [each.name for each in self._toolbox]
-        near = get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-        return failed(tagged("tool_use_error", f"no tool named {name}; {hint}"))
+            return make_failure(wrap_in_tag("tool_use_error", GONE.format(name=name)))
+        names = [tool.name for tool in self._toolbox]
+        near = get_close_matches(name, names, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+        return make_failure(wrap_in_tag("tool_use_error", f"no tool named {name}; {hint}"))
 
     @property
     def has_walls(self) -> bool:
@@ -309,7 +315,7 @@ class SessionTools:
             return call.fault or self._unknown(call.name)
 
         async def emit(step: Progress) -> None:
-            await progress(replace(step, text=without(step.text, self._secrets)))
+            await progress(replace(step, text=remove_secrets(step.text, self._secrets)))
 
         context = ToolContext(
             session=self._session,
@@ -328,18 +334,18 @@ class SessionTools:
         # Before anything is kept, recorded or sent: a command may print its environment.
         clean = replace(
             result,
-            content=all_without(result.content, self._secrets),
-            tool_use_result=all_without(result.tool_use_result, self._secrets),
-            display=without(result.display, self._secrets),
+            content=remove_all_secrets(result.content, self._secrets),
+            tool_use_result=remove_all_secrets(result.tool_use_result, self._secrets),
+            display=remove_secrets(result.display, self._secrets),
         )
         if isinstance(clean.content, list) and any(b.get("type") == "image" for b in clean.content):
             from clew.agent.tools.media import fit_pictures
 
             content = await fit_pictures(self._session, clean.content)
             clean = replace(clean, content=content)
-        return await fitted(clean, call.tool.result_max_chars, self._session.spill_folder)
+        return await fit_result(clean, call.tool.result_max_chars, self._session.spill_folder)
 
 
-def listed(todos: Sequence[TodoItem]) -> list[Json]:
+def list_todos(todos: Sequence[TodoItem]) -> list[Json]:
     """What is to be done, as its tool keeps it."""
     return [{"content": t.content, "status": t.status, "activeForm": t.active_form} for t in todos]

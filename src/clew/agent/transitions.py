@@ -19,8 +19,8 @@ from clew.core.messages.text import AFTER_MAX_TOKENS
 from clew.core.regex import lazy_pattern
 from clew.providers.answer_events import GaveUp
 from clew.providers.base import Failure
-from clew.providers.failure_kinds import without_credit
-from clew.system.clock import here
+from clew.providers.failure_kinds import why_no_credit
+from clew.system.clock import format_local
 
 # The same call again and again: a person is asked before it goes on, and nothing goes on for ever.
 
@@ -64,7 +64,7 @@ class Repetition:
 LONGEST_WAIT_S = 366 * 86_400.0
 
 
-def api_error_words(failure: Failure) -> str:
+def describe_api_error(failure: Failure) -> str:
     """Return the failure as transcripts have it."""
     status = f"{failure.status} " if failure.status else ""
     return f"API Error: {status}{failure.message}"
@@ -72,15 +72,15 @@ def api_error_words(failure: Failure) -> str:
 
 def with_advice(ended: GaveUp, now: str) -> str:
     """Return the failure with the time to come back, or with the reason why waiting does not help."""
-    said = api_error_words(ended.failure)
+    words = describe_api_error(ended.failure)
     wait_s = ended.retry_in_s
     if wait_s is not None and wait_s < LONGEST_WAIT_S:
-        until = here(datetime.fromisoformat(now).timestamp() + wait_s)
-        return f"{said} ({ended.why}: try again at {until})"
-    return said if without_credit(ended.failure) is None else f"{said} ({ended.why})"
+        until = format_local(datetime.fromisoformat(now).timestamp() + wait_s)
+        return f"{words} ({ended.why}: try again at {until})"
+    return words if why_no_credit(ended.failure) is None else f"{words} ({ended.why})"
 
 
-def failed_request(
+def make_failure_entry(
     failure: Failure,
     *,
     uuid: str,
@@ -93,26 +93,26 @@ def failed_request(
 
     It stands on the chain, for readers of the transcript; no request holds it.
     """
-    error: Json = {"message": failure.message, "formatted": api_error_words(failure)}
-    known = {"status": failure.status, "type": failure.error_type, "requestId": failure.request_id}
-    error |= {name: value for name, value in known.items() if value is not None}
+    error: Json = {"message": failure.message, "formatted": describe_api_error(failure)}
+    fields = {"status": failure.status, "type": failure.error_type, "requestId": failure.request_id}
+    error |= {name: value for name, value in fields.items() if value is not None}
     is_refusal = failure.kind in ("status", "error_event")
     if not is_refusal:
         code, is_tls = failure.kind, failure.kind == "tls"
         error["connection"] = {"code": code, "message": failure.message, "isSSLError": is_tls}
-    more: Json = {"retryAttempt": attempt}
+    retry_fields: Json = {"retryAttempt": attempt}
     if delay_s is not None:
-        more["retryInMs"] = round(delay_s * 1000)
+        retry_fields["retryInMs"] = round(delay_s * 1000)
     if max_attempts is not None:
-        more["maxRetries"] = max_attempts
-    return factories.system(
+        retry_fields["maxRetries"] = max_attempts
+    return factories.make_system(
         "api_error",
         uuid=uuid,
         at=at,
         level="error",
         error=error,
         source="request_retry" if is_refusal else "connection_retry",
-        **more,
+        **retry_fields,
     )
 
 
@@ -191,7 +191,7 @@ class Recoveries(Struct, frozen=True, kw_only=True):
         return cause in WORK or getattr(self, cause) < MAX_RECOVERIES[cause]
 
 
-def after_answer(reply: TurnReply, recoveries: Recoveries) -> Transition:
+def choose_transition(reply: TurnReply, recoveries: Recoveries) -> Transition:
     """What follows an answer."""
     if reply.is_stopped:
         return TurnEnd(reason="denied_and_stopped")
@@ -266,7 +266,7 @@ GO_ON = (
 )
 
 
-def wished_tokens(prompt: str) -> int | None:
+def read_wished_tokens(prompt: str) -> int | None:
     """The tokens that a prompt sets aside for itself."""
     match = WISH.search(prompt)
     if match is None:

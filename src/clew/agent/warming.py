@@ -16,17 +16,17 @@ from msgspec.structs import replace
 
 from clew.agent.charging import charge
 from clew.core.catalog.lookup import ModelCatalog
-from clew.core.catalog.models import price_at
+from clew.core.catalog.models import find_price
 from clew.core.json_object import Json
 from clew.core.ledger.cache_miss import LIFETIME_S
-from clew.core.ledger.ledger import Spend, charges, spend_of
+from clew.core.ledger.ledger import Spend, find_charges, spend_of
 from clew.core.ledger.spending import tokens_of
 from clew.core.ledger.state import SessionTracker
-from clew.core.ledger.warming import Cached, Waiting, WarmingWait, pays
+from clew.core.ledger.warming import Cached, Waiting, WarmingWait, why_not_warm
 from clew.core.messages.messages import AssistantMessage
 from clew.providers.answer_events import Answered, Ended, GaveUp
 from clew.providers.base import ModelRequest
-from clew.providers.failure_kinds import effective_status
+from clew.providers.failure_kinds import find_effective_status
 from clew.providers.watchdog import Clock
 from clew.record.transcript.record import Recorder
 
@@ -75,10 +75,12 @@ class Warmer:
         self._session = session
         self._recorder = recorder
         self._catalog = catalog
-        known = list(recorded)
+        entries = list(recorded)
         # What warming cost, what of it is not known, and what it saved in this run.
-        self.spend = sum((spend_of(each) for each in charges(known, catalog)), Spend())
-        self.reserved_usd = unsettled_usd(known)
+        self.spend = sum(
+            (spend_of(entry_charge) for entry_charge in find_charges(entries, catalog)), Spend()
+        )
+        self.reserved_usd = unsettled_usd(entries)
         self.saved_usd = Decimal(0)
         # Why it stopped for good.
         self.trouble = ""
@@ -122,16 +124,18 @@ class Warmer:
         self._hoped_usd = Decimal(0)
         if request is None or request.cache is None or model != request.model:
             return
-        found = self._catalog.find(model)
-        price = None if found is None else price_at(found.prices, self._around.now())
-        if found is None or price is None:
+        catalog_model = self._catalog.find(model)
+        price = (
+            None if catalog_model is None else find_price(catalog_model.prices, self._around.now())
+        )
+        if catalog_model is None or price is None:
             return
         calls = AssistantMessage({"type": "assistant", "message": message}).tool_uses
         self._waiting = "tools" if calls else "user"
         self._cached = Cached(
             tokens=tokens.cache_read + tokens.cache_write_5m + tokens.cache_write_1h,
             tail=tokens.input,
-            lifetime_s=found.cache_seconds or LIFETIME_S[request.cache],
+            lifetime_s=catalog_model.cache_seconds or LIFETIME_S[request.cache],
             is_long=request.cache == "1h",
             rates=price.for_prompt(tokens.prompt),
         )
@@ -169,8 +173,8 @@ class Warmer:
             wait = WarmingWait(
                 waiting=self._waiting, elapsed_s=now_s - self._began_s, spent_usd=self._spent_usd
             )
-            known = tuple(self._waits[self._waiting])
-            if pays(cached, wait, known, self._left_usd()):
+            waits = tuple(self._waits[self._waiting])
+            if why_not_warm(cached, wait, waits, self._left_usd()):
                 return
             if self._around.is_compacting() or self._around.hindrance(request):
                 return
@@ -200,7 +204,11 @@ class Warmer:
         if not isinstance(ended, Answered):
             why = ended.failure.message if isinstance(ended, GaveUp) else "no answer came"
             self._note(warming_id, request, outcome="failed", error=why)
-            if isinstance(ended, GaveUp) and effective_status(ended.failure) in (400, 404, 422):
+            if isinstance(ended, GaveUp) and find_effective_status(ended.failure) in (
+                400,
+                404,
+                422,
+            ):
                 self.trouble = f"the service refused a warming request: {why}"
             return False
         self._charge(ended, warming_id, begin_s)

@@ -10,29 +10,29 @@ import os
 import sys
 from pathlib import Path
 
-from clew.core.messages.errors import SettingsError, in_words
+from clew.core.messages.errors import SettingsError, describe_error
 from clew.system.command_groups import Group, GroupWord, argument, show, switch
 from clew.system.config import settings
 from clew.system.config.environment import AMBIENT, VARIABLES
-from clew.system.config.json_text import undotted
-from clew.system.config.layers import value_at
+from clew.system.config.json_text import split_path
+from clew.system.config.layers import find_value
 from clew.system.config.load import (
     assign,
-    complaints,
+    describe_faults,
     distrust,
-    explained,
+    explain_setting,
+    format_value,
     in_force_now,
-    listed,
-    load,
-    parsed,
-    spelled,
+    list_settings,
+    load_settings,
+    parse_value,
     trust,
     trusts,
     unset,
 )
 from clew.system.config.mask import mask
 from clew.system.config.paths import Places, find_places
-from clew.system.config.settings import BY_NAME, NO_EFFECT, nearest
+from clew.system.config.settings import BY_NAME, NO_EFFECT, find_nearest_key
 
 # Made from the table of settings by `make docs`.
 SCHEMA = Path(settings.__file__).with_name("settings.schema.json")
@@ -74,47 +74,47 @@ def main(argv: list[str]) -> int:
     try:
         code: int = options.run(options, places)
     except (SettingsError, OSError) as error:
-        sys.stderr.write(f"clew config: {in_words(error)}\n")
+        sys.stderr.write(f"clew config: {describe_error(error)}\n")
         return 2
     return code
 
 
 def run_get(options: argparse.Namespace, places: Places) -> int:
-    present, value = value_at(in_force_now(places), undotted(options.key))
+    present, value = find_value(in_force_now(places), split_path(options.key))
     if present:
-        show(spelled(value))
+        show(format_value(value))
         return 0
-    near = nearest(options.key)
+    near = find_nearest_key(options.key)
     hint = f"; did you mean {near}?" if near and near != options.key else ""
     sys.stderr.write(f"{options.key}: not set{hint}\n")
     return 1
 
 
 def run_list(options: argparse.Namespace, places: Places) -> int:
-    for line in complaints(load(places).layers):
+    for line in describe_faults(load_settings(places).layers):
         sys.stderr.write(f"{line}\n")
     if options.json:
         show(mask(json.dumps(in_force_now(places), indent=2, ensure_ascii=False)))
     else:
-        for line in listed(places):
+        for line in list_settings(places):
             show(line)
     return 0
 
 
 def run_explain(options: argparse.Namespace, places: Places) -> int:
-    for line in explained(places, options.key):
+    for line in explain_setting(places, options.key):
         show(line)
     return 0
 
 
 def run_set(options: argparse.Namespace, places: Places) -> int:
-    done = assign(places, options.scope, options.key, parsed(options.key, options.value))
+    done = assign(places, options.scope, options.key, parse_value(options.key, options.value))
     for fault in done.faults:
         sys.stderr.write(f"{done.path}: {fault}\n")
-    known = BY_NAME.get(options.key)
-    if known is not None and not known.has_effect:
+    key = BY_NAME.get(options.key)
+    if key is not None and not key.has_effect:
         sys.stderr.write(f"{options.key}: {NO_EFFECT}\n")
-    show(f"{done.path}: {options.key} = {spelled(done.value)}")
+    show(f"{done.path}: {options.key} = {format_value(done.value)}")
     return 0
 
 
@@ -125,12 +125,12 @@ def run_unset(options: argparse.Namespace, places: Places) -> int:
 
 
 def run_keys(_options: argparse.Namespace, _places: Places) -> int:
-    for known in BY_NAME.values():
-        choices = f" ({', '.join(known.choices)})" if known.choices else ""
-        marks = " [trust]" if known.executes else " [managed]" if known.managed_only else ""
-        marks += ("" if known.has_effect else " [kept]") + (" [live]" if known.is_live else "")
-        default = "" if known.default is None else f", default {spelled(known.default)}"
-        show(f"{known.name}{marks}: {known.meaning}; {known.kind}{choices}{default}")
+    for key in BY_NAME.values():
+        choices = f" ({', '.join(key.choices)})" if key.choices else ""
+        marks = " [trust]" if key.executes else " [managed]" if key.managed_only else ""
+        marks += ("" if key.has_effect else " [kept]") + (" [live]" if key.is_live else "")
+        default = "" if key.default is None else f", default {format_value(key.default)}"
+        show(f"{key.name}{marks}: {key.meaning}; {key.kind}{choices}{default}")
     return 0
 
 
@@ -140,9 +140,9 @@ def run_schema(_options: argparse.Namespace, _places: Places) -> int:
 
 
 def run_variables(_options: argparse.Namespace, _places: Places) -> int:
-    for known in (*VARIABLES, *AMBIENT):
-        default = f" (default {known.default})" if known.default is not None else ""
-        show(f"{' '.join(known.names)}: {known.meaning}{default}")
+    for variable in (*VARIABLES, *AMBIENT):
+        default = f" (default {variable.default})" if variable.default is not None else ""
+        show(f"{' '.join(variable.names)}: {variable.meaning}{default}")
     return 0
 
 

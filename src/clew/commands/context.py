@@ -14,27 +14,27 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from clew.agent.context.facts import attachments, tool_listing_fact
+from clew.agent.context.facts import make_attachments, make_tool_listing_fact
 from clew.agent.context.memory import MemoryGate
 from clew.agent.context.opening import Opening
-from clew.agent.context.prompts import Prompts, as_before, recorded, spoke_with
-from clew.agent.intake import memory_folder
-from clew.agent.models import chosen_model, template
+from clew.agent.context.prompts import Prompts, as_before, find_last_model, read_recorded_opening
+from clew.agent.intake import find_memory_folder
+from clew.agent.models import choose_model, make_template
 from clew.agent.options import Options
 from clew.agent.tools.registry import Toolbox, outlined_tools
-from clew.commands.cost import bar, table
-from clew.core.catalog.added import known_models
+from clew.commands.cost import draw_bar, format_table
+from clew.core.catalog.added import load_models
 from clew.core.catalog.models import Model
 from clew.core.json_object import Json
-from clew.core.ledger.breakdown import WindowPart, breakdown
+from clew.core.ledger.breakdown import WindowPart, break_down
 from clew.core.ledger.spending import Estimator
-from clew.core.messages.errors import ClewError, in_words
-from clew.core.normalize.target import offered, references
+from clew.core.messages.errors import ClewError, describe_error
+from clew.core.normalize.target import find_references, select_definitions
 from clew.parts.skills.tool import NoSkills, SkillTool
-from clew.permissions.session_rules import stand
+from clew.permissions.session_rules import load_current_rules
 from clew.record.transcript import choose
 from clew.record.transcript.load import load
-from clew.system.clock import new_id, now
+from clew.system.clock import get_timestamp, make_id
 from clew.system.command_groups import Group
 from clew.system.config.environment import freeze
 from clew.system.config.settings import read_switch
@@ -54,16 +54,16 @@ class Window(Struct, frozen=True, kw_only=True):
 
 
 def main(argv: list[str]) -> int:
-    given = _parser().parse_args(argv)
+    options = _parser().parse_args(argv)
     try:
-        found = asyncio.run(look(given.session, given.model))
+        window = asyncio.run(look(options.session, options.model))
     except (ClewError, OSError) as error:
-        sys.stderr.write(f"clew context: {in_words(error)}\n")
+        sys.stderr.write(f"clew context: {describe_error(error)}\n")
         return 2
-    if given.json:
-        sys.stdout.write(msgspec.json.encode(as_json(found)).decode() + "\n")
+    if options.json:
+        sys.stdout.write(msgspec.json.encode(as_json(window)).decode() + "\n")
     else:
-        sys.stdout.write("\n".join(shown(found)) + "\n")
+        sys.stdout.write("\n".join(shown(window)) + "\n")
     return 0
 
 
@@ -77,30 +77,34 @@ def _parser() -> argparse.ArgumentParser:
 
 async def look(session: str | None, model_name: str | None) -> Window:
     cwd, options = Path.cwd(), Options(model=model_name)
-    found = stand(os.environ, cwd)
-    path = session and choose.named(found.places.config_home, str(cwd), session)
+    current = load_current_rules(os.environ, cwd)
+    path = session and choose.resolve_session(current.places.config_home, str(cwd), session)
     loaded = load(path) if path else None
-    catalog, _ = known_models(found.settings)
-    model = chosen_model(
-        options, freeze(found.environ), found.settings, catalog, spoke_with(loaded, catalog)
+    catalog, _ = load_models(current.settings)
+    model = choose_model(
+        options,
+        freeze(current.environ),
+        current.settings,
+        catalog,
+        find_last_model(loaded, catalog),
     )
-    toolbox = Toolbox((*outlined_tools(), SkillTool(NoSkills())), found.settings)
-    made = template(options, model, toolbox.definitions(), "")
-    prompts = Prompts(found.places.own / "prompts")
-    record = None if loaded is None else recorded(loaded)
-    begins = as_before(made, options, prompts, record).standing
+    toolbox = Toolbox((*outlined_tools(), SkillTool(NoSkills())), current.settings)
+    request = make_template(options, model, toolbox.definitions(), "")
+    prompts = Prompts(current.places.own / "prompts")
+    record = None if loaded is None else read_recorded_opening(loaded)
+    begins = as_before(request, options, prompts, record).standing
     if loaded is None:
-        tells = bool(read_switch(found.settings, "autoMemoryEnabled"))
+        tells = bool(read_switch(current.settings, "autoMemoryEnabled"))
 
         def opening(launcher: Launcher) -> Opening:
             return Opening(
                 launcher,
                 cwd=cwd,
-                environ=found.environ,
-                folders=found.context.directories,
-                gate=MemoryGate(lambda: found),
-                nonce=new_id()[:8],
-                memories=memory_folder(found.places) if tells else None,
+                environ=current.environ,
+                folders=current.context.directories,
+                gate=MemoryGate(lambda: current),
+                nonce=make_id()[:8],
+                memories=find_memory_folder(current.places) if tells else None,
             )
 
         entries = await _around(opening, model, toolbox)
@@ -108,8 +112,8 @@ async def look(session: str | None, model_name: str | None) -> Window:
         entries = loaded.messages
     counted, size = _size(entries)
     # Wherever a request keeps deferred tools back, they cost nothing.
-    tools = offered(begins.tools, references(entries), takes_deferred=False)
-    parts = breakdown(entries, system=begins.system, tools=tools, counted=size)
+    tools = select_definitions(begins.tools, find_references(entries), takes_deferred=False)
+    parts = break_down(entries, system=begins.system, tools=tools, counted=size)
     return Window(
         session_id=path.stem if path else None,
         model=model,
@@ -126,9 +130,9 @@ async def _around(
     launcher = Launcher()
     opening = begin(launcher)
     try:
-        facts = await opening.facts(model=model.id, day=now()[:10])
-        listing = tool_listing_fact((), toolbox.deferred())
-        return attachments([*facts, *filter(None, [listing])])
+        facts = await opening.facts(model=model.id, day=get_timestamp()[:10])
+        listing = make_tool_listing_fact((), toolbox.deferred())
+        return make_attachments([*facts, *filter(None, [listing])])
     finally:
         await opening.aclose()
         await launcher.aclose()
@@ -166,11 +170,13 @@ def shown(window: Window) -> list[str]:
     how = "estimated" if window.counted is None else f"{window.counted:,} counted by the service"
     most = max((part.tokens for part in window.parts), default=0)
     rows = [
-        [f"{part.kind} {part.name}".rstrip(), f"{part.tokens:,}", bar(part.tokens, most, BARS)]
+        [f"{part.kind} {part.name}".rstrip(), f"{part.tokens:,}", draw_bar(part.tokens, most, BARS)]
         for part in window.parts
     ]
     if size:
         rows.append(["free", f"{max(0, size - window.tokens):,}", ""])
     lines = [f"{window.model.name}: {window.tokens:,}{of} tokens ({how})", ""]
-    clean = ("".join(c if c.isprintable() else "\ufffd" for c in line) for line in table(rows))
+    clean = (
+        "".join(c if c.isprintable() else "\ufffd" for c in line) for line in format_table(rows)
+    )
     return [*lines, *clean]

@@ -20,21 +20,21 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.core.catalog.added import known_models
+from clew.core.catalog.added import load_models
 from clew.core.catalog.lookup import ModelCatalog
-from clew.core.ledger.cache_miss import CacheMiss, recorded_misses, sum_up
-from clew.core.ledger.ledger import Charge, Ledger, Spend, begins_turn, charges
+from clew.core.ledger.cache_miss import CacheMiss, find_recorded_misses, sum_up
+from clew.core.ledger.ledger import Charge, Ledger, Spend, begins_turn, find_charges
 from clew.core.messages.encoding import decode
-from clew.core.messages.errors import SessionError, SettingsError, in_words
-from clew.core.messages.text import count_of
-from clew.permissions.session_rules import stand
-from clew.record.exchange.export import agent_files
+from clew.core.messages.errors import SessionError, SettingsError, describe_error
+from clew.core.messages.text import format_count
+from clew.permissions.session_rules import load_current_rules
+from clew.record.exchange.export import list_agent_files
 from clew.record.transcript import choose, light, paths
-from clew.record.transcript.entries import entries_in
-from clew.system.clock import here, written_here
+from clew.record.transcript.entries import find_entries
+from clew.system.clock import format_local, format_local_timestamp
 from clew.system.command_groups import Group
 from clew.system.config.paths import find_config_home
-from clew.system.files import held_open
+from clew.system.files import require_open_folder
 
 # Plain tables and bars for a terminal: the first column to the left, numbers to the right.
 
@@ -42,7 +42,7 @@ from clew.system.files import held_open
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def format_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Rows of equal length as lines; the first and the last column stand to the left."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     last = len(widths) - 1
@@ -54,7 +54,7 @@ def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
 
 
-def bar(amount: Decimal | int, most: Decimal | int, width: int) -> str:
+def draw_bar(amount: Decimal | int, most: Decimal | int, width: int) -> str:
     """A bar of at most `width` characters; anything above nothing is seen."""
     if not most or amount <= 0:
         return ""
@@ -99,16 +99,16 @@ class CostReport(Struct, frozen=True, kw_only=True):
     @property
     def misses(self) -> list[CacheMiss]:
         """Why the prompt cache missed, oldest first."""
-        found = [miss for session in self.sessions for miss in session.misses]
-        return sorted(found, key=lambda miss: miss.at)
+        misses = [miss for session in self.sessions for miss in session.misses]
+        return sorted(misses, key=lambda miss: miss.at)
 
     def by(self, sums_of: Callable[[SessionCost], dict[str, Spend]]) -> dict[str, Spend]:
         """Sums over all sessions; together they are the total."""
-        found: dict[str, Spend] = {}
+        totals: dict[str, Spend] = {}
         for session in self.sessions:
             for name, spend in sums_of(session).items():
-                found[name] = found.get(name, Spend()) + spend
-        return found
+                totals[name] = totals.get(name, Spend()) + spend
+        return totals
 
 
 class _Found(Struct, kw_only=True):
@@ -129,27 +129,27 @@ def gather(
     owner: dict[tuple[str, str], int] = {}
     sessions = []
     for number, path in enumerate(transcripts):
-        found = _read(path)
+        scan = _read(path)
         mine = Ledger(
             charge
-            for charge in _charges(found, catalog)
+            for charge in _charges(scan, catalog)
             if owner.setdefault(charge.key, number) == number and counts(charge)
         )
-        known = {charge.key for charge in mine}
-        entries = (entry for entry in found.entries if _key(entry) in known)
-        sessions.append(_named(path, mine, found.unread, tuple(recorded_misses(entries))))
+        keys = {charge.key for charge in mine}
+        entries = (entry for entry in scan.entries if _key(entry) in keys)
+        sessions.append(_named(path, mine, scan.unread, tuple(find_recorded_misses(entries))))
     return CostReport(sessions=sessions)
 
 
-def _charges(found: _Found, catalog: ModelCatalog) -> Iterator[Charge]:
+def _charges(scan: _Found, catalog: ModelCatalog) -> Iterator[Charge]:
     """Answers, and what was written ahead of an answer that a crash kept from coming."""
-    begins = [str(e.get("timestamp")) for e in found.entries if begins_turn(e)]
-    known = set()
-    for charge in charges(found.entries, catalog):
-        known.add(charge.message_id)
+    begins = [str(e.get("timestamp")) for e in scan.entries if begins_turn(e)]
+    seen_ids = set()
+    for charge in find_charges(scan.entries, catalog):
+        seen_ids.add(charge.message_id)
         yield charge if charge.purpose != "subagent" else _in_time(charge, begins)
-    for charge in charges(found.ahead, catalog):
-        if charge.message_id not in known:
+    for charge in find_charges(scan.ahead, catalog):
+        if charge.message_id not in seen_ids:
             yield _in_time(charge, begins)
 
 
@@ -165,8 +165,8 @@ def _key(entry: dict[str, Any]) -> tuple[Any, Any]:
 
 def _named(path: Path, ledger: Ledger, unread: int, misses: tuple[CacheMiss, ...]) -> SessionCost:
     ends = light.read_ends(path)
-    outline = light.outline(path)
-    cwd = None if ends is None else light.string_field(ends.head, "cwd")
+    outline = light.read_outline(path)
+    cwd = None if ends is None else light.find_string_field(ends.head, "cwd")
     return SessionCost(
         session_id=path.stem,
         title=outline.title if outline else "",
@@ -178,30 +178,30 @@ def _named(path: Path, ledger: Ledger, unread: int, misses: tuple[CacheMiss, ...
 
 
 def _read(transcript: Path) -> _Found:
-    found = _Found()
-    for path in (transcript, *agent_files(transcript)):
+    scan = _Found()
+    for path in (transcript, *list_agent_files(transcript)):
         with path.open("rb") as file:
             for line in file:
                 if _SPEAKS_OF_USAGE in line or (_IS_USERS in line and _ANSWERS not in line):
-                    _take(line, found)
-    return found
+                    _take(line, scan)
+    return scan
 
 
-def _take(line: bytes, found: _Found) -> None:
+def _take(line: bytes, scan: _Found) -> None:
     try:
         entry = decode(line)
     except ValueError:
-        parts = entries_in(line)
-        found.unread += not parts and _SPEAKS_OF_USAGE in line
-        found.entries += [decode(line[start:end]) for start, end in parts]
+        parts = find_entries(line)
+        scan.unread += not parts and _SPEAKS_OF_USAGE in line
+        scan.entries += [decode(line[start:end]) for start, end in parts]
         return
     if type(entry) is not dict:
-        found.unread += _SPEAKS_OF_USAGE in line
+        scan.unread += _SPEAKS_OF_USAGE in line
     elif _AHEAD in line and entry.get("type") == "tool-started":
         owed = entry.get("owed")
-        found.ahead += [e for e in owed if type(e) is dict] if type(owed) is list else []
+        scan.ahead += [e for e in owed if type(e) is dict] if type(owed) is list else []
     else:
-        found.entries.append(entry)
+        scan.entries.append(entry)
 
 
 Sums: TypeAlias = Callable[[SessionCost], dict[str, Spend]]
@@ -213,7 +213,7 @@ SHOWN_MISSES = 5
 
 @lru_cache(maxsize=4096)
 def _day(minute: str) -> str:
-    return here(datetime.fromisoformat(f"{minute}:00+00:00").timestamp())[:10]
+    return format_local(datetime.fromisoformat(f"{minute}:00+00:00").timestamp())[:10]
 
 
 def day_of(charge: Charge) -> str:
@@ -225,17 +225,18 @@ def day_of(charge: Charge) -> str:
 
 
 BY: dict[str, Sums] = {
-    "session": lambda one: {one.session_id: one.ledger.total},
-    "project": lambda one: {one.project: one.ledger.total},
-    "day": lambda one: one.ledger.by(day_of),
-    "model": lambda one: one.ledger.by_model(),
-    "tool": lambda one: one.ledger.by_tool(),
-    "server": lambda one: one.ledger.by_server(),
-    "agent": lambda one: one.ledger.by_agent(),
-    "turn": lambda one: {
-        f"{one.session_id[:8]} {turn}": spend for turn, spend in one.ledger.by_turn().items()
+    "session": lambda session: {session.session_id: session.ledger.total},
+    "project": lambda session: {session.project: session.ledger.total},
+    "day": lambda session: session.ledger.by(day_of),
+    "model": lambda session: session.ledger.by_model(),
+    "tool": lambda session: session.ledger.by_tool(),
+    "server": lambda session: session.ledger.by_server(),
+    "agent": lambda session: session.ledger.by_agent(),
+    "turn": lambda session: {
+        f"{session.session_id[:8]} {turn}": spend
+        for turn, spend in session.ledger.by_turn().items()
     },
-    "purpose": lambda one: one.ledger.by_purpose(),
+    "purpose": lambda session: session.ledger.by_purpose(),
 }
 
 
@@ -243,15 +244,15 @@ def main(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
     try:
         # Prices of models that a person described count as those that clew knows.
-        catalog, _ = known_models(stand(os.environ, Path.cwd()).settings)
-        found = gather(transcripts(options), catalog, counts=within(options.since, options.until))
+        catalog, _ = load_models(load_current_rules(os.environ, Path.cwd()).settings)
+        costs = gather(transcripts(options), catalog, counts=within(options.since, options.until))
     except (SessionError, SettingsError, OSError) as error:
-        sys.stderr.write(f"clew cost: {in_words(error)}\n")
+        sys.stderr.write(f"clew cost: {describe_error(error)}\n")
         return 2
     if options.json:
-        sys.stdout.write(_encoder.encode(as_json(found, options.by)).decode() + "\n")
+        sys.stdout.write(_encoder.encode(as_json(costs, options.by)).decode() + "\n")
     else:
-        for line in shown(found, options.by):
+        for line in shown(costs, options.by):
             clean = "".join(c if c.isprintable() else "\ufffd" for c in line)
             sys.stdout.write(clean.rstrip() + "\n")
     return 0
@@ -275,18 +276,18 @@ def transcripts(options: argparse.Namespace) -> list[Path]:
     """The files that were asked for, the one last written to last: copies come after what they copy."""
     home, cwd = find_config_home(os.environ, Path.cwd()), str(Path.cwd())
     if options.session:
-        return [choose.named(home, cwd, name) for name in options.session]
-    here = paths.canonical(cwd)
-    folders = choose.folders(home, here, everywhere=options.all)
-    for folder in (paths.projects_dir(home), *folders):
-        held_open(folder)  # a sum of a part would be taken for the whole
-    files = [path for folder in folders for path in reversed(light.session_files(folder))]
-    return files if options.all else [p for p in files if _cwd(p) in (None, here, cwd)]
+        return [choose.resolve_session(home, cwd, name) for name in options.session]
+    canonical = paths.resolve_folder(cwd)
+    folders = choose.list_folders(home, canonical, everywhere=options.all)
+    for folder in (paths.get_projects_dir(home), *folders):
+        require_open_folder(folder)  # a sum of a part would be taken for the whole
+    files = [path for folder in folders for path in reversed(light.list_session_files(folder))]
+    return files if options.all else [p for p in files if _cwd(p) in (None, canonical, cwd)]
 
 
 def _cwd(transcript: Path) -> str | None:
     ends = light.read_ends(transcript)
-    return None if ends is None else light.string_field(ends.head, "cwd")
+    return None if ends is None else light.find_string_field(ends.head, "cwd")
 
 
 def within(since: date | None, until: date | None) -> Callable[[Charge], bool]:
@@ -355,10 +356,10 @@ def _rows(costs: CostReport, by: str) -> list[tuple[str, Spend]]:
 def shown(costs: CostReport, by: str | None) -> Iterator[str]:
     total = costs.total
     if not total.requests:
-        yield f"{count_of(len(costs.sessions), 'session')}, and no response of a model in it."
+        yield f"{format_count(len(costs.sessions), 'session')}, and no response of a model in it."
     else:
         yield (
-            f"{count_of(len(costs.sessions), 'session')}, {count_of(total.requests, 'response')}: "
+            f"{format_count(len(costs.sessions), 'session')}, {format_count(total.requests, 'response')}: "
             f"{money(total)}"
         )
         for name in [by] if by else ["model", "day"]:
@@ -367,7 +368,7 @@ def shown(costs: CostReport, by: str | None) -> Iterator[str]:
         yield from _unpriced(costs)
         yield from _missed(costs)
     if costs.unread:
-        yield f"{count_of(costs.unread, 'line')} could not be read; `clew sessions check` says which."
+        yield f"{format_count(costs.unread, 'line')} could not be read; `clew sessions check` says which."
 
 
 def _missed(costs: CostReport) -> Iterator[str]:
@@ -377,14 +378,16 @@ def _missed(costs: CostReport) -> Iterator[str]:
         yield ""
         yield f"The prompt cache missed {sum_up(misses)}."
         for miss in misses[-SHOWN_MISSES:]:
-            yield f"  {written_here(miss.at)}  {miss}"
+            yield f"  {format_local_timestamp(miss.at)}  {miss}"
 
 
 def _table(by: str, rows: list[tuple[str, Spend]], total: Spend) -> Iterator[str]:
     most = max((spend.usd for _, spend in rows), default=Decimal(0))
     head = [by, "responses", "input", "cache read", "cache write", "output", "cost", ""]
-    body = [[*_cells(name or "(none)", spend), bar(spend.usd, most, BARS)] for name, spend in rows]
-    yield from table([head, *body, [*_cells("total", total), ""]])
+    body = [
+        [*_cells(name or "(none)", spend), draw_bar(spend.usd, most, BARS)] for name, spend in rows
+    ]
+    yield from format_table([head, *body, [*_cells("total", total), ""]])
 
 
 def _cells(name: str, spend: Spend) -> list[str]:
@@ -406,6 +409,6 @@ def _unpriced(costs: CostReport) -> Iterator[str]:
         if spend.unpriced:
             yield ""
             yield (
-                f"{count_of(spend.unpriced, 'response')} of {model}: no price is known; "
+                f"{format_count(spend.unpriced, 'response')} of {model}: no price is known; "
                 f"{spend.tokens.total:,} tokens are counted, their dollars in no sum."
             )

@@ -13,16 +13,16 @@ from pathlib import Path
 from msgspec import json
 
 from clew.agent.events import HookFinished, HookStarted
-from clew.agent.hooks.alone import hooks_alone
-from clew.agent.hooks.events import BY_NAME, EVENTS, Event, label, nearest
+from clew.agent.hooks.alone import open_hooks
+from clew.agent.hooks.events import BY_NAME, EVENTS, Event, find_nearest_event, label_event
 from clew.agent.hooks.fold import Occasion
 from clew.agent.hooks.handlers import HookListing, read_layers
 from clew.agent.hooks.outcome import HookOutcome
 from clew.core.json_object import Json
 from clew.core.messages.errors import CommandLineError, SettingsError
-from clew.permissions.session_rules import CurrentRules, given, stand
+from clew.permissions.session_rules import CurrentRules, load_current_rules, read_command_line
 from clew.system.command_groups import Group, GroupWord, argument, show, switch
-from clew.system.config.json_text import dotted
+from clew.system.config.json_text import join_path
 
 
 def main(argv: list[str]) -> int:
@@ -62,26 +62,28 @@ def warn(lines: tuple[str, ...]) -> None:
 
 
 def standing(options: argparse.Namespace) -> tuple[CurrentRules, HookListing]:
-    found = stand(os.environ, Path.cwd(), given=given(options.settings))
-    hooks = read_layers(found.layers)
+    current = load_current_rules(
+        os.environ, Path.cwd(), command_line=read_command_line(options.settings)
+    )
+    hooks = read_layers(current.layers)
     warn(hooks.faults)
-    return found, hooks
+    return current, hooks
 
 
 def run_list(options: argparse.Namespace) -> int:
-    stood, found = standing(options)
+    stood, listing = standing(options)
     for inert in stood.inert:
         if inert.path[0] == "hooks":
-            show(f"{inert.layer.file}: {dotted(inert.path)}: does not count, {inert.why}")
-    if found.off:
-        show(f"off: {found.off}")
-    for hook in found.hooks:
-        when = label(hook.event.name, hook.matcher or None)
+            show(f"{inert.layer.file}: {join_path(inert.path)}: does not count, {inert.why}")
+    if listing.off:
+        show(f"off: {listing.off}")
+    for hook in listing.hooks:
+        when = label_event(hook.event.name, hook.matcher or None)
         only = f" if {hook.handler.condition}" if hook.handler.condition else ""
         show(f"{when}{only}  {hook.kind}: {hook.handler.title}  [{hook.where}]")
-    if not (found.hooks or found.off or found.faults):
+    if not (listing.hooks or listing.off or listing.faults):
         show("no hook is in force; clew hooks events says when one could run")
-    return 1 if found.faults else 0
+    return 1 if listing.faults else 0
 
 
 def run_events(_options: argparse.Namespace) -> int:
@@ -94,15 +96,15 @@ def run_events(_options: argparse.Namespace) -> int:
 def run_test(options: argparse.Namespace) -> int:
     event = BY_NAME.get(options.event)
     if event is None:
-        near = nearest(options.event)
+        near = find_nearest_event(options.event)
         hint = f"; did you mean {near}?" if near else "; see clew hooks events"
         raise CommandLineError(f"no event {options.event!r}{hint}")
     fields = fields_of(event, options)
-    stood, found = standing(options)
+    stood, listing = standing(options)
     for inert in stood.inert:
         if inert.path[0] == "hooks":
             warn((f"{inert.layer.file}: hooks: not run, {inert.why}",))
-    ended, outcome = asyncio.run(tried(event, fields, stood, found))
+    ended, outcome = asyncio.run(tried(event, fields, stood, listing))
     if options.json:
         show(json.encode(as_json(ended, outcome)).decode())
     else:
@@ -113,12 +115,12 @@ def run_test(options: argparse.Namespace) -> int:
 def fields_of(event: Event, options: argparse.Namespace) -> Json:
     text = sys.stdin.read() if options.input == "-" else options.input
     try:
-        said = json.decode(text)
+        decode = json.decode(text)
     except ValueError as error:
         raise CommandLineError(f"the input is not JSON: {error}") from None
-    if not isinstance(said, dict):
+    if not isinstance(decode, dict):
         raise CommandLineError("the input is no JSON object")
-    fields = event.example | said
+    fields = event.example | decode
     if event.has_tool and not (
         isinstance(fields["tool_name"], str) and isinstance(fields["tool_input"], dict)
     ):
@@ -127,15 +129,15 @@ def fields_of(event: Event, options: argparse.Namespace) -> Json:
 
 
 async def tried(
-    event: Event, fields: Json, stood: CurrentRules, found: HookListing
+    event: Event, fields: Json, stood: CurrentRules, listing: HookListing
 ) -> tuple[list[HookFinished], HookOutcome]:
     ended: list[HookFinished] = []
 
-    async def note(told: HookStarted | HookFinished) -> None:
-        if isinstance(told, HookFinished):
-            ended.append(told)
+    async def note(event: HookStarted | HookFinished) -> None:
+        if isinstance(event, HookFinished):
+            ended.append(event)
 
-    async with hooks_alone(stood, found) as hooks:
+    async with open_hooks(stood, listing) as hooks:
         return ended, await hooks.fire(event.name, fields, note)
 
 
@@ -143,10 +145,10 @@ def tell(occasion: Occasion, ended: list[HookFinished], outcome: HookOutcome) ->
     if not ended:
         show(f"{occasion.name}: no hook is called")
         return
-    for each in ended:
-        ran = each.ran
+    for run in ended:
+        ran = run.ran
         how = ran.trouble or f"exit code {ran.exit_code}"
-        show(f"{each.title}: {how}, {ran.duration_ms} ms")
+        show(f"{run.title}: {how}, {ran.duration_ms} ms")
         for name, text in (("stdout", ran.stdout), ("stderr", ran.stderr)):
             for line in text.splitlines():
                 show(f"  {name}: {line}")
@@ -156,8 +158,8 @@ def tell(occasion: Occasion, ended: list[HookFinished], outcome: HookOutcome) ->
 
 def effects(outcome: HookOutcome) -> Json:
     """What an outcome would do, by name; nothing that was not said."""
-    heard = [words for each in outcome.attached for words in each.rendered]
-    said = {
+    heard = [words for attachment in outcome.attached for words in attachment.rendered]
+    fields = {
         "permission": outcome.permission,
         "reason": outcome.reason or None,
         "input": outcome.input,
@@ -169,21 +171,21 @@ def effects(outcome: HookOutcome) -> Json:
         "title": outcome.title or None,
         "worktree": outcome.worktree or None,
     }
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def as_json(ended: list[HookFinished], outcome: HookOutcome) -> Json:
     return {
         "hooks": [
             {
-                "hook": each.title,
-                "exit_code": each.ran.exit_code,
-                "stdout": each.ran.stdout,
-                "stderr": each.ran.stderr,
-                "trouble": each.ran.trouble,
-                "duration_ms": each.ran.duration_ms,
+                "hook": run.title,
+                "exit_code": run.ran.exit_code,
+                "stdout": run.ran.stdout,
+                "stderr": run.ran.stderr,
+                "trouble": run.ran.trouble,
+                "duration_ms": run.ran.duration_ms,
             }
-            for each in ended
+            for run in ended
         ],
         "outcome": effects(outcome),
     }

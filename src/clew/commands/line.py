@@ -15,7 +15,7 @@ async def take_line(session: Session, raw: Raw, emit: Emit) -> Taken:
         return await run(session, typed, raw)
 
     session.parts.skills.take_back()
-    taken = await session.intake.take(raw, emit, run_command)
-    if isinstance(taken, Turn):
-        return await session.asked(taken.prompt, taken.context)
-    return taken
+    outcome = await session.intake.take(raw, emit, run_command)
+    if isinstance(outcome, Turn):
+        return await session.asked(outcome.prompt, outcome.context)
+    return outcome

@@ -9,9 +9,9 @@ from clew.system.command_groups import Group
 from clew.system.config.keys import (
     ACCOUNT,
     SERVICE,
+    abbreviate_key,
     ask_keyring,
     find_keyring,
-    shown,
     write_secrets,
 )
 from clew.system.config.paths import find_places
@@ -36,11 +36,11 @@ def main(argv: list[str]) -> int:
             sys.stderr.write("clew login: no keyring here; install clew[keyring]\n")
             return 1
         keyring.set_password(SERVICE, ACCOUNT, secret)
-        sys.stdout.write(f"kept {shown(secret)} in the keyring\n")
+        sys.stdout.write(f"kept {abbreviate_key(secret)} in the keyring\n")
         return 0
     path = find_places(os.environ, Path.cwd()).credentials
     write_secrets(path, {"apiKey": secret})
-    sys.stdout.write(f"kept {shown(secret)} in {path}\n")
+    sys.stdout.write(f"kept {abbreviate_key(secret)} in {path}\n")
     return 0
 
 

@@ -21,25 +21,25 @@ from clew.parts.mcp.config import (
     HttpServer,
     ServerConfig,
     StdioServer,
+    find_variables,
     read_server,
-    variables_in,
 )
 from clew.parts.mcp.scopes import (
     ServerEntry,
     ServerListing,
-    all_entries,
-    find,
-    project_files,
+    find_configured_servers,
+    find_project_files,
+    read_entries,
     read_project,
 )
 from clew.system.command_groups import Group, show
-from clew.system.config.json_text import with_value, without
-from clew.system.config.layers import in_force, merge, value_at
-from clew.system.config.load import load, read, trusts
+from clew.system.config.json_text import remove_value, set_value
+from clew.system.config.layers import find_value, merge, select_active
+from clew.system.config.load import load_settings, read, trusts
 from clew.system.config.mask import mask
 from clew.system.config.paths import Places, find_places
 from clew.system.config.settings import read_object
-from clew.system.files import alone, is_there, replace
+from clew.system.files import hold_lock, is_there, replace
 
 SCOPES = ("local", "user", "project")
 
@@ -54,9 +54,9 @@ def arguments() -> Group:
     words = parser.add_subparsers(dest="word", required=True, metavar="COMMAND")
 
     def word(name: str, run: Any, line: str) -> argparse.ArgumentParser:
-        made = words.add_parser(name, help=line, description=line)
-        made.set_defaults(run=run)
-        return made
+        subparser = words.add_parser(name, help=line, description=line)
+        subparser.set_defaults(run=run)
+        return subparser
 
     add = word("add", run_add, "add a server: a program behind --, or a URL")
     add.usage = (
@@ -72,31 +72,33 @@ def arguments() -> Group:
     add.add_argument("--client-id", help="of a login that was settled beforehand")
     add.add_argument("--callback-port", type=int, help="of a login that was settled beforehand")
     scoped(add)
-    made = word("add-json", run_add_json, "add a server by its entry as JSON")
-    made.add_argument("name")
-    made.add_argument("json")
-    scoped(made)
-    made = word("list", run_list, "every server, where it stands, and whether it can be reached")
-    made.add_argument("--no-connect", action="store_true", help="start and ask nothing")
-    made = word("get", run_get, "one server: its entry, its state, what it offers")
-    made.add_argument("name")
-    made.add_argument("--no-connect", action="store_true", help="start and ask nothing")
-    made = word("remove", run_remove, "remove a server")
-    made.add_argument("name")
-    made.add_argument("-s", "--scope", choices=SCOPES, help="where; default: where it is")
+    subparser = word("add-json", run_add_json, "add a server by its entry as JSON")
+    subparser.add_argument("name")
+    subparser.add_argument("json")
+    scoped(subparser)
+    subparser = word(
+        "list", run_list, "every server, where it stands, and whether it can be reached"
+    )
+    subparser.add_argument("--no-connect", action="store_true", help="start and ask nothing")
+    subparser = word("get", run_get, "one server: its entry, its state, what it offers")
+    subparser.add_argument("name")
+    subparser.add_argument("--no-connect", action="store_true", help="start and ask nothing")
+    subparser = word("remove", run_remove, "remove a server")
+    subparser.add_argument("name")
+    subparser.add_argument("-s", "--scope", choices=SCOPES, help="where; default: where it is")
     for name, run, line in (
         ("approve", run_approve, "let servers that the project brings along begin"),
         ("deny", run_deny, "turn servers that the project brings along down"),
     ):
-        made = word(name, run, line)
-        made.add_argument("names", nargs="+", metavar="NAME")
+        subparser = word(name, run, line)
+        subparser.add_argument("names", nargs="+", metavar="NAME")
     word("reset-project-choices", run_reset, "forget what was said about this project's servers")
     words.add_parser("serve", help="offer clew's tools to another agent, as an MCP server")
-    made = word("login", run_login, "log in to a server that wants it")
-    made.add_argument("name")
-    made.add_argument("--no-browser", action="store_true", help="print the address only")
-    made = word("logout", run_logout, "forget the login of a server")
-    made.add_argument("name")
+    subparser = word("login", run_login, "log in to a server that wants it")
+    subparser.add_argument("name")
+    subparser.add_argument("--no-browser", action="store_true", help="print the address only")
+    subparser = word("logout", run_logout, "forget the login of a server")
+    subparser.add_argument("name")
     return parser
 
 
@@ -144,8 +146,8 @@ def entry_of(options: argparse.Namespace) -> Json:
 
 
 def pair(text: str, separator: str, flag: str) -> tuple[str, str]:
-    name, found, value = text.partition(separator)
-    if not found or not name.strip():
+    name, mark, value = text.partition(separator)
+    if not mark or not name.strip():
         raise CommandLineError(f"{flag} {text}: expected NAME{separator}VALUE")
     return name.strip(), value.strip()
 
@@ -154,7 +156,7 @@ def added(name: str, entry: Any, scope: str, places: Places) -> int:
     if not SERVER_NAME.fullmatch(name):
         raise CommandLineError(f"{name!r}: a name is of letters, digits, _ . - and spaces")
     # Variables are the session's to fill in; here they may be missing.
-    filled = dict.fromkeys(variables_in(entry), "x")
+    filled = dict.fromkeys(find_variables(entry), "x")
     checked = read_server(name, entry, scope="user", environ=filled)
     if isinstance(checked, str):
         raise CommandLineError(f"{name}: {checked}")
@@ -162,8 +164,8 @@ def added(name: str, entry: Any, scope: str, places: Places) -> int:
     if scope == "local":
         scopes.add_server(places, name, entry)
     else:
-        with alone(places.config_home):
-            replace(path, with_value(text_of(path, scope, places), ("mcpServers", name), entry))
+        with hold_lock(places.config_home):
+            replace(path, set_value(text_of(path, scope, places), ("mcpServers", name), entry))
     show(f"{path}: added {name} ({checked.kind})")
     if scope == "project":
         scopes.approve(places, {name: entry})
@@ -177,7 +179,7 @@ def target(scope: str, places: Places) -> Path:
         return places.user_settings
     if scope == "local":
         return scopes.path_of(places)
-    near = [path for path in project_files(places) if is_there(path)]
+    near = [path for path in find_project_files(places) if is_there(path)]
     return near[0] if near else places.root / ".mcp.json"
 
 
@@ -194,63 +196,67 @@ def text_of(path: Path, scope: str, places: Places) -> str:
 def run_remove(options: argparse.Namespace, places: Places) -> int:
     """Removes a server where it is; where it is in several places, the person says which."""
     name = options.name
-    held = [scope for scope in SCOPES if scope_holds(scope, name, places)]
+    holding_scopes = [scope for scope in SCOPES if scope_holds(scope, name, places)]
     if options.scope is not None:
-        held = [scope for scope in held if scope == options.scope]
-    if not held:
+        holding_scopes = [scope for scope in holding_scopes if scope == options.scope]
+    if not holding_scopes:
         others = {entry.source for entry in entries(places) if entry.name == name}
         hint = f"; it stands in {', '.join(sorted(others))}" if others else ""
         raise UserError(f"no server {name} that could be removed here{hint}")
-    if len(held) > 1:
-        raise UserError(f"{name} is in several scopes ({', '.join(held)}); name one: --scope")
-    path = target(held[0], places)
-    if held[0] == "local":
+    if len(holding_scopes) > 1:
+        raise UserError(
+            f"{name} is in several scopes ({', '.join(holding_scopes)}); name one: --scope"
+        )
+    path = target(holding_scopes[0], places)
+    if holding_scopes[0] == "local":
         scopes.remove_server(places, name)
     else:
-        with alone(places.config_home):
-            replace(path, without(text_of(path, held[0], places), ("mcpServers", name)))
+        with hold_lock(places.config_home):
+            replace(
+                path, remove_value(text_of(path, holding_scopes[0], places), ("mcpServers", name))
+            )
     show(f"{path}: removed {name}")
     return 0
 
 
 def scope_holds(scope: str, name: str, places: Places) -> bool:
     if scope == "local":
-        return name in scopes.servers(places)
+        return name in scopes.read_servers(places)
     path = target(scope, places)
     if not is_there(path):
         return False
     layer = read("user", path, str(places.root))
-    return value_at(layer.data, ("mcpServers", name))[0]
+    return find_value(layer.data, ("mcpServers", name))[0]
 
 
 def entries(places: Places) -> list[ServerEntry]:
     layers, settings = standing(places)
-    return all_entries(places, layers, settings, os.environ, [])
+    return read_entries(places, layers, settings, os.environ, [])
 
 
 def standing(places: Places) -> tuple[list[Any], Json]:
-    layers, _ = in_force(load(places).layers, trusted=trusts(places))
+    layers, _ = select_active(load_settings(places).layers, trusted=trusts(places))
     return layers, merge(layers)
 
 
 def found(places: Places) -> ServerListing:
     layers, settings = standing(places)
     environ: Mapping[str, str] = {**os.environ, **read_object(settings, "env")}
-    return find(places, layers, settings, environ)
+    return find_configured_servers(places, layers, settings, environ)
 
 
 # -- a project's servers
 
 
 def run_approve(options: argparse.Namespace, places: Places) -> int:
-    known = projects(places)
-    missing = [name for name in options.names if name not in known]
+    known_servers = projects(places)
+    missing = [name for name in options.names if name not in known_servers]
     if missing:
-        there = ", ".join(known) or "none"
-        raise UserError(f"{missing[0]}: no such server in .mcp.json; there are: {there}")
-    scopes.approve(places, {name: known[name] for name in options.names})
+        names = ", ".join(known_servers) or "none"
+        raise UserError(f"{missing[0]}: no such server in .mcp.json; there are: {names}")
+    scopes.approve(places, {name: known_servers[name] for name in options.names})
     for name in options.names:
-        show(f"approved: {name} {reach_of(known[name])}")
+        show(f"approved: {name} {reach_of(known_servers[name])}")
     if not trusts(places):
         show("they do not begin before the folder is trusted: clew config trust")
     return 0
@@ -270,20 +276,20 @@ def run_reset(_options: argparse.Namespace, places: Places) -> int:
 
 def projects(places: Places) -> Json:
     """Every server of `.mcp.json`, the nearest file first."""
-    known: Json = {}
-    for path in reversed(project_files(places)):
-        known |= read_project(path, [])
-    return known
+    servers: Json = {}
+    for path in reversed(find_project_files(places)):
+        servers |= read_project(path, [])
+    return servers
 
 
 def reach_of(entry: Any) -> str:
     """A server's program or URL in one line, without secrets."""
     if not isinstance(entry, dict):
         return ""
-    said = entry.get("url") or " ".join(
+    target = entry.get("url") or " ".join(
         str(word) for word in (entry.get("command", ""), *(entry.get("args") or ()))
     )
-    return mask(f"({said})")
+    return mask(f"({target})")
 
 
 # -- what there is
@@ -298,7 +304,7 @@ def run_list(options: argparse.Namespace, places: Places) -> int:
         from clew.parts.mcp.connect import look
 
         seen = asyncio.run(look(all_found.servers, places))
-        states = {name: one.line for name, one in seen.items()}
+        states = {name: status.line for name, status in seen.items()}
     for server in all_found.servers:
         state = states.get(server.name, "")
         show(f"{server.name}: {shown(server)} [{server.scope}]{' ' + state if state else ''}")
@@ -353,8 +359,8 @@ def one(all_found: ServerListing, name: str) -> ServerConfig:
     for entry in all_found.held:
         if entry.name == name:
             raise UserError(f"{name} ({entry.source}): {entry.held}")
-    known = ", ".join(server.name for server in all_found.servers) or "none"
-    raise UserError(f"no server {name}; there are: {known}")
+    names = ", ".join(server.name for server in all_found.servers) or "none"
+    raise UserError(f"no server {name}; there are: {names}")
 
 
 # -- logins
@@ -366,8 +372,8 @@ def run_login(options: argparse.Namespace, places: Places) -> int:
     server = one(found(places), options.name)
     if not isinstance(server.reach, HttpServer):
         raise UserError(f"{server.name} is no URL; there is nothing to log in to")
-    kept = asyncio.run(log_in(server.reach, places, browser=not options.no_browser, show=told))
-    show(f"logged in to {server.name}; kept in {kept}")
+    place = asyncio.run(log_in(server.reach, places, browser=not options.no_browser, show=told))
+    show(f"logged in to {server.name}; kept in {place}")
     return 0
 
 

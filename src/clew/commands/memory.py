@@ -15,11 +15,11 @@ from clew.agent.context.memory import (
     MemoryFile,
     MemoryGate,
     find_sources,
-    load,
-    nested,
+    load_memory,
+    load_nested,
 )
-from clew.core.normalize.tokens import text_tokens
-from clew.permissions.session_rules import stand
+from clew.core.normalize.tokens import estimate_text_tokens
+from clew.permissions.session_rules import load_current_rules
 from clew.system.command_groups import Group
 from clew.system.files import is_folder
 
@@ -38,7 +38,7 @@ def _line(file: MemoryFile) -> ExplainedMemory:
     return ExplainedMemory(
         path=file.path,
         layer=file.layer,
-        tokens=text_tokens(file.text),
+        tokens=estimate_text_tokens(file.text),
         imported_by=file.imported_by,
         paths=file.paths,
     )
@@ -46,14 +46,14 @@ def _line(file: MemoryFile) -> ExplainedMemory:
 
 def explained(memory: Memory, touched: list[MemoryFile] | None) -> dict[str, Any]:
     """What `--json` prints."""
-    found = {
+    report = {
         "files": [_line(file) for file in memory.files],
         "rules": [_line(rule) for rule in memory.rules],
         "skipped": memory.skipped,
         "toApprove": memory.to_approve,
-        "tokens": sum(text_tokens(file.text) for file in memory.files),
+        "tokens": sum(estimate_text_tokens(file.text) for file in memory.files),
     }
-    return found if touched is None else found | {"whenRead": [_line(file) for file in touched]}
+    return report if touched is None else report | {"whenRead": [_line(file) for file in touched]}
 
 
 def main(argv: list[str]) -> int:
@@ -65,20 +65,22 @@ def main(argv: list[str]) -> int:
     explain.add_argument("file", nargs="?", help="also what is added when this file is read")
     explain.add_argument("--cwd", default=".", help="the working folder to look from")
     explain.add_argument("--json", action="store_true", help="print JSON")
-    given = parser.parse_args(argv)
-    cwd = Path(os.path.normpath(Path.cwd() / given.cwd))
+    options = parser.parse_args(argv)
+    cwd = Path(os.path.normpath(Path.cwd() / options.cwd))
     if not is_folder(cwd):
         sys.stderr.write(f"clew memory: {cwd}: no such folder\n")
         return 2
-    standing = stand(os.environ, cwd)
+    standing = load_current_rules(os.environ, cwd)
     where = find_sources(dict(os.environ), cwd, MemoryGate(lambda: standing))
     cache = FileCache()
-    memory = load(where, cache)
-    touched = None if given.file is None else nested(where, cache, memory, cwd / given.file)
-    if given.json:
+    memory = load_memory(where, cache)
+    touched = (
+        None if options.file is None else load_nested(where, cache, memory, cwd / options.file)
+    )
+    if options.json:
         sys.stdout.write(msgspec.json.encode(explained(memory, touched)).decode() + "\n")
     else:
-        sys.stdout.write("\n".join(shown(memory, touched, given.file)) + "\n")
+        sys.stdout.write("\n".join(shown(memory, touched, options.file)) + "\n")
     return 0
 
 
@@ -96,17 +98,17 @@ def shown(memory: Memory, touched: list[MemoryFile] | None, name: str | None) ->
 
 
 def _table(title: str, files: tuple[MemoryFile, ...] | list[MemoryFile]) -> list[str]:
-    shown = [_line(file) for file in files]
-    lines = [f"  {one.tokens:>6} tokens  {one.layer:<8} {one.path}{_beside(one)}" for one in shown]
-    if len(shown) > 1:
-        lines.append(f"  {sum(one.tokens for one in shown):>6} tokens together")
+    rows = [_line(file) for file in files]
+    lines = [f"  {row.tokens:>6} tokens  {row.layer:<8} {row.path}{_beside(row)}" for row in rows]
+    if len(rows) > 1:
+        lines.append(f"  {sum(row.tokens for row in rows):>6} tokens together")
     return [title, *lines]
 
 
 def _beside(line: ExplainedMemory) -> str:
-    told = ""
+    text = ""
     if line.imported_by is not None:
-        told += f" (imported by {line.imported_by})"
+        text += f" (imported by {line.imported_by})"
     if line.paths:
-        told += f" (for {', '.join(line.paths)})"
-    return told
+        text += f" (for {', '.join(line.paths)})"
+    return text

@@ -15,26 +15,38 @@ from typing import Any
 
 from msgspec import structs
 
-from clew.core.messages.errors import CommandLineError, SettingsError, in_words
-from clew.core.messages.text import count_of
+from clew.core.messages.errors import CommandLineError, SettingsError, describe_error
+from clew.core.messages.text import format_count
 from clew.permissions.decide import decide
-from clew.permissions.decision import ORDER, Decision, Finding, reason, strictest, verdict
+from clew.permissions.decision import (
+    ORDER,
+    Decision,
+    Finding,
+    describe_reason,
+    find_strictest,
+    verdict,
+)
 from clew.permissions.git_history import GitHistory
-from clew.permissions.modes import MODES, RefusedMode, disabled_modes, enter_mode, unknown_tool
+from clew.permissions.modes import MODES, RefusedMode, enter_mode, find_disabled_modes, unknown_tool
 from clew.permissions.request import Context, Mode, PermissionRequest, tool_of
 from clew.permissions.rules import LISTS, RejectedRule, RuleSource, parse_rule
-from clew.permissions.session_rules import CurrentRules, given, in_vain, stand
-from clew.permissions.suggest import suggestions
+from clew.permissions.session_rules import (
+    CurrentRules,
+    find_unused_rules,
+    load_current_rules,
+    read_command_line,
+)
+from clew.permissions.suggest import suggest_rules
 from clew.system.command_groups import Group, GroupWord, argument, show, switch
 from clew.system.config.environment import freeze
 from clew.system.config.json_text import Path as KeyPath
-from clew.system.config.json_text import with_value, without
-from clew.system.config.layers import value_at
+from clew.system.config.json_text import remove_value, set_value
+from clew.system.config.layers import find_value
 from clew.system.config.load import read, trusts
 from clew.system.config.paths import Places, find_places
-from clew.system.files import alone, is_there, replace
+from clew.system.files import hold_lock, is_there, replace
 from clew.system.process.spawn import Launcher
-from clew.system.process.walls import could_stand
+from clew.system.process.walls import can_build_wall
 
 # Writes a rule into a settings file, or takes one out; every other byte of the file stays.
 
@@ -47,7 +59,7 @@ def opened(places: Places, scope: str, name: str) -> tuple[Path, str, list[objec
     layer = read("local", path, str(places.root))
     if layer.unreadable is not None:
         raise SettingsError(layer.unreadable)
-    present, rules = value_at(layer.data, ("permissions", name))
+    present, rules = find_value(layer.data, ("permissions", name))
     if present and not isinstance(rules, list):
         raise SettingsError(f"{path}: permissions.{name} is not an array")
     return path, layer.text, list(rules or ())
@@ -58,27 +70,27 @@ def add_rule(places: Places, scope: str, name: str, text: str) -> str:
     rule = parse_rule(text, LISTS[name], root="/", source=RuleSource(scope="local"))
     if isinstance(rule, RejectedRule):
         raise SettingsError(f"{text}: {rule.what}")
-    with alone(places.config_home):
+    with hold_lock(places.config_home):
         path, before, rules = opened(places, scope, name)
         if rule.text in rules:
             return f"{path}: {name} has {rule.text} already"
         where: KeyPath = ("permissions", name, len(rules))
-        after = with_value(before, where, rule.text) if before else first_rule(name, rule.text)
+        after = set_value(before, where, rule.text) if before else first_rule(name, rule.text)
         replace(path, after)
     return f"{path}: {name} {rule.text}"
 
 
 def first_rule(name: str, text: str) -> str:
-    return with_value("", ("permissions", name, 0), text)
+    return set_value("", ("permissions", name, 0), text)
 
 
 def remove_rule(places: Places, scope: str, name: str, text: str) -> str:
     """Takes a rule out; says what was done."""
-    with alone(places.config_home):
+    with hold_lock(places.config_home):
         path, before, rules = opened(places, scope, name)
         if text not in rules:
             raise SettingsError(f"{path}: {name} has no rule {text}")
-        replace(path, without(before, ("permissions", name, rules.index(text))))
+        replace(path, remove_value(before, ("permissions", name, rules.index(text))))
     return f"{path}: {name} no longer has {text}"
 
 
@@ -131,76 +143,83 @@ def complain(line: str) -> int:
 
 def standing(options: argparse.Namespace) -> CurrentRules:
     """The rules of this folder; what is wrong with the settings is told first."""
-    found = stand(os.environ, Path.cwd(), mode=mode_of(options.mode), given=given(options.settings))
+    current = load_current_rules(
+        os.environ,
+        Path.cwd(),
+        mode=mode_of(options.mode),
+        command_line=read_command_line(options.settings),
+    )
     if options.mode:
         settled = enter_mode(
             options.mode,
             is_root=hasattr(os, "geteuid") and os.geteuid() == 0,
-            is_sandboxed=freeze(found.environ).switch("sandboxed"),
-            disabled=disabled_modes(found.settings),
+            is_sandboxed=freeze(current.environ).switch("sandboxed"),
+            disabled=find_disabled_modes(current.settings),
         )
         if isinstance(settled, RefusedMode):
             raise CommandLineError(f"{settled.mode}: {settled.why}")
-    for line in found.complaints:
+    for line in current.complaints:
         sys.stderr.write(f"{line}\n")
-    return found
+    return current
 
 
 def mode_of(word: str | None) -> Mode | None:
-    found = enter_mode(word, is_root=False, is_sandboxed=True) if word else None
-    if isinstance(found, RefusedMode):
-        raise CommandLineError(f"{found.mode}: {found.why}")
-    return found
+    result = enter_mode(word, is_root=False, is_sandboxed=True) if word else None
+    if isinstance(result, RefusedMode):
+        raise CommandLineError(f"{result.mode}: {result.why}")
+    return result
 
 
 def example_of(tool: str) -> str:
     """An input of a tool, such as rules look at."""
-    known = tool_of(tool)
-    field = known.subject or (known.paths or ("name",))[0]
+    row = tool_of(tool)
+    field = row.subject or (row.paths or ("name",))[0]
     return json.dumps({field: "..."})
 
 
 def input_of(tool: str, text: str) -> dict[str, Any]:
     """The tool's name first: an input for no tool is wrong in any form."""
-    wrong = unknown_tool(tool)
+    tool_error = unknown_tool(tool)
     try:
         data = json.loads(text)
     except ValueError as error:
         if tool == "Bash" and text.strip():
             return {"command": text}
-        if wrong is not None:
-            raise CommandLineError(wrong) from error
+        if tool_error is not None:
+            raise CommandLineError(tool_error) from error
         if tool == "Bash":
             raise CommandLineError("the command is empty") from error
         hint = f"; {tool} takes an object, as {example_of(tool)}"
         raise CommandLineError(f"the input is not JSON{hint}") from error
-    if wrong is not None:
-        sys.stderr.write(f"{wrong}\n")
+    if tool_error is not None:
+        sys.stderr.write(f"{tool_error}\n")
     if not isinstance(data, dict):
         raise CommandLineError("the input of a tool is an object")
     return data
 
 
 def asked(options: argparse.Namespace) -> tuple[CurrentRules, PermissionRequest, Decision]:
-    found = standing(options)
+    current = standing(options)
     request = PermissionRequest(
         tool=options.tool,
         input=input_of(options.tool, options.input),
         untrusted=tuple(options.untrusted),
     )
-    context = structs.replace(found.context, has_walls=could_stand())
-    return found, request, decided_here(found, request, context)
+    context = structs.replace(current.context, has_walls=can_build_wall())
+    return current, request, decided_here(current, request, context)
 
 
-def decided_here(found: CurrentRules, request: PermissionRequest, context: Context) -> Decision:
+def decided_here(current: CurrentRules, request: PermissionRequest, context: Context) -> Decision:
     """The decision, made again where it needs to know what git keeps."""
     launcher = Launcher()
-    history = GitHistory(launcher, found.environ)
-    context = structs.replace(context, held_by_git=lambda folder: history.held(folder, found.rules))
-    decision = decide(request, found.rules, context, found.resolve)
+    history = GitHistory(launcher, current.environ)
+    context = structs.replace(
+        context, held_by_git=lambda folder: history.held(folder, current.rules)
+    )
+    decision = decide(request, current.rules, context, current.resolve)
     if history.is_asked:
         asyncio.run(looked_up(history, launcher))
-        decision = decide(request, found.rules, context, found.resolve)
+        decision = decide(request, current.rules, context, current.resolve)
     return decision
 
 
@@ -213,73 +232,75 @@ async def looked_up(history: GitHistory, launcher: Launcher) -> None:
 
 def run_check(options: argparse.Namespace) -> int:
     try:
-        found, request, decision = asked(options)
+        current, request, decision = asked(options)
     except (CommandLineError, SettingsError) as error:
-        return complain(in_words(error))
+        return complain(describe_error(error))
     if options.json:
-        show(json.dumps(described(found, request, decision), indent=2))
+        show(json.dumps(described(current, request, decision), indent=2))
     else:
-        show(f"{verdict(decision)}: {reason(decision)}{place(found, strictest(decision.findings))}")
+        show(
+            f"{verdict(decision)}: {describe_reason(decision)}{place(current, find_strictest(decision.findings))}"
+        )
     return 0 if verdict(decision) == "allow" else 1
 
 
 def run_explain(options: argparse.Namespace) -> int:
     try:
-        found, request, decision = asked(options)
+        current, request, decision = asked(options)
     except (CommandLineError, SettingsError) as error:
-        return complain(in_words(error))
+        return complain(describe_error(error))
     if options.json:
-        show(json.dumps(described(found, request, decision), indent=2))
+        show(json.dumps(described(current, request, decision), indent=2))
         return 0 if verdict(decision) == "allow" else 1
-    show(f"{verdict(decision)} (mode {found.context.mode})")
+    show(f"{verdict(decision)} (mode {current.context.mode})")
     for finding in decision.findings:
         subject = f"{finding.subject}: " if finding.subject else ""
-        show(f"  {finding.verdict:<6} {subject}{finding.reason}{place(found, finding)}")
-    for rule in suggestions(request, decision):
+        show(f"  {finding.verdict:<6} {subject}{finding.reason}{place(current, finding)}")
+    for rule in suggest_rules(request, decision):
         show(f"  would be allowed by: {rule}")
     return 0 if verdict(decision) == "allow" else 1
 
 
-def place(found: CurrentRules, finding: Finding) -> str:
-    return f" ({found.where(finding.rule)})" if finding.rule is not None else ""
+def place(current: CurrentRules, finding: Finding) -> str:
+    return f" ({current.where(finding.rule)})" if finding.rule is not None else ""
 
 
 def described(
-    found: CurrentRules, request: PermissionRequest, decision: Decision
+    current: CurrentRules, request: PermissionRequest, decision: Decision
 ) -> dict[str, Any]:
     return {
         "decision": verdict(decision),
-        "reason": reason(decision),
-        "mode": found.context.mode,
+        "reason": describe_reason(decision),
+        "mode": current.context.mode,
         "findings": [
             {
                 "subject": f.subject,
                 "verdict": f.verdict,
                 "reason": f.reason,
                 "rule": f.rule.text if f.rule is not None else None,
-                "at": found.where(f.rule) if f.rule is not None else None,
+                "at": current.where(f.rule) if f.rule is not None else None,
             }
             for f in decision.findings
         ],
-        "suggestions": suggestions(request, decision),
+        "suggestions": suggest_rules(request, decision),
     }
 
 
 def run_list(options: argparse.Namespace) -> int:
     try:
-        found = standing(options)
+        current = standing(options)
     except (CommandLineError, SettingsError) as error:
-        return complain(in_words(error))
+        return complain(describe_error(error))
     rows = [
         {
             "list": rule.source.path[1] if len(rule.source.path) > 1 else rule.behavior,
             "rule": rule.text,
             "scope": rule.source.scope,
-            "at": found.where(rule),
+            "at": current.where(rule),
         }
-        for rule in found.rules.rules
+        for rule in current.rules.rules
     ]
-    for rule in in_vain(found):
+    for rule in find_unused_rules(current):
         sys.stderr.write(f"{rule.told}\n")
     if options.json:
         show(json.dumps(rows, indent=2))
@@ -292,44 +313,44 @@ def run_list(options: argparse.Namespace) -> int:
 def run_test(options: argparse.Namespace) -> int:
     """Runs every case; the cases that turn out otherwise are shown, and the exit code says so."""
     try:
-        found = standing(options)
+        current = standing(options)
         cases = json.loads(options.file.read_text("utf-8"))
         if not isinstance(cases, list):
             raise CommandLineError(f"{options.file}: expected an array of cases")
-        results = [tested(found, i, case) for i, case in enumerate(cases)]
+        results = [tested(current, i, case) for i, case in enumerate(cases)]
     except (CommandLineError, SettingsError, OSError, ValueError) as error:
-        return complain(in_words(error))
+        return complain(describe_error(error))
     failed = [line for line in results if line is not None]
     if options.json:
         show(json.dumps({"cases": len(cases), "failed": failed}, indent=2))
     else:
         for line in failed:
             show(line)
-        show(f"{count_of(len(cases), 'case')}, {len(failed)} otherwise")
+        show(f"{format_count(len(cases), 'case')}, {len(failed)} otherwise")
     return 1 if failed else 0
 
 
-def tested(found: CurrentRules, number: int, case: Any) -> str | None:
+def tested(current: CurrentRules, number: int, case: Any) -> str | None:
     """What a case came to, if it is not what the case expects."""
     if not isinstance(case, dict) or "expect" not in case:
         raise CommandLineError(f"case {number}: expected an object with tool, input and expect")
     if case["expect"] not in list(ORDER):
-        known = ", ".join(ORDER)
+        choices = ", ".join(ORDER)
         raise CommandLineError(
-            f"case {number}: expect must be one of {known}, got {json.dumps(case['expect'])}"
+            f"case {number}: expect must be one of {choices}, got {json.dumps(case['expect'])}"
         )
     tool = case.get("tool", "Bash")
     given_input = case.get("input", {"command": case.get("command", "")})
     request = PermissionRequest(
         tool=tool, input=given_input, untrusted=tuple(case.get("untrusted", ()))
     )
-    mode = mode_of(case.get("mode")) or found.context.mode
-    context = structs.replace(found.context, mode=mode)
-    decision = decided_here(found, request, context)
+    mode = mode_of(case.get("mode")) or current.context.mode
+    context = structs.replace(current.context, mode=mode)
+    decision = decided_here(current, request, context)
     if verdict(decision) == case["expect"]:
         return None
-    shown = case.get("name") or json.dumps(given_input)
-    return f"case {number} ({tool} {shown}): expected {case['expect']}, {verdict(decision)}: {reason(decision)}"
+    label = case.get("name") or json.dumps(given_input)
+    return f"case {number} ({tool} {label}): expected {case['expect']}, {verdict(decision)}: {describe_reason(decision)}"
 
 
 def edited(options: argparse.Namespace, change: Callable[[Places, str, str, str], str]) -> int:
@@ -340,7 +361,7 @@ def edited(options: argparse.Namespace, change: Callable[[Places, str, str, str]
         if options.list == "allow" and options.scope != "user" and not trusts(places):
             show("it does not count before the folder is trusted: clew config trust")
     except (CommandLineError, SettingsError, OSError) as error:
-        return complain(in_words(error))
+        return complain(describe_error(error))
     return 0
 
 
@@ -348,17 +369,17 @@ def one_rule(options: argparse.Namespace) -> None:
     """Raises CommandLineError where more than a rule was said, with the form of it that is right."""
     if not options.further:
         return
-    said = [options.rule, *options.further]
-    name, rules = (said[0], said[1:]) if said[0] in LISTS else (options.list, said)
+    words = [options.rule, *options.further]
+    name, rules = (words[0], words[1:]) if words[0] in LISTS else (options.list, words)
     form = f"clew permissions {options.word} --list {name} {shlex.quote(' '.join(rules))}"
     raise CommandLineError(f"it takes one rule, and its list by --list: {form}")
 
 
 def run_add(options: argparse.Namespace) -> int:
-    wrong = unknown_tool(options.rule) if not options.further else None
-    if wrong is not None:
+    error = unknown_tool(options.rule) if not options.further else None
+    if error is not None:
         return complain(
-            f"{options.rule}: {wrong}; the rule was not written (edit the file to force it)"
+            f"{options.rule}: {error}; the rule was not written (edit the file to force it)"
         )
     return edited(options, add_rule)
 

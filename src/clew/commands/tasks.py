@@ -6,15 +6,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from clew.commands.sessions.output import home, moment, say, say_json
+from clew.commands.sessions.output import find_home, parse_moment, say, say_json
 from clew.core.messages.errors import UserError
-from clew.record.kept_commands import KeptRecord, call_off, found, read
-from clew.record.transcript.paths import own_dir
-from clew.system.clock import here
+from clew.record.kept_commands import KeptRecord, call_off, find_records, read
+from clew.record.transcript.paths import get_own_dir
+from clew.system.clock import format_local
 from clew.system.command_groups import Group, GroupWord, argument, switch
 from clew.system.config.keys import in_environment
-from clew.system.config.mask import without
-from clew.system.files import only_files
+from clew.system.config.mask import remove_secrets
+from clew.system.files import open_only_files
 
 SHOWN_BYTES = 64 << 10
 # So many are named where another was meant.
@@ -25,19 +25,19 @@ UNWATCHED = "running, and what watched it was killed: how it ends will not be kn
 
 
 def main(argv: list[str]) -> int:
-    folder = own_dir(home()) / "kept"
+    folder = get_own_dir(find_home()) / "kept"
     words = ["list", *argv] if argv in ([], ["--json"]) else argv
     return parser().carry_out(words, lambda options: options.run(folder, options))
 
 
 def parser() -> Group:
     task, as_json = argument("task", metavar="TASK"), switch("--json", "as JSON")
-    made = Group(
+    group = Group(
         prog="clew tasks",
         description="Commands that go on without clew, because somebody kept them (/tasks keep ID). "
         "A TASK is SESSION/ID as list shows it, or its ID where only one has it.",
     )
-    return made.add_words(
+    return group.add_words(
         {
             "list": GroupWord(
                 run_list,
@@ -51,100 +51,106 @@ def parser() -> Group:
 
 
 def run_list(folder: Path, options: argparse.Namespace) -> None:
-    kept = sorted(found(folder), key=lambda one: one.about.kept_at, reverse=True)
+    records = sorted(find_records(folder), key=lambda record: record.about.kept_at, reverse=True)
     if options.json:
-        say_json([row(one) for one in kept])
-    elif not kept:
+        say_json([row(record) for record in records])
+    elif not records:
         say("nothing was kept, or all of it has ended and was heard of")
-    for one in () if options.json else kept:
-        say(f"{one.name}  {state(one)}  {one.about.title}  in {one.about.cwd}")
+    for record in () if options.json else records:
+        say(f"{record.name}  {state(record)}  {record.about.title}  in {record.about.cwd}")
 
 
 def run_show(folder: Path, options: argparse.Namespace) -> None:
-    one = chosen(folder, options.task)
-    said, before = ending_of(one)
+    record = chosen(folder, options.task)
+    output, before = ending_of(record)
     if options.json:
-        say_json({**row(one), "output": said})
+        say_json({**row(record), "output": output})
         return
-    about = one.about
+    about = record.about
     for name, value in (
-        ("task", one.name),
-        ("state", state(one)),
+        ("task", record.name),
+        ("state", state(record)),
         ("command", about.command),
         ("folder", about.cwd),
-        ("process", str(about.pid) if one.is_running else ""),
-        ("kept", here(about.kept_at)),
+        ("process", str(about.pid) if record.is_running else ""),
+        ("kept", format_local(about.kept_at)),
         ("output", about.file),
         ("go on", f"clew --resume {about.session_id}"),
     ):
         if value:
             say(f"{name:<8} {value}")
-    say(f"\n... {before:,} bytes before\n{said}" if before else f"\n{said}".rstrip("\n"))
+    say(f"\n... {before:,} bytes before\n{output}" if before else f"\n{output}".rstrip("\n"))
 
 
 def run_stop(folder: Path, options: argparse.Namespace) -> None:
-    one = chosen(folder, options.task)
-    was_running = one.is_running
-    now: KeptRecord | None = one
+    record = chosen(folder, options.task)
+    was_running = record.is_running
+    now: KeptRecord | None = record
     deadline = time.monotonic() + ENDS_WITHIN_S
     if was_running:
-        call_off(one)
+        call_off(record)
     while now is not None and now.is_running:
         if time.monotonic() > deadline:
-            raise UserError(f"{one.name} was told to end and has not yet")
+            raise UserError(f"{record.name} was told to end and has not yet")
         time.sleep(LOOK_S)  # its end is a lock that another process lets go of: nobody says so
-        now = read(one.path)
-    last = one if now is None else now
+        now = read(record.path)
+    last = record if now is None else now
     if options.json:
         say_json(row(last))
     else:
-        say(f"{one.name}: {'stopped' if was_running else f'it had ended already: {state(last)}'}")
+        say(
+            f"{record.name}: {'stopped' if was_running else f'it had ended already: {state(last)}'}"
+        )
 
 
 def chosen(folder: Path, name: str) -> KeptRecord:
-    there = list(found(folder))
-    meant = [one for one in there if name in (one.name, one.about.task_id, full_name(one))]
+    records = list(find_records(folder))
+    meant = [
+        record
+        for record in records
+        if name in (record.name, record.about.task_id, full_name(record))
+    ]
     if len(meant) == 1:
         return meant[0]
-    names = [one.name for one in meant or there]
-    more = f" and {len(names) - NAMED:,} more: clew tasks" if len(names) > NAMED else ""
+    names = [record.name for record in meant or records]
+    suffix = f" and {len(names) - NAMED:,} more: clew tasks" if len(names) > NAMED else ""
     raise UserError(
         f"{'several tasks are' if meant else 'no task is'} called {name}; there are: "
-        f"{', '.join(names[:NAMED]) or 'none'}{more}"
+        f"{', '.join(names[:NAMED]) or 'none'}{suffix}"
     )
 
 
-def full_name(one: KeptRecord) -> str:
-    return f"{one.about.session_id}/{one.about.task_id}"
+def full_name(record: KeptRecord) -> str:
+    return f"{record.about.session_id}/{record.about.task_id}"
 
 
-def state(one: KeptRecord) -> str:
+def state(record: KeptRecord) -> str:
     """How it stands, by the kernel and its watcher."""
-    if one.is_running:
-        return "running" if one.is_watched else UNWATCHED
-    if one.end is None:
+    if record.is_running:
+        return "running" if record.is_watched else UNWATCHED
+    if record.end is None:
         return "ended, and nobody saw how"
-    ended, at = one.end.exit, here(one.end.ended_at, seconds=True)
+    ended, at = record.end.exit, format_local(record.end.ended_at, seconds=True)
     how = f"by {ended.signal}" if ended.signal else f"with code {ended.code}"
-    return f"{'stopped' if one.end.called_off else 'ended'} {how} at {at}"
+    return f"{'stopped' if record.end.called_off else 'ended'} {how} at {at}"
 
 
-def ending_of(one: KeptRecord) -> tuple[str, int]:
+def ending_of(record: KeptRecord) -> tuple[str, int]:
     """The end of what it printed, and how much stands before it."""
     try:
-        with open(one.about.file, "rb", opener=only_files) as file:
+        with open(record.about.file, "rb", opener=open_only_files) as file:
             size = os.fstat(file.fileno()).st_size
             file.seek(max(0, size - SHOWN_BYTES))
-            said = file.read(SHOWN_BYTES).decode("utf-8", "replace")
-            return without(said, in_environment(os.environ)), max(0, size - SHOWN_BYTES)
+            text = file.read(SHOWN_BYTES).decode("utf-8", "replace")
+            return remove_secrets(text, in_environment(os.environ)), max(0, size - SHOWN_BYTES)
     except OSError as error:
         return f"(what it printed cannot be read: {error.strerror})", 0
 
 
-def row(one: KeptRecord) -> dict[str, Any]:
-    about = one.about
+def row(record: KeptRecord) -> dict[str, Any]:
+    about = record.about
     return {
-        "task": one.name,
+        "task": record.name,
         "sessionId": about.session_id,
         "taskId": about.task_id,
         "kind": about.kind,
@@ -152,11 +158,11 @@ def row(one: KeptRecord) -> dict[str, Any]:
         "command": about.command,
         "cwd": about.cwd,
         "file": about.file,
-        "isRunning": one.is_running,
-        "isWatched": one.is_watched,
-        "isCalledOff": one.end is not None and one.end.called_off,
-        "exitCode": None if one.end is None else one.end.exit.code,
-        "signal": None if one.end is None else one.end.exit.signal,
-        "keptAt": moment(about.kept_at),
-        "endedAt": None if one.end is None else moment(one.end.ended_at),
+        "isRunning": record.is_running,
+        "isWatched": record.is_watched,
+        "isCalledOff": record.end is not None and record.end.called_off,
+        "exitCode": None if record.end is None else record.end.exit.code,
+        "signal": None if record.end is None else record.end.exit.signal,
+        "keptAt": parse_moment(about.kept_at),
+        "endedAt": None if record.end is None else parse_moment(record.end.ended_at),
     }

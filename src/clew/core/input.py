@@ -22,7 +22,7 @@ from clew.core.regex import lazy_pattern
 WIDEST = 32
 
 
-def table(rows: Iterable[tuple[str, str]]) -> str:
+def format_table(rows: Iterable[tuple[str, str]]) -> str:
     """What does not fit the first column stands above its words."""
     rows = list(rows)
     width = max((len(name) for name, _ in rows if len(name) <= WIDEST), default=2)
@@ -108,10 +108,10 @@ LISTED = 200
 
 def as_list(pick: Pick) -> Show:
     """What can be chosen, for where nobody chooses: each with the line that does it."""
-    rows = table((row.line, row.label) for row in pick.rows[:LISTED])
+    rows = format_table((row.line, row.label) for row in pick.rows[:LISTED])
     rest = len(pick.rows) - LISTED
-    more = f"... and {rest} more" if rest > 0 else ""
-    return Show(text="\n".join(filter(None, (pick.text, f"{pick.title}:", rows, more))))
+    note = f"... and {rest} more" if rest > 0 else ""
+    return Show(text="\n".join(filter(None, (pick.text, f"{pick.title}:", rows, note))))
 
 
 class Rewound(Struct, frozen=True, kw_only=True):
@@ -173,8 +173,8 @@ class Registry(Generic[Scene]):
         return iter(sorted(self._by_name.values(), key=lambda command: command.name))
 
     def find(self, name: str) -> SlashCommand[Scene] | None:
-        found = self._by_name.get(name)
-        return found or next((c for c in self if name in c.aliases), None)
+        command = self._by_name.get(name)
+        return command or next((c for c in self if name in c.aliases), None)
 
     def nearest(self, name: str) -> str | None:
         near = get_close_matches(name, self._by_name, n=1)
@@ -206,7 +206,7 @@ class Pasted(Struct, frozen=True, kw_only=True):
         return next((kind for head, kind in SIGNATURES if self.data.startswith(head)), None)
 
 
-def placeholder(pasted: Pasted) -> str:
+def make_placeholder(pasted: Pasted) -> str:
     """What stands for it in the line that a person edits."""
     if pasted.media_type is not None:
         return f"[Image #{pasted.number}]"
@@ -214,20 +214,24 @@ def placeholder(pasted: Pasted) -> str:
     return f"[Pasted text #{pasted.number}{f' +{lines} lines' if lines else ''}]"
 
 
-def content(text: str, pasted: Sequence[Pasted]) -> str | list[dict[str, Any]]:
+def make_content(text: str, pasted: Sequence[Pasted]) -> str | list[dict[str, Any]]:
     """The content of the message: the text with what was pasted in its place, then the images."""
     images: list[dict[str, Any]] = []
-    for one in pasted:
-        media_type = one.media_type
+    for paste in pasted:
+        media_type = paste.media_type
         if media_type is not None:
-            data = base64.b64encode(one.data).decode()
+            data = base64.b64encode(paste.data).decode()
             source = {"type": "base64", "media_type": media_type, "data": data}
             images.append({"type": "image", "source": source})
             continue
-        words = one.data.decode("utf-8", "replace").strip("\n")
-        whole = f'<pasted_content id="{one.number}">\n{words}\n</pasted_content>'
-        mark = placeholder(one)
-        text = text.replace(mark, whole, 1) if mark in text else f"{text}\n{whole}".lstrip("\n")
+        words = paste.data.decode("utf-8", "replace").strip("\n")
+        pasted_text = f'<pasted_content id="{paste.number}">\n{words}\n</pasted_content>'
+        mark = make_placeholder(paste)
+        text = (
+            text.replace(mark, pasted_text, 1)
+            if mark in text
+            else f"{text}\n{pasted_text}".lstrip("\n")
+        )
     if not images:
         return text
     return [*([{"type": "text", "text": text}] if text.strip() else []), *images]
@@ -304,12 +308,12 @@ def parse(text: str, *, by_person: bool) -> Input:
 
 def mentions(text: str) -> tuple[Mention, ...]:
     """The files and folders a prompt names, each once, in the order of the text."""
-    found: dict[Mention, None] = {}
+    results: dict[Mention, None] = {}
     for match in MENTION.finditer(text):
         quoted, bare = match[1], match[2]
         mention = _mention((quoted,)) if quoted else _mention(_readings(bare))
-        found[mention] = None
-    return tuple(found)[:MAX_MENTIONS]
+        results[mention] = None
+    return tuple(results)[:MAX_MENTIONS]
 
 
 def _readings(word: str) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from clew.core.json_object import Json, object_of
-from clew.core.messages.kinds import faults_of_words
-from clew.core.messages.text import spelled
+from clew.core.messages.kinds import find_prompt_faults
+from clew.core.messages.text import unescape_line
 from clew.version import VERSION
 
 State: TypeAlias = Literal["idle", "running", "requires_action"]
@@ -108,7 +108,7 @@ def assistant(
         frame["error"] = entry.get("error") or "unknown"
         frame["is_api_error_message"] = True
         frame["api_error_status"] = entry.get("apiErrorStatus")
-    return frame | answering(answers)
+    return frame | describe_answered_prompts(answers)
 
 
 def readable(message: Json) -> Json:
@@ -157,43 +157,43 @@ def of_agent(frame: Json, *, agent_id: str, kind: str, description: str) -> Json
 
 def compact_boundary(entry: Json, *, session_id: str) -> Json:
     """The conversation begins anew here; what is kept of it is named."""
-    given = entry["compactMetadata"]
-    told = {"trigger": given["trigger"], "pre_tokens": given["preTokens"]}
-    if "postTokens" in given:
-        told["post_tokens"] = given["postTokens"]
-    segment, messages = given.get("preservedSegment"), given.get("preservedMessages")
+    metadata = entry["compactMetadata"]
+    fields = {"trigger": metadata["trigger"], "pre_tokens": metadata["preTokens"]}
+    if "postTokens" in metadata:
+        fields["post_tokens"] = metadata["postTokens"]
+    segment, messages = metadata.get("preservedSegment"), metadata.get("preservedMessages")
     if segment:
-        told["preserved_segment"] = {
+        fields["preserved_segment"] = {
             "head_uuid": segment["headUuid"],
             "anchor_uuid": segment["anchorUuid"],
             "tail_uuid": segment["tailUuid"],
         }
     if messages:
-        told["preserved_messages"] = {
+        fields["preserved_messages"] = {
             "anchor_uuid": messages["anchorUuid"],
             "uuids": messages["uuids"],
             "all_uuids": messages["allUuids"],
         }
     return system(
-        "compact_boundary", session_id=session_id, uuid=entry["uuid"], compact_metadata=told
+        "compact_boundary", session_id=session_id, uuid=entry["uuid"], compact_metadata=fields
     )
 
 
 def microcompact_boundary(entry: Json, *, session_id: str) -> Json:
     """Old results of tools were taken out; what is said of them stays where it was."""
-    given = entry["microcompactMetadata"]
-    told = {
-        "trigger": given["trigger"],
-        "pre_tokens": given["preTokens"],
-        "tokens_saved": given["tokensSaved"],
-        "compacted_tool_ids": given["compactedToolIds"],
-        "cleared_attachment_uuids": given["clearedAttachmentUUIDs"],
+    metadata = entry["microcompactMetadata"]
+    fields = {
+        "trigger": metadata["trigger"],
+        "pre_tokens": metadata["preTokens"],
+        "tokens_saved": metadata["tokensSaved"],
+        "compacted_tool_ids": metadata["compactedToolIds"],
+        "cleared_attachment_uuids": metadata["clearedAttachmentUUIDs"],
     }
     return system(
         "microcompact_boundary",
         session_id=session_id,
         uuid=entry["uuid"],
-        microcompact_metadata=told,
+        microcompact_metadata=fields,
     )
 
 
@@ -212,26 +212,26 @@ def stream_event(
         "session_id": session_id,
         "parent_tool_use_id": parent,
         "uuid": uuid,
-    } | answering(answers)
+    } | describe_answered_prompts(answers)
 
 
-def answering(prompts: Sequence[str]) -> Json:
+def describe_answered_prompts(prompts: Sequence[str]) -> Json:
     """Which prompts of the host's an answer answers."""
     if not prompts:
         return {}
     return {"user_message_uuid": prompts[0], "user_message_uuids": list(prompts)}
 
 
-def succeeded(request_id: str, response: Json | None = None) -> Json:
+def make_success(request_id: str, response: Json | None = None) -> Json:
     """The answer to a control request that did what it asks."""
-    held = {} if response is None else {"response": response}
+    body = {} if response is None else {"response": response}
     return {
         "type": "control_response",
-        "response": {"subtype": "success", "request_id": request_id, **held},
+        "response": {"subtype": "success", "request_id": request_id, **body},
     }
 
 
-def refused(request_id: str, error: str, *, code: str | None = None) -> Json:
+def make_refusal(request_id: str, error: str, *, code: str | None = None) -> Json:
     """The answer to a control request that could not be done, and why."""
     coded = {} if code is None else {"error_code": code}
     return {
@@ -240,7 +240,7 @@ def refused(request_id: str, error: str, *, code: str | None = None) -> Json:
     }
 
 
-def asked(request_id: str, subtype: str, fields: Json) -> Json:
+def make_request(request_id: str, subtype: str, fields: Json) -> Json:
     """A control request of ours."""
     return {
         "type": "control_request",
@@ -249,14 +249,14 @@ def asked(request_id: str, subtype: str, fields: Json) -> Json:
     }
 
 
-def withdrawn(request_id: str) -> Json:
+def make_withdrawal(request_id: str) -> Json:
     """A request of ours that wants no answer any more."""
     return {"type": "control_cancel_request", "request_id": request_id}
 
 
 def unsupported(request_id: str, subtype: str) -> Json:
     words = f"Unsupported control request subtype: {subtype}"
-    return refused(request_id, words, code="unsupported_request")
+    return make_refusal(request_id, words, code="unsupported_request")
 
 
 # No frame is longer than a host can take: the longest texts in it are shortened, and it is said where.
@@ -276,36 +276,36 @@ _encode = msgspec.json.Encoder().encode
 
 def encode(frame: Json) -> bytes:
     """As JSON that may be looked at on a terminal, and cut into lines by anybody's idea of them."""
-    return spelled(_encode(frame))
+    return unescape_line(_encode(frame))
 
 
-def framed(frame: Json, limit: int = 0) -> bytes:
+def encode_frame(frame: Json, limit: int = 0) -> bytes:
     """A frame as one line, without its line end, within the limit: its kind's, if none is given."""
     limit = limit or LIMITS.get(frame.get("type", ""), MAX_FRAME_BYTES)
     line = encode(frame)
-    kept = KEPT
-    while len(line) > limit and kept >= LEAST:
-        line = encode(shortened(frame, kept))
-        kept //= 4
+    kept_limit = KEPT
+    while len(line) > limit and kept_limit >= LEAST:
+        line = encode(shortened(frame, kept_limit))
+        kept_limit //= 4
     if len(line) <= limit:
         return line
     return encode(emptied(frame))
 
 
-def shortened(value: Any, kept: int) -> Any:
+def shortened(value: Any, limit: int) -> Any:
     """The value with longer texts cut in their middle, longer arrays and objects after their beginning."""
     if isinstance(value, str):
-        return value if len(value) <= kept else cut(value, kept)
+        return value if len(value) <= limit else cut(value, limit)
     if isinstance(value, dict):
-        return {key: shortened(each, kept) for key, each in list(value.items())[:kept]}
+        return {key: shortened(item, limit) for key, item in list(value.items())[:limit]}
     if isinstance(value, list):
-        return [shortened(each, kept) for each in value[:kept]]
+        return [shortened(item, limit) for item in value[:limit]]
     return value
 
 
-def cut(text: str, kept: int) -> str:
-    head, tail = text[: kept * 3 // 4], text[len(text) - kept // 4 :]
-    return f"{head}\n[... {len(text) - kept} characters are left out of this line ...]\n{tail}"
+def cut(text: str, limit: int) -> str:
+    head, tail = text[: limit * 3 // 4], text[len(text) - limit // 4 :]
+    return f"{head}\n[... {len(text) - limit} characters are left out of this line ...]\n{tail}"
 
 
 def emptied(frame: Json) -> Json:
@@ -396,8 +396,8 @@ def read_line(line: bytes) -> Incoming:
     try:
         data = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        shown = line[:EXCERPT].decode("utf-8", "replace")
-        return MalformedLine(why=f"not JSON ({error}): {shown!r}")
+        excerpt = line[:EXCERPT].decode("utf-8", "replace")
+        return MalformedLine(why=f"not JSON ({error}): {excerpt!r}")
     if not isinstance(data, dict):
         return MalformedLine(why="expected a JSON object on each line")
     return read(data)
@@ -431,8 +431,8 @@ def read_said(data: Json) -> Said | MalformedLine:
         return MalformedLine(why='a user line needs message.role "user"')
     content = message.get("content")
     if isinstance(content, list):
-        if found := faults_of_words(content):
-            return MalformedLine(why=f"message.content: {'; '.join(found)}")
+        if problems := find_prompt_faults(content):
+            return MalformedLine(why=f"message.content: {'; '.join(problems)}")
     elif not isinstance(content, str):
         return MalformedLine(why="message.content: expected a text or an array of blocks")
     uuid, origin = data.get("uuid"), data.get("origin")

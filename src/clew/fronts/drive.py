@@ -31,10 +31,10 @@ from clew.core.input import (
     as_list,
 )
 from clew.core.json_object import Json
-from clew.core.messages.errors import first_of
+from clew.core.messages.errors import find_first_error
 from clew.parts.hooks import Idle
 from clew.session.session import Session
-from clew.system.clock import new_id
+from clew.system.clock import make_id
 
 # Words that end a session which a user types in.
 FAREWELLS = ("exit", "quit")
@@ -105,7 +105,7 @@ class FrontView(Protocol):
 
     async def end_turn(self, ended: TurnEnded, cause: Cause) -> None: ...
 
-    async def show(self, shown: Show, line: Line | None) -> None:
+    async def show(self, outcome: Show, line: Line | None) -> None:
         """Shows what a line came to that the model was not asked about."""
         ...
 
@@ -167,8 +167,8 @@ class Driver:
                 and (offer := self.session.parts.compaction.offer()) is not None
             ):
                 then = await self._do(offer, None)
-            while then is None and (said := await self._lines.next()) is not None:
-                then = await self._heed(said)
+            while then is None and (event := await self._lines.next()) is not None:
+                then = await self._heed(event)
         finally:
             self._rest(is_waiting=False)
         return self._code if then is None else then
@@ -194,24 +194,24 @@ class Driver:
     async def say(self, line: Line) -> None:
         """Takes what a user says while a turn runs: the model hears words between two rounds; a command
         is done at once or after the turn."""
-        taken = await self._taken(line, self._view.emit)
+        outcome = await self._taken(line, self._view.emit)
         conversation = self.session.conversation
-        match taken:
+        match outcome:
             case Turn() if conversation.is_running:
-                uuid = new_id()
+                uuid = make_id()
                 conversation.say(
-                    taken.prompt, self._speaker(line), uuid=uuid, context=taken.context
+                    outcome.prompt, self._speaker(line), uuid=uuid, context=outcome.context
                 )
                 self._view.wait(line, uuid)
             case Turn() if self.is_stopped:
                 self._view.wait(line, "")
                 self._view.give_back()
             case Show():
-                await self._view.show(taken, line)
+                await self._view.show(outcome, line)
             case ExitSession():
                 self.end(0)
             case _:
-                self._lines.put(taken)
+                self._lines.put(outcome)
 
     async def hear(self, event: EngineEvent) -> None:
         """Shows what subagents do; a user at the prompt is not disturbed."""
@@ -220,17 +220,17 @@ class Driver:
 
     # -- one line after another
 
-    async def _heed(self, said: Line | News | Taken) -> Clear | Resume | None:
-        if isinstance(said, News):
+    async def _heed(self, event: Line | News | Taken) -> Clear | Resume | None:
+        if isinstance(event, News):
             await self._answer_unheard(Cause(is_news=True))
             return None
-        if not isinstance(said, Line):
-            return await self._do(said, None)
-        taken = await self._take(said)
-        if taken is None:
-            await self._view.untaken(said)
+        if not isinstance(event, Line):
+            return await self._do(event, None)
+        outcome = await self._take(event)
+        if outcome is None:
+            await self._view.untaken(event)
             return None
-        return await self._do(taken, said)
+        return await self._do(outcome, event)
 
     async def _take(self, line: Line) -> Taken | None:
         """Finds out what a line comes to, which can be stopped; None if it was."""
@@ -239,7 +239,7 @@ class Driver:
             async with self._view.taking(line), asyncio.TaskGroup() as group:
                 self._taking = taking = group.create_task(self._taken(line, self._view.note))
         except ExceptionGroup as raised:
-            raise first_of(raised) from None
+            raise find_first_error(raised) from None
         finally:
             self._taking, self.is_working = None, False
         return None if taking.cancelled() or self.is_stopped else taking.result()
@@ -252,27 +252,27 @@ class Driver:
         self.session.parts.skills.take_back()
         return await self.session.asked(line.blocks)
 
-    async def _do(self, taken: Taken, line: Line | None) -> Clear | Resume | None:
-        match taken:
+    async def _do(self, outcome: Taken, line: Line | None) -> Clear | Resume | None:
+        match outcome:
             case Turn():
-                await self._answer(taken, line)
+                await self._answer(outcome, line)
             case CompactSession():
-                work = self.session.conversation.compact(taken, self._view.emit)
-                await self._hear_out(work, Cause(line=line, order=taken))
+                work = self.session.conversation.compact(outcome, self._view.emit)
+                await self._hear_out(work, Cause(line=line, order=outcome))
             case Show():
-                await self._view.show(taken, line)
+                await self._view.show(outcome, line)
             case Rewound():
-                await self._view.rewound(taken, line)
+                await self._view.rewound(outcome, line)
             case Pick():
-                if (chosen := await self._view.pick(taken, line)) is not None:
+                if (chosen := await self._view.pick(outcome, line)) is not None:
                     return await self._heed(chosen)
             case Clear() | Resume():
-                return taken
+                return outcome
             case ExitSession():
                 self._lines.end()
                 await self._view.leave(line)
             case _:
-                assert_never(taken)
+                assert_never(outcome)
         return None
 
     async def _answer(self, turn: Turn, line: Line | None) -> None:
@@ -382,7 +382,7 @@ class Shaped:
                 self._conversation.interrupt()
 
 
-def following(options: Options, then: Clear | Resume) -> Options:
+def make_next_options(options: Options, then: Clear | Resume) -> Options:
     """The same wishes for the session that a command leads to."""
     return replace(
         options,

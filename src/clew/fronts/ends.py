@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-from clew.core.messages.errors import ClewError, CommandLineError, first_of
+from clew.core.messages.errors import ClewError, CommandLineError, find_first_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def run_front(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
         with asyncio.Runner() as runner:
             return runner.run(work())
     except (ClewError, ExceptionGroup) as raised:
-        error = first_of(raised)
+        error = find_first_error(raised)
         if not isinstance(error, ClewError):
             raise
         print(f"clew: {error}", file=sys.stderr)

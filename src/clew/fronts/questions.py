@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 
 from clew.agent.deps import Granted, Question, Refused, Verdict
 from clew.core.json_object import Json
-from clew.core.messages.errors import SettingsError, in_words
-from clew.core.messages.text import rejected_by_user
+from clew.core.messages.errors import SettingsError, describe_error
+from clew.core.messages.text import describe_user_rejection
 from clew.fronts.dialog import Body, Choice, Dialog, DialogAnswer
-from clew.fronts.render.rows import one_line, visible
+from clew.fronts.render.rows import escape_controls, join_lines
 from clew.permissions.in_session import SessionRules
-from clew.permissions.suggest import LastingAnswer, offers
+from clew.permissions.suggest import LastingAnswer, list_lasting_answers
 from clew.permissions.updates import Update
 
 # The letter of an offer that ends with the session, and of one that is kept.
@@ -60,22 +60,27 @@ class Questions:
         return ("", "") if answer is None else (dialog.choices[answer.chosen[0]].key, answer.words)
 
     async def _permission(self, question: Question) -> Verdict:
-        more = {} if self.rules is None else offered(question, self.rules)
-        whose = f"agent “{one_line(question.agent)}”: " if question.agent_id else ""
+        lasting_answers = {} if self.rules is None else offer_answers(question, self.rules)
+        whose = f"agent “{join_lines(question.agent)}”: " if question.agent_id else ""
         dialog = Dialog(
-            title=f"{whose}{one_line(question.block['name'])} wants to run",
-            text=f"{input_text(question.block['input'])}\n  it asks: {question.why}",
+            title=f"{whose}{join_lines(question.block['name'])} wants to run",
+            text=f"{format_input(question.block['input'])}\n  it asks: {question.why}",
             body=self.draw(question),
             choices=[
                 Choice(label="yes, this once", key="y"),
-                *(Choice(label=f"yes, and {o.words}", key=key) for key, o in more.items()),
+                *(
+                    Choice(label=f"yes, and {o.words}", key=key)
+                    for key, o in lasting_answers.items()
+                ),
                 Choice(label="no, and stop", key="n"),
                 Choice(label="no, and this is why", key="w", asks_words=True),
             ],
         )
         key, words = await self._chosen(dialog)
-        if self.rules is not None and key in more:
-            if trouble := take(more[key].update, self.rules, is_kept=more[key].is_kept):
+        if self.rules is not None and key in lasting_answers:
+            if trouble := take(
+                lasting_answers[key].update, self.rules, is_kept=lasting_answers[key].is_kept
+            ):
                 self._tell(trouble)
             return Granted()
         return verdict_of(key, words)
@@ -91,34 +96,34 @@ class Questions:
         )
         return verdict_of(key, f"keep planning: {words}")
 
-    async def _choices(self, given: Json) -> Verdict:
+    async def _choices(self, arguments: Json) -> Verdict:
         """Every question in turn: one answer, several, or words of the user's own."""
         answers: dict[str, str] = {}
-        for asked in given["questions"]:
+        for item in arguments["questions"]:
             options = [
                 Choice(label=str(option["label"]), hint=str(option.get("description") or ""))
-                for option in asked["options"]
+                for option in item["options"]
             ]
             own = Choice(label="in your own words", asks_words=True)
             answer = await self.choose(
                 Dialog(
-                    title=one_line(str(asked["question"])),
+                    title=join_lines(str(item["question"])),
                     choices=[*options, own],
-                    several=bool(asked.get("multiSelect")),
+                    several=bool(item.get("multiSelect")),
                 )
             )
             if answer is None:
-                return Refused(words=rejected_by_user(), stop=True)
+                return Refused(words=describe_user_rejection(), stop=True)
             labels = [options[n].label for n in answer.chosen if n < len(options)]
-            answers[asked["question"]] = answer.words or ", ".join(labels)
-        return Granted(input=given | {"answers": answers})
+            answers[item["question"]] = answer.words or ", ".join(labels)
+        return Granted(input=arguments | {"answers": answers})
 
     # -- before a session
 
-    async def line(self, asked: str) -> str | None:
+    async def line(self, prompt: str) -> str | None:
         """A few words; None if there are none."""
         own = Choice(label="answer", asks_words=True)
-        answer = await self.choose(Dialog(title=one_line(asked), choices=[own]))
+        answer = await self.choose(Dialog(title=join_lines(prompt), choices=[own]))
         return None if answer is None else answer.words
 
     async def trust(self, folder: str, waiting: Sequence[str]) -> bool:
@@ -127,9 +132,9 @@ class Questions:
             Choice(label="yes, I trust what this folder's files would start", key="y"),
             Choice(label="no, go on without that", key="n"),
         ]
-        told = "\n".join(f"  {line}" for line in waiting)
-        words = f"Its settings would do this, and do not until you trust it:\n{told}"
-        title = f"Do you trust {one_line(folder)}?"
+        listing = "\n".join(f"  {line}" for line in waiting)
+        words = f"Its settings would do this, and do not until you trust it:\n{listing}"
+        title = f"Do you trust {join_lines(folder)}?"
         key, _ = await self._chosen(Dialog(title=title, choices=choices, text=words, at=1))
         return key == "y"
 
@@ -152,7 +157,7 @@ class Questions:
             Choice(label="no", key="n"),
             Choice(label="decide later", key="l"),
         ]
-        title = f"The project brings along the MCP server {one_line(name)}; may it begin?"
+        title = f"The project brings along the MCP server {join_lines(name)}; may it begin?"
         dialog = Dialog(title=title, choices=choices, text=f"  it is {reach}", at=2)
         key, _ = await self._chosen(dialog)
         return {"y": True, "n": False}.get(key)
@@ -163,17 +168,19 @@ def verdict_of(key: str, words: str) -> Verdict:
     if key == "y":
         return Granted()
     if key == "w":
-        return Refused(words=rejected_by_user(words))
-    return Refused(words=rejected_by_user(), stop=True)
+        return Refused(words=describe_user_rejection(words))
+    return Refused(words=describe_user_rejection(), stop=True)
 
 
 def lasting_answers(question: Question, rules: SessionRules) -> list[LastingAnswer]:
     """What may be answered that holds for more than this call."""
     is_trusted = rules.standing.is_trusted
-    return list(offers(question.request, question.decision, rules.mode, is_trusted=is_trusted))
+    return list(
+        list_lasting_answers(question.request, question.decision, rules.mode, is_trusted=is_trusted)
+    )
 
 
-def offered(question: Question, rules: SessionRules) -> dict[str, LastingAnswer]:
+def offer_answers(question: Question, rules: SessionRules) -> dict[str, LastingAnswer]:
     """The lasting answers, by the letter that takes each."""
     return {KEPT if o.is_kept else FOR_NOW: o for o in lasting_answers(question, rules)}
 
@@ -184,14 +191,14 @@ def take(update: Update, rules: SessionRules, *, is_kept: bool) -> str:
     try:
         rules.update([update])
     except (SettingsError, OSError) as error:
-        return in_words(error)
+        return describe_error(error)
     return NOT_YET if is_kept and not rules.standing.is_trusted else ""
 
 
-def input_text(given: Json) -> str:
+def format_input(arguments: Json) -> str:
     """Every field of the input, none shortened: a user answers for all of it."""
     lines = []
-    for name, value in given.items():
+    for name, value in arguments.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         lines += [f"    {name}: {line}" for line in text.split("\n")]
-    return visible("\n".join(lines))
+    return escape_controls("\n".join(lines))

@@ -12,7 +12,7 @@ from clew.agent.context.notebook import MemoryNotebook
 from clew.core.json_object import Json
 from clew.core.ledger.state import TodoItem
 from clew.core.messages.messages import AssistantMessage, UserMessage
-from clew.core.messages.text import count_of
+from clew.core.messages.text import format_count
 from clew.record.transcript.load import LoadedSession
 
 AWAY_S = 30 * 60.0
@@ -22,7 +22,7 @@ SHOWN_NAMES = 5
 LOOKED_AT = 200
 
 
-def summary(
+def summarise_absence(
     loaded: LoadedSession, todos: Sequence[TodoItem], notebook: MemoryNotebook, at: str
 ) -> tuple[str, ...]:
     """The lines for a session that is gone on with; none for one that was left just now."""
@@ -35,38 +35,38 @@ def summary(
 def _stood(
     loaded: LoadedSession, todos: Sequence[TodoItem], notebook: MemoryNotebook
 ) -> Iterator[str]:
-    asked = _last(loaded.messages, "user")
-    if asked:
-        yield f"you asked last: {asked}"
-    said = _last(loaded.messages, "assistant")
-    if said:
-        yield f"the answer ended: {said}"
+    last_prompt = _last(loaded.messages, "user")
+    if last_prompt:
+        yield f"you asked last: {last_prompt}"
+    last_answer = _last(loaded.messages, "assistant")
+    if last_answer:
+        yield f"the answer ended: {last_answer}"
     is_open = [todo for todo in todos if todo.status != "completed"]
     if is_open:
         yield f"{len(is_open)} of {len(todos)} tasks are open; next: {_cut(is_open[0].content)}"
     changed = _by_others(loaded.path)
     if changed:
-        more = f" and {len(changed) - SHOWN_NAMES} more" if len(changed) > SHOWN_NAMES else ""
-        yield f"changed since by somebody else: {', '.join(changed[:SHOWN_NAMES])}{more}"
+        suffix = f" and {len(changed) - SHOWN_NAMES} more" if len(changed) > SHOWN_NAMES else ""
+        yield f"changed since by somebody else: {', '.join(changed[:SHOWN_NAMES])}{suffix}"
     waiting = len(notebook.proposals())
     if waiting:
-        yield f"{count_of(waiting, 'memory is', 'memories are')} proposed: /memory review"
+        yield f"{format_count(waiting, 'memory is', 'memories are')} proposed: /memory review"
 
 
 def _by_others(path: Path) -> list[str]:
     """The files that the session changed and that are no longer as it left them."""
-    from clew.record.rewind.changes import expected_now
-    from clew.record.rewind.disk import look
+    from clew.record.rewind.changes import compute_expected_states
+    from clew.record.rewind.disk import read_state
     from clew.record.rewind.restore import steps_of
 
     try:
-        expected = expected_now(steps_of(path))
+        expected = compute_expected_states(steps_of(path))
     except OSError:
         return []
     return [
         name
         for name, states in list(expected.items())[-LOOKED_AT:]
-        if not any(look(name, None).same(state) for state in states)
+        if not any(read_state(name, None).same(state) for state in states)
     ]
 
 
@@ -76,7 +76,9 @@ def _last(messages: Sequence[Json], kind: str) -> str:
         if message.get("type") != kind:
             continue
         if kind == "user":
-            text = said.text if (said := UserMessage(message)).face == "typed" else ""
+            text = (
+                user_message.text if (user_message := UserMessage(message)).face == "typed" else ""
+            )
         else:
             text = AssistantMessage(message).text
         if text.strip():
@@ -95,16 +97,16 @@ def _last_at(messages: Sequence[Json]) -> Any:
 
 def _seconds_between(before: Any, after: str) -> float | None:
     try:
-        times = [datetime.fromisoformat(str(each)) for each in (before, after)]
+        times = [datetime.fromisoformat(str(moment)) for moment in (before, after)]
     except ValueError:
         return None
-    one, other = (t if t.tzinfo is not None else t.replace(tzinfo=UTC) for t in times)
-    return (other - one).total_seconds()
+    start, other = (t if t.tzinfo is not None else t.replace(tzinfo=UTC) for t in times)
+    return (other - start).total_seconds()
 
 
 def in_words(seconds: float) -> str:
     minutes = int(seconds // 60)
     if minutes < 120:
-        return count_of(minutes, "minute")
+        return format_count(minutes, "minute")
     hours = minutes // 60
-    return count_of(hours, "hour") if hours < 48 else count_of(hours // 24, "day")
+    return format_count(hours, "hour") if hours < 48 else format_count(hours // 24, "day")

@@ -1,6 +1,6 @@
 """What background tasks have to say, and how the ends of commands are written down.
 
-How one ended is written down when it does (`written_down`), for the conversation hears of it later: with the
+How one ended is written down when it does (`keep_ends`), for the conversation hears of it later: with the
 next prompt, which may be another run's. `parts.past_commands` reads it.
 
 Decision: docs/decisions/116-background-tasks.md
@@ -15,22 +15,22 @@ from clew.agent.tools.base import ToolSession
 from clew.core.json_object import Json
 from clew.core.messages import factories
 from clew.record.transcript.record import Recorder
-from clew.system.clock import new_id, now
-from clew.system.config.mask import without
+from clew.system.clock import get_timestamp, make_id
+from clew.system.config.mask import remove_secrets
 
 # What background tasks have to say, as messages of the conversation.
 
 
-def running(session: ToolSession) -> list[Json]:
+def list_running(session: ToolSession) -> list[Json]:
     """What of a conversation runs in the background, as hooks and hosts are told."""
     return [
-        row(task)
+        describe_row(task)
         for task in session.background.tasks.running
         if task.owner == session.background.owner
     ]
 
 
-def row(task: BackgroundTask) -> Json:
+def describe_row(task: BackgroundTask) -> Json:
     return {
         "task_id": task.id,
         "task_type": task.wire_kind,
@@ -39,13 +39,13 @@ def row(task: BackgroundTask) -> Json:
     }
 
 
-def unended(session: ToolSession) -> list[Json]:
+def find_unended(session: ToolSession) -> list[Json]:
     """Of what a conversation has in the background that of which it was not told that it ended."""
     return [
         {
             "taskId": task.id,
             "kind": task.kind,
-            "title": without(" ".join(task.title.split()), session.secrets),
+            "title": remove_secrets(" ".join(task.title.split()), session.secrets),
             "toolUseId": task.tool_use_id,
         }
         for task in session.background.tasks.all()
@@ -56,13 +56,13 @@ def unended(session: ToolSession) -> list[Json]:
     ]
 
 
-def news(session: ToolSession) -> list[Json]:
+def find_news(session: ToolSession) -> list[Json]:
     """What the model has not heard yet of the tasks; it has, once this was asked."""
     return [
-        factories.user(
-            without(words_of(notice), session.secrets),
-            uuid=new_id(),
-            at=now(),
+        factories.make_user(
+            remove_secrets(words_of(notice), session.secrets),
+            uuid=make_id(),
+            at=get_timestamp(),
             origin=origin_of(notice),
             prompt_source="system",
         )
@@ -90,7 +90,7 @@ COMMANDS = ("shell", "monitor")
 
 
 @contextmanager
-def written_down(
+def keep_ends(
     tasks: Tasks, recorder_of: Callable[[str], Recorder | None], secrets: tuple[str, ...]
 ) -> Iterator[None]:
     """Has the ends of commands in the file of the conversation that began them, but for those that clew's
@@ -103,7 +103,7 @@ def written_down(
                 task.id,
                 task.tool_use_id,
                 status=ending.status,
-                words=without(ending.words, secrets),
+                words=remove_secrets(ending.words, secrets),
                 exit_code=ending.exit_code,
             )
         return recorder

@@ -9,26 +9,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from clew.agent.calls import BoundCall
-from clew.agent.compaction.budget import Room, at_of, room
-from clew.agent.context.facts import Fact, find_listed_tools, planning, tool_listing_fact
+from clew.agent.compaction.budget import Room, at_of, divide_window
+from clew.agent.context.facts import Fact, find_listed_tools, make_plan_fact, make_tool_listing_fact
 from clew.agent.context.opening import Opening
 from clew.agent.deps import ConversationCompactor, Deps, Emit
 from clew.agent.events import TurnEnded
 from clew.core.input import CompactSession, Pick, PickRow
 from clew.core.json_object import Json
 from clew.core.messages.history import History
-from clew.parts.background_tasks import unended
+from clew.parts.background_tasks import find_unended
 from clew.parts.context import Ground
-from clew.parts.hooks import loaded
+from clew.parts.hooks import report_loaded
 from clew.parts.part import Part, PartContext
 from clew.parts.planning import OwnSession
 from clew.parts.skills.part import SessionSkills
 from clew.permissions.decision import Allow
 from clew.providers.answer_events import CompactionDue
 from clew.providers.base import ModelRequest
-from clew.system.clock import now
+from clew.system.clock import get_timestamp
 from clew.system.config.settings import read_switch, value_in
-from clew.system.files import content, is_there
+from clew.system.files import is_there, read_content
 
 # A session so large is not resumed without a question, once the service has forgotten it.
 LARGE_TOKENS = 100_000
@@ -136,7 +136,7 @@ class SessionCompaction(Part):
         wanted = self._ground.options.autocompact or self._ground.environment.number("auto_window")
         if wanted is not None:
             window = wanted if window is None else min(window, wanted)
-        return room(window, output=entry.default_output, at=self._at(entry.id))
+        return divide_window(window, output=entry.default_output, at=self._at(entry.id))
 
     def auto_at(self, model: str) -> int | None:
         """The size at which a conversation with this model is shortened; None for never."""
@@ -200,7 +200,7 @@ class SessionCompaction(Part):
         return None if path is None else str(path)
 
     async def facts_behind(
-        self, covered: Sequence[Json], kept: Sequence[Json], room: Room
+        self, covered: Sequence[Json], kept_entries: Sequence[Json], room: Room
     ) -> list[Fact]:
         """What is told anew behind a boundary: surroundings and instructions as they are now, what
         the conversation came upon, the plan, the tasks, the files in use."""
@@ -209,32 +209,32 @@ class SessionCompaction(Part):
         model = self._context.requests.template.model
         deferred = [n for n in self._context.requests.deferred() if self._context.toolbox.get(n)]
         cwd = Path(self._context.tool_session.shell.project)
-        around = await self._opening.facts(model=model, day=now()[:10], cwd=cwd)
+        around = await self._opening.facts(model=model, day=get_timestamp()[:10], cwd=cwd)
         if self._reads_memory:
-            loaded(self._context.hooks, around, "compact")
+            report_loaded(self._context.hooks, around, "compact")
         facts = [
             *(
                 fact
                 for fact in around
                 if self._reads_memory or fact.payload["type"] != INSTRUCTIONS
             ),
-            *keeping.carried(covered),
-            *self._skills.kept(covered, kept),
-            tool_listing_fact(find_listed_tools(kept), deferred),
-            self._list_agents(History(kept)),
-            self._new_skills(History(kept)),
-            planning(self._ground.rules, kept, self._ground.options.planning),
+            *keeping.collect_carried_facts(covered),
+            *self._skills.kept(covered, kept_entries),
+            make_tool_listing_fact(find_listed_tools(kept_entries), deferred),
+            self._list_agents(History(kept_entries)),
+            self._new_skills(History(kept_entries)),
+            make_plan_fact(self._ground.rules, kept_entries, self._ground.options.planning),
             self._plan(),
             keeping.todos_fact(self.todos()),
-            keeping.tasks_fact(unended(self._context.tool_session)),
-            *keeping.recent_files(
-                covered, kept, self._read, total_tokens=room.files, file_tokens=room.file
+            keeping.tasks_fact(find_unended(self._context.tool_session)),
+            *keeping.read_recent_files(
+                covered, kept_entries, self._read, total_tokens=room.files, file_tokens=room.file
             ),
         ]
-        return list(keeping.new(filter(None, facts), kept))
+        return list(keeping.select_new_facts(filter(None, facts), kept_entries))
 
-    def _new_skills(self, kept: History) -> Fact | None:
-        return self._skills.news(kept) if self._context.requests.offers("Skill") else None
+    def _new_skills(self, history: History) -> Fact | None:
+        return self._skills.news(history) if self._context.requests.offers("Skill") else None
 
     def _plan(self) -> Fact | None:
         from clew.agent.compaction.kept import plan_file_fact
@@ -251,7 +251,7 @@ class SessionCompaction(Part):
 
     def _text(self, path: Path) -> str | None:
         try:
-            return content(path, FILE_MAX_BYTES).decode("utf-8")
+            return read_content(path, FILE_MAX_BYTES).decode("utf-8")
         except (OSError, ValueError):
             return None
 

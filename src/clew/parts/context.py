@@ -17,7 +17,7 @@ from clew.core.catalog.models import Model
 from clew.core.ledger.state import SessionTracker as Spending
 from clew.core.ledger.totals import Past
 from clew.permissions.in_session import SessionRules
-from clew.permissions.session_rules import CurrentRules, given
+from clew.permissions.session_rules import CurrentRules, read_command_line
 from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.record import Recorder
 from clew.system.config.environment import Environment, freeze
@@ -78,8 +78,8 @@ class Ground(Struct, frozen=True, kw_only=True):
     @property
     def fallbacks(self) -> tuple[str, ...]:
         """The models to use while the first is overloaded: the flag's, else those of the settings."""
-        named = (read_text(self.began.settings, "fallbackModel") or "").split(",")
-        return self.options.fallback_models or tuple(filter(None, map(str.strip, named)))
+        names = (read_text(self.began.settings, "fallbackModel") or "").split(",")
+        return self.options.fallback_models or tuple(filter(None, map(str.strip, names)))
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -108,14 +108,14 @@ class Thread(Struct, frozen=True, kw_only=True):
         return self.recorder.paths.place.session_id
 
 
-async def stand(
+async def prepare_ground(
     options: Options, environ: Mapping[str, str], cwd: str, opened: AsyncExitStack
 ) -> Ground:
     rules = SessionRules(
         environ,
         Path(cwd),
         mode=options.mode,
-        given=given(
+        command_line=read_command_line(
             options.settings,
             allow=options.allow,
             deny=options.deny,

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from clew.permissions.index import place
-from clew.permissions.patterns import GLOB, braces, path_regex
+from clew.permissions.patterns import GLOB, expand_braces, make_path_regex
 from clew.permissions.rules import PermissionRule, RuleSet
 from clew.permissions.session_rules import CurrentRules
 from clew.system.sandbox.protected_paths import Listing
@@ -40,18 +40,18 @@ class DeniedFiles:
 
     def named(self, standing: CurrentRules, access: Access) -> list[str]:
         """Files and folders that no command may read, or write; a folder stands for all that is in it."""
-        known = self._sought.get(access)
-        if known is None or known[0] is not standing.rules:
-            known = (standing.rules, sought(standing, access))
-            self._sought[access] = known
-        wanted = known[1]
-        found = [path for path in wanted.paths if os.path.lexists(path)]
+        cached = self._sought.get(access)
+        if cached is None or cached[0] is not standing.rules:
+            cached = (standing.rules, sought(standing, access))
+            self._sought[access] = cached
+        wanted = cached[1]
+        paths = [path for path in wanted.paths if os.path.lexists(path)]
         if wanted.names is not None:
             for root in standing.context.roots:
-                found += self._listing.named(root, wanted.names)
+                paths += self._listing.named(root, wanted.names)
             for top in wanted.tops:
-                found += self._listing.named(top, wanted.names, most=ELSEWHERE_ENTRIES)
-        return found
+                paths += self._listing.named(top, wanted.names, most=ELSEWHERE_ENTRIES)
+        return paths
 
 
 def sought(standing: CurrentRules, access: Access) -> Sought:
@@ -69,7 +69,7 @@ def sought(standing: CurrentRules, access: Access) -> Sought:
         if not floating and len(head) == len(segments):
             paths.append("/".join([base.rstrip("/"), *segments]) or "/")
             continue
-        patterns.append(path_regex(base, segments, floating=floating, itself=True))
+        patterns.append(make_path_regex(base, segments, floating=floating, itself=True))
         top = "/".join([base.rstrip("/"), *head])
         if head and not inside(top, roots):
             elsewhere.add(top)
@@ -89,7 +89,7 @@ def placed(
     """Where each rule's pattern stands, whether it floats below that, and its segments."""
     context = standing.context
     for rule in rules:
-        for text in braces(rule.content or ""):
+        for text in expand_braces(rule.content or ""):
             base, anchored, segments = place(
                 text, root=rule.root, cwd=context.cwd, home=context.home
             )

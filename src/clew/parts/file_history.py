@@ -33,10 +33,14 @@ class FileHistory(Part):
         return CallWatch(Blobs(blobs_dir(self._home)))
 
     def _note(
-        self, message_uuid: str, tool_use_id: str, changes: "Sequence[PathChange]", more: int
+        self,
+        message_uuid: str,
+        tool_use_id: str,
+        changes: "Sequence[PathChange]",
+        omitted_count: int,
     ) -> None:
         listed = [change.as_json() for change in changes]
-        self._recorder.file_change(message_uuid, tool_use_id, listed, more)
+        self._recorder.file_change(message_uuid, tool_use_id, listed, omitted_count)
 
     async def open(self, _: PartContext, /) -> None:
         if self.record is not None:

@@ -13,7 +13,7 @@ from clew.agent.hooks.run import SessionHooks
 from clew.agent.tools.base import AskModel
 from clew.agent.transitions import MAX_RECOVERIES
 from clew.core.json_object import Json
-from clew.core.messages.text import count_of
+from clew.core.messages.text import format_count
 from clew.parts.part import Part
 
 SOURCE = "goal"
@@ -62,25 +62,25 @@ class Goal(Part):
         self.text = ""
         self._hooks.remove(SOURCE)
 
-    async def _check(self, given: Json, _: str | None) -> Json:
+    async def _check(self, hook_input: Json, _: str | None) -> Json:
         goal = self.text
-        words = str(given.get("last_assistant_message") or "")[-20_000:]
+        words = str(hook_input.get("last_assistant_message") or "")[-20_000:]
         self.checks += 1
-        said = await self._ask(QUESTION.format(goal=goal, words=words), purpose="other")
-        if not isinstance(said, str):
-            return {"systemMessage": f"the goal was not checked: {said.message}"}
-        is_met, self.last = verdict(said)
+        answer = await self._ask(QUESTION.format(goal=goal, words=words), purpose="other")
+        if not isinstance(answer, str):
+            return {"systemMessage": f"the goal was not checked: {answer.message}"}
+        is_met, self.last = verdict(answer)
         if is_met:
             self.clear()
             return {
-                "systemMessage": f"goal met after {count_of(self.checks, 'check')}: {self.last}"
+                "systemMessage": f"goal met after {format_count(self.checks, 'check')}: {self.last}"
             }
         if self.checks >= MOST_CHECKS:
             self.clear()
             return {
-                "systemMessage": f"goal given up after {count_of(self.checks, 'check')}: {self.last}"
+                "systemMessage": f"goal given up after {format_count(self.checks, 'check')}: {self.last}"
             }
-        if not given.get("stop_hook_active"):
+        if not hook_input.get("stop_hook_active"):
             self._sent_on = 0
         if self._sent_on >= MAX_RECOVERIES["hook"]:
             return {
@@ -96,13 +96,13 @@ class Goal(Part):
         }
 
 
-def verdict(said: str) -> tuple[bool, str]:
+def verdict(text: str) -> tuple[bool, str]:
     """Whether it is met, and why; what cannot be read is no yes."""
-    begin, end = said.find("{"), said.rfind("}")
+    begin, end = text.find("{"), text.rfind("}")
     try:
-        found = json.loads(said[begin : end + 1])
+        reply = json.loads(text[begin : end + 1])
     except ValueError:
         return False, "the check said nothing that can be read."
-    if not isinstance(found, dict):
+    if not isinstance(reply, dict):
         return False, "the check said nothing that can be read."
-    return found.get("met") is True, str(found.get("why") or "")[:MAX_CHARACTERS]
+    return reply.get("met") is True, str(reply.get("why") or "")[:MAX_CHARACTERS]

@@ -149,12 +149,12 @@ class HookSettings:
         before = self.found.faults
         for scope, path in changes:
             fields = {"source": SOURCES[scope], "file_path": str(path)}
-            said = await hooks.aside("ConfigChange", fields)
+            outcome = await hooks.aside("ConfigChange", fields)
             # What the managers of a machine decide is no hook's to refuse.
-            if said.block is not None and scope != "managed":
+            if outcome.block is not None and scope != "managed":
                 refused.append(scope)
-        told = self._rules.refresh(refused)
-        return (*told, *(fault for fault in self.found.faults if fault not in before))
+        notes = self._rules.refresh(refused)
+        return (*notes, *(fault for fault in self.found.faults if fault not in before))
 
 
 class HooksPart(SessionHooks, Part):
@@ -189,8 +189,8 @@ class HooksPart(SessionHooks, Part):
                 ask_agent=ask_agent,
                 call_tool=self._call_tool,
                 secrets=ground.secrets,
-                env_file=env_file(results),
-                spill=lambda text: spilled(results, text),
+                env_file=choose_env_file(results),
+                spill=lambda text: spill_text(results, text),
                 allowed_urls=lambda: read_list(
                     ground.rules.standing.settings, "allowedHttpHookUrls"
                 ),
@@ -198,7 +198,7 @@ class HooksPart(SessionHooks, Part):
                     ground.rules.standing.settings, "httpHookAllowedEnvVars"
                 ),
             ),
-            here=lambda: settings.here(self._cwd()),
+            read_state=lambda: settings.here(self._cwd()),
             base=self._base_fields,
             effort=lambda: None if self._context is None else self._context.speaking.effort_now,
         )
@@ -226,16 +226,16 @@ class HooksPart(SessionHooks, Part):
         options, thread = self._ground.options, self._thread
         if options.setup:
             await self.aside("Setup", {"trigger": options.setup})
-        self.begin(beginning(options, thread.loaded, thread.model.id), reload_skills)
+        self.begin(describe_start(options, thread.loaded, thread.model.id), reload_skills)
 
     async def end_session(self) -> None:
         await self.settled(LAST_WAIT_S)
-        await self.fire("SessionEnd", {"reason": self.ending.reason}, unshown)
+        await self.fire("SessionEnd", {"reason": self.ending.reason}, ignore_event)
 
     async def may(self, event: str, fields: Json) -> str:
         """Ask hooks whether something may be; return why not, where one says so."""
-        said = await self.fire(event, fields, unshown)
-        return "" if said.block is None else said.block or "no reason given"
+        outcome = await self.fire(event, fields, ignore_event)
+        return "" if outcome.block is None else outcome.block or "no reason given"
 
     def _cwd(self) -> str:
         return self._ground.cwd if self._context is None else self._context.tool_session.cwd
@@ -249,36 +249,36 @@ class HooksPart(SessionHooks, Part):
             "permission_mode": self._ground.rules.mode,
         }
 
-    async def _call_tool(self, server: str, tool: str, given: Json) -> tuple[str, bool]:
+    async def _call_tool(self, server: str, tool: str, arguments: Json) -> tuple[str, bool]:
         """Call a tool of a server: as the model's calls are made, and waited for like them."""
         servers = self._mcp.servers
-        found = None if servers is None else servers.get(server)
-        if servers is None or found is None or self._context is None:
+        mcp_server = None if servers is None else servers.get(server)
+        if servers is None or mcp_server is None or self._context is None:
             raise HookError(f"there is no MCP server {server}")
-        await found.settled()
+        await mcp_server.settled()
         for offered in servers.tools():
             offer = getattr(offered, "offer", None)
             if offer is not None and (offer.server, offer.tool) == (server, tool):
                 session = self._context.tool_session
-                context = ToolContext(session=session, emit=unseen, tool_use_id="hook")
-                call = bind(offered, {"name": offered.name, "input": given})
+                context = ToolContext(session=session, emit=ignore_progress, tool_use_id="hook")
+                call = bind(offered, {"name": offered.name, "input": arguments})
                 result = await run_tool(call, context)
                 return plain(result.content), result.is_error
-        why = found.problem or f"it offers no tool {tool}"
+        why = mcp_server.problem or f"it offers no tool {tool}"
         raise HookError(f"MCP server {server}: {why}")
 
 
 def asking(side: SideQuestions) -> Callable[[str, str], Any]:
     async def ask(prompt: str, model: str) -> str:
-        said = await side.ask_model(prompt, model=model or SMALL)
-        if not isinstance(said, str):
-            raise HookError(f"the model could not be asked: {said.message}")
-        return said
+        answer = await side.ask_model(prompt, model=model or SMALL)
+        if not isinstance(answer, str):
+            raise HookError(f"the model could not be asked: {answer.message}")
+        return answer
 
     return ask
 
 
-def spilled(folder: Path, text: str) -> Path | None:
+def spill_text(folder: Path, text: str) -> Path | None:
     """A file with a text that is too long; None where no file can be written."""
     path = folder / f"hook-{secrets.token_hex(8)}.txt"
     try:
@@ -291,20 +291,20 @@ def spilled(folder: Path, text: str) -> Path | None:
     return path
 
 
-async def unseen(_: Progress) -> None:
+async def ignore_progress(_: Progress) -> None:
     """Nobody looks on while a hook's tool runs."""
 
 
-def env_file(folder: Path) -> Path:
+def choose_env_file(folder: Path) -> Path:
     """Where hooks leave variables for the commands of this session; every shell reads it first."""
     return folder / "hook-env.sh"
 
 
-def granting(rules: SessionRules) -> Callable[[list[Json]], str]:
+def make_granter(rules: SessionRules) -> Callable[[list[Json]], str]:
     """How a hook changes what is permitted: as a person or a host would, or what was wrong with it."""
 
-    def grant(given: list[Json]) -> str:
-        updates = read_updates(given)
+    def grant(permission_updates: list[Json]) -> str:
+        updates = read_updates(permission_updates)
         if isinstance(updates, UnreadableUpdates):
             return updates.why
         try:
@@ -316,11 +316,11 @@ def granting(rules: SessionRules) -> Callable[[list[Json]], str]:
     return grant
 
 
-async def unshown(_: object) -> None:
+async def ignore_event(_: object) -> None:
     """Nobody looks on while a tool asks, or at the end."""
 
 
-def loaded(hooks: SessionHooks, facts: Iterable[Fact], reason: str) -> None:
+def report_loaded(hooks: SessionHooks, facts: Iterable[Fact], reason: str) -> None:
     """Tells hooks of the memory files that join the context with these facts."""
     for fact in facts:
         if fact.payload.get("type") in TELLING and hooks.hears("InstructionsLoaded"):
@@ -341,7 +341,7 @@ def about_memory(file: Json, reason: str) -> Json:
     return fields
 
 
-def beginning(options: Options, loaded: LoadedSession | None, model: str) -> Json:
+def describe_start(options: Options, loaded: LoadedSession | None, model: str) -> Json:
     """How the session begins, as its hooks are told."""
     lead = {} if options.lead is None else {"agent_type": options.lead.name}
     if loaded is None:

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from clew.agent.tasks.lines import TaskLines
 from clew.agent.tasks.registry import TASK_KEEP_BYTES, BackgroundTask, TaskEnding, Tasks
-from clew.agent.tools.command import UNSEEN, blank
+from clew.agent.tools.command import UNSEEN, blank_secrets
 from clew.agent.tools.command import ending_of as ended_so
 from clew.core.messages.errors import UserError
 from clew.parts.past_commands import read_ends
 from clew.record.kept_commands import KeptRecord, RecordFolder, call_off, forget, read
 from clew.record.transcript.load import LoadedSession
-from clew.system.files import only_files
+from clew.system.files import open_only_files
 from clew.system.process.output import ProcessOutput
 from clew.system.process.run import FinishedCommand
 
@@ -39,7 +39,7 @@ class FollowedFile(ProcessOutput):
         self._lines = TaskLines(on_line)
         # A file that somebody took away, or that is none, is an output that has nothing to say.
         with suppress(OSError):
-            descriptor = only_files(str(file), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = open_only_files(str(file), os.O_RDONLY | os.O_CLOEXEC)
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
                 self._file = descriptor
             else:
@@ -86,19 +86,19 @@ UNWATCHED = (
 class AdoptedCommand:
     """One of them, while it runs: as the work of a task."""
 
-    def __init__(self, kept: KeptRecord, tasks: Tasks, secrets: tuple[str, ...]) -> None:
+    def __init__(self, record: KeptRecord, tasks: Tasks, secrets: tuple[str, ...]) -> None:
         tasks.check_room()
-        self._kept = kept
+        self._kept = record
         self._secrets = secrets
         self._is_given_up = False
         watched: list[BackgroundTask] = []
-        is_monitor = kept.about.kind == "monitor"
+        is_monitor = record.about.kind == "monitor"
         self.output = FollowedFile(
-            Path(kept.about.file),
+            Path(record.about.file),
             keep_bytes=TASK_KEEP_BYTES,
             on_line=lambda line: tasks.say(watched[0], line) if is_monitor else None,
         )
-        self.task = begun(kept, self, tasks)
+        self.task = begin_record(record, self, tasks)
         watched.append(self.task)
 
     async def work(self, _: BackgroundTask) -> TaskEnding:
@@ -112,7 +112,7 @@ class AdoptedCommand:
             raise
         finally:
             self.output.close()
-            blank(self.output, self._secrets)
+            blank_secrets(self.output, self._secrets)
         return ending_of(self._kept if now is None else now)
 
     async def keep(self, task: BackgroundTask) -> None:
@@ -132,8 +132,8 @@ class AdoptedCommand:
             waited_s += SOON_S
 
 
-def begun(kept: KeptRecord, elsewhere: AdoptedCommand, tasks: Tasks) -> BackgroundTask:
-    about = kept.about
+def begin_record(record: KeptRecord, elsewhere: AdoptedCommand, tasks: Tasks) -> BackgroundTask:
+    about = record.about
     task = tasks.begin(
         elsewhere.work,
         task_id=about.task_id,
@@ -146,40 +146,44 @@ def begun(kept: KeptRecord, elsewhere: AdoptedCommand, tasks: Tasks) -> Backgrou
     task.keeping, task.is_kept = elsewhere, True
     # The model hears of it with the next prompt, which is the person's to say.
     task.is_of_before = True
-    task.say(WENT_ON if kept.is_watched else UNWATCHED)
+    task.say(WENT_ON if record.is_watched else UNWATCHED)
     return task
 
 
-def take_up(
+def adopt_commands(
     tasks: Tasks,
     shelf: RecordFolder,
-    told: Container[str],
+    reported_ids: Container[str],
     loaded: LoadedSession,
     secrets: tuple[str, ...],
 ) -> frozenset[str]:
-    """Makes them tasks of this run; `told` are those whose end the conversation knows. Their ids."""
-    found = shelf.here()
-    ends = {} if all(kept.is_running for kept in found) else read_ends(loaded)
-    for kept in found:
-        if kept.is_running:
+    """Makes them tasks of this run; `reported_ids` are those whose end the conversation knows. Their ids."""
+    records = shelf.here()
+    ends = {} if all(record.is_running for record in records) else read_ends(loaded)
+    for record in records:
+        if record.is_running:
             # More than may run at once: the rest goes on all the same, and clew tasks ends it.
             with suppress(UserError):
-                AdoptedCommand(kept, tasks, secrets)
-        elif kept.about.task_id in told:
-            forget(kept)
+                AdoptedCommand(record, tasks, secrets)
+        elif record.about.task_id in reported_ids:
+            forget(record)
         else:
             # Whether the session had asked it to end its own file knows alone.
-            asked = kept.end is None or kept.end.called_off
-            said = ends.get((kept.about.task_id, kept.about.tool_use_id)) if asked else None
-            tasks.remember(ended(kept, said or ending_of(kept), secrets))
-    return frozenset(kept.about.task_id for kept in found)
+            has_no_ending = record.end is None or record.end.called_off
+            ending = (
+                ends.get((record.about.task_id, record.about.tool_use_id))
+                if has_no_ending
+                else None
+            )
+            tasks.remember(end_record(record, ending or ending_of(record), secrets))
+    return frozenset(record.about.task_id for record in records)
 
 
-def ended(kept: KeptRecord, ending: TaskEnding, secrets: tuple[str, ...]) -> BackgroundTask:
-    about = kept.about
+def end_record(record: KeptRecord, ending: TaskEnding, secrets: tuple[str, ...]) -> BackgroundTask:
+    about = record.about
     output = FollowedFile(Path(about.file), keep_bytes=TASK_KEEP_BYTES, on_line=lambda _: None)
     output.close()
-    blank(output, secrets)
+    blank_secrets(output, secrets)
     task = BackgroundTask(
         task_id=about.task_id,
         kind=about.kind,
@@ -192,15 +196,15 @@ def ended(kept: KeptRecord, ending: TaskEnding, secrets: tuple[str, ...]) -> Bac
     return task
 
 
-def ending_of(kept: KeptRecord) -> TaskEnding:
-    if kept.end is None:
+def ending_of(record: KeptRecord) -> TaskEnding:
+    if record.end is None:
         return TaskEnding(status="stopped", words=UNSEEN)
-    return ended_so(FinishedCommand(exit=kept.end.exit, called_off=kept.end.called_off))
+    return ended_so(FinishedCommand(exit=record.end.exit, called_off=record.end.called_off))
 
 
-def tidied(tasks: Tasks, shelf: RecordFolder) -> None:
+def tidy_up(tasks: Tasks, shelf: RecordFolder) -> None:
     """At the end of a run: what the conversation was told has ended needs no record any more."""
-    for kept in shelf.here():
-        task = tasks.get(kept.about.task_id)
-        if task is not None and not kept.is_running and task.ending is not None and task.is_told:
-            forget(kept)
+    for record in shelf.here():
+        task = tasks.get(record.about.task_id)
+        if task is not None and not record.is_running and task.ending is not None and task.is_told:
+            forget(record)

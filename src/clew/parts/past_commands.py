@@ -9,13 +9,13 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from clew.agent.subagents.offer import tells_it_runs, told_again
+from clew.agent.subagents.offer import find_retold_tasks, tells_it_runs
 from clew.agent.tasks.notice import RUNS
 from clew.agent.tasks.registry import TASK_KEEP_BYTES, BackgroundTask, TaskEnding, Tasks
 from clew.core.json_object import Json
-from clew.record.transcript.copies import beside, header_of
+from clew.record.transcript.copies import header_of, read_side_lines
 from clew.record.transcript.load import LoadedSession
-from clew.system.files import content
+from clew.system.files import read_content
 from clew.system.process.output import ProcessOutput
 
 ENDED_WITH_CLEW = "it ended with the clew that had begun it"
@@ -28,17 +28,17 @@ ENDED = "task-ended"
 def read_ends(loaded: LoadedSession) -> dict[tuple[str, str], TaskEnding]:
     """How commands ended, by their ids and those of the calls that began them: of a copy's first session
     too, whose ids may be given again. Summaries close nothing of this, so the whole file is read."""
-    found: dict[tuple[str, str], TaskEnding] = {}
-    for _, line in beside(loaded, ENDED):
+    endings: dict[tuple[str, str], TaskEnding] = {}
+    for _, line in read_side_lines(loaded, ENDED):
         task_id, call, code = str(line.get("taskId")), line.get("toolUseId"), line.get("exitCode")
         status = line.get("status")
         if status in ("completed", "failed", "stopped"):
-            found[task_id, str(call or task_id)] = TaskEnding(
+            endings[task_id, str(call or task_id)] = TaskEnding(
                 status=status,
                 words=str(line.get("words") or ""),
                 exit_code=code if type(code) is int else None,
             )
-    return found
+    return endings
 
 
 class PastCommands:
@@ -56,12 +56,12 @@ class PastCommands:
         self,
         loaded: LoadedSession,
         results: Path,
-        kept: Container[str],
+        kept_ids: Container[str],
         goes_on: Callable[[str], str],
     ) -> list[BackgroundTask]:
         """Those that run no more, but for what a person kept, as tasks that have ended; `goes_on` says
         of a call where what it began runs on all the same."""
-        left = {task_id: call for task_id, call in self.running.items() if task_id not in kept}
+        left = {task_id: call for task_id, call in self.running.items() if task_id not in kept_ids}
         ends = read_ends(loaded) if left else {}
 
         def end(task_id: str, call: str) -> TaskEnding:
@@ -77,8 +77,8 @@ class PastCommands:
         call = persons_call(message)
         if call is not None:
             self._calls[call["id"]] = call
-        said = message.get("message")
-        blocks = said.get("content") if isinstance(said, dict) else None
+        body = message.get("message")
+        blocks = body.get("content") if isinstance(body, dict) else None
         for block in blocks if isinstance(blocks, list) else ():
             if isinstance(block, dict) and block.get("type") == "tool_use":
                 self._calls[str(block.get("id"))] = block
@@ -89,7 +89,7 @@ class PastCommands:
             else:
                 self.running[task_id] = call_id
                 self.told.discard(task_id)
-        for row in told_again(message):
+        for row in find_retold_tasks(message):
             if row["kind"] != "agent":
                 self._hear_again(row)
 
@@ -124,14 +124,14 @@ def heard(message: Json, blocks: Any) -> Iterable[tuple[str, str | None]]:
         yield str(message["origin"].get("runId")), None
     if not isinstance(raw, dict):
         return
-    begun, told = raw.get("backgroundTaskId"), raw.get("task")
-    if isinstance(begun, str):
+    task_id, task = raw.get("backgroundTaskId"), raw.get("task")
+    if isinstance(task_id, str):
         result = blocks[0] if isinstance(blocks, list) and blocks else None
         block = result if isinstance(result, dict) else {}
-        is_running = RUNS.format(id=begun) in str(block.get("content"))
-        yield begun, str(block.get("tool_use_id")) if is_running else None
-    elif isinstance(told, dict) and told.get("status") != "running":
-        yield str(told.get("task_id")), None
+        is_running = RUNS.format(id=task_id) in str(block.get("content"))
+        yield task_id, str(block.get("tool_use_id")) if is_running else None
+    elif isinstance(task, dict) and task.get("status") != "running":
+        yield str(task.get("task_id")), None
     elif isinstance(raw.get("task_id"), str) and "command" in raw:
         yield raw["task_id"], None
 
@@ -141,14 +141,14 @@ def persons_call(message: Json) -> Json | None:
     origin = message.get("origin")
     if not isinstance(origin, dict) or origin.get("kind") != "shell-output":
         return None
-    told = origin.get("task")
-    if not isinstance(told, dict):
+    task = origin.get("task")
+    if not isinstance(task, dict):
         return None
-    given = {"command": str(told.get("command"))}
-    return {"id": str(told.get("toolUseId")), "task": str(told.get("id")), "input": given}
+    arguments = {"command": str(task.get("command"))}
+    return {"id": str(task.get("toolUseId")), "task": str(task.get("id")), "input": arguments}
 
 
-def left_by_agent(
+def hand_over_commands(
     agent_id: str,
     loaded: LoadedSession,
     own: Sequence[Json],
@@ -159,23 +159,23 @@ def left_by_agent(
     """Has an agent that goes on hear of the commands that it had begun: `own` is its conversation. Of those
     that a person kept the session hears."""
     before, of_session = PastCommands(own), PastCommands(session)
-    known = {task.id for task in tasks.all() if before.running.get(task.id) == task.tool_use_id}
-    others = known | of_session.told | set(of_session.running)
+    known_ids = {task.id for task in tasks.all() if before.running.get(task.id) == task.tool_use_id}
+    others = known_ids | of_session.told | set(of_session.running)
     for task in before.left_behind(loaded, results, others, lambda _: ""):
         task.owner = agent_id
         tasks.remember(task)
 
 
 def ended(task_id: str, call: Json, results: Path, ending: TaskEnding) -> BackgroundTask:
-    given = call.get("input")
-    given = given if isinstance(given, dict) else {}
-    title = str(given.get("description") or given.get("command") or "a command")
+    arguments = call.get("input")
+    arguments = arguments if isinstance(arguments, dict) else {}
+    title = str(arguments.get("description") or arguments.get("command") or "a command")
     name = "".join(c for c in task_id if c.isalnum())
     file = results / f"task-{name}.txt"
     output = ProcessOutput(keep_bytes=TASK_KEEP_BYTES)
     is_read = True
     try:
-        output.feed(content(file, TASK_KEEP_BYTES))
+        output.feed(read_content(file, TASK_KEEP_BYTES))
     except OSError:
         is_read = False
     task = BackgroundTask(

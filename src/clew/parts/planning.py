@@ -5,7 +5,7 @@ from pathlib import Path
 from clew.parts.part import Part
 from clew.permissions.in_session import SessionRules
 from clew.permissions.request import Mode
-from clew.record.transcript.paths import task_list_dir
+from clew.record.transcript.paths import get_task_list_dir
 from clew.record.transcript.record import Recorder
 from clew.system.config.paths import Places
 
@@ -23,7 +23,7 @@ class OwnSession(Part):
         self._before: Mode = "default"
         paths = recorder.paths
         self.task_folder: Path = (
-            task_list_dir(self.places.config_home, paths.place.session_id)
+            get_task_list_dir(self.places.config_home, paths.place.session_id)
             if paths.aside is None
             else paths.aside / "tasks"
         )

@@ -14,11 +14,11 @@ from clew.record.transcript.log import Log
 from clew.record.transcript.paths import SessionPaths, is_begun, rescue_dirs
 from clew.record.transcript.policy import Writer
 from clew.record.transcript.record import Mirror, Recorder
-from clew.record.transcript.recovery import copies
+from clew.record.transcript.recovery import list_copies
 from clew.record.transcript.running import Registration, Running
-from clew.system.clock import new_id, now
+from clew.system.clock import get_timestamp, make_id
 from clew.system.config.paths import Places
-from clew.system.files import content
+from clew.system.files import read_content
 from clew.version import VERSION
 
 EXISTS = "--session-id {}: this session exists; --resume it"
@@ -37,15 +37,15 @@ def open_record(
     home, cwd = places.config_home, str(places.cwd)
     path = folder = None
     if options.resume is not None or options.continues:
-        from clew.parts.resuming import placed, which
+        from clew.parts.resuming import choose_transcript, placed
 
-        path = which(options, home, cwd)
+        path = choose_transcript(options, home, cwd)
         folder = None if path is None else placed(home, cwd, path)
     if path is None or options.fork:
-        session_id = options.session_id or new_id()
+        session_id = options.session_id or make_id()
         session_paths = SessionPaths(home=home, cwd=cwd, session_id=session_id)
         transcript = session_paths.place.transcript
-        if options.session_id and (is_begun(transcript) or copies(transcript, home)):
+        if options.session_id and (is_begun(transcript) or list_copies(transcript, home)):
             raise SessionError(EXISTS.format(session_id))
     else:
         from clew.parts.resuming import id_of
@@ -61,7 +61,11 @@ def open_record(
     registration = None
     if options.persists:
         running = Running(
-            pid=os.getpid(), session_id=session_id, cwd=cwd, started_at=now(), version=VERSION
+            pid=os.getpid(),
+            session_id=session_id,
+            cwd=cwd,
+            started_at=get_timestamp(),
+            version=VERSION,
         )
         registration = Registration(home, running)
         opened.callback(registration.leave)
@@ -72,10 +76,10 @@ def open_record(
             session_id=session_id,
             cwd=cwd,
             version=VERSION,
-            git_branch=branch(places.cwd),
+            git_branch=read_branch(places.cwd),
             entrypoint=entrypoint,
         ),
-        now=now,
+        now=get_timestamp,
         mirror=mirror,
         registration=registration,
     )
@@ -139,11 +143,11 @@ def log_of(options: Options, home: Path, opened: AsyncExitStack) -> Log | None:
     return log
 
 
-def branch(folder: Path) -> str:
+def read_branch(folder: Path) -> str:
     """The branch by `.git/HEAD`, without asking git."""
     for place in (folder, *folder.parents):
         try:
-            head = content(place / ".git" / "HEAD").decode("utf-8").strip()
+            head = read_content(place / ".git" / "HEAD").decode("utf-8").strip()
         except (OSError, UnicodeDecodeError):
             continue
         return head.removeprefix("ref: refs/heads/") if head.startswith("ref: ") else "HEAD"

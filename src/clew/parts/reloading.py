@@ -13,11 +13,11 @@ from clew.parts.agents.part import AgentsPart
 from clew.parts.agents.places import faults_of, in_files
 from clew.parts.context import Ground, HostParts
 from clew.parts.hooks import HooksPart
-from clew.parts.lsp.part import Code, language_servers
+from clew.parts.lsp.part import Code, make_language_servers
 from clew.parts.mcp.part import Connected, find_servers
 from clew.parts.output_styles import OutputStyles
 from clew.parts.part import Part, PartContext
-from clew.parts.plugins.part import SessionPlugins, plugins_of
+from clew.parts.plugins.part import SessionPlugins, load_plugins
 from clew.parts.skills.part import SessionSkills
 from clew.parts.toolset import is_wanted
 from clew.permissions.in_session import of_own
@@ -85,12 +85,14 @@ class Reloading(Part):
         complaints = of_own(noticed)
         standing = ground.rules.standing
         plugins.unhook(self._hooks)
-        plugins.replace(plugins_of(options, standing))
+        plugins.replace(load_plugins(options, standing))
         faults = plugins.hook(self._hooks, standing.layers)
         self._skills.reload(plugins.skills())
-        found = in_files(ground, plugins.agents())
-        self._agents.reload((spec for one in found for spec in one.specs), faults_of(found))
-        code = language_servers(
+        sources = in_files(ground, plugins.agents())
+        self._agents.reload(
+            (spec for agents in sources for spec in agents.specs), faults_of(sources)
+        )
+        code = make_language_servers(
             standing,
             ground.launcher,
             self._context.tool_session.shell.environment,
@@ -100,13 +102,13 @@ class Reloading(Part):
         new = await self._code.replace(code)
         self._context.toolbox.gain(tool for tool in new if is_wanted(ground.options, tool))
         servers = find_servers(ground.options, standing, self._brought, plugins.servers())
-        begun, ended, errors = await self._mcp.exchange_plugins(servers)
+        new_servers, ended, errors = await self._mcp.exchange_plugins(servers)
         return Reloaded(
             plugins=tuple(plugin.record() for plugin in plugins),
             skills=tuple(skill.name for skill in self._skills.all()),
             agents=tuple(spec.name for spec in self._agents.catalog),
             styles=self.styles(),
-            begun=tuple(begun),
+            begun=tuple(new_servers),
             ended=tuple(ended),
             faults=(
                 *complaints,

@@ -7,18 +7,18 @@ import shlex
 from pathlib import Path
 
 from clew.agent.options import Options
-from clew.core.messages.errors import SessionError, in_words
+from clew.core.messages.errors import SessionError, describe_error
 from clew.record.transcript import choose
-from clew.record.transcript.belongings import give_tasks, share_anew, spoken_until
+from clew.record.transcript.belongings import find_mentioned_ids, give_tasks, share_anew
 from clew.record.transcript.files import Files
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import find_session
 from clew.record.transcript.record import Recorder
-from clew.record.transcript.recovery import with_unsaved
-from clew.record.transcript.resume import Back, LockedSession, forked, resume
-from clew.record.transcript.running import holder
+from clew.record.transcript.recovery import load_with_unsaved
+from clew.record.transcript.resume import Back, LockedSession, resume, write_fork
+from clew.record.transcript.running import find_holder
 from clew.system.files import why_closed
 
 LOST = "the subagents, tasks and outputs of session {session} could not all be copied: {why}"
@@ -34,16 +34,16 @@ def gone_on(
     loaded: LoadedSession | LockedSession
     try:
         if log is None or (
-            fork and not copied(recorder, log, with_unsaved(path, home), back, lost)
+            fork and not copied(recorder, log, load_with_unsaved(path, home), back, lost)
         ):
             # A copy that no disk takes now is in memory until one does.
-            loaded = with_unsaved(path, home)
+            loaded = load_with_unsaved(path, home)
             loaded = loaded if back is None else back.of(loaded)
             recorder.resume(loaded)
         else:
             loaded = resume(recorder, log, home=home, back=None if fork else back)
     except OSError as error:
-        raise SessionError(f"session {path.stem} cannot be read: {in_words(error)}") from None
+        raise SessionError(f"session {path.stem} cannot be read: {describe_error(error)}") from None
     if isinstance(loaded, LockedSession):
         raise SessionError(in_hold(loaded, home))
     if loaded.is_empty and not loaded.stands_before_all:
@@ -59,12 +59,12 @@ def id_of(path: Path) -> str:
     return path.stem
 
 
-def in_hold(held: LockedSession, home: Path) -> str:
+def in_hold(lock: LockedSession, home: Path) -> str:
     """Who has a session, and what can be done with it all the same."""
-    is_known = find_session(home, held.path.stem) == [held.path]
-    name = held.path.stem if is_known else shlex.quote(str(held.path))
+    is_known = find_session(home, lock.path.stem) == [lock.path]
+    name = lock.path.stem if is_known else shlex.quote(str(lock.path))
     copying = f"`clew --resume {name} --fork-session` goes on in a copy"
-    return f"{held}; {copying}, `clew sessions show {name}` reads it"
+    return f"{lock}; {copying}, `clew sessions show {name}` reads it"
 
 
 def ensure_free(path: Path, home: Path, cwd: str) -> None:
@@ -75,11 +75,13 @@ def ensure_free(path: Path, home: Path, cwd: str) -> None:
     try:
         fd = files.open_to_read(path.resolve())
     except OSError as error:
-        raise SessionError(f"session {session_id} cannot be read: {in_words(error)}") from None
+        raise SessionError(
+            f"session {session_id} cannot be read: {describe_error(error)}"
+        ) from None
     try:
         if not files.lock(fd):
             raise SessionError(
-                in_hold(LockedSession(path=path, holder=holder(home, session_id)), home)
+                in_hold(LockedSession(path=path, holder=find_holder(home, session_id)), home)
             )
         if not files.size(fd):
             raise SessionError(f"session {session_id} holds no conversation: {path}")
@@ -96,27 +98,27 @@ def copied(
     until = None if back is None else back.of(loaded).leaf_uuid
     end = until or loaded.messages[-1]["uuid"]
     last = next(node for node in loaded.chain.nodes() if node.uuid == end)
-    lines = [*forked(loaded, recorder.writer.session_id, until=until)]
+    lines = [*write_fork(loaded, recorder.writer.session_id, until=until)]
     place, home = recorder.paths.place, recorder.paths.home
-    spoken = None if until is None else spoken_until(loaded, last)
+    spoken = None if until is None else find_mentioned_ids(loaded, last)
     agents = list[Path]()
     try:
         agents = share_anew(loaded.path, place, lines, home=home, spoken=spoken)
         give_tasks(loaded.path.stem, place, home=home, spoken=spoken)
     except OSError as error:
-        lost.append(LOST.format(session=loaded.path.stem, why=in_words(error)))
+        lost.append(LOST.format(session=loaded.path.stem, why=describe_error(error)))
     origin = {"sessionId": loaded.path.stem, "messageUuid": end}
     recorder.begin_as(lines, forked_from=origin, agents=agents)
     return not log.flush().troubles
 
 
-def which(options: Options, home: Path, cwd: str) -> Path | None:
+def choose_transcript(options: Options, home: Path, cwd: str) -> Path | None:
     """The transcript to go on with; None for a new session."""
     if options.resume is not None:
-        return choose.named(home, cwd, options.resume)
+        return choose.resolve_session(home, cwd, options.resume)
     if options.continues:
-        found = choose.newest(home, cwd)
-        return None if found is None else found.path
+        outline = choose.find_newest(home, cwd)
+        return None if outline is None else outline.path
     return None
 
 

@@ -17,7 +17,7 @@ from clew.agent.calls import BoundCall
 from clew.core.messages.errors import OutsideError
 from clew.parts.denied_paths import Access, DeniedFiles
 from clew.parts.part import Part, PartContext
-from clew.permissions.decision import Ask, Decision, NeedsReview, decided
+from clew.permissions.decision import Ask, Decision, NeedsReview, make_decision
 from clew.permissions.in_session import SessionRules
 from clew.permissions.protected import SECRET_PLACES, SYSTEM_SECRETS
 from clew.permissions.request import HeldByGit, PermissionRequest
@@ -33,9 +33,9 @@ from clew.permissions.session_rules import CurrentRules
 from clew.system.config.git_guard import WITHOUT_FETCHING, with_git_settings
 from clew.system.files import is_folder
 from clew.system.process.spawn import Launcher
-from clew.system.process.walls import could_stand
+from clew.system.process.walls import can_build_wall
 from clew.system.sandbox.policy import SandboxPolicy, SandboxSettings, both, covers, read_settings
-from clew.system.sandbox.protected_paths import Listing, Watched, written_by_commits
+from clew.system.sandbox.protected_paths import Listing, Watched, list_commit_paths
 from clew.system.sandbox.walled import SandboxError, Walled
 
 if TYPE_CHECKING:
@@ -193,13 +193,13 @@ class SessionSandbox(Part):
     @property
     def has_walls(self) -> bool:
         if self._has_walls is None:
-            self._has_walls = could_stand()
+            self._has_walls = can_build_wall()
         return self._has_walls
 
     @property
     def passed(self) -> str:
-        named = filter(VARIABLE.fullmatch, self._settings.variables)
-        return "|".join((*sorted(VARIABLES), "LC_*", "TMPDIR", *named))
+        names = filter(VARIABLE.fullmatch, self._settings.variables)
+        return "|".join((*sorted(VARIABLES), "LC_*", "TMPDIR", *names))
 
     async def can_confine(self) -> bool:
         if self.has_walls:
@@ -281,7 +281,7 @@ class SessionSandbox(Part):
     def _policy(self, cwd: str) -> SandboxPolicy:
         """The policy of a command in a folder: an agent's own checkout is open to it, in the midst of
         `.claude`, but for what programs heed."""
-        policy, here = self.box.policy, os.path.realpath(cwd)
+        policy, folder = self.box.policy, os.path.realpath(cwd)
         policy = replace(
             policy,
             no_read=both(
@@ -289,10 +289,10 @@ class SessionSandbox(Part):
             ),
             no_write=both(policy.no_write, self._shut("edit")),
         )
-        tree = next((tree for tree in self._checkouts if covers((tree,), here)), None)
+        tree = next((tree for tree in self._checkouts if covers((tree,), folder)), None)
         if tree is None:
             return policy
-        write = (*policy.write, tree, *written_by_commits(tree))
+        write = (*policy.write, tree, *list_commit_paths(tree))
         return replace(policy, write=write, no_write=(*policy.no_write, f"{tree}/.claude"))
 
     @asynccontextmanager
@@ -307,10 +307,10 @@ class SessionSandbox(Part):
         is_confined: bool = False,
     ) -> AsyncIterator[Walled]:
         async with AsyncExitStack() as opened:
-            made = Walled(argv=tuple(argv), environment=dict(environment))
+            confinement = Walled(argv=tuple(argv), environment=dict(environment))
             if is_confined:
-                named = self._settings.variables
-                variables = {k: v for k, v in environment.items() if is_passed(k, named)}
+                passed_names = self._settings.variables
+                variables = {k: v for k, v in environment.items() if is_passed(k, passed_names)}
                 # git in a partial clone would start what fetches the missing part.
                 variables |= WITHOUT_FETCHING
                 variables = with_git_settings(variables, SHORTER)
@@ -320,9 +320,9 @@ class SessionSandbox(Part):
                     wall = self.read_only.around(
                         argv, cwd, variables, policy=self._read_only_policy()
                     )
-                    made = await opened.enter_async_context(wall)
+                    confinement = await opened.enter_async_context(wall)
                     removed = tuple(name for name in environment if name not in variables)
-                    made = replace(made, removed=removed)
+                    confinement = replace(confinement, removed=removed)
                 except SandboxError as error:
                     raise OutsideError(NO_WALL.format(why=error)) from None
             elif self.is_wanted and not self.is_excluded(command, line):
@@ -334,22 +334,24 @@ class SessionSandbox(Part):
                         own=self._began.context.config_home,
                     )
                     policy = replace(policy, no_write=both(policy.no_write, watched.there))
-                    made = await opened.enter_async_context(
+                    confinement = await opened.enter_async_context(
                         self.box.around(argv, cwd, environment, policy=policy)
                     )
                     # Landlock grants whole trees: nothing inside of one is held.
-                    kept = () if made.walls is not None else policy.no_write
+                    no_write = () if confinement.walls is not None else policy.no_write
                     opened.callback(
-                        lambda: made.told.extend(watched.settle(self._aside, held=kept))
+                        lambda: confinement.told.extend(
+                            watched.settle(self._aside, protected_places=no_write)
+                        )
                     )
                 except SandboxError as error:
                     if self.is_promised:
                         raise OutsideError(PROMISED.format(why=error)) from None
-            yield made
+            yield confinement
 
     def _watched(self, policy: SandboxPolicy) -> list[str]:
         """The folders that may be written and that people work in."""
-        own = (self.box.temp, *written_by_commits(self._began.context.cwd))
+        own = (self.box.temp, *list_commit_paths(self._began.context.cwd))
         return [path for path in policy.write if path not in own and is_folder(Path(path))]
 
     def missing(self, text: str, walled: Walled) -> str:
@@ -360,12 +362,12 @@ class SessionSandbox(Part):
         return MISSING.format(names=", ".join(names)) if names else ""
 
     def held_back(self, output: str, walled: Walled, cwd: str) -> "Sequence[SandboxViolation]":
-        from clew.system.sandbox.violations import found
+        from clew.system.sandbox.violations import find_violations
 
         if walled.policy is None:
             return ()
         home = self._began.context.home
-        return found(
+        return find_violations(
             output,
             walled.policy,
             cwd=cwd,
@@ -399,7 +401,7 @@ class SessionSandbox(Part):
             return decision
         if self.is_excluded(command, call.line):
             return decision
-        return decided(
+        return make_decision(
             [
                 replace(part, verdict="allow", reason="runs in the sandbox")
                 if part.nature == "base" and part.verdict in ("ask", "review")
@@ -431,12 +433,12 @@ def excluded_rules(settings: SandboxSettings, standing: CurrentRules) -> RuleSet
 def policy_of(settings: SandboxSettings, standing: CurrentRules) -> SandboxPolicy:
     """What every wall of the sandbox is built from, but for what deny rules name on the disk."""
     context, files = standing.context, settings.files
-    outside = [path for root in context.roots for path in written_by_commits(root)]
+    outside = [path for root in context.roots for path in list_commit_paths(root)]
     roots = real((*context.roots, *outside, *files.write))
-    kept = [f"{root}/.claude" for root in context.roots]
+    settings_folders = [f"{root}/.claude" for root in context.roots]
     return SandboxPolicy(
         write=roots,
-        no_write=real((*files.no_write, *kept, context.config_home)),
+        no_write=real((*files.no_write, *settings_folders, context.config_home)),
         no_read=real(files.no_read),
         read=real(files.read),
         domains=settings.network.domains,
@@ -448,19 +450,22 @@ def policy_of(settings: SandboxSettings, standing: CurrentRules) -> SandboxPolic
 def secrets_of(standing: CurrentRules, listing: Listing) -> tuple[str, ...]:
     """The secret places that are there now. Few are: the home folder is looked at first."""
     home, places = standing.context.home, standing.places
-    there = {name for name, _ in listing.entries(home)}
-    named = [f"{home}/{place}" for place in SECRETS_AT_HOME if place.partition("/")[0] in there]
+    names = {name for name, _ in listing.entries(home)}
+    paths = [f"{home}/{place}" for place in SECRETS_AT_HOME if place.partition("/")[0] in names]
     own = (str(places.own / "credentials"), str(places.credentials))
     system = SYSTEM_SECRETS if os.geteuid() == 0 else ()
-    return real([path for path in (*named, *own, *system) if os.path.lexists(path)])
+    return real([path for path in (*paths, *own, *system) if os.path.lexists(path)])
 
 
 def real(paths: Iterable[str]) -> tuple[str, ...]:
     return both([os.path.realpath(path) for path in paths], ())
 
 
-def is_passed(name: str, named: Sequence[str]) -> bool:
+def is_passed(name: str, patterns: Sequence[str]) -> bool:
     """Whether a command that nobody was asked about finds a variable."""
     if name in VARIABLES or name.startswith("LC_"):
         return True
-    return any(name == one or (one.endswith("*") and name.startswith(one[:-1])) for one in named)
+    return any(
+        name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1]))
+        for pattern in patterns
+    )

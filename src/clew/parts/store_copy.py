@@ -17,7 +17,7 @@ from clew.core.messages.errors import SessionError
 from clew.parts.context import Ground
 from clew.parts.part import Part
 from clew.record.transcript.light import is_uuid
-from clew.record.transcript.paths import SessionPaths, SessionPlace, project_dir, rescue_dirs
+from clew.record.transcript.paths import SessionPaths, SessionPlace, get_project_dir, rescue_dirs
 from clew.record.transcript.record import Mirror
 from clew.system.config.settings import read_text
 from clew.system.files import is_there
@@ -58,8 +58,8 @@ class StoreCopy(Part):
 
     def news(self) -> tuple[str, ...]:
         """What went wrong since it was asked; the same failure once."""
-        said, self.faults = tuple(self.faults), []
-        return said
+        faults, self.faults = tuple(self.faults), []
+        return faults
 
     def notices(self) -> tuple[str, ...]:
         return self.news()
@@ -129,9 +129,9 @@ class ConfiguredStore(StoreCopy):
         if why:
             self._failed(why)
         if not is_here and not is_there(place.transcript):
-            said = why or "it has no such session"
+            reason = why or "it has no such session"
             raise SessionError(
-                f"no session {place.session_id} here, and none came from the store: {said}"
+                f"no session {place.session_id} here, and none came from the store: {reason}"
             )
         for path in files_of(place):
             self.wrote(path)
@@ -178,15 +178,15 @@ class ConfiguredStore(StoreCopy):
 
 def _place(options: Options, home: Path, cwd: str) -> tuple[SessionPlace | None, bool]:
     """The session that is to be gone on with, as far as that can be known, and whether it is here."""
-    from clew.parts.resuming import which
+    from clew.parts.resuming import choose_transcript
 
     try:
-        path = which(options, home, cwd)
+        path = choose_transcript(options, home, cwd)
     except SessionError:
         if options.resume is None or not is_uuid(options.resume):
             raise
         return SessionPlace(
-            session_id=options.resume.lower(), project_dir=project_dir(home, cwd)
+            session_id=options.resume.lower(), project_dir=get_project_dir(home, cwd)
         ), False
     if path is None or path.parent in rescue_dirs(home) or not is_uuid(path.stem):
         return None, True
@@ -194,7 +194,7 @@ def _place(options: Options, home: Path, cwd: str) -> tuple[SessionPlace | None,
 
 
 @asynccontextmanager
-async def elsewhere(ground: Ground) -> AsyncIterator[StoreCopy]:
+async def open_store_copy(ground: Ground) -> AsyncIterator[StoreCopy]:
     """The copy of the session that is about to be opened; left when its transcript is closed."""
     settings = ground.began.settings
     if not ground.options.persists or read_text(settings, "sessionStore") is None:
@@ -210,12 +210,12 @@ async def elsewhere(ground: Ground) -> AsyncIterator[StoreCopy]:
         yield nowhere
         return
     async with AsyncExitStack() as opened:
-        kept = ConfiguredStore(await opened.enter_async_context(store_of(name, ground.environ)))
-        await kept.bring_home(ground.options, ground.began.places.config_home, ground.cwd)
-        sending = asyncio.create_task(kept.keep())
+        store = ConfiguredStore(await opened.enter_async_context(store_of(name, ground.environ)))
+        await store.bring_home(ground.options, ground.began.places.config_home, ground.cwd)
+        sending = asyncio.create_task(store.keep())
         try:
-            yield kept
+            yield store
         finally:
             sending.cancel()
             await asyncio.wait([sending])
-            await kept.finish()
+            await store.finish()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container
 from contextlib import ExitStack
 
 from clew.agent.tasks.registry import Tasks
-from clew.parts.background_tasks import written_down
+from clew.parts.background_tasks import keep_ends
 from clew.parts.context import Ground, Thread
 from clew.parts.part import Part, PartContext
 from clew.record.kept_commands import RecordFolder
@@ -35,7 +35,7 @@ class BackgroundTasks(Tasks, Part):
         self._opened = ExitStack()
 
     async def open(self, _: PartContext, /) -> None:
-        self._opened.enter_context(written_down(self, self._recorder, self._secrets))
+        self._opened.enter_context(keep_ends(self, self._recorder, self._secrets))
         if self._thread.loaded is not None:
             self._recall(self._thread.loaded)
 
@@ -44,9 +44,9 @@ class BackgroundTasks(Tasks, Part):
 
     async def aclose(self) -> None:
         if self.shelf.is_used:
-            from clew.parts.kept_commands import tidied
+            from clew.parts.kept_commands import tidy_up
 
-            tidied(self, self.shelf)
+            tidy_up(self, self.shelf)
         self._opened.close()
         await super().aclose()
 
@@ -56,19 +56,19 @@ class BackgroundTasks(Tasks, Part):
 
         before = PastCommands(loaded.messages)
         original, copied = of_original(loaded)
-        kept: Container[str] = ()
+        kept_ids: Container[str] = ()
 
         def goes_on(call_id: str) -> str:
             """Where a command of this copy's first session goes on, if the user kept it there."""
-            there = self.shelf.of_call(call_id)
-            if there is not None:
-                return f"a person kept it in session {there.about.session_id}"
+            record = self.shelf.of_call(call_id)
+            if record is not None:
+                return f"a person kept it in session {record.about.session_id}"
             return COPIED.format(original) if call_id in copied else ""
 
         if self.shelf.is_used:
-            from clew.parts.kept_commands import take_up
+            from clew.parts.kept_commands import adopt_commands
 
-            kept = take_up(self, self.shelf, before.told, loaded, self._secrets)
+            kept_ids = adopt_commands(self, self.shelf, before.told, loaded, self._secrets)
         results = self._thread.recorder.paths.place.tool_results
-        for task in before.left_behind(loaded, results, kept, goes_on):
+        for task in before.left_behind(loaded, results, kept_ids, goes_on):
             self.remember(task)

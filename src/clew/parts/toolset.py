@@ -16,14 +16,14 @@ from clew.agent.tools.base import (
     Surroundings,
     Tool,
     ToolSession,
-    limits_from,
+    read_limits,
 )
 from clew.agent.tools.registry import NEED_A_PERSON, Toolbox, outlined_tools
-from clew.agent.toolset import SessionTools, listed
+from clew.agent.toolset import SessionTools, list_todos
 from clew.core.messages.errors import CommandLineError
 from clew.parts.context import Ground, HostParts, Thread
 from clew.parts.file_history import FileHistory
-from clew.parts.hooks import HooksPart, env_file
+from clew.parts.hooks import HooksPart, choose_env_file
 from clew.parts.mcp.part import Connected
 from clew.parts.planning import OwnSession
 from clew.parts.sandbox import SessionSandbox
@@ -32,14 +32,14 @@ from clew.system.config.environment import for_programs
 from clew.system.config.settings import read_object
 
 
-def offered_tools(options: Options, more: Iterable[Tool[Any]]) -> list[Tool[Any]]:
+def offered_tools(options: Options, extra_tools: Iterable[Tool[Any]]) -> list[Tool[Any]]:
     """Return the built-in tools and those of the parts, without those that the command line left out or
     denies as a whole, and without those that ask the user where nobody can be asked."""
-    tools = (*outlined_tools(), *more)
+    tools = (*outlined_tools(), *extra_tools)
     unknown = [name for name in options.tools or () if name not in {tool.name for tool in tools}]
     if unknown:
-        known = ", ".join(tool.name for tool in tools)
-        raise CommandLineError(f"--tools {unknown[0]}: no such tool; there are {known}")
+        names = ", ".join(tool.name for tool in tools)
+        raise CommandLineError(f"--tools {unknown[0]}: no such tool; there are {names}")
     is_alone = options.is_print and options.asks != "stdio"
     shaped: list[Tool[Any]] = []
     if options.json_schema is not None:
@@ -82,11 +82,11 @@ def new_tool_session(
             launcher=ground.launcher,
             environment=for_programs(ground.environ),
             project=ground.cwd,
-            env_file=env_file(results),
+            env_file=choose_env_file(results),
             terminal=lambda: None if sandbox.is_wanted else brought.terminal,
             sandbox=sandbox,
         ),
-        limits=limits_from(
+        limits=read_limits(
             ground.environment.number, read_object(ground.began.settings, "toolTimeouts")
         ),
         files=FileViews(
@@ -97,7 +97,7 @@ def new_tool_session(
         models=ModelQuestions(ask_model=thread.side.ask_model, ask_service=thread.side.ask_service),
         background=BackgroundWork(tasks=tasks, shelf=tasks.shelf, agents=agents),
         own=planning,
-        todos=listed(thread.spending.state.todos),
+        todos=list_todos(thread.spending.state.todos),
         ask_hooks=hooks.may,
     )
 
@@ -114,7 +114,7 @@ def tool_session_of_agent(
             launcher=session.shell.launcher,
             environment=session.shell.environment,
             project=cwd,
-            env_file=env_file(results),
+            env_file=choose_env_file(results),
             sandbox=session.shell.sandbox,
         ),
         limits=session.limits,
@@ -151,6 +151,6 @@ def new_toolset(
     )
 
 
-def lasts(options: Options) -> bool:
+def is_lasting(options: Options) -> bool:
     """Whether the session goes on after an answer."""
     return not options.is_print or options.input_format == "stream-json"

@@ -14,9 +14,9 @@ from clew.parts.part import Part, PartContext
 from clew.providers.answer import Answering
 from clew.providers.answer_events import DriverEvent, Ended
 from clew.providers.base import ModelRequest
-from clew.providers.request_body import warming_hindrance
+from clew.providers.request_body import why_not_warm
 from clew.providers.watchdog import MonotonicClock
-from clew.system.clock import new_id, now
+from clew.system.clock import get_timestamp, make_id
 from clew.system.config.settings import read_number
 
 
@@ -34,7 +34,7 @@ class SessionCache(CacheWatch, Part):
 
     def _read_again(self) -> None:
         self._compaction.spoke()
-        self.touched(now())
+        self.touched(get_timestamp())
 
     async def aclose(self) -> None:
         if self.warmer is not None:
@@ -73,7 +73,7 @@ def warmer_of(
             return "the next request begins otherwise"
         if compaction.is_due(request, thread.story.history):
             return "the conversation is about to be compacted"
-        return warming_hindrance(request, service.catalog.entry(request.model))
+        return why_not_warm(request, service.catalog.entry(request.model))
 
     def left_usd() -> Decimal | None:
         if budget is None:
@@ -92,8 +92,8 @@ def warmer_of(
             budget_usd=budget_usd,
             touched=touched,
             is_compacting=lambda: conversation.is_running and not conversation.has_steps,
-            now=now,
-            new_id=new_id,
+            now=get_timestamp,
+            new_id=make_id,
         ),
         clock=clock,
         session=thread.spending,

@@ -10,7 +10,7 @@ from clew.parts.context import Ground
 from clew.parts.part import Part
 from clew.permissions.in_session import SessionRules
 from clew.system.config.settings import read_list, read_text
-from clew.system.transport.network import network_from
+from clew.system.transport.network import read_network
 from clew.system.web_fetch import Web
 
 
@@ -19,16 +19,16 @@ class WebPart(Part):
 
     def __init__(self, ground: Ground) -> None:
         self._settings = ground.began.settings
-        self._web = Web(network_from(ground.environment), partial(private_hosts, ground.rules))
+        self._web = Web(read_network(ground.environment), partial(read_private_hosts, ground.rules))
 
     def tools(self) -> Sequence[Tool[Any]]:
-        named = read_text(self._settings, "webSearchEndpoint")
-        return WebFetch(self._web), WebSearch(self._web, named)
+        address = read_text(self._settings, "webSearchEndpoint")
+        return WebFetch(self._web), WebSearch(self._web, address)
 
     async def aclose(self) -> None:
         await self._web.aclose()
 
 
-def private_hosts(rules: SessionRules) -> tuple[str, ...]:
+def read_private_hosts(rules: SessionRules) -> tuple[str, ...]:
     """Return the hosts that settings let WebFetch reach although their addresses are private."""
     return read_list(rules.standing.settings, "webPrivateHosts") or ()

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from clew.permissions.decision import Effect, Finding
 from clew.permissions.files import INTERPRETERS, NAMES, Bench, judge_use, reaches_otherwise
-from clew.permissions.git import git_plain, split_git
+from clew.permissions.git import normalize_git, split_git
 from clew.permissions.git_contents import shows_held
 from clew.permissions.grammar import Unread, is_same_reading
 from clew.permissions.index import CommandEntry
@@ -33,10 +33,10 @@ from clew.permissions.readonly import (
 )
 from clew.permissions.request import ResolvedPath
 from clew.permissions.rules import Behavior, PermissionRule
-from clew.permissions.shell import Assignment, ShellProblem, Simple, joined
-from clew.permissions.uses import TEXT_ONLY, Use, redirect_uses, spelled, uses_of
+from clew.permissions.shell import Assignment, ShellProblem, Simple, join_words
+from clew.permissions.uses import TEXT_ONLY, Use, find_redirect_uses, resolve_word, uses_of
 from clew.permissions.words import Word
-from clew.permissions.wrappers import CommandPart, Everything, basename, env_assignments
+from clew.permissions.wrappers import CommandPart, Everything, get_basename, read_env_assignments
 
 # What mode acceptEdits runs unasked inside the workspace, with the options it may have.
 EDITING: dict[str, frozenset[str]] = {
@@ -70,36 +70,36 @@ def judge_command_line(
     """A finding for each part. `allow` is a rule that allows the tool as a whole."""
     text = line.text
     findings = [f for f in (restrained_by_text(bench, text),) if f is not None]
-    whole = allow or exact_rule(bench, text)
+    line_rule = allow or exact_rule(bench, text)
     strict = line.strict
     if isinstance(strict, Unread):
-        findings += unread(bench, text, strict.why, whole)
-        findings += judge_script(bench, line.tree_parts, whole)
+        findings += unread(bench, text, strict.why, line_rule)
+        findings += judge_script(bench, line.tree_parts, line_rule)
     else:
-        told = judge_script(bench, line.strict_parts, whole)
+        all_findings = judge_script(bench, line.strict_parts, line_rule)
         if (
-            needs_second_reading(bench, told)
+            needs_second_reading(bench, all_findings)
             and not line.is_sure
             and not is_same_reading(strict, line.tree)
         ):
-            told += unread(bench, text, "can be read in two ways", whole)
-            told += judge_script(bench, line.tree_parts, whole)
-        findings += told
+            all_findings += unread(bench, text, "can be read in two ways", line_rule)
+            all_findings += judge_script(bench, line.tree_parts, line_rule)
+        findings += all_findings
     return findings or [
         Finding(subject=text, verdict="allow", reason="runs nothing", effect="look")
     ]
 
 
-def judge_script(bench: Bench, seen: Everything, whole: PermissionRule | None) -> list[Finding]:
+def judge_script(bench: Bench, seen: Everything, line_rule: PermissionRule | None) -> list[Finding]:
     """A finding for each part of a line as one of the readers has it."""
-    findings = [from_problem(bench, problem, whole) for problem in seen.script.problems]
+    findings = [from_problem(bench, problem, line_rule) for problem in seen.script.problems]
     for part in seen.parts:
-        findings += judge_part(bench, part, whole)
+        findings += judge_part(bench, part, line_rule)
     for redirect in seen.script.redirects:
-        told = [judge_use(bench, use, whole) for use in redirect_uses(redirect)]
-        findings += [f for f in told if f is not None]
+        all_findings = [judge_use(bench, use, line_rule) for use in find_redirect_uses(redirect)]
+        findings += [f for f in all_findings if f is not None]
     findings += judge_patterns(bench, seen.parts, [a.name for a in seen.script.assignments])
-    findings += judge_variables(bench, seen.parts, seen.script.assignments, whole)
+    findings += judge_variables(bench, seen.parts, seen.script.assignments, line_rule)
     return findings
 
 
@@ -113,13 +113,13 @@ def needs_second_reading(bench: Bench, findings: list[Finding]) -> bool:
     return all(f.verdict == "allow" for f in findings) and any(f.effect != "look" for f in findings)
 
 
-def unread(bench: Bench, text: str, why: str, whole: PermissionRule | None) -> list[Finding]:
+def unread(bench: Bench, text: str, why: str, line_rule: PermissionRule | None) -> list[Finding]:
     """What a line asks for that the strict grammar does not vouch for.
 
     A rule for every command needs no reading unless others restrain; one for exactly this line never.
     """
     restrains = bench.rules.restrains_commands or bench.rules.restrains_paths
-    if whole is not None and (not restrains or exact_rule(bench, text) is not None):
+    if line_rule is not None and (not restrains or exact_rule(bench, text) is not None):
         return []
     if MESSAGE.match(text):
         why = f"{why}; git commit -F - <<'EOF' needs none"
@@ -158,42 +158,48 @@ def by_rule(subject: str, rule: PermissionRule) -> Finding:
     )
 
 
-def from_problem(bench: Bench, problem: ShellProblem, whole: PermissionRule | None) -> Finding:
+def from_problem(bench: Bench, problem: ShellProblem, line_rule: PermissionRule | None) -> Finding:
     """Text that nobody can vouch for asks; a rule for exactly this line settles what it can."""
-    if whole is not None and whole.is_exact:
-        return by_rule(problem.text, whole)
+    if line_rule is not None and line_rule.is_exact:
+        return by_rule(problem.text, line_rule)
     if problem.syntax or bench.rules.restrains_commands:
         return Finding(subject=problem.text, verdict="ask", reason=problem.why, nature="guard")
-    if whole is not None:
-        return by_rule(problem.text, whole)
+    if line_rule is not None:
+        return by_rule(problem.text, line_rule)
     return Finding(subject=problem.text, verdict="ask", reason=problem.why)
 
 
-def judge_part(bench: Bench, part: CommandPart, whole: PermissionRule | None) -> list[Finding]:
+def judge_part(bench: Bench, part: CommandPart, line_rule: PermissionRule | None) -> list[Finding]:
     command = part.command
     restrained = restrained_command(bench, command)
     if restrained is not None and restrained.verdict == "deny":
         return [restrained]
     entry = permitted_command(bench, command)
-    allow = whole or (entry.rule if entry is not None else None)
+    allow = line_rule or (entry.rule if entry is not None else None)
     findings = [restrained] if restrained is not None else []
     findings += [from_problem(bench, problem, allow) for problem in part.problems]
     looks = only_reads(command, bench.context.cwd)
     uses = uses_of(command)
-    kept = allow if covers(bench, command, entry, whole) else None
-    told = [judge_use(bench, u, kept) for u in uses if u.named or not part.plain_wrapper]
-    findings += [f for f in told if f is not None]
+    covering_rule = allow if covers(bench, command, entry, line_rule) else None
+    all_findings = [
+        judge_use(bench, u, covering_rule) for u in uses if u.named or not part.plain_wrapper
+    ]
+    findings += [f for f in all_findings if f is not None]
     findings += reaches_otherwise(bench, command)
     guards = (
         removes_too_much(bench, command, uses),
         changes_rules(command, looks=looks),
         starts_programs_of_repository(bench, command, allow),
-        None if kept is not None and kept.is_exact else shows_held(bench, command),
+        None
+        if covering_rule is not None and covering_rule.is_exact
+        else shows_held(bench, command),
     )
     for guarded in guards:
         if guarded is not None:
             findings.append(guarded)
-    findings.append(judge_itself(bench, part, allow if kept is not None else None, looks=looks))
+    findings.append(
+        judge_itself(bench, part, allow if covering_rule is not None else None, looks=looks)
+    )
     return findings
 
 
@@ -210,7 +216,7 @@ def restrained_command(bench: Bench, command: Simple) -> Finding | None:
 
 def may_start_restrained(bench: Bench, command: Simple) -> Finding | None:
     """A program that could start what a rule restrains: its words, or its code, name that."""
-    name = basename(command.words[0])
+    name = get_basename(command.words[0])
     is_code = INTERPRETERS.fullmatch(name) is not None
     if (name in ROWS and not is_code) or name == "git":
         return None
@@ -221,7 +227,7 @@ def may_start_restrained(bench: Bench, command: Simple) -> Finding | None:
     if is_code:
         # `["git", "push"]` as well as `system("git push")`.
         codes = [*words, *(" ".join(SIGNS_OF_CODE.sub(" ", code).split()) for code in words)]
-        texts += [code[found.start() :] for code in codes for found in NAMES.finditer(code)]
+        texts += [code[match.start() :] for code in codes for match in NAMES.finditer(code)]
     for behavior in RESTRAINING:
         index = bench.rules.commands[behavior]
         entry = index.find(texts, untrusted=bench.untrusted) if index.size else None
@@ -254,7 +260,7 @@ def may_become_restrained(bench: Bench, command: Simple) -> Finding | None:
     place = next((i for i, w in enumerate(words) if i and (w.dynamic or w.glob)), 0)
     if not place:
         return None
-    name = basename(words[0])
+    name = get_basename(words[0])
     before = " ".join([name, *(word.text for word in words[1:place])])
     heads = {f"{before} "} if name != "git" or split_git(command)[1] else {f"{before} ", "git "}
     for behavior in RESTRAINING:
@@ -281,11 +287,11 @@ def spellings(command: Simple) -> tuple[str, ...]:
     texts = [command.text, command.raw, bare]
     if "/" in command.name:
         rest = command.text[len(command.words[0].shown) :]
-        texts.append(basename(command.words[0]) + rest)
-    plain = git_plain(command)
+        texts.append(get_basename(command.words[0]) + rest)
+    plain = normalize_git(command)
     if plain is not None:
         texts.append(plain)
-    name = basename(command.words[0])
+    name = get_basename(command.words[0])
     if name.startswith("git-"):  # what git itself starts: `/usr/lib/git-core/git-push`
         texts.append(f"git {name[4:]}{command.text[len(command.words[0].shown) :]}")
     if command.assignments:
@@ -305,8 +311,8 @@ def permitted_command(bench: Bench, command: Simple) -> CommandEntry | None:
     text = command.text
     raw = command.raw
     if front:
-        named = " ".join(a.raw for a in command.assignments)
-        text, raw = f"{named} {text}", f"{named} {raw}"
+        variables = " ".join(a.raw for a in command.assignments)
+        text, raw = f"{variables} {text}", f"{variables} {raw}"
     index = bench.rules.commands["allow"]
     for spelling in dict.fromkeys((text, raw)):
         for entry in index.candidates(spelling):
@@ -327,11 +333,11 @@ def reaches_inside(entry: CommandEntry, command: Simple) -> bool:
 
 
 def covers(
-    bench: Bench, command: Simple, entry: CommandEntry | None, whole: PermissionRule | None
+    bench: Bench, command: Simple, entry: CommandEntry | None, line_rule: PermissionRule | None
 ) -> bool:
     """Whether the allow rule answers for all of the command: see `exceeds_reading`."""
-    if whole is not None or entry is None:
-        return whole is not None
+    if line_rule is not None or entry is None:
+        return line_rule is not None
     return entry.exact or not exceeds_reading(command, bench.context.cwd)
 
 
@@ -384,8 +390,8 @@ def is_of_project(bench: Bench, command: Simple) -> bool:
         if not folder.startswith("/") and not command.folders:
             return True
         places = command.folders if not folder.startswith("/") else (".",)
-        found = [bench.resolve(joined(place, f"{folder}/{name}")) for place in places]
-        if any(path.is_file and not is_elsewhere_too(bench, path, name) for path in found):
+        paths = [bench.resolve(join_words(place, f"{folder}/{name}")) for place in places]
+        if any(path.is_file and not is_elsewhere_too(bench, path, name) for path in paths):
             return True
     return False
 
@@ -433,13 +439,13 @@ def edits(bench: Bench, command: Simple) -> bool:
 
 
 def is_ordinary(bench: Bench, command: Simple, word: Word) -> bool:
-    paths = [bench.resolve(text) for text in spelled(word, command.folders)]
+    paths = [bench.resolve(text) for text in resolve_word(word, command.folders)]
     return bool(paths) and all(path.is_file and len(path.names) == 1 for path in paths)
 
 
 def removes_too_much(bench: Bench, command: Simple, uses: list[Use]) -> Finding | None:
     """`rm -rf /`, `rm -rf ~`, `rm -rf $DIR/*`: asked about whatever is allowed."""
-    if basename(command.words[0]) not in REMOVING:
+    if get_basename(command.words[0]) not in REMOVING:
         return None
     for word in command.words[1:]:
         if word.dynamic and ("/" in word.text or word.text == "") and not word.text.startswith("-"):
@@ -458,7 +464,7 @@ def starts_programs_of_repository(
 ) -> Finding | None:
     """git in a repository that nobody trusts yet, whose own settings name programs for it to start."""
     programs = bench.context.git_programs
-    if not programs or basename(command.words[0]) != "git" or (allow and allow.is_broad):
+    if not programs or get_basename(command.words[0]) != "git" or (allow and allow.is_broad):
         return None
     why = f"git would start programs that this untrusted repository names: {', '.join(programs)}"
     return Finding(subject=command.text, verdict="ask", reason=why)
@@ -470,12 +476,12 @@ def critical(command: Simple, why: str) -> Finding:
 
 def changes_rules(command: Simple, *, looks: bool) -> Finding | None:
     """clew's own commands that change what may run, or a session begun under other rules."""
-    if looks or basename(command.words[0]) in TEXT_ONLY:
+    if looks or get_basename(command.words[0]) in TEXT_ONLY:
         return None
     texts = [word.text for word in command.words]
     for i, word in enumerate(command.words):
         after = texts[i + 1 :]
-        if basename(word) != "clew":
+        if get_basename(word) != "clew":
             continue
         if tuple(after[:2]) in OWN_CHANGES or after[:1] in (["login"], ["logout"]):
             return critical(command, "changes what the agent may do")
@@ -498,15 +504,15 @@ def judge_variables(
     bench: Bench,
     parts: tuple[CommandPart, ...],
     assigned: tuple[Assignment, ...],
-    whole: PermissionRule | None,
+    line_rule: PermissionRule | None,
 ) -> list[Finding]:
     """Variables that decide which program runs or what it loads ask."""
-    through = [a for part in parts for a in env_assignments(part.command)]
+    through = [a for part in parts for a in read_env_assignments(part.command)]
     every = [a for a in assigned if not is_harmless(a)]
     every += [a for a in through if not is_harmless(a, is_passed_on=True)]
     every += [a for part in parts for a in risky_variables(part.command)]
     risky = dict.fromkeys(a.name for a in every)
-    if whole is not None or not risky:
+    if line_rule is not None or not risky:
         return []
     covered = spelled_out(bench, parts)
     return [

@@ -10,9 +10,9 @@ from typing import assert_never
 
 from clew.permissions.command_line import by_rule as command_by_rule
 from clew.permissions.command_line import judge_command_line
-from clew.permissions.decision import Allow, Decision, Effect, Finding, decided
-from clew.permissions.files import Bench, guard, judge_path, restraint
-from clew.permissions.modes import under
+from clew.permissions.decision import Allow, Decision, Effect, Finding, make_decision
+from clew.permissions.files import Bench, find_restraint, guard, judge_path
+from clew.permissions.modes import apply_mode
 from clew.permissions.protected import in_workspace, is_below, why_protected_read
 from clew.permissions.reading import read_once
 from clew.permissions.request import (
@@ -21,9 +21,9 @@ from clew.permissions.request import (
     Resolve,
     ResolvedPath,
     ToolRow,
-    canonical,
     domain_of,
     paths_of,
+    resolve_tool_name,
     subject_of,
     tool_of,
 )
@@ -35,8 +35,8 @@ def decide(
     request: PermissionRequest, rules: RuleSet, context: Context, resolve: Resolve
 ) -> Decision:
     bench = Bench(rules=rules, context=context, resolve=resolve, untrusted=bool(request.untrusted))
-    findings = [under(context.mode, f) for f in judge(bench, request)]
-    decision = decided(findings)
+    findings = [apply_mode(context.mode, f) for f in judge(bench, request)]
+    decision = make_decision(findings)
     if rules.unreadable and isinstance(decision, Allow):
         careful = Finding(
             subject="settings",
@@ -44,25 +44,25 @@ def decide(
             reason=f"a rule may be missing: {rules.unreadable[0]}",
             nature="guard",
         )
-        return decided([*findings, careful])
+        return make_decision([*findings, careful])
     return decision
 
 
 def judge(bench: Bench, request: PermissionRequest) -> list[Finding]:
     """Every finding on a call, before the mode has its say."""
-    name = canonical(request.tool)
+    name = resolve_tool_name(request.tool)
     tool = tool_of(name)
-    named = bench.rules.for_tool("deny", name, untrusted=bench.untrusted)
-    if named is not None:
-        return [whole_tool(request, named)]
+    deny_rule = bench.rules.for_tool("deny", name, untrusted=bench.untrusted)
+    if deny_rule is not None:
+        return [whole_tool(request, deny_rule)]
     findings: list[Finding] = []
     for behavior in ("deny", "ask"):
-        found = bench.rules.for_input(behavior, name, request.input, untrusted=bench.untrusted)
-        if found is not None:
-            findings.append(whole_tool(request, found))
-    asked = bench.rules.for_tool("ask", name, untrusted=bench.untrusted)
-    if asked is not None:
-        findings.append(whole_tool(request, asked))
+        input_rule = bench.rules.for_input(behavior, name, request.input, untrusted=bench.untrusted)
+        if input_rule is not None:
+            findings.append(whole_tool(request, input_rule))
+    ask_rule = bench.rules.for_tool("ask", name, untrusted=bench.untrusted)
+    if ask_rule is not None:
+        findings.append(whole_tool(request, ask_rule))
     allow = bench.rules.for_tool("allow", name, untrusted=True)
     return [*findings, *by_family(bench, request, tool, allow)]
 
@@ -89,9 +89,15 @@ def by_family(
                 return [unusable(request)]
             return [subject(bench, request, "domain", domain, allow, looks=True)]
         case "agent" | "skill":
-            named = subject_of(request) or "general-purpose"
-            named = named.removeprefix("/") if tool.family == "skill" else named
-            return [subject(bench, request, "subject", named, allow, looks=tool.family == "agent")]
+            subject_name = subject_of(request) or "general-purpose"
+            subject_name = (
+                subject_name.removeprefix("/") if tool.family == "skill" else subject_name
+            )
+            return [
+                subject(
+                    bench, request, "subject", subject_name, allow, looks=tool.family == "agent"
+                )
+            ]
         case "free":
             return [
                 Finding(
@@ -156,17 +162,17 @@ def subject(
     looks: bool,
 ) -> Finding:
     """A domain, an agent or a skill, named in the input."""
-    name = canonical(request.tool)
+    name = resolve_tool_name(request.tool)
     for behavior in ("deny", "ask", "allow"):
         rule = bench.rules.for_value(
             behavior, name, kind, value, untrusted=bench.untrusted or behavior == "allow"
         )
         if rule is not None:
-            found = command_by_rule(value, rule)
-            return looking(found) if looks else found
+            finding = command_by_rule(value, rule)
+            return looking(finding) if looks else finding
     if allow is not None:
-        found = command_by_rule(value, allow)
-        return looking(found) if looks else found
+        finding = command_by_rule(value, allow)
+        return looking(finding) if looks else finding
     if tool_of(name).family == "agent":
         return Finding(
             subject=value, verdict="allow", reason="its own calls are judged", effect="look"
@@ -190,8 +196,8 @@ def plain_tool(request: PermissionRequest, allow: PermissionRule | None) -> Find
     """A tool nobody here knows: an MCP server's, or one without a row."""
     looks = request.read_only or request.tool == "WebSearch"
     if allow is not None:
-        found = command_by_rule(request.tool, allow)
-        return looking(found) if looks else found
+        finding = command_by_rule(request.tool, allow)
+        return looking(finding) if looks else finding
     return Finding(
         subject=request.tool,
         verdict="ask",
@@ -214,7 +220,7 @@ def may_read(
     credentials and was permitted as such is shown.
     """
     bench = Bench(rules=rules, context=context, resolve=resolve)
-    if restraint(bench, "deny", path, "read") or restraint(bench, "ask", path, "read"):
+    if find_restraint(bench, "deny", path, "read") or find_restraint(bench, "ask", path, "read"):
         return False
     if why_protected_read(path) is not None and why_protected_read(searched) is None:
         return False

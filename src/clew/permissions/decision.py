@@ -66,10 +66,10 @@ class NeedsReview(Struct, frozen=True, kw_only=True, tag="review"):
 Decision = Allow | Ask | Deny | NeedsReview
 
 
-def decided(findings: Sequence[Finding]) -> Decision:
+def make_decision(findings: Sequence[Finding]) -> Decision:
     """The decision that a call's findings come to."""
     every = tuple(findings)
-    match strictest(every).verdict:
+    match find_strictest(every).verdict:
         case "allow":
             return Allow(findings=every)
         case "review":
@@ -82,7 +82,7 @@ def decided(findings: Sequence[Finding]) -> Decision:
             assert_never(never)
 
 
-def strictest(findings: Sequence[Finding]) -> Finding:
+def find_strictest(findings: Sequence[Finding]) -> Finding:
     """The finding that decides: the strictest, a rule before other reasons."""
     return max(findings, key=lambda f: (ORDER[f.verdict], f.nature == "rule"))
 
@@ -112,20 +112,20 @@ def stays_confined(decision: Decision) -> bool:
     True for a call that only looks and asks because it could reach a file that a rule denies: a yes
     is no word about that file. What asks for another reason the wall could take away again.
     """
-    asked = [f for f in decision.findings if f.verdict != "allow"]
+    findings = [f for f in decision.findings if f.verdict != "allow"]
     return (
         isinstance(decision, Ask)
         and all(f.effect == "look" for f in decision.findings)
-        and any(f.is_hidden for f in asked)
-        and all(f.is_hidden or f.nature == "base" for f in asked)
+        and any(f.is_hidden for f in findings)
+        and all(f.is_hidden or f.nature == "base" for f in findings)
     )
 
 
-def reason(decision: Decision) -> str:
+def describe_reason(decision: Decision) -> str:
     """One line for people: what decided."""
-    finding = strictest(decision.findings)
+    finding = find_strictest(decision.findings)
     return f"{finding.subject}: {finding.reason}" if finding.subject else finding.reason
 
 
 def verdict(decision: Decision) -> Verdict:
-    return strictest(decision.findings).verdict
+    return find_strictest(decision.findings).verdict

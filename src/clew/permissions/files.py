@@ -14,21 +14,21 @@ from clew.permissions.decision import Effect, Finding
 from clew.permissions.git import split_git
 from clew.permissions.protected import (
     HARMLESS_DEVICES,
-    glob_meets,
+    find_protected_match,
+    find_secret_below,
+    find_secret_match,
     in_workspace,
     is_critical,
     is_own_result,
-    secret_below,
-    secret_met,
     why_protected_read,
     why_protected_write,
 )
 from clew.permissions.request import Context, Resolve, ResolvedPath
 from clew.permissions.rules import Behavior, PermissionRule, RuleSet
 from clew.permissions.shell import Simple
-from clew.permissions.uses import Access, Use, spelled
+from clew.permissions.uses import Access, Use, resolve_word
 from clew.permissions.words import Word
-from clew.permissions.wrappers import basename
+from clew.permissions.wrappers import get_basename
 
 RESTRAINING: tuple[Behavior, ...] = ("deny", "ask")
 # Below these lie the memory and the environment of programs, and devices.
@@ -49,24 +49,24 @@ class Bench(Struct, frozen=True, kw_only=True):
 EFFECTS: dict[Access, Effect] = {"read": "look", "write": "change"}
 
 
-def restraint(
+def find_restraint(
     bench: Bench, behavior: Behavior, path: ResolvedPath, access: Access
 ) -> PermissionRule | None:
     """A restraining rule for the path; what may not be read may not be written either."""
     for family in FAMILIES if access == "write" else FAMILIES[:1]:
         index = bench.rules.paths[behavior, family]
-        found = index.find(path, "", untrusted=bench.untrusted) if index.size else None
-        if found is not None:
-            return found
+        rule = index.find(path, "", untrusted=bench.untrusted) if index.size else None
+        if rule is not None:
+            return rule
     return None
 
 
 def permit(bench: Bench, path: ResolvedPath, access: Access, tool: str) -> PermissionRule | None:
     """An allow rule for every spelling of the path; who may write a file may read it."""
-    found = bench.rules.paths["allow", "edit"].find_for_all(path, tool)
-    if found is None and access == "read":
-        found = bench.rules.paths["allow", "read"].find_for_all(path, tool)
-    return found
+    rule = bench.rules.paths["allow", "edit"].find_for_all(path, tool)
+    if rule is None and access == "read":
+        rule = bench.rules.paths["allow", "read"].find_for_all(path, tool)
+    return rule
 
 
 def by_rule(subject: str, rule: PermissionRule, access: Access) -> Finding:
@@ -88,8 +88,8 @@ def guard(subject: str, why: str, access: Access) -> Finding:
 
 def could_touch(subject: str, rule: PermissionRule, access: Access) -> Finding:
     """What a denied file may be among."""
-    found = guard(subject, f"could touch what {rule.text} denies", access)
-    return replace(found, is_hidden=access == "read")
+    finding = guard(subject, f"could touch what {rule.text} denies", access)
+    return replace(finding, is_hidden=access == "read")
 
 
 def why_protected(bench: Bench, path: ResolvedPath, access: Access) -> str | None:
@@ -103,14 +103,14 @@ def judge_path(
 ) -> Finding:
     """One path that a file tool names. `allow` is a rule that allows the tool as a whole."""
     path = bench.resolve(text)
-    denied = restraint(bench, "deny", path, access)
+    denied = find_restraint(bench, "deny", path, access)
     if denied is not None:
         return by_rule(text, denied, access)
     if not path.known:
         return guard(text, "it cannot be told which file this is", access)
-    asked = restraint(bench, "ask", path, access)
-    if asked is not None:
-        return by_rule(text, asked, access)
+    ask_rule = find_restraint(bench, "ask", path, access)
+    if ask_rule is not None:
+        return by_rule(text, ask_rule, access)
     protected = why_protected(bench, path, access)
     if protected is not None:
         return guard(text, protected, access)
@@ -160,22 +160,24 @@ def judge_use(bench: Bench, use: Use, allow: PermissionRule | None) -> Finding |
     """
     if not use.paths:
         return unknown_path(bench, use, allow)
-    told = [f for text in use.paths if (f := judge_spelling(bench, use, text, allow)) is not None]
+    findings = [
+        f for text in use.paths if (f := judge_spelling(bench, use, text, allow)) is not None
+    ]
     if use.glob:
-        told += [f for f in behind_links(bench, use, allow) if f is not None]
-    if len(told) < 2:
-        return told[0] if told else None
-    return max(told, key=lambda f: {"allow": 0, "ask": 1}.get(f.verdict, 2))
+        findings += [f for f in behind_links(bench, use, allow) if f is not None]
+    if len(findings) < 2:
+        return findings[0] if findings else None
+    return max(findings, key=lambda f: {"allow": 0, "ask": 1}.get(f.verdict, 2))
 
 
 def behind_links(bench: Bench, use: Use, allow: PermissionRule | None) -> list[Finding | None]:
     """What a pattern reaches through links that lie there now."""
     findings: list[Finding | None] = []
     for real in {real for text in use.paths for real in bench.resolve(text).leads_to}:
-        found = judge_spelling(bench, use, real, allow)
-        if found is not None and found.rule is not None and found.verdict == "deny":
-            found = could_touch(use.text, found.rule, use.access)
-        findings.append(found)
+        finding = judge_spelling(bench, use, real, allow)
+        if finding is not None and finding.rule is not None and finding.verdict == "deny":
+            finding = could_touch(use.text, finding.rule, use.access)
+        findings.append(finding)
     return findings
 
 
@@ -200,14 +202,14 @@ def judge_spelling(
     bench: Bench, use: Use, text: str, allow: PermissionRule | None
 ) -> Finding | None:
     path = bench.resolve(text)
-    denied = restraint(bench, "deny", path, use.access)
+    denied = find_restraint(bench, "deny", path, use.access)
     if denied is not None:
         return by_rule(use.text, denied, use.access)
-    asked = restraint(bench, "ask", path, use.access) or reaches(bench, use, path)
-    if asked is not None and asked.behavior == "ask":
-        return by_rule(use.text, asked, use.access)
-    if asked is not None:
-        return could_touch(use.text, asked, use.access)
+    ask_rule = find_restraint(bench, "ask", path, use.access) or reaches(bench, use, path)
+    if ask_rule is not None and ask_rule.behavior == "ask":
+        return by_rule(use.text, ask_rule, use.access)
+    if ask_rule is not None:
+        return could_touch(use.text, ask_rule, use.access)
     if not path.known and use.named:
         return unknown_path(bench, use, allow)
     protected = why_protected(bench, path, use.access) or wide(bench, use, path)
@@ -242,11 +244,11 @@ def reaches(bench: Bench, use: Use, path: ResolvedPath) -> PermissionRule | None
         pattern = f"{name.rstrip('/')}/**" if use.below else name
         for behavior in RESTRAINING:
             for family in families:
-                found = bench.rules.paths[behavior, family].may_touch(
+                rule = bench.rules.paths[behavior, family].may_touch(
                     pattern, untrusted=bench.untrusted
                 )
-                if found is not None:
-                    return found
+                if rule is not None:
+                    return rule
     return None
 
 
@@ -258,13 +260,13 @@ def wide(bench: Bench, use: Use, path: ResolvedPath) -> str | None:
     if is_shown and use.follows and use.named:
         return "follows the links below a folder, wherever they lead"
     if is_shown and is_outside(bench, path):
-        held = secret_below(path.real, bench.context.home)
-        if held is not None:
-            return f"holds credentials ({held})"
+        secret = find_secret_below(path.real, bench.context.home)
+        if secret is not None:
+            return f"holds credentials ({secret})"
     if use.glob:
-        met = glob_meets(path.real, writes=use.access == "write")
+        met = find_protected_match(path.real, writes=use.access == "write")
         if met is None and use.access == "read" and is_outside(bench, path):
-            met = secret_met(path.real, bench.context.home)
+            met = find_secret_match(path.real, bench.context.home)
         if met is not None:
             return f"could stand for {met}"
     return None
@@ -295,7 +297,7 @@ READS_FILE = re.compile(r"[0-9$,~+!]*[rRwW](?=.)")
 def reaches_otherwise(bench: Bench, command: Simple) -> list[Finding]:
     if not bench.rules.restrains_paths:
         return []
-    name = basename(command.words[0])
+    name = get_basename(command.words[0])
     words = command.words[1:]
     is_volume = name in CONTAINERS and any(VOLUME.fullmatch(w.text) for w in words)
     if name in RENAMING or is_volume:
@@ -313,7 +315,7 @@ GIT_WITH_CODE = frozenset(
 
 
 def is_git_with_code(command: Simple) -> bool:
-    if basename(command.words[0]) != "git":
+    if get_basename(command.words[0]) != "git":
         return False
     front, name, _ = split_git(command)
     return name in GIT_WITH_CODE or any(word.text == "-c" for word in front)
@@ -322,19 +324,19 @@ def is_git_with_code(command: Simple) -> bool:
 def named_in_code(bench: Bench, command: Simple, word: Word) -> Finding | None:
     """Code on the command line that holds the name of a file some rule restrains."""
     names = list(dict.fromkeys(NAMES.findall(word.text)))
-    if basename(command.words[0]) in STREAM_EDITORS:
+    if get_basename(command.words[0]) in STREAM_EDITORS:
         # The command may stand before its file without a blank: `1r.env`.
         ends = [name.rpartition("/")[2] for name in names]
-        names += [name[found.end() :] for name in ends if (found := READS_FILE.match(name))]
+        names += [name[match.end() :] for name in ends if (match := READS_FILE.match(name))]
     if names == [word.text]:
         return None  # a plain word is judged as a path where all are
     if len(names) > NAMES_MAX:
         why = "is too long to look through for files that are denied"
         return guard(f"{word.text[:80]}...", why, "read")
     for name in names:
-        for path in spelled(Word(raw=name, text=name, tilde=name[:1] == "~"), command.folders):
+        for path in resolve_word(Word(raw=name, text=name, tilde=name[:1] == "~"), command.folders):
             for behavior in RESTRAINING:
-                rule = restraint(bench, behavior, bench.resolve(path), "write")
+                rule = find_restraint(bench, behavior, bench.resolve(path), "write")
                 if rule is not None:
                     return guard(name, f"stands in code, and is named by {rule.text}", "read")
     return None

@@ -168,7 +168,7 @@ def split_git(command: Simple) -> tuple[tuple[Word, ...], str, tuple[Word, ...]]
     return arguments[:i], name, arguments[i + 1 :]
 
 
-def git_plain(command: Simple) -> str | None:
+def normalize_git(command: Simple) -> str | None:
     """`git -C x push` as `git push`, so that a rule on `git push` sees it."""
     if not command.name.endswith("git") or command.name.rpartition("/")[2] != "git":
         return None

@@ -18,7 +18,7 @@ from clew.permissions.patterns import GLOB
 from clew.permissions.programs import Arguments, read_arguments
 from clew.permissions.request import HeldByGit, ResolvedPath
 from clew.permissions.rules import Behavior, PermissionRule, RuleSet
-from clew.permissions.shell import Simple, joined
+from clew.permissions.shell import Simple, join_words
 from clew.permissions.words import Word
 
 RESTRAINING: tuple[Behavior, ...] = ("deny", "ask")
@@ -100,38 +100,40 @@ def shows_held(bench: Bench, command: Simple) -> Finding | None:
     if command.name.rpartition("/")[2] != "git":
         return None
     front, name, rest = split_git(command)
-    shown = contents_shown(bench, name, rest)
-    if shown is None:
+    view = contents_shown(bench, name, rest)
+    if view is None:
         return None
     for place in folders_of(command, front):
         folder = bench.resolve(place).real if place else ""
-        held = bench.context.held_by_git(folder) if folder else HeldByGit()
-        if not held.is_known:
-            if is_open(shown):
+        holdings = bench.context.held_by_git(folder) if folder else HeldByGit()
+        if not holdings.is_known:
+            if is_open(view):
                 why = "could show what rules deny: what git keeps of it could not be found out here"
                 return guard(command.text, why, "read")
             continue
-        if any(oid.startswith(text) for text in shown.objects for oid in held.blobs):
+        if any(oid.startswith(text) for text in view.objects for oid in holdings.blobs):
             return guard(command.text, "names the contents of a file that is denied", "read")
-        met = [path for path in held.paths if is_shown(shown, path, held, folder)]
+        met = [path for path in holdings.paths if is_shown(view, path, holdings, folder)]
         if met:
-            return guard(command.text, why_met(rules, held, met, command, folder), "read")
+            return guard(command.text, why_met(rules, holdings, met, command, folder), "read")
     return None
 
 
-def why_met(rules: RuleSet, held: HeldByGit, met: list[str], command: Simple, folder: str) -> str:
-    found = restrained(rules, f"{held.top}/{met[0]}")
-    named = found.text if found is not None else "a rule"
-    verb = "asks about" if found is not None and found.behavior == "ask" else "denies"
-    why = f"could show {met[0]}, which {named} {verb} and git keeps"
-    is_said = folder == held.top and not any(word.text == "--" for word in command.words)
+def why_met(
+    rules: RuleSet, holdings: HeldByGit, met: list[str], command: Simple, folder: str
+) -> str:
+    rule = find_restraining_rule(rules, f"{holdings.top}/{met[0]}")
+    rule_text = rule.text if rule is not None else "a rule"
+    verb = "asks about" if rule is not None and rule.behavior == "ask" else "denies"
+    why = f"could show {met[0]}, which {rule_text} {verb} and git keeps"
+    is_said = folder == holdings.top and not any(word.text == "--" for word in command.words)
     if not is_said or len(met) > MOST_NAMED or not all(map(PLAIN.fullmatch, met)):
         return why
     without = " ".join(f"':!{path}'" for path in met)
     return f'{why} ("-- . {without}" leaves it out)'
 
 
-def restrained(rules: RuleSet, path: str) -> PermissionRule | None:
+def find_restraining_rule(rules: RuleSet, path: str) -> PermissionRule | None:
     """A rule that keeps a path from being read, in whatever letters."""
     resolved = ResolvedPath(names=(path,), folds_case=True)
     for behavior in RESTRAINING:
@@ -151,26 +153,28 @@ def folders_of(command: Simple, front: tuple[Word, ...]) -> list[str]:
         if option.text == "-C":
             if value.dynamic or value.glob:
                 return [""]
-            inside = joined(inside, value.path)
-    return [joined(folder, inside) for folder in command.folders] or [""]
+            inside = join_words(inside, value.path)
+    return [join_words(folder, inside) for folder in command.folders] or [""]
 
 
-def is_open(shown: Shown) -> bool:
+def is_open(view: Shown) -> bool:
     """Return whether something is printed that no path names: of a repository nobody searched."""
-    return EVERYTHING in shown.below or bool(shown.objects)
+    return EVERYTHING in view.below or bool(view.objects)
 
 
-def is_shown(shown: Shown, path: str, held: HeldByGit, folder: str) -> bool:
+def is_shown(view: Shown, path: str, holdings: HeldByGit, folder: str) -> bool:
     parts = path.split("/")
     # A tree within the repository's, or a folder below its top, names a file by the end of its path.
     ends = ["/".join(parts[i:]) for i in range(len(parts))]
-    if not any(is_below(end, place) for end in ends for place in shown.below):
+    if not any(is_below(end, place) for end in ends for place in view.below):
         return False
-    if shown.has_trees:
+    if view.has_trees:
         return True
-    whole = f"{held.top.rstrip('/')}/{path}"
-    here = whole.removeprefix(f"{folder.rstrip('/')}/")
-    return here == whole or not any(is_below(here, place) for place in shown.without)
+    full_path = f"{holdings.top.rstrip('/')}/{path}"
+    relative_path = full_path.removeprefix(f"{folder.rstrip('/')}/")
+    return relative_path == full_path or not any(
+        is_below(relative_path, place) for place in view.without
+    )
 
 
 def is_below(path: str, place: str) -> bool:
@@ -192,15 +196,15 @@ def contents_shown(bench: Bench, name: str, rest: tuple[Word, ...]) -> Shown | N
     if arguments is None:
         return Shown(below=(EVERYTHING,), has_trees=True)
     names = arguments.names
-    told = not names.isdisjoint(PATCHES)
+    shows_patch = not names.isdisjoint(PATCHES)
     if name == "status":
-        told = not names.isdisjoint({"-v", "-vv", "--verbose"})
+        shows_patch = not names.isdisjoint({"-v", "-vv", "--verbose"})
     elif name in BY_THEMSELVES:
-        told = told or names.isdisjoint(SUMMARIES)
+        shows_patch = shows_patch or names.isdisjoint(SUMMARIES)
     elif name in ("range-diff", "cat-file"):
-        told = True
+        shows_patch = True
     objects = tuple(hashes(arguments.operands))
-    if not told:
+    if not shows_patch:
         # `git show --stat HASH` prints a blob all the same.
         return Shown(below=named_below(arguments), objects=objects) if name == "show" else None
     return limited(bench, name, arguments, rest, objects)
@@ -257,9 +261,9 @@ def limited(
     by_path: list[str] = []
     is_unsure = is_whole = False
     for word in before:
-        named = named_paths(word.text)
-        by_path += named
-        if named:
+        word_paths = named_paths(word.text)
+        by_path += word_paths
+        if word_paths:
             continue
         if is_parted or COMMIT.fullmatch(word.text):
             is_whole = True
@@ -305,7 +309,7 @@ UNSURE = re.compile(r"[^ -~]|[\[\]\\]|\*\*")
 MOST_SPECS = 400
 
 
-def pathspecs(rules: RuleSet, top: str) -> tuple[str, ...] | None:
+def make_pathspecs(rules: RuleSet, top: str) -> tuple[str, ...] | None:
     """Pathspecs for all that restraining rules could name in a repository, and perhaps for more.
 
     None if there are too many.

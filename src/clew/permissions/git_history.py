@@ -14,10 +14,10 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from clew.permissions.git_contents import pathspecs, restrained
+from clew.permissions.git_contents import find_restraining_rule, make_pathspecs
 from clew.permissions.request import HeldByGit
 from clew.permissions.rules import RuleSet
-from clew.system.config.git_guard import OWN_GIT, WITHOUT_FETCHING, reading_git
+from clew.system.config.git_guard import OWN_GIT, WITHOUT_FETCHING, prepare_git_reading
 from clew.system.files import is_there
 from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
@@ -84,10 +84,10 @@ class GitHistory:
 
     def held(self, folder: str, rules: RuleSet) -> HeldByGit:
         key = (folder, shape(rules))
-        known = self._known.get(key)
-        if known is not None and (key in self._fresh or holds(known, self._unsettled_ns)):
+        cached = self._known.get(key)
+        if cached is not None and (key in self._fresh or holds(cached, self._unsettled_ns)):
             self._fresh.discard(key)
-            return known.held
+            return cached.held
         if folder not in self._given_up:
             self._wanted[key] = rules
         return HeldByGit()
@@ -108,23 +108,23 @@ class GitHistory:
     async def _search(self, folder: str, rules: RuleSet) -> Searched:
         unknown = Searched(held=HeldByGit())
         until_s = self._monotonic_s() + self._limit_s
-        code, said, errors = await self._ask(folder, WHERE, until_s)
+        code, output, errors = await self._ask(folder, WHERE, until_s)
         if code != 0:
             if NO_REPOSITORY in errors:
                 return Searched(held=HeldByGit(is_known=True))
             return unknown
-        lines = said.rstrip(b"\n").split(b"\n")
+        lines = output.rstrip(b"\n").split(b"\n")
         if len(lines) != len(WHERE) - 1:
             return unknown  # a name with a line break
         top, git, common = map(os.fsdecode, lines)
         folders = (git, str(Path(folder, common)))
         at_ns, stamp = time.time_ns(), stamp_of(folders)
-        specs = pathspecs(rules, top)
+        specs = make_pathspecs(rules, top)
         if specs is None:
             return unknown
         if not specs:
-            held = HeldByGit(is_known=True, top=top)
-            return Searched(held=held, folders=folders, stamp=stamp, at_ns=at_ns)
+            holdings = HeldByGit(is_known=True, top=top)
+            return Searched(held=holdings, folders=folders, stamp=stamp, at_ns=at_ns)
         heads = [name for name in HEADS if is_there(Path(git, name))]
         staged, now, _ = await self._ask(folder, (*INDEX, *specs), until_s)
         logged, then, _ = await self._ask(
@@ -134,15 +134,15 @@ class GitHistory:
             if self._monotonic_s() > until_s:
                 self._given_up.add(folder)
             return unknown
-        held = found(rules, top, STAGED.findall(now), CHANGED.findall(then))
-        return Searched(held=held, folders=folders, stamp=stamp, at_ns=at_ns)
+        holdings = found(rules, top, STAGED.findall(now), CHANGED.findall(then))
+        return Searched(held=holdings, folders=folders, stamp=stamp, at_ns=at_ns)
 
     async def _ask(
         self, folder: str, arguments: tuple[str, ...], until_s: float
     ) -> tuple[int, bytes, bytes]:
         """The exit code of git, -1 if it told not all, what it printed, and its complaints."""
         environ = {**self._environ, **QUIET, **WITHOUT_FETCHING}
-        environ = reading_git(environ, Path(folder)).environment
+        environ = prepare_git_reading(environ, Path(folder)).environment
         output, errors = ProcessOutput(keep_bytes=KEEP_BYTES), ProcessOutput(keep_bytes=4_096)
         left_s = until_s - self._monotonic_s()
         if left_s <= 0:
@@ -178,19 +178,23 @@ def found(
     """The paths that rules restrain, of those that git named, and their contents."""
     contents: dict[str, set[str]] = {}
     for *oids, path in (*staged, *changed):
-        named = contents.setdefault(os.fsdecode(path), set())
-        named.update(oid.decode() for oid in oids if oid.strip(b"0"))
-    paths = [path for path in sorted(contents) if restrained(rules, f"{top}/{path}") is not None]
+        ids = contents.setdefault(os.fsdecode(path), set())
+        ids.update(oid.decode() for oid in oids if oid.strip(b"0"))
+    paths = [
+        path
+        for path in sorted(contents)
+        if find_restraining_rule(rules, f"{top}/{path}") is not None
+    ]
     blobs = frozenset(oid for path in paths for oid in contents[path])
     return HeldByGit(is_known=True, top=top, paths=tuple(paths), blobs=blobs)
 
 
-def holds(known: Searched, unsettled_ns: int) -> bool:
+def holds(cached: Searched, unsettled_ns: int) -> bool:
     """Whether nothing changed on which a search rests, nor was changing when it began."""
-    if not known.folders or stamp_of(known.folders) != known.stamp:
+    if not cached.folders or stamp_of(cached.folders) != cached.stamp:
         return False
-    changed_at = max((part[0] for part in known.stamp if part is not None), default=0)
-    return known.at_ns - changed_at > unsettled_ns
+    changed_at = max((part[0] for part in cached.stamp if part is not None), default=0)
+    return cached.at_ns - changed_at > unsettled_ns
 
 
 def stamp_of(folders: tuple[str, ...]) -> Stamp:
@@ -204,8 +208,8 @@ def stamp_of(folders: tuple[str, ...]) -> Stamp:
 
 def ref_folders(folder: str) -> Iterator[str]:
     """The folders of refs: what is made, changed or removed in one changes its own time."""
-    for each, _, _ in os.walk(f"{folder}/refs"):
-        yield each
+    for directory, _, _ in os.walk(f"{folder}/refs"):
+        yield directory
 
 
 def look(path: str) -> tuple[int, ...] | None:

@@ -23,8 +23,8 @@ from clew.permissions.shell import (
     Redirect,
     Script,
     Simple,
-    folders_after,
-    folders_entered,
+    find_entered_folders,
+    find_next_folders,
 )
 from clew.permissions.words import KNOWN_FOLDERS, SHOWN_TEXT, Word, text_shown
 from clew.permissions.wrappers import RESERVED
@@ -121,8 +121,8 @@ def read_line(text: str) -> Script | Unread:
     try:
         reader.read()
     except UnreadError as end:
-        shown = text[end.at : end.at + 60].split("\n", 1)[0] or text[:60].split("\n", 1)[0]
-        return Unread(text=shown, why=end.why)
+        excerpt = text[end.at : end.at + 60].split("\n", 1)[0] or text[:60].split("\n", 1)[0]
+        return Unread(text=excerpt, why=end.why)
     return Script(
         commands=tuple(reader.commands),
         redirects=tuple(reader.redirects),
@@ -263,8 +263,8 @@ class LineReader:
                 folders=self.folders,
             )
             self.commands.append(command)
-            after = folders_after(command)
-            self.folders = folders_entered(command, after)
+            after = find_next_folders(command)
+            self.folders = find_entered_folders(command, after)
             self.possible = merged(self.possible, after)
         elif not assignments and not redirected:
             self.refuse("an operator without a command")
@@ -478,7 +478,7 @@ class LineReader:
 
     def variable(
         self,
-        found: re.Match[str],
+        match: re.Match[str],
         pieces: list[str],
         variables: list[str],
         begin: int,
@@ -486,8 +486,8 @@ class LineReader:
         is_quoted: bool,
     ) -> bool:
         """A variable by its name. Returns whether its value is unknown: `$HOME` at the head is not."""
-        name = found[1] or found[2]
-        self.at = found.end()
+        name = match[1] or match[2]
+        self.at = match.end()
         variables.append(name)
         if name in KNOWN_FOLDERS and begin >= 0 and not any(pieces):
             pieces.append(KNOWN_FOLDERS[name])

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from clew.core.messages.errors import SettingsError
 from clew.permissions.decision import Decision
-from clew.permissions.modes import ALIASES, RefusedMode, disabled_modes, enter_mode
+from clew.permissions.modes import ALIASES, RefusedMode, enter_mode, find_disabled_modes
 from clew.permissions.protected import in_workspace, is_below, is_own_result, why_protected_write
 from clew.permissions.provenance import Source
 from clew.permissions.request import HeldByGit, Mode, PermissionRequest, ResolvedPath, tool_of
@@ -26,7 +26,7 @@ from clew.permissions.rules import (
     RuleSource,
     parse_rule,
 )
-from clew.permissions.session_rules import CurrentRules, stand
+from clew.permissions.session_rules import CurrentRules, load_current_rules
 from clew.permissions.updates import (
     SCOPES,
     ModeUpdate,
@@ -37,12 +37,12 @@ from clew.permissions.updates import (
     with_update,
 )
 from clew.system.config.environment import freeze
-from clew.system.config.git_guard import programs_of_repository, repository_of
-from clew.system.config.json_text import with_value
+from clew.system.config.git_guard import find_repository_programs, repository_of
+from clew.system.config.json_text import set_value
 from clew.system.config.layers import OF_THE_FOLDER, Scope
-from clew.system.config.load import CommandLineSettings, changed, read, trusts
+from clew.system.config.load import CommandLineSettings, find_changed, read, trusts
 from clew.system.config.settings import check, read_text
-from clew.system.files import alone, is_there, replace
+from clew.system.files import hold_lock, is_there, replace
 
 if TYPE_CHECKING:
     from clew.permissions.reading import CommandLine
@@ -55,14 +55,14 @@ DEFAULT = "plans"
 
 def plan_file(standing: CurrentRules, session_id: str) -> str:
     """The real path of the plan."""
-    named = read_text(standing.settings, "plansDirectory")
-    if named:
+    directory = read_text(standing.settings, "plansDirectory")
+    if directory:
         root = standing.resolve(str(standing.places.root)).real
-        folder = named if named.startswith(("/", "~")) else f"{root}/{named}"
-        found = standing.resolve(f"{folder}/{session_id}.md")
-        usable = found.known and is_below(found.real, root)
-        if usable and why_protected_write(found, standing.context) is None:
-            return found.real
+        folder = directory if directory.startswith(("/", "~")) else f"{root}/{directory}"
+        path = standing.resolve(f"{folder}/{session_id}.md")
+        usable = path.known and is_below(path.real, root)
+        if usable and why_protected_write(path, standing.context) is None:
+            return path.real
     return f"{standing.context.config_home}/{DEFAULT}/{session_id}.md"
 
 
@@ -108,11 +108,11 @@ class SessionRules:
         cwd: Path,
         *,
         mode: Mode | None,
-        given: CommandLineSettings | None,
+        command_line: CommandLineSettings | None,
         sources: Sequence[Scope] = ("user", "project", "local"),
     ) -> None:
         self._environ = environ
-        self._given = given
+        self._given = command_line
         self._results: tuple[str, ...] = ()
         self._memory = ""
         self._sources = sources
@@ -120,12 +120,14 @@ class SessionRules:
         self._lent: tuple[tuple[RuleSpelled, ...], tuple[RuleSpelled, ...]] = ((), ())
         # Layers whose change was not let in.
         self._refused: set[Scope] = set()
-        found = stand(environ, cwd, mode=mode, given=given, sources=sources)
+        current = load_current_rules(
+            environ, cwd, mode=mode, command_line=command_line, sources=sources
+        )
         self._walls: Walls = NoWalls()
-        settled = entered(found)
+        settled = enter_current_mode(current)
         if isinstance(settled, RefusedMode):
             raise SettingsError(f"permission mode {settled.mode}: {settled.why}")
-        self.standing = found
+        self.standing = current
 
     def rely_on(self, walls: Walls) -> None:
         """Judge from now on by what these walls hold."""
@@ -138,7 +140,7 @@ class SessionRules:
     def judge(
         self,
         tool: str,
-        given: dict[str, Any],
+        arguments: dict[str, Any],
         *,
         cwd: str,
         untrusted: Sequence[str] = (),
@@ -171,7 +173,7 @@ class SessionRules:
             held_by_git=lambda folder: self._walls.held_by_git(folder, rules),
         )
         return decide(
-            PermissionRequest(tool=tool, input=given, untrusted=tuple(untrusted), line=line),
+            PermissionRequest(tool=tool, input=arguments, untrusted=tuple(untrusted), line=line),
             rules,
             context,
             resolve,
@@ -180,26 +182,29 @@ class SessionRules:
     def _narrowed(self, denied: Sequence[str]) -> RuleSet:
         rules, root = self.standing.rules, str(self.standing.places.root)
         source = RuleSource(scope="session")
-        more = [parse_rule(text, "deny", root=root, source=source) for text in denied]
+        extra_rules = [parse_rule(text, "deny", root=root, source=source) for text in denied]
         return RuleSet(
-            (*rules.rules, *(rule for rule in more if isinstance(rule, PermissionRule))),
+            (*rules.rules, *(rule for rule in extra_rules if isinstance(rule, PermissionRule))),
             anchors=rules.anchors,
-            unreadable=(*rules.unreadable, *(r.what for r in more if isinstance(r, RejectedRule))),
+            unreadable=(
+                *rules.unreadable,
+                *(r.what for r in extra_rules if isinstance(r, RejectedRule)),
+            ),
         )
 
     def git_programs(self, cwd: str) -> tuple[str, ...]:
         """Return the settings by which git would start programs in the folder that the shell is in now;
         none in the repository of a trusted folder. One that lies within it may come from elsewhere."""
         now = self.standing
-        here, root = Path(os.path.realpath(cwd)), now.places.root.resolve()
-        is_inside = now.is_trusted and here.is_relative_to(root)
-        if here == root and is_inside:
+        folder, root = Path(os.path.realpath(cwd)), now.places.root.resolve()
+        is_inside = now.is_trusted and folder.is_relative_to(root)
+        if folder == root and is_inside:
             return ()
-        if (is_inside and is_same_repository(here, root)) or (
-            not is_inside and trusts(now.places, here)
+        if (is_inside and is_same_repository(folder, root)) or (
+            not is_inside and trusts(now.places, folder)
         ):
             return ()
-        return programs_of_repository(str(here))
+        return find_repository_programs(str(folder))
 
     def keeps_plan_of(self, session_id: str) -> None:
         """Lets the model write the session's plan, in plan mode too."""
@@ -214,9 +219,9 @@ class SessionRules:
         """What a file that was read is: the project's, or one from elsewhere."""
         now = self.standing
         inside = structs.replace(now.context, results=self._results, memory=self._memory)
-        found = now.resolve(path)
-        known = in_workspace(found, inside) or is_own_result(found, inside)
-        return "project" if known else "file"
+        resolved_path = now.resolve(path)
+        is_inside = in_workspace(resolved_path, inside) or is_own_result(resolved_path, inside)
+        return "project" if is_inside else "file"
 
     def keeps_results_in(self, *folders: Path) -> None:
         """Lets the model read what its own tools gave: long results are kept there."""
@@ -242,9 +247,9 @@ class SessionRules:
             folder, _, base = name.rpartition("/")
             if folder not in folders:
                 folders[folder] = resolve(folder or ".")
-            found = folders[folder]
-            names = tuple(f"{each.rstrip('/')}/{base}" for each in found.names)
-            path = structs.replace(found, names=names, is_file=True)
+            resolved_path = folders[folder]
+            names = tuple(f"{name.rstrip('/')}/{base}" for name in resolved_path.names)
+            path = structs.replace(resolved_path, names=names, is_file=True)
             return may_read(now.rules, path, now.context, resolve, searched=searched)
 
         return shown
@@ -252,12 +257,12 @@ class SessionRules:
     def changes(self) -> list[tuple[Scope, Path]]:
         """The settings files that are no longer as they were read."""
         places = self.standing.places
-        known: dict[Path, Scope] = {
+        scopes: dict[Path, Scope] = {
             places.user_settings: "user",
             places.project_settings: "project",
             places.local_settings: "local",
         }
-        return [(known.get(path, "managed"), path) for path in changed(self.standing.loaded)]
+        return [(scopes.get(path, "managed"), path) for path in find_changed(self.standing.loaded)]
 
     def refresh(self, refused: Sequence[Scope] = ()) -> tuple[str, ...]:
         """Reads the settings again if a file has changed; returns what people should know.
@@ -269,28 +274,32 @@ class SessionRules:
         if not changes:
             return ()
         self._refused = {*self._refused, *refused} - {s for s, _ in changes if s not in refused}
-        found = self._stand(before.context.mode)
-        told = [line for line in found.complaints if line not in before.complaints]
-        settled = entered(found)
+        current = self._stand(before.context.mode)
+        notes = [line for line in current.complaints if line not in before.complaints]
+        settled = enter_current_mode(current)
         if isinstance(settled, RefusedMode):
-            told.append(f"permission mode {settled.mode}: {settled.why}; going on in default")
-            found = structs.replace(found, context=structs.replace(found.context, mode="default"))
-        self.standing = found
+            notes.append(f"permission mode {settled.mode}: {settled.why}; going on in default")
+            current = structs.replace(
+                current, context=structs.replace(current.context, mode="default")
+            )
+        self.standing = current
         news = () if len(refused) == len(changes) else (READ_AGAIN,)
-        kept = tuple(f"a hook kept a change of {scope} settings from counting" for scope in refused)
-        return (*news, *kept, *told)
+        refusals = tuple(
+            f"a hook kept a change of {scope} settings from counting" for scope in refused
+        )
+        return (*news, *refusals, *notes)
 
     def _stand(self, mode: Mode) -> CurrentRules:
         places = self.standing.places
-        held = {*self._refused, *(OF_THE_FOLDER if self._walls.is_wanted else ())}
-        return stand(
+        ignored_scopes = {*self._refused, *(OF_THE_FOLDER if self._walls.is_wanted else ())}
+        return load_current_rules(
             self._environ,
             places.cwd,
             mode=mode,
-            given=self._with_lent(),
+            command_line=self._with_lent(),
             places=places,
             sources=self._sources,
-            held=held,
+            ignored_scopes=ignored_scopes,
             before=self.standing.loaded.layers,
         )
 
@@ -298,7 +307,7 @@ class SessionRules:
         """Goes over to a mode; raises `SettingsError` where this process may not be in it."""
         before = self.standing
         context = structs.replace(before.context, mode=ALIASES.get(word, word))
-        mode = entered(structs.replace(before, context=context))
+        mode = enter_current_mode(structs.replace(before, context=context))
         if isinstance(mode, RefusedMode):
             raise SettingsError(f"permission mode {mode.mode}: {mode.why}")
         self.standing = structs.replace(before, context=structs.replace(context, mode=mode))
@@ -319,10 +328,12 @@ class SessionRules:
         allowed, denied = self._lent
         if not allowed and not denied:
             return self._given
-        held = self._given or CommandLineSettings(data={})
-        data = with_update(held.data, RulesUpdate(type="addRules", rules=allowed, behavior="allow"))
+        command_line = self._given or CommandLineSettings(data={})
+        data = with_update(
+            command_line.data, RulesUpdate(type="addRules", rules=allowed, behavior="allow")
+        )
         data = with_update(data, RulesUpdate(type="addRules", rules=denied, behavior="deny"))
-        return structs.replace(held, data=data)
+        return structs.replace(command_line, data=data)
 
     def update(self, updates: Sequence[Update]) -> None:
         """What a person or the host changed, for the session or in a settings file, from now on.
@@ -339,29 +350,31 @@ class SessionRules:
             if isinstance(update, ModeUpdate):
                 self.set_mode(update.mode)
             else:
-                held = self._given or CommandLineSettings(data={})
-                self._given = structs.replace(held, data=with_update(held.data, update))
+                command_line = self._given or CommandLineSettings(data={})
+                self._given = structs.replace(
+                    command_line, data=with_update(command_line.data, update)
+                )
         self.standing = self._stand(self.mode)
 
     def overlay(self, settings: Mapping[str, Any]) -> tuple[str, ...]:
         """Settings for this session that stand above the files', over those said before; null takes one
         away. Returns what people should know; raises `SettingsError` where they cannot hold."""
-        held = self._given or CommandLineSettings(data={})
-        data = {k: v for k, v in (held.data | dict(settings)).items() if v is not None}
-        wrong = [fault for fault in check(data) if fault.fatal and fault.path[0] in settings]
-        if wrong:
-            raise SettingsError(str(wrong[0]))
+        command_line = self._given or CommandLineSettings(data={})
+        data = {k: v for k, v in (command_line.data | dict(settings)).items() if v is not None}
+        faults = [fault for fault in check(data) if fault.fatal and fault.path[0] in settings]
+        if faults:
+            raise SettingsError(str(faults[0]))
         before = self.standing
-        self._given = structs.replace(held, data=data)
+        self._given = structs.replace(command_line, data=data)
         self.standing = self._stand(self.mode)
         return tuple(line for line in self.standing.complaints if line not in before.complaints)
 
     def _check(self, update: Update) -> None:
         if isinstance(update, ModeUpdate):
-            found = structs.replace(
+            context = structs.replace(
                 self.standing.context, mode=ALIASES.get(update.mode, update.mode)
             )
-            refused = entered(structs.replace(self.standing, context=found))
+            refused = enter_current_mode(structs.replace(self.standing, context=context))
             if isinstance(refused, RefusedMode):
                 raise SettingsError(f"permission mode {refused.mode}: {refused.why}")
         if isinstance(update, RulesUpdate) and update.type != "removeRules":
@@ -375,7 +388,7 @@ class SessionRules:
         """Puts an update into the settings file it names; every other byte of the file stays."""
         scope = SCOPES[update.destination]
         places = self.standing.places
-        with alone(places.config_home):
+        with hold_lock(places.config_home):
             path = places.settings_file(scope)
             layer = read("local", path, str(places.root)) if is_there(path) else None
             if layer is not None and layer.unreadable is not None:
@@ -383,21 +396,21 @@ class SessionRules:
             text, data = ("", {}) if layer is None else (layer.text, layer.data)
             name = key_of(update)
             value = with_update(data, update)["permissions"][name]
-            replace(path, with_value(text, ("permissions", name), value))
+            replace(path, set_value(text, ("permissions", name), value))
 
 
-def is_same_repository(here: Path, root: Path) -> bool:
+def is_same_repository(folder: Path, root: Path) -> bool:
     try:
-        return repository_of(here) == repository_of(root)
+        return repository_of(folder) == repository_of(root)
     except (OSError, ValueError):
         return False
 
 
-def entered(found: CurrentRules) -> Mode | RefusedMode:
+def enter_current_mode(current: CurrentRules) -> Mode | RefusedMode:
     """The mode of a standing, if this process may be in it."""
     return enter_mode(
-        found.context.mode,
+        current.context.mode,
         is_root=os.geteuid() == 0,
-        is_sandboxed=freeze(found.environ).switch("sandboxed"),
-        disabled=disabled_modes(found.settings),
+        is_sandboxed=freeze(current.environ).switch("sandboxed"),
+        disabled=find_disabled_modes(current.settings),
     )

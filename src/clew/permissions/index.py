@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from clew.permissions.patterns import (
     GLOB,
-    command_regex,
-    literal_head,
+    make_command_regex,
+    make_path_regex,
     may_meet,
-    normal,
-    path_regex,
+    normalize_text,
+    read_literal_head,
 )
 from clew.permissions.request import ResolvedPath
 
@@ -38,14 +38,14 @@ class CommandEntry:
         self.rule = rule
         self.pattern = pattern
         self.exact = "*" not in pattern
-        self.head = literal_head(pattern)
+        self.head = read_literal_head(pattern)
         self._regex: re.Pattern[str] | None = None
 
     def matches(self, text: str) -> bool:
         if self.exact:
             return self.pattern == text
         if self._regex is None:
-            self._regex = command_regex(self.pattern)
+            self._regex = make_command_regex(self.pattern)
         return self._regex.fullmatch(text) is not None
 
 
@@ -105,20 +105,20 @@ class PathEntry:
 
     def matches(self, path: str, *, folds_case: bool) -> bool:
         """Whether the pattern names the path or a folder around it."""
-        found = self._folded if folds_case else self._plain
-        if found is None:
-            source = path_regex(
-                normal(self.base),
-                tuple(normal(s) for s in self.segments),
+        pattern = self._folded if folds_case else self._plain
+        if pattern is None:
+            source = make_path_regex(
+                normalize_text(self.base),
+                tuple(normalize_text(s) for s in self.segments),
                 floating=self.floating,
                 itself=self.restrains,
             )
-            found = re.compile(source, re.S | re.I if folds_case else re.S)
+            pattern = re.compile(source, re.S | re.I if folds_case else re.S)
             if folds_case:
-                self._folded = found
+                self._folded = pattern
             else:
-                self._plain = found
-        return found.fullmatch(normal(path)) is not None
+                self._plain = pattern
+        return pattern.fullmatch(normalize_text(path)) is not None
 
     def from_root(self) -> tuple[str, ...]:
         """The pattern as segments from the root of the disk."""
@@ -166,41 +166,41 @@ class PathIndex:
     def _file(self, entry: PathEntry) -> None:
         self._above.clear()
         self.entries.append(entry)
-        first = normal(entry.segments[0]).casefold() if entry.segments else ""
+        first = normalize_text(entry.segments[0]).casefold() if entry.segments else ""
         if entry.floating and first and not GLOB.search(first):
             self._named.setdefault(first, []).append(entry)
         elif entry.floating and ENDING.fullmatch(first):
             self._ending.setdefault(first.rpartition(".")[2], []).append(entry)
         else:
-            self._fixed.setdefault(normal(entry.base).casefold(), []).append(entry)
+            self._fixed.setdefault(normalize_text(entry.base).casefold(), []).append(entry)
 
     def candidates(self, path: str) -> Sequence[PathEntry]:
         if not self.entries:
             return ()
-        folder, _, name = normal(path).casefold().rstrip("/").rpartition("/")
+        folder, _, name = normalize_text(path).casefold().rstrip("/").rpartition("/")
         above = self._above.get(folder)
         if above is None:
             if len(self._above) >= MAX_FOLDERS:
                 self._above.clear()
             above = self._above[folder] = self._along(split(folder))
         around, entries = above
-        found = self._at(around, name) if name else ()
-        return (*entries, *found) if found else entries
+        at = self._at(around, name) if name else ()
+        return (*entries, *at) if at else entries
 
     def _along(self, parts: tuple[str, ...]) -> tuple[str, tuple[PathEntry, ...]]:
         """A folder's name made plain, and the entries that its parts lead to."""
         around = ""
-        found = list(self._fixed.get("/", ()))
+        entries = list(self._fixed.get("/", ()))
         for part in parts:
-            found += self._at(around, part)
+            entries += self._at(around, part)
             around = f"{around}/{part}"
-        return around, tuple(found)
+        return around, tuple(entries)
 
     def _at(self, around: str, part: str) -> list[PathEntry]:
-        found = [*self._fixed.get(f"{around}/{part}", ()), *self._named.get(part, ())]
+        entries = [*self._fixed.get(f"{around}/{part}", ()), *self._named.get(part, ())]
         if self._ending and "." in part:
-            found += self._ending.get(part.rpartition(".")[2], ())
-        return found
+            entries += self._ending.get(part.rpartition(".")[2], ())
+        return entries
 
     def find(self, path: ResolvedPath, tool: str, *, untrusted: bool) -> "PermissionRule | None":
         """The first rule that names one spelling of the path."""
@@ -214,7 +214,7 @@ class PathIndex:
 
     def find_for_all(self, path: ResolvedPath, tool: str) -> "PermissionRule | None":
         """A rule that names the path as written, where every other spelling is named too."""
-        found: PermissionRule | None = None
+        match: PermissionRule | None = None
         for name in path.names:
             rule = next(
                 (
@@ -227,15 +227,15 @@ class PathIndex:
             )
             if rule is None:
                 return None
-            found = found or rule
-        return found
+            match = match or rule
+        return match
 
     def may_touch(self, pattern: str, *, untrusted: bool) -> "PermissionRule | None":
         """The first rule that could name a file which an absolute pattern of the shell names."""
-        segments = split(normal(pattern).casefold())
+        segments = split(normalize_text(pattern).casefold())
         for entry in self.entries:
             if (untrusted or not entry.rule.after_untrusted) and may_meet(
-                segments, tuple(normal(s).casefold() for s in entry.from_root())
+                segments, tuple(normalize_text(s).casefold() for s in entry.from_root())
             ):
                 return entry.rule
         return None

@@ -40,10 +40,10 @@ def unknown_tool(rule: str, offered: Collection[str] = ()) -> str | None:
     read = RULE.fullmatch(rule)
     if read is None or read[1].startswith(MCP_PREFIX) or "*" in read[1]:
         return None
-    known = {*TOOLS, *offered}
-    if read[1] in known or read[1] in ELSEWHERE:
+    known_names = {*TOOLS, *offered}
+    if read[1] in known_names or read[1] in ELSEWHERE:
         return None
-    by_letters = {name.lower(): name for name in sorted(known)}
+    by_letters = {name.lower(): name for name in sorted(known_names)}
     near = get_close_matches(read[1].lower(), by_letters, n=1)
     hint = f"; did you mean {by_letters[near[0]]}?" if near else ""
     return f"there is no tool {read[1]}{hint}"
@@ -82,7 +82,7 @@ def enter_mode(
     return mode
 
 
-def disabled_modes(settings: dict[str, object]) -> frozenset[Mode]:
+def find_disabled_modes(settings: dict[str, object]) -> frozenset[Mode]:
     """The modes that settings, whoever wrote them, take away."""
     disabled: set[Mode] = set()
     if read_text(settings, "permissions.disableBypassPermissionsMode") == "disable":
@@ -93,7 +93,7 @@ def disabled_modes(settings: dict[str, object]) -> frozenset[Mode]:
     return frozenset(disabled)
 
 
-def under(mode: Mode, finding: Finding) -> Finding:
+def apply_mode(mode: Mode, finding: Finding) -> Finding:
     """A finding as the mode has it."""
     match mode:
         case "default" | "acceptEdits":
@@ -133,7 +133,7 @@ def planned(finding: Finding) -> Finding:
 Review = Literal["safe", "unsafe"]
 
 
-def after_review(needed: NeedsReview, review: Review | None, why: str = "") -> Decision:
+def apply_review(needed: NeedsReview, review: Review | None, why: str = "") -> Decision:
     """The decision once the reviewer has spoken. No reviewer, or one that failed: a person decides.
 
     The review stands among the findings, so that it is recorded with them.

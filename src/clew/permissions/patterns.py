@@ -28,7 +28,7 @@ def starred(pieces: Sequence[str], anything: str) -> str:
     if not rest:
         return first
     *inner, last = rest
-    return first + "".join(f"(?>{anything}*?{one})" for one in inner) + f"{anything}*{last}"
+    return first + "".join(f"(?>{anything}*?{part})" for part in inner) + f"{anything}*{last}"
 
 
 def below(chunks: Sequence[str]) -> str:
@@ -37,8 +37,8 @@ def below(chunks: Sequence[str]) -> str:
     if not rest:
         return first
     *inner, last = rest
-    found = "".join(rf"(?>(?:/[^/]++)*?{one}(?=/|\Z))" for one in inner)
-    return f"{first}{found}(?:/[^/]++)*{last}"
+    middle = "".join(rf"(?>(?:/[^/]++)*?{part}(?=/|\Z))" for part in inner)
+    return f"{first}{middle}(?:/[^/]++)*{last}"
 
 
 # As the library writes a star, and a `**` between two parts of a path and before the first.
@@ -57,15 +57,15 @@ def tamed(expression: str) -> str:
     if first.startswith(_ANYWHERE):
         first = f"^(?>(?:.+?/)??{first.removeprefix(_ANYWHERE)}(?=/))"
     *inner, last = rest
-    return first + "".join(f"(?>(?:/.+?)??{one}(?=/))" for one in inner) + _DEEP + last
+    return first + "".join(f"(?>(?:/.+?)??{part}(?=/))" for part in inner) + _DEEP + last
 
 
 def _tame(patterns: Iterable["Pattern"]) -> bool:
     """Tames those that could run wild; whether there were any."""
     wild = [pattern for pattern in patterns if _is_wild(pattern)]
-    for one in wild:
+    for pattern in wild:
         # The library's base class does not name what all of its patterns have.
-        one.regex = re.compile(tamed(one.regex.pattern), one.regex.flags)  # type: ignore[attr-defined]
+        pattern.regex = re.compile(tamed(pattern.regex.pattern), pattern.regex.flags)  # type: ignore[attr-defined]
     return bool(wild)
 
 
@@ -74,20 +74,20 @@ def _is_wild(pattern: "Pattern") -> bool:
     return regex is not None and (regex.pattern.count(_STAR) > 1 or _DEEP in regex.pattern)
 
 
-def ignore_rules(lines: Iterable[str]) -> "GitIgnoreSpec":
+def compile_ignore_rules(lines: Iterable[str]) -> "GitIgnoreSpec":
     """Lines of a .gitignore; what reads them is loaded here, for a turn without a search needs none."""
     from pathspec import GitIgnoreSpec
 
-    found = GitIgnoreSpec.from_lines(lines)
-    return GitIgnoreSpec(found.patterns, backend="simple") if _tame(found.patterns) else found
+    spec = GitIgnoreSpec.from_lines(lines)
+    return GitIgnoreSpec(spec.patterns, backend="simple") if _tame(spec.patterns) else spec
 
 
-def path_rules(lines: Iterable[str]) -> "PathSpec[Pattern]":
+def compile_path_rules(lines: Iterable[str]) -> "PathSpec[Pattern]":
     """Patterns in gitignore's language, of which none takes back what another says."""
     from pathspec import PathSpec
 
-    found = PathSpec.from_lines("gitignore", lines)
-    return PathSpec(found.patterns, backend="simple") if _tame(found.patterns) else found
+    spec = PathSpec.from_lines("gitignore", lines)
+    return PathSpec(spec.patterns, backend="simple") if _tame(spec.patterns) else spec
 
 
 # More are a flood, and none that somebody wrote by hand: whoever reads rules refuses them.
@@ -96,7 +96,7 @@ MOST_PATTERNS = 64
 GLOB = re.compile(r"[*?\[\\]")
 
 
-def normal(text: str) -> str:
+def normalize_text(text: str) -> str:
     """One spelling for what looks the same: composed and decomposed letters."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
@@ -158,7 +158,7 @@ def class_regex(body: str) -> str:
     return f"(?!/)[{'^' if negated else ''}{inside}]"
 
 
-def path_regex(base: str, segments: tuple[str, ...], *, floating: bool, itself: bool) -> str:
+def make_path_regex(base: str, segments: tuple[str, ...], *, floating: bool, itself: bool) -> str:
     """The expression of a pattern below `base`: what it names and everything beneath that.
 
     `floating`: at any depth below the base. `itself`: a last `**` names the folder before it too.
@@ -177,22 +177,25 @@ def path_regex(base: str, segments: tuple[str, ...], *, floating: bool, itself: 
     return below(chunks) + "(?:/.*)?"
 
 
-def braces(pattern: str) -> list[str]:
+def expand_braces(pattern: str) -> list[str]:
     """`*.{pem,key}` as the patterns it stands for; of a bomb no more than show that it is one."""
     out: list[str] = []
     waiting = [pattern]
     while waiting and len(out) + len(waiting) <= MOST_PATTERNS:
-        one = waiting.pop()
-        match = re.search(r"\{([^{}]*,[^{}]*)\}", one)
+        candidate = waiting.pop()
+        match = re.search(r"\{([^{}]*,[^{}]*)\}", candidate)
         if match is None:
-            out.append(one)
+            out.append(candidate)
             continue
         choices = match[1].split(",")
-        waiting += [one[: match.start()] + choice + one[match.end() :] for choice in choices[::-1]]
+        waiting += [
+            candidate[: match.start()] + choice + candidate[match.end() :]
+            for choice in choices[::-1]
+        ]
     return out + waiting
 
 
-def command_regex(pattern: str) -> re.Pattern[str]:
+def make_command_regex(pattern: str) -> re.Pattern[str]:
     """A command rule: `*` is any text, ` *` at the end leaves the word before it whole."""
     tail = ""
     if pattern.endswith(":*") or (pattern.endswith(" *") and pattern.count("*") == 1):
@@ -205,13 +208,13 @@ def literals(pattern: str) -> list[str]:
     return [re.escape(part) for part in re.split(r"\*+", pattern)]
 
 
-def literal_head(pattern: str) -> str:
+def read_literal_head(pattern: str) -> str:
     """What stands before a command rule's first star, the colon of `:*` left out."""
     head = pattern[:-2] if pattern.endswith(":*") else pattern
     return head.partition("*")[0]
 
 
-def domain_regex(pattern: str) -> re.Pattern[str]:
+def make_domain_regex(pattern: str) -> re.Pattern[str]:
     """`*.example.com`: any subdomain. Elsewhere a star stays between two dots."""
     pattern = pattern.strip().lower().rstrip(".")
     if pattern == "*":
@@ -222,7 +225,7 @@ def domain_regex(pattern: str) -> re.Pattern[str]:
     return re.compile(head + starred(literals(pattern), "[^.]"))
 
 
-def word_regex(pattern: str) -> re.Pattern[str]:
+def make_word_regex(pattern: str) -> re.Pattern[str]:
     """A tool's name or an input's value: `*` is any text."""
     return re.compile(starred(literals(pattern), "."), re.S)
 
@@ -264,7 +267,7 @@ def steps(left: tuple[str, ...], right: tuple[str, ...], i: int, j: int) -> set[
 
 
 def segments_meet(a: str, b: str) -> bool:
-    a, b = normal(a).casefold(), normal(b).casefold()
+    a, b = normalize_text(a).casefold(), normalize_text(b).casefold()
     if a[0] in "*?[" and b[0] == ".":
         return False
     wild_a, wild_b = GLOB.search(a), GLOB.search(b)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 
 from clew.core.regex import lazy_pattern
-from clew.permissions.patterns import GLOB, may_meet, normal, segments_meet
+from clew.permissions.patterns import GLOB, may_meet, normalize_text, segments_meet
 from clew.permissions.request import Context, ResolvedPath
 
 # Folders, wherever they lie: nothing below them is written unasked.
@@ -113,11 +113,11 @@ DEVICE = lazy_pattern(
 
 def by_first_segment(places: Iterable[str]) -> dict[str, list[tuple[list[str], bool]]]:
     """Places by their first segment: the segments of each, and whether it is a folder."""
-    found: dict[str, list[tuple[list[str], bool]]] = {}
+    groups: dict[str, list[tuple[list[str], bool]]] = {}
     for place in places:
         segments = place.casefold().rstrip("/").split("/")
-        found.setdefault(segments[0], []).append((segments, place.endswith("/")))
-    return found
+        groups.setdefault(segments[0], []).append((segments, place.endswith("/")))
+    return groups
 
 
 SECRETS_BY_SEGMENT = by_first_segment(SECRET_PLACES)
@@ -133,8 +133,8 @@ SECRET_NAMES = tuple(
 def holds_secrets(name: str) -> bool:
     """Whether a folded path is one of the secret places, or lies in one."""
     segments = name.split("/")
-    known = SECRETS_BY_SEGMENT.keys()
-    for index, segment in enumerate(() if known.isdisjoint(segments) else segments):
+    first_segments = SECRETS_BY_SEGMENT.keys()
+    for index, segment in enumerate(() if first_segments.isdisjoint(segments) else segments):
         for place, is_folder in SECRETS_BY_SEGMENT.get(segment, ()):
             end = index + len(place)
             if segments[index:end] == place and (is_folder or end == len(segments)):
@@ -156,7 +156,7 @@ def why_protected_write(path: ResolvedPath, context: Context) -> str | None:
 
 
 def folded(name: str) -> str:
-    return normal(name).casefold()
+    return normalize_text(name).casefold()
 
 
 def why_written(name: str, context: Context) -> str | None:
@@ -200,24 +200,24 @@ def why_protected_read(path: ResolvedPath) -> str | None:
     return None
 
 
-def secret_below(folder: str, home: str) -> str | None:
+def find_secret_below(folder: str, home: str) -> str | None:
     """A secret place in a folder that is read as a whole."""
     places = (*(f"{home}/{place.rstrip('/')}" for place in SECRET_PLACES), *SYSTEM_SECRETS)
     return next((place for place in places if is_below(place, folder)), None)
 
 
-def secret_met(pattern: str, home: str) -> str | None:
+def find_secret_match(pattern: str, home: str) -> str | None:
     """A secret place of the home folder that a pattern of the shell could stand for."""
     segments = tuple(part for part in pattern.split("/") if part)
     for place in SECRET_PLACES:
         rest = ("**",) if place.endswith("/") else ()
-        named = (*home.strip("/").split("/"), *place.rstrip("/").split("/"), *rest)
-        if may_meet(segments, named):
+        secret_segments = (*home.strip("/").split("/"), *place.rstrip("/").split("/"), *rest)
+        if may_meet(segments, secret_segments):
             return f"~/{place}"
     return None
 
 
-def glob_meets(pattern: str, *, writes: bool) -> str | None:
+def find_protected_match(pattern: str, *, writes: bool) -> str | None:
     """A protected name that a pattern of the shell could stand for."""
     names = (*FOLDERS, *FILES) if writes else SECRET_NAMES
     for segment in pattern.split("/"):

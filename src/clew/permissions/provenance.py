@@ -75,10 +75,10 @@ class Provenance:
                         self._calls[str(block.get("id"))] = self.of_call(block)
                     yield block, of_answer(block)
             case "user":
-                said = speaker(entry)
+                origin = speaker(entry)
                 for block in blocks_of(entry):
                     is_result = block.get("type") == "tool_result"
-                    yield block, self._of_result(block) if is_result else said
+                    yield block, self._of_result(block) if is_result else origin
             case "attachment":
                 payload = entry.get("attachment")
                 if isinstance(payload, dict):
@@ -89,8 +89,10 @@ class Provenance:
 
     def of_call(self, block: Json) -> Source:
         """Where the text comes from that a call brings."""
-        name, given = str(block.get("name")), block.get("input")
-        request = PermissionRequest(tool=name, input=given if isinstance(given, dict) else {})
+        name, arguments = str(block.get("name")), block.get("input")
+        request = PermissionRequest(
+            tool=name, input=arguments if isinstance(arguments, dict) else {}
+        )
         match tool_of(name).family:
             case "fetch":
                 return "web"
@@ -139,10 +141,10 @@ def speaker(entry: Json) -> Source:
     if entry.get("isCompactSummary"):
         return "summary"
     origin = entry.get("origin")
-    named = origin if isinstance(origin, dict) else {}
-    kind = named.get("kind", "human")
+    fields = origin if isinstance(origin, dict) else {}
+    kind = fields.get("kind", "human")
     if kind == "skill":
-        return SKILLS.get(str(named.get("source")), "project")
+        return SKILLS.get(str(fields.get("source")), "project")
     if entry.get("isMeta"):
         return "session"
     return "user" if kind == "human" else "tool"

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from clew.permissions.grammar import Unread, is_sure, read_line
 from clew.permissions.shell import Script, split
-from clew.permissions.wrappers import Everything, opened_wrappers
+from clew.permissions.wrappers import Everything, open_wrappers
 
 # What bash itself takes for blanks; Python's notion holds more.
 BLANKS = " \t\n"
@@ -43,12 +43,12 @@ class CommandLine(Struct, frozen=True, dict=True):
     def strict_parts(self) -> Everything:
         """All that the line starts, by the strict grammar, which must have read it."""
         assert not isinstance(self.strict, Unread)
-        return opened_wrappers(self.strict)
+        return open_wrappers(self.strict)
 
     @cached_property
     def tree_parts(self) -> Everything:
         """All that the line starts, by the syntax tree."""
-        return opened_wrappers(self.tree)
+        return open_wrappers(self.tree)
 
     @property
     def is_sure(self) -> bool:

@@ -186,12 +186,13 @@ def is_one_of(option: str, listed: frozenset[str]) -> bool:
         return True  # some programs pass over further dashes
     if name.startswith("--"):
         return name != "--" and any(
-            one.startswith("--") and (one.startswith(name) or name.startswith(one))
-            for one in listed
+            option.startswith("--") and (option.startswith(name) or name.startswith(option))
+            for option in listed
         )
     return option.startswith("-") and any(
-        (len(one) == 2 and one[1] in name) or (not one.startswith("--") and name.startswith(one))
-        for one in listed
+        (len(option) == 2 and option[1] in name)
+        or (not option.startswith("--") and name.startswith(option))
+        for option in listed
     )
 
 
@@ -250,8 +251,8 @@ def test_reads(arguments: Arguments) -> bool:
     if not any(word.dynamic for word in words):
         return True
     match words:
-        case [one]:
-            return is_quoted(one)
+        case [word]:
+            return is_quoted(word)
         case [operator, _]:
             return operator.raw in TEXT_TESTS
         case [_, operator, _]:
@@ -275,11 +276,11 @@ PROCESS_COLUMNS = re.compile(
 
 def ps_reads(arguments: Arguments) -> bool:
     """`ps e` shows the environment of programs; the words and columns without it are listed."""
-    shown = [column for value in arguments.values("-o", "-eo", "-axo") for column in split(value)]
+    columns = [column for value in arguments.values("-o", "-eo", "-axo") for column in split(value)]
     if arguments.operands and not arguments.names <= BESIDE_LISTS:
         return False
     return all(word.text in PROCESS_LISTS for word in arguments.operands) and all(
-        PROCESS_COLUMNS.fullmatch(column) for column in shown
+        PROCESS_COLUMNS.fullmatch(column) for column in columns
     )
 
 

@@ -194,19 +194,19 @@ def tool_of(name: str) -> ToolRow:
     return MCP_TOOL if name.startswith(MCP_PREFIX) else UNKNOWN_TOOL
 
 
-def canonical(name: str) -> str:
+def resolve_tool_name(name: str) -> str:
     return SAME_TOOL.get(name, name)
 
 
 def paths_of(request: PermissionRequest) -> tuple[str, ...] | None:
     """The paths a call of a file tool names; None where it names none and the tool needs one."""
     tool = tool_of(request.tool)
-    named = [request.input[field] for field in tool.paths if field in request.input]
-    if not named and tool.default_path is not None:
+    values = [request.input[field] for field in tool.paths if field in request.input]
+    if not values and tool.default_path is not None:
         return (tool.default_path,)
-    if not named or not all(isinstance(path, str) and path for path in named):
+    if not values or not all(isinstance(path, str) and path for path in values):
         return None
-    return tuple(named)
+    return tuple(values)
 
 
 def subject_of(request: PermissionRequest) -> str | None:

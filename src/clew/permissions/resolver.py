@@ -35,10 +35,10 @@ def make_resolver(*, cwd: str, home: str) -> Callable[[str], ResolvedPath]:
 
     def folds(path: str) -> bool:
         folder = path.rpartition("/")[0]
-        found = folding.get(folder)
-        if found is None:
-            found = folding[folder] = folds_case(path)
-        return found
+        cached = folding.get(folder)
+        if cached is None:
+            cached = folding[folder] = folds_case(path)
+        return cached
 
     def resolve(text: str) -> ResolvedPath:
         if "\0" in text:
@@ -64,14 +64,14 @@ def behind_pattern(pattern: str, real: str) -> tuple[str, ...] | None:
     """
     if goes_by_process(pattern, real):
         return None
-    found: list[str] = []
+    paths: list[str] = []
     for count, match in enumerate(matches_of(pattern)):
         if count >= MAX_MATCHES:
             return None
         target = os.path.realpath(match)
         if target != match:
-            found.append(target)
-    return tuple(found)
+            paths.append(target)
+    return tuple(paths)
 
 
 def goes_by_process(pattern: str, real: str) -> bool:
@@ -92,8 +92,8 @@ def goes_by_process(pattern: str, real: str) -> bool:
 
 
 def first_pattern(segments: list[str]) -> int:
-    found = (i for i, segment in enumerate(segments) if PATTERN.search(segment))
-    return next(found, len(segments))
+    positions = (i for i, segment in enumerate(segments) if PATTERN.search(segment))
+    return next(positions, len(segments))
 
 
 def matches_of(pattern: str) -> Iterator[str]:
@@ -131,20 +131,20 @@ def follow(path: str, cwd: str, folds: Callable[[str], bool]) -> ResolvedPath:
         if part == "..":
             done, last, is_there = done.rpartition("/")[0], None, True
             continue
-        here = f"{done}/{part}"
-        own = OWN_PROCESS.fullmatch(here) if here.startswith("/proc/") else None
+        place = f"{done}/{part}"
+        own = OWN_PROCESS.fullmatch(place) if place.startswith("/proc/") else None
         if own is not None:
             # Of the root, too, without a slash at its end.
             done = cwd.rstrip("/") if own[1] == "cwd" else ""
             last, is_there = None, True
             names.append(whole(done, pending))
             continue
-        last = state_of(here) if is_there else None
+        last = state_of(place) if is_there else None
         is_there = last is not None
         # `self` would lead to this process, whose folder is not the one the call runs in.
-        target = None if last is None or here in SELF else link_target(here, last)
+        target = None if last is None or place in SELF else link_target(place, last)
         if target is None:
-            done = here
+            done = place
             continue
         last = None
         hops += 1
@@ -157,9 +157,9 @@ def follow(path: str, cwd: str, folds: Callable[[str], bool]) -> ResolvedPath:
     real = done or "/"
     # The last name is the real one, even where an earlier spelling was the same.
     unique = (real,) if names == [real] else (*dict.fromkeys(n for n in names if n != real), real)
-    known = not any(map(is_open_file, unique))
+    is_known = not any(map(is_open_file, unique))
     is_file = last is not None and stat.S_ISREG(last.st_mode)
-    return ResolvedPath(names=unique, known=known, folds_case=folds(real), is_file=is_file)
+    return ResolvedPath(names=unique, known=is_known, folds_case=folds(real), is_file=is_file)
 
 
 def is_open_file(name: str) -> bool:

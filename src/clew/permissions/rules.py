@@ -13,10 +13,22 @@ from msgspec import Struct
 
 from clew.core.regex import lazy_pattern
 from clew.permissions.index import CommandIndex, PathIndex
-from clew.permissions.patterns import MOST_PATTERNS, braces, domain_regex, word_regex
-from clew.permissions.request import JUDGED_FIELDS, MCP_PREFIX, Family, Resolve, canonical, tool_of
+from clew.permissions.patterns import (
+    MOST_PATTERNS,
+    expand_braces,
+    make_domain_regex,
+    make_word_regex,
+)
+from clew.permissions.request import (
+    JUDGED_FIELDS,
+    MCP_PREFIX,
+    Family,
+    Resolve,
+    resolve_tool_name,
+    tool_of,
+)
 from clew.system.config.json_text import Path
-from clew.system.config.layers import Layer, Scope, ordered, usable
+from clew.system.config.layers import Layer, Scope, order_layers, select_usable
 from clew.system.config.settings import read_switch
 
 Behavior = Literal["deny", "ask", "allow"]
@@ -75,8 +87,8 @@ class PermissionRule(Struct, frozen=True, kw_only=True):
     def says(self) -> str:
         """What the rule does, for people."""
         words = {"deny": "denied by", "ask": "to be asked by", "allow": "allowed by"}
-        told = f"{words[self.behavior]} {self.text}"
-        return f"{told}, after text nobody vouches for" if self.after_untrusted else told
+        text = f"{words[self.behavior]} {self.text}"
+        return f"{text}, after text nobody vouches for" if self.after_untrusted else text
 
 
 class RejectedRule(Struct, frozen=True, kw_only=True):
@@ -104,13 +116,13 @@ def parse_rule(
     match = RULE.fullmatch(text)
     if match is None:
         return RejectedRule(text=text, what="expected Tool or Tool(content)")
-    tool, content = canonical(match[1]), match[2]
+    tool, content = resolve_tool_name(match[1]), match[2]
     if content is not None and content.strip() in ("", "*"):
         content = None
     kind = kind_of(tool, content, behavior)
-    wrong = fault_in(tool, content, behavior, kind)
-    if wrong is not None:
-        return RejectedRule(text=text, what=wrong)
+    problem = fault_in(tool, content, behavior, kind)
+    if problem is not None:
+        return RejectedRule(text=text, what=problem)
     return PermissionRule(
         behavior=behavior,
         tool=tool,
@@ -143,8 +155,8 @@ def kind_of(tool: str, content: str | None, behavior: Behavior) -> Kind:
     if content is None:
         return "tool"
     family = tool_of(tool).family
-    named = PARAMETER.fullmatch(content) if behavior != "allow" else None
-    if named and (family not in PARAMETERS or named[1] in PARAMETERS[family]):
+    match = PARAMETER.fullmatch(content) if behavior != "allow" else None
+    if match and (family not in PARAMETERS or match[1] in PARAMETERS[family]):
         return "parameter"
     return KINDS.get(family, "subject")
 
@@ -168,7 +180,7 @@ def fault_in(tool: str, content: str | None, behavior: Behavior, kind: Kind) -> 
         return "expected WebFetch(domain:host)"
     if kind == "path" and content.startswith("!"):
         return "a path pattern cannot begin with !: deny rules have no exceptions"
-    if kind == "path" and len(braces(content)) > MOST_PATTERNS:
+    if kind == "path" and len(expand_braces(content)) > MOST_PATTERNS:
         return f"its braces stand for more than {MOST_PATTERNS} patterns: write several rules, or a star"
     return None
 
@@ -221,7 +233,7 @@ class RuleSet:
             case "tool":
                 self.tools[rule.behavior].append(rule)
             case "path":
-                for pattern in braces(rule.content or ""):
+                for pattern in expand_braces(rule.content or ""):
                     self._file_path(rule, pattern)
             case "command":
                 self.commands[rule.behavior].add(rule, rule.content or "")
@@ -270,24 +282,24 @@ class RuleSet:
             if rule.kind == kind and (untrusted or not rule.after_untrusted):
                 content = rule.content or ""
                 if kind == "domain":
-                    if domain_regex(content.removeprefix("domain:")).fullmatch(value):
+                    if make_domain_regex(content.removeprefix("domain:")).fullmatch(value):
                         return rule
                 elif subject_matches(content, value):
                     return rule
         return None
 
     def for_input(
-        self, behavior: Behavior, tool: str, given: dict[str, Any], *, untrusted: bool
+        self, behavior: Behavior, tool: str, arguments: dict[str, Any], *, untrusted: bool
     ) -> PermissionRule | None:
         """The first rule `Tool(field:value)` that names what the call gives for a field."""
         for rule in self.others[behavior].get(tool, ()):
             if rule.kind != "parameter" or (rule.after_untrusted and not untrusted):
                 continue
             field, _, pattern = (rule.content or "").partition(":")
-            if field.strip() in given:
-                value = given[field.strip()]
+            if field.strip() in arguments:
+                value = arguments[field.strip()]
                 text = value if isinstance(value, str) else str(value).lower()
-                if word_regex(pattern.strip()).fullmatch(text):
+                if make_word_regex(pattern.strip()).fullmatch(text):
                     return rule
         return None
 
@@ -296,7 +308,7 @@ def names_tool(pattern: str, tool: str) -> bool:
     if pattern == tool:
         return True
     if "*" in pattern:
-        return word_regex(pattern).fullmatch(tool) is not None
+        return make_word_regex(pattern).fullmatch(tool) is not None
     # `mcp__server` stands for every tool of the server.
     return pattern.startswith(MCP_PREFIX) and tool.startswith(f"{pattern}__")
 
@@ -305,7 +317,7 @@ def subject_matches(content: str, value: str) -> bool:
     if content.endswith(":*"):
         head = content[:-2]
         return value == head or value.startswith((f"{head}:", f"{head} "))
-    return word_regex(content).fullmatch(value) is not None
+    return make_word_regex(content).fullmatch(value) is not None
 
 
 def read_rules(layers: Iterable[Layer]) -> tuple[list[PermissionRule], list[str], list[str]]:
@@ -313,7 +325,7 @@ def read_rules(layers: Iterable[Layer]) -> tuple[list[PermissionRule], list[str]
     rules: list[PermissionRule] = []
     unreadable: list[str] = []
     warnings: list[str] = []
-    layers = ordered(layers)
+    layers = order_layers(layers)
     locks = [
         layer
         for layer in layers
@@ -341,7 +353,7 @@ def may_allow(rule: PermissionRule | tuple[Path, RejectedRule]) -> bool:
 
 
 def rules_of(layer: Layer) -> Iterable[PermissionRule | tuple[Path, RejectedRule]]:
-    permissions = usable(layer).get("permissions")
+    permissions = select_usable(layer).get("permissions")
     lists = permissions if isinstance(permissions, dict) else {}
     for name, behavior in LISTS.items():
         for i, text in enumerate(lists.get(name, ())):

@@ -11,16 +11,22 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from clew.core.messages.errors import SettingsError, in_words
+from clew.core.messages.errors import SettingsError, describe_error
 from clew.permissions.modes import ALIASES, MODES, unknown_tool
 from clew.permissions.protected import is_below
 from clew.permissions.request import Context, Mode, Resolve
 from clew.permissions.resolver import make_resolver
 from clew.permissions.rules import Anchors, PermissionRule, RuleSet, read_rules
-from clew.system.config.git_guard import is_bare, programs_of_repository, without_bare
-from clew.system.config.json_text import dotted
-from clew.system.config.layers import Inert, Layer, Scope, in_force, merge
-from clew.system.config.load import CommandLineSettings, LoadedSettings, complaints, load, trusts
+from clew.system.config.git_guard import find_repository_programs, is_bare, without_bare
+from clew.system.config.json_text import join_path
+from clew.system.config.layers import Inert, Layer, Scope, merge, select_active
+from clew.system.config.load import (
+    CommandLineSettings,
+    LoadedSettings,
+    describe_faults,
+    load_settings,
+    trusts,
+)
 from clew.system.config.paths import Places, find_places
 from clew.system.config.settings import read_list, read_object, read_text
 
@@ -63,36 +69,38 @@ class CurrentRules(Struct, frozen=True, kw_only=True):
         return f"({rule.source.scope})"
 
 
-def stand(
+def load_current_rules(
     environ: Mapping[str, str],
     cwd: Path,
     *,
     mode: Mode | None = None,
-    given: CommandLineSettings | None = None,
+    command_line: CommandLineSettings | None = None,
     places: Places | None = None,
     sources: Sequence[Scope] = ("user", "project", "local"),
-    held: Container[Scope] = (),
+    ignored_scopes: Container[Scope] = (),
     before: Sequence[Layer] = (),
 ) -> CurrentRules:
-    """Of the layers of `held` count those that were `before`, instead of what their files say now."""
+    """Of the layers of `ignored_scopes` count those that were `before`, instead of what their files say now."""
     places = places or find_places(environ, cwd)
-    here, home = str(cwd.resolve()), str(places.home.resolve())
-    loaded = load(places, given=given, sources=sources)
-    layers = [layer for layer in loaded.layers if layer.scope not in held]
-    layers += [layer for layer in before if layer.scope in held]
+    folder, home = str(cwd.resolve()), str(places.home.resolve())
+    loaded = load_settings(places, command_line=command_line, sources=sources)
+    layers = [layer for layer in loaded.layers if layer.scope not in ignored_scopes]
+    layers += [layer for layer in before if layer.scope in ignored_scopes]
     loaded = structs.replace(loaded, layers=tuple(layers))
     is_trusted = trusts(places)
-    counting, inert = in_force(loaded.layers, trusted=is_trusted)
+    counting, inert = select_active(loaded.layers, trusted=is_trusted)
     settings = merge(counting)
     rules, unreadable, warnings = read_rules(counting)
-    resolve = make_resolver(cwd=here, home=home)
-    environment = without_bare(overlaid(environ, settings, home), Path(here), is_trusted=is_trusted)
-    told = [
-        *complaints(loaded.layers),
+    resolve = make_resolver(cwd=folder, home=home)
+    environment = without_bare(
+        overlaid(environ, settings, home), Path(folder), is_trusted=is_trusted
+    )
+    lines = [
+        *describe_faults(loaded.layers),
         *unreadable,
         *warnings,
-        *(f"{i.layer.file}: {dotted(i.path)}: does not count, {i.why}" for i in inert),
-        *([] if is_trusted or not is_bare(Path(here)) else [f"{here}: {REFUSED_BARE}"]),
+        *(f"{i.layer.file}: {join_path(i.path)}: does not count, {i.why}" for i in inert),
+        *([] if is_trusted or not is_bare(Path(folder)) else [f"{folder}: {REFUSED_BARE}"]),
     ]
     directories = further_directories(settings, resolve)
     return CurrentRules(
@@ -104,23 +112,23 @@ def stand(
         inert=tuple(inert),
         rules=RuleSet(
             rules,
-            anchors=Anchors(cwd=here, home=home),
+            anchors=Anchors(cwd=folder, home=home),
             unreadable=unreadable,
             warnings=warnings,
             resolve=resolve,
         ),
         resolve=resolve,
         context=Context(
-            cwd=here,
+            cwd=folder,
             home=home,
             mode=mode or default_mode(settings),
             directories=directories,
             config_home=str(places.config_home.resolve()),
             startup_files=startup_files(environment, resolve),
-            program_folders=program_folders(environment, here, *directories),
-            git_programs=() if is_trusted else programs_of_repository(here),
+            program_folders=program_folders(environment, folder, *directories),
+            git_programs=() if is_trusted else find_repository_programs(folder),
         ),
-        complaints=few(list(dict.fromkeys(told))),
+        complaints=limit_complaints(list(dict.fromkeys(lines))),
         is_trusted=is_trusted,
     )
 
@@ -133,7 +141,7 @@ class InVain(Struct, frozen=True, kw_only=True):
     told: str
 
 
-def in_vain(standing: CurrentRules, offered: Collection[str] = ()) -> Iterator[InVain]:
+def find_unused_rules(standing: CurrentRules, offered: Collection[str] = ()) -> Iterator[InVain]:
     """The rules in force that name a tool which nobody has; `offered` are those of a session."""
     for rule in standing.rules.rules:
         why = unknown_tool(rule.text, offered)
@@ -150,11 +158,11 @@ def in_vain(standing: CurrentRules, offered: Collection[str] = ()) -> Iterator[I
             )
 
 
-def few(told: list[str]) -> tuple[str, ...]:
+def limit_complaints(lines: list[str]) -> tuple[str, ...]:
     """What is wrong, in as many lines as somebody reads."""
-    left = len(told) - MOST_COMPLAINTS
-    more = [f"and {left} more like these; clew config list says all"] if left > 0 else []
-    return (*told[:MOST_COMPLAINTS], *more)
+    left = len(lines) - MOST_COMPLAINTS
+    notes = [f"and {left} more like these; clew config list says all"] if left > 0 else []
+    return (*lines[:MOST_COMPLAINTS], *notes)
 
 
 def startup_files(environ: Mapping[str, str], resolve: Resolve) -> tuple[str, ...]:
@@ -168,27 +176,27 @@ def program_folders(environ: Mapping[str, str], *roots: str) -> tuple[str, ...]:
     A relative one, or an empty one, is also kept as it is: it is looked up in the folder that the
     shell is in.
     """
-    here = roots[0]
-    found: dict[str, None] = {}
+    cwd = roots[0]
+    folders: dict[str, None] = {}
     for entry in environ["PATH"].split(os.pathsep) if environ.get("PATH") else ():
         if not entry.startswith("/"):
-            found[entry or "."] = None
-        named = os.path.normpath(Path(here, entry))
-        folder = os.path.realpath(named)
-        if any(is_below(name, root) for name in (named, folder) for root in roots):
-            found[folder] = None
-    return tuple(found)
+            folders[entry or "."] = None
+        path = os.path.normpath(Path(cwd, entry))
+        folder = os.path.realpath(path)
+        if any(is_below(name, root) for name in (path, folder) for root in roots):
+            folders[folder] = None
+    return tuple(folders)
 
 
 def overlaid(environ: Mapping[str, str], settings: dict[str, Any], home: str) -> dict[str, str]:
     """The variables of a session and of the programs it starts."""
     own = read_object(settings, "env")
-    kept = {k: v for k, v in own.items() if isinstance(v, str) and k not in FIXED}
+    variables = {k: v for k, v in own.items() if isinstance(v, str) and k not in FIXED}
     named_home = environ.get("HOME", "")
-    return {**environ, **kept, "HOME": named_home if named_home.startswith("/") else home}
+    return {**environ, **variables, "HOME": named_home if named_home.startswith("/") else home}
 
 
-def given(
+def read_command_line(
     text: str | None,
     *,
     allow: Sequence[str] = (),
@@ -204,8 +212,8 @@ def given(
     added = {name: [*joinable(data, name), *values] for name, values in own if values}
     if added:
         data = data | {"permissions": read_object(data, "permissions") | added}
-    made = CommandLineSettings(data=data, file=file, text=body, managed=forbidden)
-    return made if data or forbidden else None
+    command_line = CommandLineSettings(data=data, file=file, text=body, managed=forbidden)
+    return command_line if data or forbidden else None
 
 
 def joinable(data: dict[str, Any], name: str) -> list[Any]:
@@ -225,7 +233,7 @@ def read_given(text: str, flag: str = "--settings") -> tuple[dict[str, Any], str
         body = text if file is None else Path(file).read_text("utf-8-sig")
         data = json.loads(body)
     except (OSError, ValueError, RecursionError) as error:
-        raise SettingsError(f"{flag}: {in_words(error)}") from None
+        raise SettingsError(f"{flag}: {describe_error(error)}") from None
     if not isinstance(data, dict):
         raise SettingsError(f"{flag}: expected an object")
     return data, file, body
@@ -233,10 +241,10 @@ def read_given(text: str, flag: str = "--settings") -> tuple[dict[str, Any], str
 
 def default_mode(settings: dict[str, Any]) -> Mode:
     word = read_text(settings, "permissions.defaultMode")
-    found = ALIASES.get(str(word)) or next((m for m in MODES if m == word), None)
-    return found or "default"
+    mode = ALIASES.get(str(word)) or next((m for m in MODES if m == word), None)
+    return mode or "default"
 
 
 def further_directories(settings: dict[str, Any], resolve: Resolve) -> tuple[str, ...]:
-    named = read_list(settings, "permissions.additionalDirectories") or ()
-    return tuple(resolve(path).real for path in named)
+    directories = read_list(settings, "permissions.additionalDirectories") or ()
+    return tuple(resolve(path).real for path in directories)

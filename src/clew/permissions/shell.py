@@ -189,12 +189,12 @@ class Walk:
 
     def apart(self, node: "Node", children: "Sequence[Node]") -> None:
         """`a'b'\\]` is one word to the shell; the grammar sometimes makes two signs of it."""
-        for one, after in pairwise(children):
+        for left_node, after in pairwise(children):
             if (
-                one.end_byte == after.start_byte
+                left_node.end_byte == after.start_byte
                 and after.type not in REDIRECTIONS
                 # Between commands stand signs; inside of one, `==` is a word like any other.
-                and (node.type == "command" or (one.is_named and after.is_named))
+                and (node.type == "command" or (left_node.is_named and after.is_named))
             ):
                 self.problem(source(node), "words without a blank between them", syntax=True)
 
@@ -242,7 +242,7 @@ def on_command(walk: Walk, node: "Node") -> None:
         folders=walk.folders,
     )
     walk.commands.append(command)
-    walk.folders = folders_after(command)
+    walk.folders = find_next_folders(command)
 
 
 def more_words(node: "Node") -> list[Word]:
@@ -264,7 +264,7 @@ def read_assignment(node: "Node") -> Assignment:
     return Assignment(name=re.split(r"[=+\[]", raw, maxsplit=1)[0], raw=raw)
 
 
-def folders_after(command: Simple) -> tuple[str, ...]:
+def find_next_folders(command: Simple) -> tuple[str, ...]:
     """Where the next command may run: where this one did, or where it went."""
     if command.name != "cd":
         # `builtin cd x`, `eval 'cd x'`: it moves, and nobody reads whereto.
@@ -277,7 +277,7 @@ def folders_after(command: Simple) -> tuple[str, ...]:
     return tuple(sorted(after)) if entered and len(after) <= MAX_FOLDERS else ()
 
 
-def folders_entered(command: Simple, after: tuple[str, ...]) -> tuple[str, ...]:
+def find_entered_folders(command: Simple, after: tuple[str, ...]) -> tuple[str, ...]:
     """Where the next command runs if this one, a `cd`, went where it was told; else `after`."""
     return after if command.name != "cd" or not after else folders_of_target(command)
 
@@ -296,14 +296,14 @@ def folders_of_target(command: Simple) -> tuple[str, ...]:
     target = words[0] if words else Word(raw="~", text="~", tilde=True)
     if target.dynamic or target.glob or target.text in ("", "-"):
         return ()
-    found: dict[str, None] = {}
+    folders: dict[str, None] = {}
     for folder in command.folders:
-        whole = joined(folder, target.path)
-        by_name = without_parents(whole)
+        path = join_words(folder, target.path)
+        by_name = without_parents(path)
         if by_name is None:
             return ()
-        found |= dict.fromkeys((by_name, whole))
-    return tuple(found) if len(found) <= MAX_FOLDERS else ()
+        folders |= dict.fromkeys((by_name, path))
+    return tuple(folders) if len(folders) <= MAX_FOLDERS else ()
 
 
 CD_OPTIONS = frozenset({"-L", "-P", "-e", "-Le", "-Pe", "-eL", "-eP"})
@@ -328,7 +328,7 @@ def without_parents(path: str) -> str | None:
     return ("/" if path.startswith("/") else "") + "/".join(done) or "."
 
 
-def joined(folder: str, path: str) -> str:
+def join_words(folder: str, path: str) -> str:
     if path.startswith(("/", "~")) or folder == ".":
         return path
     return f"{folder.rstrip('/')}/{path}"
@@ -420,8 +420,8 @@ def computes_index(raw: str, assignments: list[Assignment]) -> bool:
     inner = PLAIN_INDEX.sub("", raw[1:])
     if "[" in inner or ASKS_FOR_NAME.search(inner):
         return True
-    given = [a for a in assignments if INDEX_PARTS.search(a.raw.partition("=")[2])]
-    return bool(given) and "$" in inner
+    indexed_assignments = [a for a in assignments if INDEX_PARTS.search(a.raw.partition("=")[2])]
+    return bool(indexed_assignments) and "$" in inner
 
 
 def on_test(walk: Walk, node: "Node") -> None:

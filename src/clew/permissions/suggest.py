@@ -17,14 +17,14 @@ from clew.permissions.request import (
     MCP_PREFIX,
     Mode,
     PermissionRequest,
-    canonical,
     domain_of,
+    resolve_tool_name,
     subject_of,
     tool_of,
 )
 from clew.permissions.shell import Simple
 from clew.permissions.updates import Destination, ModeUpdate, RuleSpelled, RulesUpdate, Update
-from clew.permissions.wrappers import SHELLS, WRAPPERS, basename
+from clew.permissions.wrappers import SHELLS, WRAPPERS, get_basename
 
 MAX_RULES = 5
 
@@ -107,25 +107,25 @@ SUBCOMMAND = re.compile(r"[a-z][a-z0-9-]*(?::[a-z0-9-]+)*")
 MAX_EXACT = 80
 
 
-def suggestions(request: PermissionRequest, decision: Decision) -> list[str]:
+def suggest_rules(request: PermissionRequest, decision: Decision) -> list[str]:
     """Rules that would have allowed the parts that were asked about; at most five."""
     left = strict(decision)
     if left and all(f.is_of_line for f in left):
         return exactly(subject_of(request) or "")
-    asked = [f for f in decision.findings if ORDER[f.verdict] > 0 and f.nature == "base"]
-    if not asked or any(f.verdict == "deny" or f.nature != "base" for f in left):
+    findings = [f for f in decision.findings if ORDER[f.verdict] > 0 and f.nature == "base"]
+    if not findings or any(f.verdict == "deny" or f.nature != "base" for f in left):
         return []
-    name = canonical(request.tool)
+    name = resolve_tool_name(request.tool)
     match tool_of(name).family:
         case "shell":
-            return for_commands(request, {f.subject for f in asked})
+            return for_commands(request, {f.subject for f in findings})
         case "fetch":
             domain = domain_of(subject_of(request) or "")
             return [f"WebFetch(domain:{domain})"] if domain else []
         case "read":
-            return list(dict.fromkeys(f"Read({folder_of(f.subject)})" for f in asked))
+            return list(dict.fromkeys(f"Read({folder_of(f.subject)})" for f in findings))
         case "skill":
-            return [f"Skill({f.subject})" for f in asked]
+            return [f"Skill({f.subject})" for f in findings]
         case _:
             return [name] if name.startswith(MCP_PREFIX) or name == "WebSearch" else []
 
@@ -134,16 +134,16 @@ def strict(decision: Decision) -> list[Finding]:
     return [f for f in decision.findings if ORDER[f.verdict] > 0]
 
 
-def for_commands(request: PermissionRequest, asked: set[str]) -> list[str]:
+def for_commands(request: PermissionRequest, texts: set[str]) -> list[str]:
     line = subject_of(request) or ""
     reading = read_once(request.line, line)
     if isinstance(reading.strict, Unread):
         return exactly(line)
     rules: list[str] = []
-    left = set(asked)
+    left = set(texts)
     for part in reading.parts.parts:
         command = part.command
-        if command.text in asked:
+        if command.text in texts:
             left.discard(command.text)
             rule = for_command(command)
             if rule is None:
@@ -162,7 +162,7 @@ def is_refused(command: Simple) -> bool:
     """Whether a rule for the command's name would be asked about again."""
     return (
         exceeds_reading(command)
-        or basename(command.words[0]) == "xargs"
+        or get_basename(command.words[0]) == "xargs"
         or bool(risky_variables(command))
     )
 
@@ -179,7 +179,7 @@ def for_command(command: Simple) -> str | None:
     if command.words[0].dynamic or any(changes_meaning(a.name) for a in command.assignments):
         return None
     alone = all(word.text.startswith("-") for word in command.words[1:])
-    if alone and basename(command.words[0]) in READERS:
+    if alone and get_basename(command.words[0]) in READERS:
         return None
     head = prefix(command)
     if head is not None:
@@ -193,7 +193,7 @@ def for_command(command: Simple) -> str | None:
 def prefix(command: Simple) -> str | None:
     words = [word.text for word in command.words if not word.dynamic]
     name = words[0]
-    if basename(command.words[0]) in NEVER_BY_NAME - SUBCOMMANDS or not re.fullmatch(
+    if get_basename(command.words[0]) in NEVER_BY_NAME - SUBCOMMANDS or not re.fullmatch(
         r"[\w./@+-]+", name
     ):
         return None
@@ -226,12 +226,12 @@ class LastingAnswer(Struct, frozen=True, kw_only=True):
     is_kept: bool = False
 
 
-def offers(
+def list_lasting_answers(
     request: PermissionRequest, decision: Decision, mode: Mode, *, is_trusted: bool
 ) -> tuple[LastingAnswer, ...]:
     """None where every call of the kind wants a person: what is protected, what a rule asks about.
     `is_trusted`: what the folder's own settings permit counts."""
-    rules = suggestions(request, decision)
+    rules = suggest_rules(request, decision)
     if rules:
         listed = ", ".join(rules)
         when = "" if is_trusted else " once you trust it"

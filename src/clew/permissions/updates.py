@@ -76,17 +76,17 @@ class UnreadableUpdates(Struct, frozen=True, kw_only=True):
     why: str
 
 
-def read_updates(given: Any) -> tuple[Update, ...] | UnreadableUpdates:
+def read_updates(value: Any) -> tuple[Update, ...] | UnreadableUpdates:
     """The updates of a host's answer: all of them, or why none."""
-    if not isinstance(given, list):
+    if not isinstance(value, list):
         return UnreadableUpdates(why="updatedPermissions: expected an array")
     updates: list[Update] = []
-    for place, each in enumerate(given):
-        kind = KINDS.get(str(each.get("type"))) if isinstance(each, dict) else None
+    for place, item in enumerate(value):
+        kind = KINDS.get(str(item.get("type"))) if isinstance(item, dict) else None
         if kind is None:
             return UnreadableUpdates(why=f"updatedPermissions[{place}]: no such kind of update")
         try:
-            updates.append(msgspec.convert(each, kind))
+            updates.append(msgspec.convert(item, kind))
         except msgspec.ValidationError as error:
             return UnreadableUpdates(why=f"updatedPermissions[{place}]: {error}")
     return tuple(updates)
@@ -99,7 +99,7 @@ def spelled(rule: str) -> Json:
     return {"toolName": parts.tool_name, **content}
 
 
-def adding(rules: list[str], destination: Destination) -> Json:
+def make_rule_update(rules: list[str], destination: Destination) -> Json:
     """An update that allows `rules` from now on, to offer to a host."""
     return {
         "type": "addRules",
@@ -111,16 +111,16 @@ def adding(rules: list[str], destination: Destination) -> Json:
 
 def changed(values: list[Any], update: RulesUpdate | FoldersUpdate) -> list[Any]:
     """A list of settings after an update; what stands in it stays where it stands."""
-    named = (
+    entries = (
         [rule.text for rule in update.rules]
         if isinstance(update, RulesUpdate)
         else list(update.directories)
     )
     if update.type.startswith("replace"):
-        return list(dict.fromkeys(named))
+        return list(dict.fromkeys(entries))
     if update.type.startswith("remove"):
-        return [value for value in values if value not in named]
-    return [*values, *(each for each in dict.fromkeys(named) if each not in values)]
+        return [value for value in values if value not in entries]
+    return [*values, *(entry for entry in dict.fromkeys(entries) if entry not in values)]
 
 
 def key_of(update: Update) -> str:
@@ -132,14 +132,14 @@ def key_of(update: Update) -> str:
 
 def with_update(settings: Json, update: Update) -> Json:
     """A settings object after an update; the given one stays as it is."""
-    held = read_object(settings, "permissions")
+    fields = read_object(settings, "permissions")
     name = key_of(update)
     if isinstance(update, ModeUpdate):
         value: Any = update.mode
     else:
-        before = held.get(name)
+        before = fields.get(name)
         value = changed(before if isinstance(before, list) else [], update)
-    return settings | {"permissions": held | {name: value}}
+    return settings | {"permissions": fields | {name: value}}
 
 
 # The question for permission as hosts are asked it, and their answer as a value. Pure.
@@ -186,18 +186,18 @@ def read_verdict(answer: Json) -> Yes | No | UnusableVerdict:
 
 
 def read_yes(answer: Json) -> Yes | UnusableVerdict:
-    given = answer.get("updatedInput")
-    if given is not None and not isinstance(given, dict):
+    updated_input = answer.get("updatedInput")
+    if updated_input is not None and not isinstance(updated_input, dict):
         return UnusableVerdict(why=EXPECTED)
     if answer.get("updatedPermissions") is None:
-        return Yes(input=given)
+        return Yes(input=updated_input)
     updates = read_updates(answer["updatedPermissions"])
     if isinstance(updates, UnreadableUpdates):
-        return Yes(input=given, why_none=updates.why)
-    return Yes(input=given, updates=updates)
+        return Yes(input=updated_input, why_none=updates.why)
+    return Yes(input=updated_input, updates=updates)
 
 
-def question(
+def make_question(
     block: Json,
     *,
     title: str,

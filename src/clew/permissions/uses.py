@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from clew.permissions.patterns import GLOB, without_brackets
 from clew.permissions.programs import GIVES_PATTERN, ROWS, ProgramOptions, read_arguments, row_of
-from clew.permissions.shell import Redirect, Simple, joined
+from clew.permissions.shell import Redirect, Simple, join_words
 from clew.permissions.words import Word
-from clew.permissions.wrappers import WRAPPERS, basename, env_assignments, find_starts
+from clew.permissions.wrappers import WRAPPERS, find_starts, get_basename, read_env_assignments
 
 Access = Literal["read", "write"]
 
@@ -97,7 +97,7 @@ ALWAYS_BELOW = frozenset({"rg", "ag", "ack", "tar", "zip", "rsync", "7z", "ripgr
 
 def uses_of(command: Simple) -> list[Use]:
     """What one simple command touches; wrappers touch nothing but their own options' files."""
-    name = basename(command.words[0])
+    name = get_basename(command.words[0])
     if name in TEXT_ONLY and has_known_options(name, command):
         return variable_uses(command)
     return [*variable_uses(command), *argument_uses(command, name)]
@@ -111,11 +111,11 @@ def has_known_options(name: str, command: Simple) -> bool:
 
 def variable_uses(command: Simple) -> list[Use]:
     """Files named by variables in front of a command (`GIT_CONFIG=x git config -l`)."""
-    every = [*command.assignments, *env_assignments(command)]
+    every = [*command.assignments, *read_env_assignments(command)]
     values = [AT_HOME.sub("~", a.raw.partition("=")[2].strip("'\"")) for a in every]
     paths = [HERE.sub(".", value) for value in values if PATH_SIGN.search(value)]
     return [
-        touch(command, Word(raw=path, text=path, tilde=path[:1] == "~"), "read", named=False)
+        touch(command, Word(raw=path, text=path, tilde=path[:1] == "~"), "read", is_named=False)
         for path in paths
     ]
 
@@ -149,18 +149,18 @@ def argument_uses(command: Simple, name: str) -> list[Use]:
     if row is not None:
         return [*uses, *reader_uses(command, name, row)]
     reads = operands[1:] if name in PATTERN_FIRST and not pattern_by_option(flags) else operands
-    known = name in PATTERN_FIRST
-    uses += [touch(command, w, "read", below=below, named=known) for w in reads]
-    if not known:
+    has_pattern = name in PATTERN_FIRST
+    uses += [touch(command, w, "read", below=below, is_named=has_pattern) for w in reads]
+    if not has_pattern:
         values = [part(w, w.text.partition("=")[2]) for w in reads if "=" in w.text]
         values += [part(w, w.text) for w in reads if w.text[:1] == "@"]
-        uses += [touch(command, value, "read", named=False) for value in values]
+        uses += [touch(command, value, "read", is_named=False) for value in values]
     if name == "xargs":
-        named = [*values_of(command, "-a"), *values_of(command, "--arg-file")]
-        uses += [touch(command, w, "read") for w in named]
+        option_words = [*values_of(command, "-a"), *values_of(command, "--arg-file")]
+        uses += [touch(command, w, "read") for w in option_words]
     if in_place(name, flags):
         uses += [touch(command, w, "write") for w in reads]
-    if command.more_arguments and known:
+    if command.more_arguments and has_pattern:
         uses.append(Use(access="read", text="what comes over the input", paths=()))
     return uses
 
@@ -232,19 +232,19 @@ def parted(arguments: tuple[Word, ...]) -> tuple[list[Word], list[Word]]:
 
 
 def touch(
-    command: Simple, word: Word, access: Access, *, below: bool = False, named: bool = True
+    command: Simple, word: Word, access: Access, *, below: bool = False, is_named: bool = True
 ) -> Use:
     return Use(
         access=access,
         text=word.raw,
-        paths=spelled(word, command.folders),
+        paths=resolve_word(word, command.folders),
         glob=word.glob,
         below=below,
-        named=named,
+        named=is_named,
     )
 
 
-def spelled(word: Word, folders: tuple[str, ...]) -> tuple[str, ...]:
+def resolve_word(word: Word, folders: tuple[str, ...]) -> tuple[str, ...]:
     """A word as a path from where the session stands, once for each folder it may be in."""
     # `$HOME/x` without quotes: what the variable holds is known, though not that it is one word.
     if word.dynamic and not word.begins_with_folder:
@@ -252,11 +252,11 @@ def spelled(word: Word, folders: tuple[str, ...]) -> tuple[str, ...]:
     path = without_brackets(word.path) if word.glob else word.path
     if path.startswith(("/", "~")):
         return (path,)
-    return tuple(joined(folder, path) for folder in folders)
+    return tuple(join_words(folder, path) for folder in folders)
 
 
-def redirect_uses(redirect: Redirect) -> list[Use]:
-    paths = spelled(redirect.word, redirect.folders)
+def find_redirect_uses(redirect: Redirect) -> list[Use]:
+    paths = resolve_word(redirect.word, redirect.folders)
     accesses: list[Access] = []
     if redirect.reads:
         accesses.append("read")
@@ -280,7 +280,7 @@ def option_uses(command: Simple, name: str, flags: list[Word]) -> list[Use]:
         # In a bundle (`-aF.env`) the value may begin behind any letter.
         bundled = PATH_SIGN.search(attached) is not None and not equals
         texts = [attached[i:] for i in range(len(attached) if bundled else 1)]
-        uses += [touch(command, part(word, t), "read", named=False) for t in texts if t]
+        uses += [touch(command, part(word, t), "read", is_named=False) for t in texts if t]
     letter = WRITING_LETTERS.get(name)
     if letter:
         uses += [touch(command, w, "write") for w in values_of(command, letter)]
@@ -297,16 +297,16 @@ def part(word: Word, text: str) -> Word:
 
 def values_of(command: Simple, option: str) -> list[Word]:
     """What stands after an option, apart or attached."""
-    found: list[Word] = []
+    values: list[Word] = []
     words = command.words
     for i, word in enumerate(words[1:], 1):
         if word.text == option and i + 1 < len(words):
-            found.append(words[i + 1])
+            values.append(words[i + 1])
         elif (
             word.text.startswith(option) and not word.text.startswith("--") and word.text != option
         ):
-            found.append(part(word, word.text[len(option) :]))
-    return found
+            values.append(part(word, word.text[len(option) :]))
+    return values
 
 
 def find_uses(command: Simple) -> list[Use]:
@@ -346,15 +346,15 @@ def copy_uses(
 
 def meant(sources: list[Word], targets: list[Word]) -> list[Word]:
     """What relative links point to: they are read from the folder they lie in."""
-    found = []
+    words = []
     for target in targets:
         for folder in (target.text.rpartition("/")[0], target.text):
-            found += [
+            words += [
                 replace(source, text=f"{folder}/{source.text}", tilde=target.tilde)
                 for source in sources
                 if folder and not source.text.startswith(("/", "~"))
             ]
-    return found
+    return words
 
 
 def inside(folder: Word, source: Word) -> Word:
@@ -395,18 +395,18 @@ def git_uses(command: Simple, operands: list[Word]) -> list[Use]:
         if PATHSPEC_MAGIC.match(text):
             # Whatever it stands for, it may be anything of the repository.
             uses.append(
-                touch(command, Word(raw=word.raw, text="."), "read", below=True, named=False)
+                touch(command, Word(raw=word.raw, text="."), "read", below=True, is_named=False)
             )
             continue
         # git has patterns of its own, quoted or not.
         pattern = replace(word, glob=word.glob or GLOB.search(text) is not None)
-        uses.append(touch(command, pattern, "read", named=False))
+        uses.append(touch(command, pattern, "read", is_named=False))
         uses += after_colons(command, pattern)
         if writes:
             uses.append(touch(command, word, "write"))
     if operands and operands[0].text == "grep":
         # It searches every file that git knows, and what it names may be a pattern of its own.
-        uses.append(touch(command, Word(raw=".", text="."), "read", below=True, named=False))
+        uses.append(touch(command, Word(raw=".", text="."), "read", below=True, is_named=False))
     for word in command.words[1:]:
         if word.text.startswith("-L"):
             uses += after_colons(command, part(word, word.text[2:]))
@@ -416,7 +416,7 @@ def git_uses(command: Simple, operands: list[Word]) -> list[Use]:
         if option.text == "-c":
             # A setting for this run: `include.path=x`.
             uses.append(
-                touch(command, part(value, value.text.partition("=")[2]), "read", named=False)
+                touch(command, part(value, value.text.partition("=")[2]), "read", is_named=False)
             )
     if command.more_arguments or any(READS_NAMES.match(word.text) for word in command.words):
         uses.append(Use(access="read", text="what comes over the input", paths=()))
@@ -431,7 +431,7 @@ def after_colons(command: Simple, word: Word) -> list[Use]:
     """`HEAD:path`, `:0:path`, `1,5:path`: what follows each colon could be a path."""
     _, *rest = word.text.split(":")
     texts = [":".join(rest[i:]) for i in range(len(rest))]
-    return [touch(command, part(word, text), "read", named=False) for text in texts if text]
+    return [touch(command, part(word, text), "read", is_named=False) for text in texts if text]
 
 
 def in_place(name: str, flags: list[Word]) -> bool:

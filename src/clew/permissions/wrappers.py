@@ -118,14 +118,14 @@ class Unwrapped(Struct, frozen=True, kw_only=True):
 NOTHING = Unwrapped()
 
 
-def basename(word: Word) -> str:
+def get_basename(word: Word) -> str:
     return word.text.rpartition("/")[2]
 
 
 def unwrapped(command: Simple) -> Unwrapped:
     """What one command starts, one level deep."""
     first = command.words[0]
-    name = basename(first)
+    name = get_basename(first)
     if first.dynamic or first.glob:
         return troubled(command, "the command's name is known only when it runs")
     if first.text in RESERVED:
@@ -170,13 +170,13 @@ def wrapped(command: Simple, wrapper: Wrapper) -> Unwrapped:
         else:
             # Letters bundle (`-vk 1`): the first that takes a value ends them.
             letters = [f"-{letter}" for letter in word.text[1:]] or ["-"]
-            ending = next((i for i, one in enumerate(letters) if one in wrapper.values), None)
+            ending = next((i for i, letter in enumerate(letters) if letter in wrapper.values), None)
             takes = ending == len(letters) - 1
             letters = letters if ending is None else letters[: ending + 1]
             name = word.text[:2]
-        if name in ("-S", "--split-string") and basename(words[0]) == "env":
+        if name in ("-S", "--split-string") and get_basename(words[0]) == "env":
             return env_string(command, place)
-        if name in ("-v", "-V") and basename(words[0]) == "command":
+        if name in ("-v", "-V") and get_basename(words[0]) == "command":
             return NOTHING
         chdir = chdir or name in ("-C", "-D", "-R", "--chdir", "--chroot")
         plain = plain and wrapper.plain is not None and wrapper.plain.issuperset(letters)
@@ -211,9 +211,9 @@ def is_assignment(word: Word) -> bool:
     return bool(equals) and name.replace("_", "a").isalnum() and not name[0].isdigit()
 
 
-def env_assignments(command: Simple) -> list[Assignment]:
+def read_env_assignments(command: Simple) -> list[Assignment]:
     """What `env A=1 B=2 command` and `sudo A=1 command` set."""
-    wrapper = WRAPPERS.get(basename(command.words[0]))
+    wrapper = WRAPPERS.get(get_basename(command.words[0]))
     if wrapper is None or not wrapper.assigns:
         return []
     return [
@@ -327,14 +327,14 @@ def after_flag(command: Simple, flags: frozenset[str]) -> Unwrapped:
                 structs.replace(w, dynamic=True) if "{" in w.text else w
                 for w in command.words[i + 1 :]
             )
-            more = Simple(
+            inner_command = Simple(
                 words=inner,
                 raw=" ".join(w.raw for w in inner),
                 folders=command.folders,
                 outer=command.text,
                 more_arguments=True,
             )
-            return Unwrapped(inner=(more,)) if inner else NOTHING
+            return Unwrapped(inner=(inner_command,)) if inner else NOTHING
     return NOTHING
 
 
@@ -353,7 +353,7 @@ class Everything(Struct, frozen=True, kw_only=True):
     script: Script
 
 
-def opened_wrappers(line: Script) -> Everything:
+def open_wrappers(line: Script) -> Everything:
     """A line with all that its commands start."""
     parts: list[CommandPart] = []
     scripts = [line]

@@ -36,8 +36,8 @@ from clew.providers.answer_events import (
     Withdrawn,
 )
 from clew.providers.base import Attempt, Failure, ModelRequest, Provider
-from clew.providers.failure_kinds import Overflow, fitted, is_busy, with_output
-from clew.providers.refusal import failure_of_fault
+from clew.providers.failure_kinds import Overflow, fit_request, is_busy, with_output
+from clew.providers.refusal import make_fault_failure
 from clew.providers.retry import (
     Again,
     CompactFirst,
@@ -47,7 +47,7 @@ from clew.providers.retry import (
     RetryPolicy,
     Shrink,
     Spent,
-    counted,
+    count_attempt,
     decide,
     is_uncounted,
     is_waited_out,
@@ -128,14 +128,14 @@ class Answering:
     ) -> Ended:
         """Asks until there is an answer or no sense in asking; everything seen goes to `emit`.
         `for_fallback` makes the request that the next model of the chain is asked with."""
-        whole = False
+        is_unstreamed = False
         try:
             while True:
-                fitting = fitted(request, self._catalog.entry(request.model))
+                fitting = fit_request(request, self._catalog.entry(request.model))
                 if isinstance(fitting, Overflow):
                     return CompactionDue(failure=None, overflow=fitting, model=request.model)
-                asked = in_one_piece(fitting) if whole else fitting
-                failure = await self._attempt(asked, emit)
+                sent_request = in_one_piece(fitting) if is_unstreamed else fitting
+                failure = await self._attempt(sent_request, emit)
                 if failure is None:
                     return self._answered(request)
                 if self._accumulator.completed_blocks:
@@ -147,7 +147,7 @@ class Answering:
                 if isinstance(decision, GiveUp | CompactFirst):
                     return await self._over(request, failure, decision, emit)
                 await self._withdraw(emit)
-                whole = isinstance(decision, Again) and decision.whole
+                is_unstreamed = isinstance(decision, Again) and decision.whole
                 request = await self._next(request, failure, decision, emit, for_fallback)
         except asyncio.CancelledError:
             self.last_words = [*self._untold, *self._accumulator.abort()]
@@ -175,7 +175,7 @@ class Answering:
                 limits=self._limits_now(),
                 clock=self._clock,
                 hint=emit,
-                whole=not request.stream,
+                is_unstreamed=not request.stream,
             ) as watch:
                 return await self._read(watch, attempt, emit)
         finally:
@@ -197,14 +197,14 @@ class Answering:
             if isinstance(event, Failure):
                 self._closing = accumulator.abort()
                 return event
-            said = accumulator.close() if event is None else accumulator.feed(event)
+            events = accumulator.close() if event is None else accumulator.feed(event)
             if accumulator.state == "finished":
-                fault = next((e for e in said if isinstance(e, StreamFault) and e.fatal), None)
+                fault = next((e for e in events if isinstance(e, StreamFault) and e.fatal), None)
                 if fault is not None:
-                    self._closing = said
-                    return failure_of_fault(fault, headers=attempt.headers)
-            self._shown = self._shown or any(isinstance(e, MessageStarted) for e in said)
-            await self._tell(said, emit)
+                    self._closing = events
+                    return make_fault_failure(fault, headers=attempt.headers)
+            self._shown = self._shown or any(isinstance(e, MessageStarted) for e in events)
+            await self._tell(events, emit)
             if self._with_events and event is not None:
                 # Behind what it finished: readers want a block before the event that ends it.
                 await emit(Streamed(event=event))
@@ -216,9 +216,9 @@ class Answering:
         self._untold.extend(events)
         while self._untold:
             await emit(self._untold[0])
-            told = self._untold.popleft()
-            if isinstance(told, MessageFinished):
-                self._finished = [told]
+            event = self._untold.popleft()
+            if isinstance(event, MessageFinished):
+                self._finished = [event]
 
     async def _pass_gate(self, emit: Emit) -> None:
         while (left_s := self._gate.left_s(self._clock.now_s())) > 0:
@@ -227,7 +227,7 @@ class Answering:
 
     def _count(self, failure: Failure) -> None:
         now_s = self._clock.now_s()
-        spent = counted(self._spent, failure, self._policy)
+        spent = count_attempt(self._spent, failure, self._policy)
         self._spent = replace(spent, elapsed_s=now_s - self._began_s)
 
     async def _next(

@@ -15,7 +15,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from clew.core.catalog.lookup import CATALOG, ModelCatalog
-from clew.core.catalog.models import other_version
+from clew.core.catalog.models import choose_other_version
 from clew.core.json_object import Json
 from clew.core.stream.decode import EventDecoder, events_of_body
 from clew.core.stream.events import StreamFault
@@ -24,18 +24,18 @@ from clew.providers.base import Description, Failure, ModelRequest
 from clew.providers.endpoint import (
     VERSION_HEADER,
     Endpoint,
-    endpoint_from,
+    read_endpoint,
     request_headers,
     with_header,
 )
 from clew.providers.failure_kinds import refuses_diagnostics, refuses_version
 from clew.providers.message_threads import ThreadedRequest, Threads
-from clew.providers.refusal import failure_of_content, failure_of_response
+from clew.providers.refusal import make_content_failure, make_response_failure
 from clew.providers.request_body import Built, build, build_count, without_conflict
 from clew.providers.writing import Writing
 from clew.system.config.environment import freeze
-from clew.system.transport.choose import transport_for
-from clew.system.transport.network import network_from
+from clew.system.transport.choose import choose_transport
+from clew.system.transport.network import read_network
 from clew.system.transport.seam import Exchange, Head, HttpRequest, Transport, TransportError
 
 MESSAGES = "/v1/messages?beta=true"
@@ -146,16 +146,16 @@ class AnthropicProvider:
             betas_allowed=endpoint.betas_allowed,
             api_version=endpoint.api_version,
         )
-        asked = self._http(COUNT_TOKENS, built, request, stream=False)
-        counted = await self._count(asked)
-        other = self.other_version(counted, asked) if isinstance(counted, Failure) else None
+        http_request = self._http(COUNT_TOKENS, built, request, stream=False)
+        counted = await self._count(http_request)
+        other = self.other_version(counted, http_request) if isinstance(counted, Failure) else None
         if other is not None:
-            counted = await self._count(with_header(asked, VERSION_HEADER, other))
+            counted = await self._count(with_header(http_request, VERSION_HEADER, other))
             self.take_version(other, counted if isinstance(counted, Failure) else None)
         return self.hidden(counted) if isinstance(counted, Failure) else counted
 
-    async def _count(self, asked: HttpRequest) -> int | Failure:
-        exchange = self.transport.exchange(asked)
+    async def _count(self, http_request: HttpRequest) -> int | Failure:
+        exchange = self.transport.exchange(http_request)
         try:
             async with asyncio.timeout(COUNT_TIMEOUT_S):
                 return await self._counted(exchange)
@@ -166,12 +166,12 @@ class AnthropicProvider:
         finally:
             await exchange.close()
 
-    def other_version(self, refused: Failure, asked: HttpRequest) -> str | None:
+    def other_version(self, refused: Failure, http_request: HttpRequest) -> str | None:
         """Return the version in which to ask again, if it is the version that was refused."""
         if self.endpoint.pins_version or not refuses_version(refused):
             return None
-        spoken = dict(asked.headers).get(VERSION_HEADER)
-        return None if spoken is None else other_version(spoken)
+        spoken = dict(http_request.headers).get(VERSION_HEADER)
+        return None if spoken is None else choose_other_version(spoken)
 
     def take_version(self, version: str, failure: Failure | None) -> None:
         """Speak this version from now on, unless it was refused as well."""
@@ -190,11 +190,11 @@ class AnthropicProvider:
         head = await exchange.open()
         if head.status != 200:
             body = await words_of_refusal(exchange, self.refusal_timeout_s)
-            return failure_of_response(head.status, head.headers, body, wall_s=self.wall_s())
+            return make_response_failure(head.status, head.headers, body, wall_s=self.wall_s())
         body = await rest_of(exchange, self.max_answer_bytes)
         answer = parse_object(body)
         tokens = None if isinstance(answer, StreamFault) else answer.get("input_tokens")
-        return tokens if type(tokens) is int else failure_of_content(head.headers, body)
+        return tokens if type(tokens) is int else make_content_failure(head.headers, body)
 
     def describe(self) -> Description:
         return Description(
@@ -255,8 +255,8 @@ def provider_from_environment(
 ) -> AnthropicProvider:
     """The provider the variables describe; nothing is opened yet."""
     environment = freeze(environ)
-    transport = transport_for(network_from(environment, proxy=proxy))
-    provider = AnthropicProvider(endpoint_from(environment), transport, catalog=catalog)
+    transport = choose_transport(read_network(environment, proxy=proxy))
+    provider = AnthropicProvider(read_endpoint(environment), transport, catalog=catalog)
     provider.max_stream_bytes = environment.number("max_answer_bytes") or MAX_STREAM_BYTES
     return provider
 
@@ -314,8 +314,8 @@ class MessagesAttempt:
 
     @property
     def request_id(self) -> str | None:
-        found = self.headers.get("request-id")
-        return None if found is None else self._provider.endpoint.hide_in_id(found)
+        request_id = self.headers.get("request-id")
+        return None if request_id is None else self._provider.endpoint.hide_in_id(request_id)
 
     def __aiter__(self) -> AsyncIterator[Json | Failure]:
         return self
@@ -370,7 +370,7 @@ class MessagesAttempt:
             return
         self._learn(None)
         if _is_page(headers):
-            self._fail(failure_of_content(headers, await self._words_of_refusal()))
+            self._fail(make_content_failure(headers, await self._words_of_refusal()))
         elif _is_json(headers) or not (self._streamed or _is_stream(headers)):
             await self._whole(headers)
         else:
@@ -442,7 +442,7 @@ class MessagesAttempt:
     def _refused(self, body: bytes) -> Failure:
         assert self._head is not None
         wall_s = self._provider.wall_s()
-        return failure_of_response(self._head.status, self._head.headers, body, wall_s=wall_s)
+        return make_response_failure(self._head.status, self._head.headers, body, wall_s=wall_s)
 
     async def _words_of_refusal(self) -> bytes:
         return await words_of_refusal(self._exchange, self._provider.refusal_timeout_s)
@@ -469,7 +469,7 @@ class MessagesAttempt:
         self._ended = True
         events = self._provider.events_of_body(body)
         if any(isinstance(event, StreamFault) for event in events):
-            self._fail(failure_of_content(headers, body))
+            self._fail(make_content_failure(headers, body))
         elif not await self._is_misled(events):
             self._take(events)
 
@@ -487,11 +487,11 @@ class MessagesAttempt:
         if fault.kind == "error_event":
             return Failure(kind="error_event", message=fault.message, status=200)
         if fault.kind == "no_message":
-            return failure_of_content(self.headers, fault.excerpt.encode())
-        shown = f": {fault.excerpt!r}" if fault.excerpt else ""
+            return make_content_failure(self.headers, fault.excerpt.encode())
+        excerpt = f": {fault.excerpt!r}" if fault.excerpt else ""
         return Failure(
             kind="truncated" if fault.kind == "unfinished_event" else "event",
-            message=f"{fault.message}{shown}",
+            message=f"{fault.message}{excerpt}",
             status=200,
             request_id=self.request_id,
         )

@@ -10,7 +10,7 @@ from clew.core.stream.events import StreamFault
 from clew.providers.anthropic import AnthropicProvider, MessagesAttempt
 from clew.providers.base import Description, Failure, ModelRequest
 from clew.providers.request_body import build_chat
-from clew.providers.writing import written
+from clew.providers.writing import encode_request
 
 COMPLETIONS = "/v1/chat/completions"
 
@@ -38,7 +38,7 @@ class ChatProvider(AnthropicProvider):
 
     def written(self, body: Json, agent_id: str | None) -> bytes:
         del agent_id  # every request's messages are made anew: nothing of the last one is the same
-        return written(body)
+        return encode_request(body)
 
     def decoder(self) -> ChatDecoder:
         return ChatDecoder(max_event_bytes=self.max_answer_bytes)

@@ -15,12 +15,12 @@ from msgspec.structs import replace as replace_structs
 
 from clew.core.catalog.models import USUAL, is_version
 from clew.core.json_object import Json, object_of
-from clew.providers.endpoint import Endpoint, endpoint_from, version_hindrance
+from clew.providers.endpoint import Endpoint, read_endpoint, why_not_version
 from clew.system.config.environment import freeze
 from clew.system.config.keys import find_key, find_keyring
 from clew.system.config.paths import Places
 from clew.system.config.settings import read_switch, read_text
-from clew.system.files import alone, replace
+from clew.system.files import hold_lock, replace
 from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
 from clew.system.process.spawn import Launcher
@@ -43,21 +43,21 @@ class VersionMemory:
 
     def version_for(self, address: str) -> str | None:
         """Return the version that this endpoint was found to take; None where nothing is known."""
-        known = self._about(self._known(), address)
-        if not self._is_fresh(known.get("learned")):
+        entry = self._about(self._known(), address)
+        if not self._is_fresh(entry.get("learned")):
             return None
-        version = known.get("version")
+        version = entry.get("version")
         return version if isinstance(version, str) and is_version(version) else None
 
     def learn(self, address: str, version: str) -> None:
         """Keep that an endpoint takes this version; the usual one is kept by forgetting."""
-        with contextlib.suppress(OSError), alone(self._path.parent):
-            known = self._known()
-            about = self._about(known, address)
+        with contextlib.suppress(OSError), hold_lock(self._path.parent):
+            versions = self._known()
+            about = self._about(versions, address)
             about = {name: about[name] for name in about if name not in ("version", "learned")}
             if version != USUAL:
                 about |= {"version": version, "learned": self._today.isoformat()}
-            self._keep(known, address, about)
+            self._keep(versions, address, about)
 
     def refuses_diagnostics(self, address: str) -> bool:
         """Whether this endpoint was found to refuse the member `diagnostics`."""
@@ -65,28 +65,28 @@ class VersionMemory:
 
     def learn_refusal(self, address: str) -> None:
         """Keep that an endpoint refuses the member `diagnostics`."""
-        with contextlib.suppress(OSError), alone(self._path.parent):
-            known = self._known()
-            about = self._about(known, address) | {REFUSED: self._today.isoformat()}
-            self._keep(known, address, about)
+        with contextlib.suppress(OSError), hold_lock(self._path.parent):
+            versions = self._known()
+            about = self._about(versions, address) | {REFUSED: self._today.isoformat()}
+            self._keep(versions, address, about)
 
     @staticmethod
-    def _about(known: Json, address: str) -> Json:
-        return object_of(known.get(address))
+    def _about(versions: Json, address: str) -> Json:
+        return object_of(versions.get(address))
 
-    def _keep(self, known: Json, address: str, about: Json) -> None:
-        known.pop(address, None)
+    def _keep(self, versions: Json, address: str, about: Json) -> None:
+        versions.pop(address, None)
         if about:
-            known[address] = about
-        kept = dict(list(known.items())[-MAX_ENDPOINTS:])
-        replace(self._path, json.dumps(kept, indent=2) + "\n")
+            versions[address] = about
+        latest = dict(list(versions.items())[-MAX_ENDPOINTS:])
+        replace(self._path, json.dumps(latest, indent=2) + "\n")
 
     def _known(self) -> Json:
         try:
-            found = json.loads(self._path.read_text("utf-8"))
+            versions = json.loads(self._path.read_text("utf-8"))
         except (OSError, ValueError, RecursionError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return versions if isinstance(versions, dict) else {}
 
     def _is_fresh(self, learned: Any) -> bool:
         try:
@@ -99,7 +99,7 @@ HELPER_TIMEOUT_S = 60.0  # it may ask a person's password manager
 KEY_MAX_BYTES = 65536
 
 
-async def endpoint_with_key(
+async def make_endpoint(
     environ: Mapping[str, str], settings: dict[str, Any], places: Places, launcher: Launcher
 ) -> Endpoint:
     """`settings` are those in force: a folder nobody trusts names no helper.
@@ -107,22 +107,22 @@ async def endpoint_with_key(
     What was kept is for the service itself; another address gets what its variables or a helper say.
     """
     environment = freeze(environ)
-    memory = memory_in(places)
-    endpoint = with_version(endpoint_from(environment), settings, memory)
+    memory = open_memory(places)
+    endpoint = with_version(read_endpoint(environment), settings, memory)
     endpoint = with_diagnostics(endpoint, settings, memory)
     if endpoint.api_key or endpoint.auth_token or endpoint.sends_its_own:
         return endpoint
 
     async def helped(command: str) -> str | None:
-        return await printed_by(launcher, command, places.root, environ)
+        return await run_helper(launcher, command, places.root, environ)
 
-    found = await find_key(environment, settings, places, run_helper=helped, keyring=find_keyring())
-    if found is None or not (endpoint.wants_credentials or found.source == "apiKeyHelper"):
+    key = await find_key(environment, settings, places, run_helper=helped, keyring=find_keyring())
+    if key is None or not (endpoint.wants_credentials or key.source == "apiKeyHelper"):
         return endpoint
-    return replace_structs(endpoint, api_key=found.secret)
+    return replace_structs(endpoint, api_key=key.secret)
 
 
-def memory_in(places: Places) -> VersionMemory:
+def open_memory(places: Places) -> VersionMemory:
     return VersionMemory(places.api_versions, today=datetime.now(UTC).date())
 
 
@@ -130,10 +130,12 @@ def with_version(endpoint: Endpoint, settings: dict[str, Any], memory: VersionMe
     """Return the endpoint with the version of the settings, or the one that it was found to take."""
     if endpoint.pins_version:
         return endpoint
-    asked = read_text(settings, "apiVersion")
-    if asked is not None:
-        hindrance = endpoint.hindrance or version_hindrance(asked)
-        return replace_structs(endpoint, api_version=asked, pins_version=True, hindrance=hindrance)
+    version = read_text(settings, "apiVersion")
+    if version is not None:
+        hindrance = endpoint.hindrance or why_not_version(version)
+        return replace_structs(
+            endpoint, api_version=version, pins_version=True, hindrance=hindrance
+        )
     learned = memory.version_for(endpoint.shown)
     return endpoint if learned is None else replace_structs(endpoint, api_version=learned)
 
@@ -143,14 +145,14 @@ def with_diagnostics(
 ) -> Endpoint:
     """Return the endpoint that is asked why the prompt cache missed, if it is: the vendor's own is,
     another one where the settings say so; none that refused it."""
-    asked = read_switch(settings, "cacheDiagnostics")
-    wanted = endpoint.is_default if asked is None else asked
+    setting = read_switch(settings, "cacheDiagnostics")
+    wanted = endpoint.is_default if setting is None else setting
     if not wanted or endpoint.speaks_chat or memory.refuses_diagnostics(endpoint.shown):
         return endpoint
     return replace_structs(endpoint, diagnoses=True)
 
 
-async def printed_by(
+async def run_helper(
     launcher: Launcher, command: str, cwd: str | Path, environ: Mapping[str, str]
 ) -> str | None:
     """What a helper prints; None where it fails or takes too long."""

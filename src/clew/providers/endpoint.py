@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from clew.core.catalog.models import USUAL, is_version
 from clew.system.config.environment import Environment
-from clew.system.config.mask import all_masked_cut, mask, mask_cut, without_cut
+from clew.system.config.mask import mask, mask_all_cut, mask_cut, without_cut
 from clew.system.transport.seam import HttpRequest
 from clew.version import VERSION
 
@@ -109,15 +109,15 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
     def hide_all(self, value: Any) -> Any:
         """A decoded JSON value with every text in it hidden in this way."""
-        return all_masked_cut(value, self._secrets())
+        return mask_all_cut(value, self._secrets())
 
     def _secrets(self) -> list[str]:
         password = self.base_url.partition("://")[2].partition("/")[0].rpartition("@")[0]
-        known = [self.api_key, self.auth_token, password, *(value for _, value in self.headers)]
-        return [secret for secret in known if secret]
+        secrets = [self.api_key, self.auth_token, password, *(value for _, value in self.headers)]
+        return [secret for secret in secrets if secret]
 
 
-def endpoint_from(environment: Environment) -> Endpoint:
+def read_endpoint(environment: Environment) -> Endpoint:
     dialect = environment.text("dialect") or "messages"
     speaks_chat = dialect == "chat"
 
@@ -127,7 +127,7 @@ def endpoint_from(environment: Environment) -> Endpoint:
         return environment.text(field) if ours else None
 
     headers = tuple(_custom_headers(given("custom_headers") or ""))
-    of_header = next((said for name, said in headers if name.lower() == VERSION_HEADER), None)
+    of_header = next((value for name, value in headers if name.lower() == VERSION_HEADER), None)
     version = of_header or environment.text("api_version")
     return Endpoint(
         base_url=given("base_url") or DEFAULT_BASE_URL,
@@ -138,16 +138,16 @@ def endpoint_from(environment: Environment) -> Endpoint:
         dialect=dialect,
         api_version=version or USUAL,
         pins_version=version is not None,
-        hindrance=_hindrance(environment, dialect) or version_hindrance(version),
+        hindrance=_hindrance(environment, dialect) or why_not_version(version),
     )
 
 
 def _hindrance(environment: Environment, dialect: str) -> str:
     for field, platform in PLATFORMS.items():
         if environment.switch(field):
-            named = environment.source(field)
+            variable = environment.source(field)
             return (
-                f"{named} is set, and clew cannot speak to {platform}: unset it, or set it to 0 and "
+                f"{variable} is set, and clew cannot speak to {platform}: unset it, or set it to 0 and "
                 "ANTHROPIC_BASE_URL to a gateway"
             )
     if dialect == "chat" and not (environment.source("base_url") or "").startswith("CLEW_"):
@@ -157,7 +157,7 @@ def _hindrance(environment: Environment, dialect: str) -> str:
     return ""
 
 
-def version_hindrance(version: str | None) -> str:
+def why_not_version(version: str | None) -> str:
     """Say why a version that was asked for cannot be one; empty for one that can."""
     if version is None or is_version(version):
         return ""
@@ -170,9 +170,9 @@ def _custom_headers(text: str) -> list[tuple[str, str]]:
     """`Name: value` lines; some shells can only write the line breaks as `\\n`."""
     headers = []
     for line in text.replace("\\n", "\n").split("\n"):
-        name, colon, said = line.partition(":")
+        name, colon, value = line.partition(":")
         if colon and name.strip():
-            headers.append((name.strip(), said.strip()))
+            headers.append((name.strip(), value.strip()))
     return headers
 
 
@@ -188,9 +188,9 @@ def request_headers(
     """The headers of one request, a person's own in place of clew's where they name the same."""
     headers: dict[str, tuple[str, str]] = {}
 
-    def put(name: str, said: str | None) -> None:
-        if said:
-            headers[name.lower()] = (name, said)
+    def put(name: str, value: str | None) -> None:
+        if value:
+            headers[name.lower()] = (name, value)
 
     put("content-type", "application/json")
     put("accept", "text/event-stream" if stream else "application/json")
@@ -207,12 +207,12 @@ def request_headers(
     put("x-claude-code-session-id", session_id)
     put("x-claude-code-agent-id", agent_id)
     put("x-stainless-retry-count", str(retry_count))
-    for name, said in endpoint.headers:
-        put(name, said)
+    for name, value in endpoint.headers:
+        put(name, value)
     return tuple(headers.values())
 
 
-def with_header(request: HttpRequest, name: str, said: str) -> HttpRequest:
+def with_header(request: HttpRequest, name: str, value: str) -> HttpRequest:
     """Return the request with another value of a header that it has."""
-    headers = tuple((n, said if n.lower() == name else v) for n, v in request.headers)
+    headers = tuple((n, value if n.lower() == name else v) for n, v in request.headers)
     return replace(request, headers=headers)

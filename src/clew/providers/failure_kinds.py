@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from clew.core.catalog.models import Model
 from clew.core.regex import lazy_pattern
 from clew.providers.base import Failure, ModelRequest, ThinkingBudget
-from clew.providers.request_body import output_limit
+from clew.providers.request_body import choose_output_limit
 
 # Statuses after which the next attempt may be answered. Those above 504 are of proxies in front of
 # a service: Cloudflare's 520 to 524 and 530, Anthropic's 529.
@@ -130,15 +130,15 @@ _DIAGNOSTICS = lazy_pattern(r"\bdiagnostics\b", re.I)
 _BUSY_WORDS = ("overloaded", "loading model", "currently loading")
 
 
-def effective_status(failure: Failure) -> int | None:
+def find_effective_status(failure: Failure) -> int | None:
     """Return the HTTP status that a failure has, or would have had outside its stream."""
     if failure.kind != "error_event" and failure.status is not None:
         return _status_of_424(failure) if failure.status == 424 else failure.status
     code = failure.error_code or ""
     if len(code) == 3 and code.isdecimal() and code.isascii():
         return int(code)
-    known = (STATUS_OF_NAME.get(simple(n)) for n in (failure.error_type, failure.error_code))
-    return next((status for status in known if status is not None), None)
+    statuses = (STATUS_OF_NAME.get(simple(n)) for n in (failure.error_type, failure.error_code))
+    return next((status for status in statuses if status is not None), None)
 
 
 def _status_of_424(failure: Failure) -> int:
@@ -154,28 +154,28 @@ def simple(name: str | None) -> str:
 
 def is_busy(failure: Failure) -> bool:
     """Whether the service is there and has no room: 429 and 529, as a status or within a stream."""
-    return effective_status(failure) == 429 or is_overload(failure)
+    return find_effective_status(failure) == 429 or is_overload(failure)
 
 
 def is_overload(failure: Failure) -> bool:
     """Whether it is everybody's requests that are too many, or the model is still being loaded."""
-    status = effective_status(failure)
+    status = find_effective_status(failure)
     if status == 529 or simple(failure.error_type) == "overloaded":
         return True
-    said = failure.message.lower()
-    return status == 503 and any(words in said for words in _BUSY_WORDS)
+    text = failure.message.lower()
+    return status == 503 and any(words in text for words in _BUSY_WORDS)
 
 
 def is_unnamed(failure: Failure) -> bool:
     """Whether a stream told of an error without a name that says what kind it is."""
-    return failure.kind == "error_event" and effective_status(failure) is None
+    return failure.kind == "error_event" and find_effective_status(failure) is None
 
 
 def is_missing_model(failure: Failure) -> bool:
-    return effective_status(failure) == 404 and simple(failure.error_type) == "notfound"
+    return find_effective_status(failure) == 404 and simple(failure.error_type) == "notfound"
 
 
-def without_credit(failure: Failure) -> str | None:
+def why_no_credit(failure: Failure) -> str | None:
     """Say why no waiting helps where a limit of money or of the day is reached; None elsewhere."""
     details = failure.details or {}
     quota = str(details.get("quotaId", ""))
@@ -187,39 +187,41 @@ def without_credit(failure: Failure) -> str | None:
     code = str(details.get("error_code", ""))
     if any(name in _NO_CREDIT_NAMES for name in names):
         return NO_CREDIT
-    status = effective_status(failure)
+    status = find_effective_status(failure)
     if status == 402 or any(word in code for word in _NO_CREDIT_DETAILS):
         return NO_CREDIT
     if names[0] == "resourceexhausted" or status not in (None, 400, 403, 429):
         # Google says "check your plan and billing" of every limit, those of a minute too.
         return None
-    said = failure.message.lower()
-    return NO_CREDIT if any(words in said for words in _NO_CREDIT_WORDS) else None
+    text = failure.message.lower()
+    return NO_CREDIT if any(words in text for words in _NO_CREDIT_WORDS) else None
 
 
-def affordable_output(failure: Failure) -> int | None:
+def find_affordable_output(failure: Failure) -> int | None:
     """Return how long an answer the service would give, where it refused only its length."""
-    found = _AFFORDED.search(failure.message) or _LONGEST.search(failure.message)
-    return None if found is None else int(next(filter(None, found.groups())))
+    match = _AFFORDED.search(failure.message) or _LONGEST.search(failure.message)
+    return None if match is None else int(next(filter(None, match.groups())))
 
 
 def refuses_version(failure: Failure) -> bool:
     """Whether the service does not take the version of the API that was spoken."""
-    return effective_status(failure) in (400, 422) and bool(_VERSION.search(failure.message))
+    return find_effective_status(failure) in (400, 422) and bool(_VERSION.search(failure.message))
 
 
 def refuses_diagnostics(failure: Failure) -> bool:
     """Whether the service refused to compare a request with the one before."""
-    return effective_status(failure) in (400, 422) and bool(_DIAGNOSTICS.search(failure.message))
+    return find_effective_status(failure) in (400, 422) and bool(
+        _DIAGNOSTICS.search(failure.message)
+    )
 
 
 def category_of(failure: Failure) -> str:
     """Return the failure's category, one of those that transcripts, hooks and hosts know."""
-    if without_credit(failure) is not None:
+    if why_no_credit(failure) is not None:
         return "billing_error"
     if is_overload(failure):
         return "overloaded"
-    status = effective_status(failure)
+    status = find_effective_status(failure)
     if status is None or status == 200:
         return "unknown"
     return _CATEGORY_OF_STATUS.get(status, "server_error" if status >= 500 else "unknown")
@@ -305,19 +307,19 @@ def overflow_of(failure: Failure) -> Overflow | None:
     if exceeded := _ABOVE_A_MINUTE.search(failure.message):
         above = _overflow(exceeded, failure)
         return above if (above.input_tokens or 0) > (above.limit_tokens or 0) else None
-    status = effective_status(failure)
+    status = find_effective_status(failure)
     if status in _OTHER_STATUSES:
         return None
     for wording in _WORDINGS:
-        if found := re.search(wording, failure.message, re.I | re.S):
-            return _overflow(found, failure)
+        if match := re.search(wording, failure.message, re.I | re.S):
+            return _overflow(match, failure)
     is_named = simple(failure.error_code) in _NAMES or simple(failure.error_type) in _NAMES
     return _overflow(None, failure) if is_named or status == TOO_LARGE_STATUS else None
 
 
-def _overflow(found: re.Match[str] | None, failure: Failure) -> Overflow:
+def _overflow(match: re.Match[str] | None, failure: Failure) -> Overflow:
     """Return the counts of the words, or those that llama.cpp writes beside them."""
-    groups = {} if found is None else found.groupdict()
+    groups = {} if match is None else match.groupdict()
     details = failure.details or {}
     return Overflow(
         input_tokens=_number(groups.get("input")) or _count(details.get("n_prompt_tokens")),
@@ -334,7 +336,7 @@ def room_for_output(input_tokens: int, limit_tokens: int) -> int | None:
     return room if room >= min(MIN_OUTPUT_TOKENS, limit_tokens // 8) else None
 
 
-def fitted(request: ModelRequest, model: Model) -> ModelRequest | Overflow:
+def fit_request(request: ModelRequest, model: Model) -> ModelRequest | Overflow:
     """The request as far as its counted input leaves room for an answer, or why it leaves none."""
     counted, window = request.input_tokens, model.context_window
     if counted is None or window is None:
@@ -342,10 +344,10 @@ def fitted(request: ModelRequest, model: Model) -> ModelRequest | Overflow:
     room = room_for_output(counted, window)
     if room is None:
         return Overflow(input_tokens=counted, limit_tokens=window)
-    return request if output_limit(request, model) <= room else with_output(request, room)
+    return request if choose_output_limit(request, model) <= room else with_output(request, room)
 
 
-def shrunk(request: ModelRequest, overflow: Overflow) -> ModelRequest | None:
+def shrink_request(request: ModelRequest, overflow: Overflow) -> ModelRequest | None:
     """The request with room for what fits, its thinking below that; None if compaction is due."""
     if overflow.input_tokens is None or overflow.limit_tokens is None:
         return None

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.system.transport.choose import transport_for
+from clew.system.transport.choose import choose_transport
 from clew.system.transport.network import Network
 from clew.system.transport.seam import HttpRequest, Transport, TransportError
 
@@ -37,18 +37,18 @@ class LocalServer(Struct, frozen=True, kw_only=True):
     models: tuple[str, ...]
 
 
-async def local_servers(places: tuple[tuple[str, int], ...]) -> list[LocalServer]:
+async def find_local_servers(places: tuple[tuple[str, int], ...]) -> list[LocalServer]:
     """Those that are there, in their order; one that says nothing within a moment is not."""
-    transport = transport_for(Network())
+    transport = choose_transport(Network())
     try:
         async with asyncio.TaskGroup() as group:
             looks = [group.create_task(_look(transport, name, port)) for name, port in places]
     finally:
         await transport.aclose()
-    return [found for look in looks if (found := look.result()) is not None]
+    return [server for look in looks if (server := look.result()) is not None]
 
 
-def usual(ollama_host: str | None) -> tuple[tuple[str, int], ...]:
+def list_usual_servers(ollama_host: str | None) -> tuple[tuple[str, int], ...]:
     """Where to look; Ollama's own variable moves it, on this machine."""
     host, colon, port = (ollama_host or "").removeprefix("http://").rstrip("/").rpartition(":")
     if not colon or host not in LOOPBACK or not port.isdecimal() or int(port) > MAX_PORT:
@@ -66,8 +66,8 @@ async def _look(transport: Transport, name: str, port: int) -> LocalServer | Non
             if status != 200:
                 return None
             head = (("content-type", "application/json"),)
-            asked = HttpRequest(method="POST", url=f"{url}/v1/messages", headers=head, body=b"{}")
-            status, _ = await _said(transport, asked)
+            request = HttpRequest(method="POST", url=f"{url}/v1/messages", headers=head, body=b"{}")
+            status, _ = await _said(transport, request)
     except (TransportError, TimeoutError):
         return None
     if status in UNKNOWN_PATH:
@@ -89,11 +89,17 @@ async def _said(transport: Transport, request: HttpRequest) -> tuple[int, bytes]
 
 def _models(listed: bytes) -> tuple[str, ...]:
     try:
-        said: Any = json.loads(listed)
+        reply: Any = json.loads(listed)
     except (ValueError, RecursionError):
         return ()
-    data = said.get("data") if isinstance(said, dict) else None
-    found = (
-        [one.get("id") for one in data if isinstance(one, dict)] if isinstance(data, list) else []
+    data = reply.get("data") if isinstance(reply, dict) else None
+    ids = (
+        [item.get("id") for item in data if isinstance(item, dict)]
+        if isinstance(data, list)
+        else []
     )
-    return tuple(one for one in found if isinstance(one, str) and one and one.isprintable())
+    return tuple(
+        model_id
+        for model_id in ids
+        if isinstance(model_id, str) and model_id and model_id.isprintable()
+    )

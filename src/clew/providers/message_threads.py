@@ -17,12 +17,12 @@ from msgspec.structs import replace
 from clew.core.catalog.models import Model
 from clew.core.json_object import Json, list_of, object_of
 from clew.core.messages.views import Usage
-from clew.core.normalize.tokens import message_tokens
+from clew.core.normalize.tokens import estimate_message_tokens
 from clew.core.stream.accumulate import Accumulator
 from clew.core.stream.events import MessageFinished, StreamFault, ToolUseUnusable
 from clew.providers.base import Failure, ModelRequest
-from clew.providers.failure_kinds import effective_status, overflow_of
-from clew.providers.refusal import failure_of_fault
+from clew.providers.failure_kinds import find_effective_status, overflow_of
+from clew.providers.refusal import make_fault_failure
 from clew.providers.request_body import Built
 
 Mode: TypeAlias = Literal["none", "create", "continue"]
@@ -100,16 +100,16 @@ class Threads:
         self, whose: Whose, front: Any, messages: list[Json], now_s: float
     ) -> HeldThread | None:
         """Take what the service holds if these messages follow it; nobody else can continue it then."""
-        held = self._held.pop(whose, None)
+        thread = self._held.pop(whose, None)
         self._held = {key: other for key, other in self._held.items() if now_s < other.until_s}
-        if held is None or now_s >= held.until_s or held.front != front:
+        if thread is None or now_s >= thread.until_s or thread.front != front:
             return None
-        return held if follows(messages, held) else None
+        return thread if follows(messages, thread) else None
 
-    def keep(self, whose: Whose, held: HeldThread) -> None:
+    def keep(self, whose: Whose, thread: HeldThread) -> None:
         """Remember what the service holds."""
         self._held.pop(whose, None)
-        self._held[whose] = held
+        self._held[whose] = thread
         while len(self._held) > MOST_HELD:
             del self._held[next(iter(self._held))]
 
@@ -162,8 +162,8 @@ class ThreadedRequest:
         self._prompt_tokens = 0
         self._is_odd = self._is_doubted = False
         if threads.takes(model.id) and _marks(self._whole.body) <= MAX_MARKS:
-            held = threads.take(self._whose, self._front, request.messages, now_s())
-            self._held = held if held is not None and self._can_be_proven(held) else None
+            thread = threads.take(self._whose, self._front, request.messages, now_s())
+            self._held = thread if thread is not None and self._can_be_proven(thread) else None
             self._mode = "create" if self._held is None else "continue"
 
     def compare_nothing(self) -> None:
@@ -171,14 +171,14 @@ class ThreadedRequest:
         self.request = replace(self.request, compares_with=None)
         self._whole = self._build(self.request)
 
-    def _new_tokens(self, held: HeldThread) -> int:
+    def _new_tokens(self, thread: HeldThread) -> int:
         """About how long the new messages are."""
-        return message_tokens(self.request.messages[len(held.messages) + 1 :])
+        return estimate_message_tokens(self.request.messages[len(thread.messages) + 1 :])
 
-    def _can_be_proven(self, held: HeldThread) -> bool:
+    def _can_be_proven(self, thread: HeldThread) -> bool:
         """Whether the prompt of the answer would tell the whole conversation from the new messages."""
         is_proven = self._threads.is_proven(self._model.id)
-        return is_proven or self._new_tokens(held) * 2 <= held.prompt_tokens
+        return is_proven or self._new_tokens(thread) * 2 <= thread.prompt_tokens
 
     @property
     def mode(self) -> Mode:
@@ -211,11 +211,11 @@ class ThreadedRequest:
         if self._mode == "none":
             return False
         code = code_of(failure)
-        held, self._held = self._held, None
+        thread, self._held = self._held, None
         if (
             code in _REPLAYED
-            and held is not None
-            and not (code == NOT_FOUND and held.replaces_lost)
+            and thread is not None
+            and not (code == NOT_FOUND and thread.replaces_lost)
         ):
             self._replaces_lost = code == NOT_FOUND
             self._mode = "create"
@@ -225,20 +225,20 @@ class ThreadedRequest:
         elif code or _speaks_of_threads(failure):
             self._threads.stop(self._model.id)
             self._mode = "none"
-        elif held is not None and _may_be_of_new_alone(failure):
+        elif thread is not None and _may_be_of_new_alone(failure):
             # A gateway that ignores threads passes on messages that are no conversation.
             self._mode, self._is_doubted = "none", True
         else:
-            self._held = held
+            self._held = thread
             return False
         return True
 
     def _may_omit(self, failure: Failure) -> bool:
         """Whether `context_management` alone is in the way, and a member that changes nothing here:
         a model that binds its thoughts is shown all of them anyway."""
-        named = (failure.details or {}).get("unsupported")
+        unsupported = (failure.details or {}).get("unsupported")
         return (
-            named == [_CONTEXT_MANAGEMENT]
+            unsupported == [_CONTEXT_MANAGEMENT]
             and self._model.binds_thinking is True
             and not self._threads.omits(self._model.id)
         )
@@ -248,25 +248,25 @@ class ThreadedRequest:
         threads, or with a prompt that is too short for the conversation, because the service ignored the
         thread and showed the model the new messages alone."""
         if first.get("type") == "error":
-            told = StreamFault(kind="error_event", message="", error=object_of(first.get("error")))
-            return self.refused(failure_of_fault(told, headers={}))
-        held = self._held
-        if held is None:
+            fault = StreamFault(kind="error_event", message="", error=object_of(first.get("error")))
+            return self.refused(make_fault_failure(fault, headers={}))
+        thread = self._held
+        if thread is None:
             return False
-        if _prompt_tokens(first) >= self._least_tokens(held):
+        if _prompt_tokens(first) >= self._least_tokens(thread):
             self._threads.prove(self._model.id)
             return False
         self._threads.stop_all()
         self._held, self._mode = None, "none"
         return True
 
-    def _least_tokens(self, held: HeldThread) -> int:
+    def _least_tokens(self, thread: HeldThread) -> int:
         """How long the prompt is at least, if the model is shown the whole conversation."""
         if not self._threads.is_proven(self._model.id):
-            return self._new_tokens(held) + held.prompt_tokens // 2
+            return self._new_tokens(thread) + thread.prompt_tokens // 2
         # Without this member, earlier models leave out what they thought in turns that are over.
         keeps_thoughts = self._model.binds_thinking or _CONTEXT_MANAGEMENT in self._whole.body
-        return held.prompt_tokens if keeps_thoughts else held.prompt_tokens // 2
+        return thread.prompt_tokens if keeps_thoughts else thread.prompt_tokens // 2
 
     def give_back(self) -> None:
         """The request did not reach the model: what it would have continued can be continued again."""
@@ -312,30 +312,30 @@ class ThreadedRequest:
         )
 
 
-def follows(messages: list[Json], held: HeldThread) -> bool:
+def follows(messages: list[Json], thread: HeldThread) -> bool:
     """Whether messages are those that are held, the answer to them as it came, and new ones."""
-    count = len(held.messages)
+    count = len(thread.messages)
     return (
         len(messages) > count + 1
-        and all(map(_is_equal, held.messages, messages))
-        and _says(messages[count], held.answer)
+        and all(map(_is_equal, thread.messages, messages))
+        and _says(messages[count], thread.answer)
         and messages[count + 1].get("role") != "assistant"
     )
 
 
 def code_of(failure: Failure) -> str:
     """Return the error code of threads that a failure has; empty if it has none."""
-    named = ((failure.details or {}).get("error_code"), failure.error_code)
-    return next((code for code in _CODES if code in named or code in failure.message), "")
+    codes = ((failure.details or {}).get("error_code"), failure.error_code)
+    return next((code for code in _CODES if code in codes or code in failure.message), "")
 
 
 def _speaks_of_threads(failure: Failure) -> bool:
-    return effective_status(failure) in _REFUSED and bool(_OF_THREADS.search(failure.message))
+    return find_effective_status(failure) in _REFUSED and bool(_OF_THREADS.search(failure.message))
 
 
 def _may_be_of_new_alone(failure: Failure) -> bool:
     """Whether a refusal may be one of the new messages alone, and none of the conversation."""
-    return effective_status(failure) in _REFUSED and overflow_of(failure) is None
+    return find_effective_status(failure) in _REFUSED and overflow_of(failure) is None
 
 
 def _front(body: Json) -> Json:
@@ -343,8 +343,8 @@ def _front(body: Json) -> Json:
     return {name: value for name, value in body.items() if name not in _VARYING}
 
 
-def _is_equal(one: Json, other: Json) -> bool:
-    return one is other or one == other
+def _is_equal(value: Json, other: Json) -> bool:
+    return value is other or value == other
 
 
 def _says(message: Json, answer: list[Json]) -> bool:
@@ -388,6 +388,6 @@ def _is_of_fallback(message: Json) -> bool:
     """Whether another model than the one that was asked wrote the answer: the service holds none such."""
     iterations = (message.get("usage") or {}).get("iterations")
     return any(
-        isinstance(one, dict) and one.get("type") == "fallback_message"
-        for one in (iterations if isinstance(iterations, list) else ())
+        isinstance(iteration, dict) and iteration.get("type") == "fallback_message"
+        for iteration in (iterations if isinstance(iterations, list) else ())
     )

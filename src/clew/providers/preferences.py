@@ -29,28 +29,28 @@ class Preferences(Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
 
 
-def preferences_from(environment: Environment, settings: Mapping[str, Any]) -> Preferences:
+def read_preferences(environment: Environment, settings: Mapping[str, Any]) -> Preferences:
     """A variable stands above the setting that means the same."""
-    named = environment.text("effort") or read_text(settings, "effortLevel")
-    effort = next((level for level in EFFORTS if level == named), None)
-    wrong = f"effort: {named!r} is none of {', '.join(EFFORTS)}; the model's own stands"
+    text = environment.text("effort") or read_text(settings, "effortLevel")
+    effort = next((level for level in EFFORTS if level == text), None)
+    warning = f"effort: {text!r} is none of {', '.join(EFFORTS)}; the model's own stands"
     return Preferences(
         max_tokens=environment.number("max_output_tokens") or None,
         thinking=_thinking(environment, settings),
         effort=effort,
         cache=_cache(environment),
         policy=_policy(environment),
-        problems=(wrong,) if named and effort is None else (),
+        problems=(warning,) if text and effort is None else (),
     )
 
 
 def wants_threads(environment: Environment, settings: Mapping[str, Any]) -> bool:
     """Whether services may hold conversations in message threads. It is a matter of what is kept where,
     so a no in either place is a no, an administrator's too."""
-    asked = read_switch(settings, "messageThreads")
+    setting = read_switch(settings, "messageThreads")
     if environment.text("message_threads") is None:
-        return asked is True
-    return asked is not False and environment.switch("message_threads")
+        return setting is True
+    return setting is not False and environment.switch("message_threads")
 
 
 def _thinking(environment: Environment, settings: Mapping[str, Any]) -> Thinking | None:
@@ -83,7 +83,7 @@ def _policy(environment: Environment) -> RetryPolicy:
     )
 
 
-def preferred(request: ModelRequest, preferences: Preferences) -> ModelRequest:
+def apply_preferences(request: ModelRequest, preferences: Preferences) -> ModelRequest:
     """The request with what was asked for wherever it says nothing itself."""
     return replace(
         request,

@@ -16,11 +16,11 @@ from clew.core.stream.events import StreamFault
 from clew.providers.base import Failure, FailureKind
 from clew.providers.failure_kinds import is_busy
 from clew.providers.retry import (
-    http_date_s,
+    find_seconds,
+    parse_http_date_s,
+    parse_seconds,
+    read_retry_after_s,
     reset_after_s,
-    retry_after_s,
-    seconds_in_words,
-    seconds_of_text,
 )
 
 # Read an error object of any service into the same fields.
@@ -57,12 +57,12 @@ def reported(error: Json) -> Reported:
 
 def _reported(error: Json, depth: int) -> Reported:
     parts = list(_parts(error))
-    said = text_of(error.get("message"))
+    text = text_of(error.get("message"))
     upstream = _upstream(error, depth)
-    if upstream is not None and upstream.message and upstream.message not in said:
-        said = f"{said}: {upstream.message}" if said else upstream.message
+    if upstream is not None and upstream.message and upstream.message not in text:
+        text = f"{text}: {upstream.message}" if text else upstream.message
     return Reported(
-        message=said,
+        message=text,
         error_type=_name(error.get("type")) or _name(error.get("status")),
         error_code=_name(error.get("code")) or _reason(parts),
         details=_details(error, parts),
@@ -74,8 +74,8 @@ def _reported(error: Json, depth: int) -> Reported:
 def _headers(error: Json) -> Mapping[str, str]:
     metadata = error.get("metadata")
     headers = metadata.get("headers") if isinstance(metadata, dict) else None
-    told = headers.items() if isinstance(headers, dict) else ()
-    return {name.lower(): value for name, value in told if isinstance(value, str)}
+    pairs = headers.items() if isinstance(headers, dict) else ()
+    return {name.lower(): value for name, value in pairs if isinstance(value, str)}
 
 
 def _name(value: Any) -> str | None:
@@ -94,27 +94,27 @@ def _parts(error: Json) -> Iterator[Json]:
 
 
 def _reason(parts: list[Json]) -> str | None:
-    return next((said for part in parts if (said := _name(part.get("reason")))), None)
+    return next((reason for part in parts if (reason := _name(part.get("reason")))), None)
 
 
 def _details(error: Json, parts: list[Json]) -> Json | None:
     details = error.get("details")
     if isinstance(details, dict):
         return details
-    found: Json = {name: error[name] for name in _COUNTS if type(error.get(name)) is int}
+    counts: Json = {name: error[name] for name in _COUNTS if type(error.get(name)) is int}
     for part in parts:
         violations = part.get("violations")
         for violation in violations if isinstance(violations, list) else ():
             if isinstance(violation, dict):
-                found |= violation
-    return found or None
+                counts |= violation
+    return counts or None
 
 
 def _retry_after_s(error: Json, parts: list[Json], upstream: Reported | None) -> float | None:
     """Return the wait that the object itself names; its members come before its words."""
     for part in parts:
         delay = part.get("retryDelay")
-        if isinstance(delay, str) and (seconds := seconds_of_text(delay)) is not None:
+        if isinstance(delay, str) and (seconds := parse_seconds(delay)) is not None:
             return seconds
     for member in (error, object_of(error.get("metadata"))):
         for name in _WAITS:
@@ -124,7 +124,7 @@ def _retry_after_s(error: Json, parts: list[Json], upstream: Reported | None) ->
     if upstream is not None and upstream.retry_after_s is not None:
         return upstream.retry_after_s
     message = error.get("message")
-    return seconds_in_words(message) if isinstance(message, str) else None
+    return find_seconds(message) if isinstance(message, str) else None
 
 
 def _upstream(error: Json, depth: int) -> Reported | None:
@@ -175,63 +175,63 @@ _TITLE = re.compile(r"<title[^>]*>(.*?)</title", re.I | re.S)
 _TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.I | re.S)
 
 
-def failure_of_response(
+def make_response_failure(
     status: int, headers: Mapping[str, str], body: bytes, *, wall_s: float
 ) -> Failure:
     """Why a response with this status is no answer."""
     error, document = error_object(body)
-    told = reported(error)
-    said = told.message or words_of(body)
+    report = reported(error)
+    text = report.message or words_of(body)
     if 300 <= status < 400 and (elsewhere := words_of(headers.get("location", "").encode())):
         # A key is sent to nobody but the address that a person named.
-        said = f"it leads to {elsewhere}; if that is the service, name it as the base URL"
+        text = f"it leads to {elsewhere}; if that is the service, name it as the base URL"
     failure = Failure(
         kind="status",
-        message=f"HTTP {status}: {said}" if said else f"HTTP {status} without a word",
+        message=f"HTTP {status}: {text}" if text else f"HTTP {status} without a word",
         status=status,
-        error_type=_bedrock_type(headers) or told.error_type,
-        error_code=told.error_code,
+        error_type=_bedrock_type(headers) or report.error_type,
+        error_code=report.error_code,
         request_id=_request_id(headers, document),
         should_retry={"true": True, "false": False}.get(headers.get("x-should-retry", "").lower()),
-        details=told.details,
+        details=report.details,
     )
-    return _with_wait(failure, told, headers, wall_s)
+    return _with_wait(failure, report, headers, wall_s)
 
 
-def failure_of_fault(
+def make_fault_failure(
     fault: StreamFault, *, headers: Mapping[str, str], wall_s: float | None = None
 ) -> Failure:
     """Return the failure of an attempt whose stream broke its own rules or told of an error.
 
     `headers` are those of the response that the stream came with.
     """
-    told = reported(fault.error or {})
-    said = told.message if fault.kind == "error_event" and told.message else fault.message
-    shown = f": {fault.excerpt!r}" if fault.excerpt else ""
+    report = reported(fault.error or {})
+    text = report.message if fault.kind == "error_event" and report.message else fault.message
+    excerpt = f": {fault.excerpt!r}" if fault.excerpt else ""
     failure = Failure(
         kind=FAULTS_OF_THE_LINE.get(fault.kind, "event"),
-        message=f"{said}{shown}",
+        message=f"{text}{excerpt}",
         status=200,
-        error_type=told.error_type or fault.error_type,
-        error_code=told.error_code,
+        error_type=report.error_type or fault.error_type,
+        error_code=report.error_code,
         request_id=fault.request_id,
-        details=told.details,
+        details=report.details,
     )
-    return _with_wait(failure, told, headers, wall_s)
+    return _with_wait(failure, report, headers, wall_s)
 
 
 def _with_wait(
-    failure: Failure, told: Reported, headers: Mapping[str, str], wall_s: float | None
+    failure: Failure, report: Reported, headers: Mapping[str, str], wall_s: float | None
 ) -> Failure:
     """Return the failure with the wait that is asked for: by a header, by the error itself, or,
     where a limit was reached, by the moment at which it is refilled."""
-    their_now_s = http_date_s(headers.get("date"))
+    their_now_s = parse_http_date_s(headers.get("date"))
     now_s = wall_s if their_now_s is None else their_now_s
-    wait_s = retry_after_s(headers, wall_s=wall_s)
+    wait_s = read_retry_after_s(headers, wall_s=wall_s)
     if wait_s is None:
-        wait_s = told.retry_after_s
+        wait_s = report.retry_after_s
     if wait_s is None and is_busy(failure):
-        wait_s = reset_after_s(told.headers or headers, now_s=now_s)
+        wait_s = reset_after_s(report.headers or headers, now_s=now_s)
     return failure if wait_s is None else replace(failure, retry_after_s=wait_s)
 
 
@@ -240,15 +240,15 @@ def _bedrock_type(headers: Mapping[str, str]) -> str | None:
     return headers.get("x-amzn-errortype", "").partition(":")[0].rpartition("#")[2] or None
 
 
-def failure_of_content(
+def make_content_failure(
     headers: Mapping[str, str], body: bytes, *, kind: FailureKind = "content"
 ) -> Failure:
     """Why a body that came with HTTP 200 is no answer."""
-    named = headers.get("content-type", "").partition(";")[0].strip() or "no content type"
-    said = words_of(body)
+    media_type = headers.get("content-type", "").partition(";")[0].strip() or "no content type"
+    text = words_of(body)
     return Failure(
         kind=kind,
-        message=f"HTTP 200 with {named} in place of an answer: {said or 'an empty body'}",
+        message=f"HTTP 200 with {media_type} in place of an answer: {text or 'an empty body'}",
         status=200,
         request_id=_request_id(headers, {}),
     )
@@ -266,6 +266,6 @@ def words_of(body: bytes) -> str:
 
 
 def _request_id(headers: Mapping[str, str], document: Json) -> str | None:
-    named = (headers.get(name) for name in REQUEST_ID_HEADERS)
-    found = next(filter(None, named), None) or document.get("request_id")
-    return found if isinstance(found, str) else None
+    header_ids = (headers.get(name) for name in REQUEST_ID_HEADERS)
+    request_id = next(filter(None, header_ids), None) or document.get("request_id")
+    return request_id if isinstance(request_id, str) else None

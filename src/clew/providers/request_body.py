@@ -44,7 +44,7 @@ def build(
     """Return the body that the Messages API of this version takes; `diagnoses`: the service compares
     requests."""
     adjusted: list[str] = []
-    max_tokens = output_limit(request, model)
+    max_tokens = choose_output_limit(request, model)
     body: Json = {"model": model.id, "max_tokens": max_tokens}
     body |= _thinking(request, model, max_tokens, adjusted)
     is_off = body.get("thinking", {}).get("type") == "disabled"
@@ -89,14 +89,14 @@ def build(
 def without_conflict(request: ModelRequest, model: Model) -> ModelRequest:
     """Return the request without thinking where the service would refuse a budget for it: in the middle
     of a round of tools that began without thinking, or lost it."""
-    asked = _thinking(request, model, output_limit(request, model), [])
-    is_budget = asked.get("thinking", {}).get("type") == "enabled"
+    body = _thinking(request, model, choose_output_limit(request, model), [])
+    is_budget = body.get("thinking", {}).get("type") == "enabled"
     if is_budget and not thinking_can_be_on(request.messages):
         return replace(request, thinking=Off())
     return request
 
 
-def warming_hindrance(request: ModelRequest, model: Model) -> str:
+def why_not_warm(request: ModelRequest, model: Model) -> str:
     """Say why the service takes no warming request with this beginning; empty if it does."""
     if request.cache is None:
         return "the prompt cache is off"
@@ -113,8 +113,8 @@ def _extra(extra: Json, api_version: str, adjusted: list[str]) -> Json:
     """Return the members that this version of the API takes: the later one has no sampling."""
     removed = [name for name in SAMPLING if name in extra and is_later(api_version)]
     if removed:
-        named = ", ".join(removed)
-        adjusted.append(f"API version {api_version} takes no {named}; it was left out")
+        fields = ", ".join(removed)
+        adjusted.append(f"API version {api_version} takes no {fields}; it was left out")
     return {name: value for name, value in extra.items() if name not in removed}
 
 
@@ -128,7 +128,7 @@ def build_count(
     return Built(body=body, betas=built.betas, adjusted=built.adjusted)
 
 
-def output_limit(request: ModelRequest, model: Model) -> int:
+def choose_output_limit(request: ModelRequest, model: Model) -> int:
     """The `max_tokens` a request goes out with."""
     wanted = request.max_tokens or model.default_output or UNKNOWN_MODEL_OUTPUT
     return wanted if model.max_output is None else min(wanted, model.max_output)
@@ -136,24 +136,26 @@ def output_limit(request: ModelRequest, model: Model) -> int:
 
 def _thinking(request: ModelRequest, model: Model, max_tokens: int, adjusted: list[str]) -> Json:
     modes = model.thinking
-    asked = request.thinking
-    if asked is None:
+    thinking = request.thinking
+    if thinking is None:
         # A model nobody described decides for itself.
-        asked = _default_thinking(modes or ())
-    if asked is None:
+        thinking = _default_thinking(modes or ())
+    if thinking is None:
         return {}
-    if isinstance(asked, Off):
+    if isinstance(thinking, Off):
         return _no_thinking(model, adjusted)
-    if isinstance(asked, ThinkingBudget) and (modes is None or "enabled" in modes):
-        return _budget(asked, max_tokens, adjusted)
+    if isinstance(thinking, ThinkingBudget) and (modes is None or "enabled" in modes):
+        return _budget(thinking, max_tokens, adjusted)
     if modes is not None and "adaptive" not in modes:
         if "enabled" in modes:
-            return _budget(ThinkingBudget(tokens=max_tokens, display=asked.display), max_tokens, [])
+            return _budget(
+                ThinkingBudget(tokens=max_tokens, display=thinking.display), max_tokens, []
+            )
         adjusted.append(f"{model.name} does not think; thinking was left out")
         return {}
-    if isinstance(asked, ThinkingBudget):
+    if isinstance(thinking, ThinkingBudget):
         adjusted.append(f"{model.name} decides itself how long it thinks; the budget was left out")
-    return {"thinking": _shown({"type": "adaptive"}, asked)}
+    return {"thinking": _shown({"type": "adaptive"}, thinking)}
 
 
 def _default_thinking(modes: tuple[str, ...]) -> Adaptive | ThinkingBudget | None:
@@ -174,13 +176,13 @@ def _no_thinking(model: Model, adjusted: list[str]) -> Json:
     return {}
 
 
-def _budget(asked: ThinkingBudget, max_tokens: int, adjusted: list[str]) -> Json:
+def _budget(budget: ThinkingBudget, max_tokens: int, adjusted: list[str]) -> Json:
     """The budget must stay below `max_tokens`; where no budget fits, there is no thinking."""
-    tokens = max(MIN_BUDGET, min(asked.tokens, max_tokens - 1))
+    tokens = max(MIN_BUDGET, min(budget.tokens, max_tokens - 1))
     if tokens >= max_tokens:
         adjusted.append(f"max_tokens {max_tokens} leaves no room for thinking")
         return {}
-    return {"thinking": _shown({"type": "enabled", "budget_tokens": tokens}, asked)}
+    return {"thinking": _shown({"type": "enabled", "budget_tokens": tokens}, budget)}
 
 
 def _binding(thinking: Json, model: Model) -> Json:
@@ -189,8 +191,10 @@ def _binding(thinking: Json, model: Model) -> Json:
     return {"block_binding": DROP_BLOCK} if thinks and model.binds_thinking is not False else {}
 
 
-def _shown(thinking: Json, asked: Adaptive | ThinkingBudget) -> Json:
-    return thinking if asked.display is None else thinking | {"display": asked.display}
+def _shown(thinking: Json, thinking_mode: Adaptive | ThinkingBudget) -> Json:
+    return (
+        thinking if thinking_mode.display is None else thinking | {"display": thinking_mode.display}
+    )
 
 
 def _output_config(
@@ -213,11 +217,11 @@ def _output_config(
     return {"output_config": config} if config else {}
 
 
-def fitting_effort(asked: EffortLevel, model: Model) -> EffortLevel | None:
+def fitting_effort(effort: EffortLevel, model: Model) -> EffortLevel | None:
     """The highest level the model takes that is not above the one asked for."""
     if model.effort is None:
-        return asked
-    below = LEVELS[: LEVELS.index(asked) + 1]
+        return effort
+    below = LEVELS[: LEVELS.index(effort) + 1]
     return next((level for level in reversed(below) if level in model.effort), None)
 
 

@@ -13,22 +13,22 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from clew.core.messages.text import count_of
+from clew.core.messages.text import format_count
 from clew.core.regex import lazy_pattern
 from clew.providers.base import Failure, ModelRequest
 from clew.providers.failure_kinds import (
     RETRIED_STATUSES,
     Overflow,
-    affordable_output,
-    effective_status,
+    find_affordable_output,
+    find_effective_status,
     is_busy,
     is_missing_model,
     is_overload,
     is_unnamed,
     overflow_of,
-    shrunk,
+    shrink_request,
+    why_no_credit,
     with_output,
-    without_credit,
 )
 
 # Read how long a service asks to be left alone, wherever it writes it.
@@ -55,7 +55,7 @@ _AGAIN = lazy_pattern(
 )
 
 
-def retry_after_s(headers: Mapping[str, str], *, wall_s: float | None) -> float | None:
+def read_retry_after_s(headers: Mapping[str, str], *, wall_s: float | None) -> float | None:
     """Return the seconds to wait, at least 0; None where no readable header says it.
 
     A date is taken against the service's own `date`, where it sends one: its clock and ours differ.
@@ -63,14 +63,14 @@ def retry_after_s(headers: Mapping[str, str], *, wall_s: float | None) -> float 
     millis = _number(headers.get("retry-after-ms"))
     if millis is not None:
         return millis / 1000
-    said = headers.get("retry-after")
-    seconds = _number(said)
+    value = headers.get("retry-after")
+    seconds = _number(value)
     if seconds is not None:
         return seconds
-    until = http_date_s(said)
+    until = parse_http_date_s(value)
     if until is None:
-        return seconds_of_text(said or "")
-    their_now = http_date_s(headers.get("date"))
+        return parse_seconds(value or "")
+    their_now = parse_http_date_s(headers.get("date"))
     now_s = wall_s if their_now is None else their_now
     return None if now_s is None else max(0.0, until - now_s)
 
@@ -96,21 +96,21 @@ def _limits(headers: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
 
     `x-ratelimit-reset[-KIND]` (OpenAI, Groq, OpenRouter), `anthropic-ratelimit-KIND-reset`.
     """
-    for name, said in headers.items():
+    for name, value in headers.items():
         if name.startswith("x-ratelimit-reset"):
-            yield said, headers.get(name.replace("-reset", "-remaining", 1))
+            yield value, headers.get(name.replace("-reset", "-remaining", 1))
         elif name.startswith("anthropic-ratelimit-") and name.endswith("-reset"):
-            yield said, headers.get(f"{name.removesuffix('-reset')}-remaining")
+            yield value, headers.get(f"{name.removesuffix('-reset')}-remaining")
 
 
-def _until_s(said: str, now_s: float | None) -> float | None:
+def _until_s(value: str, now_s: float | None) -> float | None:
     """Return the seconds until a reset: a duration, seconds, or a moment as number or RFC 3339."""
-    number = _number(said)
+    number = _number(value)
     if number is not None and number < _MOMENT_S:
         return number
-    moment_s = _rfc3339_s(said) if number is None else number
+    moment_s = _rfc3339_s(value) if number is None else number
     if moment_s is None:
-        return seconds_of_text(said)
+        return parse_seconds(value)
     if number is not None and number >= _MOMENT_MS:
         moment_s = number / 1000
     return None if now_s is None else max(0.0, moment_s - now_s)
@@ -124,14 +124,14 @@ def _rfc3339_s(text: str) -> float | None:
         return None
 
 
-def seconds_of_text(text: str) -> float | None:
+def parse_seconds(text: str) -> float | None:
     """Return the seconds of a duration such as `34.07s`, `6m0s` or `20ms`; None for other text."""
-    said = text.strip()
-    match = _SPAN.fullmatch(said)
-    return None if match is None else _sum_s(said)
+    span = text.strip()
+    match = _SPAN.fullmatch(span)
+    return None if match is None else _sum_s(span)
 
 
-def seconds_in_words(text: str) -> float | None:
+def find_seconds(text: str) -> float | None:
     """Return the wait that a sentence names: "try again in 4.0s", "retry after 12 seconds"."""
     for again in _AGAIN.finditer(text):
         if span := _SPAN.match(text, again.end()):
@@ -145,13 +145,13 @@ def _sum_s(span: str) -> float:
 
 def _number(text: str | None) -> float | None:
     digits = (text or "").strip()
-    whole, _, part = digits.partition(".")
-    if len(digits) > 20 or not (whole.isascii() and whole.isdigit()):
+    integer, _, part = digits.partition(".")
+    if len(digits) > 20 or not (integer.isascii() and integer.isdigit()):
         return None
     return float(digits) if not part or (part.isascii() and part.isdigit()) else None
 
 
-def http_date_s(text: str | None) -> float | None:
+def parse_http_date_s(text: str | None) -> float | None:
     """Return the seconds since 1970 of `Sun, 06 Nov 1994 08:49:37 GMT`, the one form still sent."""
     words = (text or "").replace("-", " ").split()
     if (
@@ -263,7 +263,7 @@ class GiveUp(Struct, frozen=True, kw_only=True):
 Decision: TypeAlias = Again | Shrink | FallBack | CompactFirst | GiveUp
 
 
-def counted(spent: Spent, failure: Failure, policy: RetryPolicy) -> Spent:
+def count_attempt(spent: Spent, failure: Failure, policy: RetryPolicy) -> Spent:
     """`spent` after an attempt that failed so."""
     return Spent(
         attempts=spent.attempts + 1,
@@ -284,9 +284,9 @@ def decide(
     """What follows a failed attempt; `spent` counts it already, `random` is from 0 to below 1."""
     overflow = overflow_of(failure)
     if overflow is not None:
-        smaller = None if spent.shrunk else shrunk(request, overflow)
+        smaller = None if spent.shrunk else shrink_request(request, overflow)
         return CompactFirst(overflow=overflow) if smaller is None else Shrink(request=smaller)
-    fewer = None if spent.shrunk else affordable_output(failure)
+    fewer = None if spent.shrunk else find_affordable_output(failure)
     if fewer is not None and fewer >= LEAST_AFFORDED:
         return Shrink(request=with_output(request, fewer))
     if spent.fallbacks and (
@@ -305,13 +305,13 @@ def decide(
 
 def final(failure: Failure) -> str | None:
     """Say why no attempt can help, or None if one may."""
-    if (why := without_credit(failure)) is not None:
+    if (why := why_no_credit(failure)) is not None:
         return why
     if failure.should_retry is not None:
         return None if failure.should_retry else "the service says not to try again"
     match failure.kind:
         case "status" | "error_event":
-            may = is_unnamed(failure) or effective_status(failure) in RETRIED_STATUSES
+            may = is_unnamed(failure) or find_effective_status(failure) in RETRIED_STATUSES
         case "proxy":
             may = failure.status is None or failure.status >= 500
         case _:
@@ -359,9 +359,9 @@ def _end(failure: Failure, spent: Spent, policy: RetryPolicy, delay_s: float) ->
     """Return why no attempt follows, though one might help: the patience is used up."""
     tries = spent.attempts - spent.uncounted
     if tries >= policy.max_attempts:
-        return GiveUp(why=f"{count_of(tries, 'attempt')} failed")
+        return GiveUp(why=f"{format_count(tries, 'attempt')} failed")
     if spent.in_the_way >= policy.max_in_the_way and is_in_the_way(failure):
-        return GiveUp(why=f"{count_of(spent.in_the_way, 'attempt')} met the same obstacle")
+        return GiveUp(why=f"{format_count(spent.in_the_way, 'attempt')} met the same obstacle")
     if spent.elapsed_s + delay_s + policy.least_attempt_s <= policy.budget_s:
         return None
     if (asked_s := failure.retry_after_s) is not None:
@@ -371,16 +371,16 @@ def _end(failure: Failure, spent: Spent, policy: RetryPolicy, delay_s: float) ->
 
 def span_in_words(seconds: float) -> str:
     """Return a wait as a person reads it: `34 s`, `7 min`, `2 h 5 min`, `3 d 4 h`."""
-    whole = round(seconds)
+    amount = round(seconds)
     for size, unit, below, part in (
         (86_400, "d", 3600, "h"),
         (3600, "h", 60, "min"),
         (60, "min", 1, "s"),
     ):
-        if whole >= size:
-            rest = whole % size // below
-            return f"{whole // size} {unit} {rest} {part}" if rest else f"{whole // size} {unit}"
-    return f"{whole} s"
+        if amount >= size:
+            rest = amount % size // below
+            return f"{amount // size} {unit} {rest} {part}" if rest else f"{amount // size} {unit}"
+    return f"{amount} s"
 
 
 def _ask_whole(failure: Failure, request: ModelRequest, spent: Spent, policy: RetryPolicy) -> bool:

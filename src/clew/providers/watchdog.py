@@ -68,7 +68,7 @@ class SilenceLimits(Struct, frozen=True, kw_only=True):
         )
 
 
-def limits_from(environment: Environment) -> SilenceLimits:
+def read_limits(environment: Environment) -> SilenceLimits:
     """The limits with what the variables say in their place; none of them can be switched off."""
 
     def seconds(field: str, usual_s: float) -> float:
@@ -94,14 +94,14 @@ class Watchdog:
         limits: SilenceLimits,
         clock: Clock,
         hint: Callable[[Waiting], Awaitable[None]],
-        whole: bool = False,
+        is_unstreamed: bool = False,
     ) -> None:
         self._attempt = attempt
         self._events: AsyncIterator[Json | Failure] = attempt.__aiter__()
         self._limits = limits
         self._clock = clock
         self._hint = hint
-        self._whole = whole
+        self._whole = is_unstreamed
         self._reader: asyncio.Task[object] | None = None
         self._ticking: asyncio.Task[None] | None = None
         self._waiting = False

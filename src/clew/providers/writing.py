@@ -30,9 +30,9 @@ class Writing:
         """`body` as JSON; `whose` tells conversations apart that take turns."""
         messages = body.get("messages")
         if type(messages) is not list or len(messages) < LEAST_MESSAGES:
-            return written(body)
-        kept = self._kept.pop(whose, None) or Written()
-        self._kept[whose] = kept
+            return encode_request(body)
+        cache = self._kept.pop(whose, None) or Written()
+        self._kept[whose] = cache
         while len(self._kept) > MOST_CONVERSATIONS:
             del self._kept[next(iter(self._kept))]
         members = list(body.items())
@@ -40,11 +40,11 @@ class Writing:
         before, after = dict(members[:place]), dict(members[place + 1 :])
         return b"".join(
             (
-                written(before)[:-1],
+                encode_request(before)[:-1],
                 b',"messages":[' if before else b'"messages":[',
-                kept.grown_to(messages),
+                cache.grown_to(messages),
                 b"]," if after else b"]",
-                written(after)[1:],
+                encode_request(after)[1:],
             )
         )
 
@@ -62,19 +62,19 @@ class Written:
 
     def grown_to(self, messages: list[Any]) -> bytearray:
         """The bytes of `messages`; what is the same as before is taken from before."""
-        known = len(self._messages)
-        same = next(compress(count(), map(is_not, self._messages, messages)), known)
+        known_count = len(self._messages)
+        same = next(compress(count(), map(is_not, self._messages, messages)), known_count)
         same = min(same, len(messages))
         del self._messages[same:], self._ends[same:]
         del self._data[self._ends[-1] if same else 0 :]
         for message in messages[same:]:
             if self._messages:
                 self._data += b","
-            self._data += written(message)
+            self._data += encode_request(message)
             self._messages.append(message)
             self._ends.append(len(self._data))
         return self._data
 
 
-def written(value: Any) -> bytes:
+def encode_request(value: Any) -> bytes:
     return encode(value, beyond_double="string")

@@ -21,11 +21,11 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from clew.core.messages.errors import UserError
-from clew.system.files import is_folder, make_private, only_files
+from clew.system.files import is_folder, make_private, open_only_files
 from clew.system.process.output import ProcessOutput
 from clew.system.process.run import Hold
-from clew.system.process.tree import ProcessExit, began, exit_of, lives, parent
-from clew.system.process.watcher import descendants, signal_to
+from clew.system.process.tree import ProcessExit, exit_of, is_alive, read_parent, read_start_ticks
+from clew.system.process.watcher import find_descendants, send_signal
 
 # Records of what ended are of use until the session hears of it; who never asks loses nothing else.
 FORGOTTEN_S = 30 * 24 * 3600
@@ -99,16 +99,18 @@ class RecordFolder:
 
     def here(self) -> list[KeptRecord]:
         """Those of this session."""
-        return list(found(self._folder, f"{self._session_id}-"))
+        return list(find_records(self._folder, f"{self._session_id}-"))
 
     def was_called_off(self, task_id: str) -> bool:
         """Whether a person ended one of this session from elsewhere."""
-        kept = read(self._path(task_id))
-        return kept is not None and kept.end is not None and kept.end.called_off
+        record = read(self._path(task_id))
+        return record is not None and record.end is not None and record.end.called_off
 
     def of_call(self, tool_use_id: str) -> KeptRecord | None:
         """What a call began, in whatever session."""
-        return next((k for k in found(self._folder) if k.about.tool_use_id == tool_use_id), None)
+        return next(
+            (k for k in find_records(self._folder) if k.about.tool_use_id == tool_use_id), None
+        )
 
     async def put(
         self, task_id: str, hold: Hold, output: ProcessOutput, *, kind: str, title: str, command: str,
@@ -129,7 +131,7 @@ class RecordFolder:
             file=str(output.path),
             tool_use_id=tool_use_id,
             pid=pid,
-            since=began(pid),
+            since=read_start_ticks(pid),
             kept_at=int(time.time()),
             boot=boot(),
         )
@@ -168,16 +170,16 @@ class RecordFolder:
         return record
 
 
-def found(folder: Path, beginning: str = "") -> Iterator[KeptRecord]:
+def find_records(folder: Path, beginning: str = "") -> Iterator[KeptRecord]:
     """The records there are, those that nobody needs any more taken away on the way."""
     for path in sorted(folder.glob(f"{beginning}*{SUFFIX}")):
-        kept = read(path)
-        if kept is None:
+        record = read(path)
+        if record is None:
             continue
-        if not kept.is_running and _age_s(path) > FORGOTTEN_S:
-            forget(kept)
+        if not record.is_running and _age_s(path) > FORGOTTEN_S:
+            forget(record)
         else:
-            yield kept
+            yield record
 
 
 def _age_s(path: Path) -> float:
@@ -191,7 +193,7 @@ def _age_s(path: Path) -> float:
 def read(path: Path) -> KeptRecord | None:
     """A record as it stands; None for what is none, or is gone."""
     try:
-        with open(path, "rb", opener=only_files) as file:
+        with open(path, "rb", opener=open_only_files) as file:
             is_watched = is_locked(file.fileno())
             first, _, rest = file.read(MOST_BYTES).partition(b"\n")
         about = msgspec.json.decode(first, type=About)
@@ -211,38 +213,43 @@ def is_locked(descriptor: int) -> bool:
     return False
 
 
-def forget(kept: KeptRecord) -> None:
+def forget(record: KeptRecord) -> None:
     with contextlib.suppress(OSError):
-        kept.path.unlink(missing_ok=True)
+        record.path.unlink(missing_ok=True)
 
 
-def call_off(kept: KeptRecord) -> None:
+def call_off(record: KeptRecord) -> None:
     """Asks it to end, with all that it started; its watcher makes it, if it does not. What nobody
     watches is made to at once."""
-    about, now = kept.about, read(kept.path)
+    about, now = record.about, read(record.path)
     # To kill(2) the groups 0 and 1 are our own and everybody.
-    if now is None or not now.is_running or about.pid <= 1 or began(about.pid) != about.since:
+    if (
+        now is None
+        or not now.is_running
+        or about.pid <= 1
+        or read_start_ticks(about.pid) != about.since
+    ):
         return
-    watcher = parent(about.pid) if now.is_watched else 0
+    watcher = read_parent(about.pid) if now.is_watched else 0
     if watcher > 1:
-        signal_to(watcher, signal.SIGTERM)
+        send_signal(watcher, signal.SIGTERM)
     else:
         # First, for it is over for everybody from the moment at which it does not live.
         _was_called_off(now)
-        for pid in (*descendants(about.pid), -about.pid):
-            signal_to(pid, signal.SIGKILL)
+        for pid in (*find_descendants(about.pid), -about.pid):
+            send_signal(pid, signal.SIGKILL)
 
 
-def _was_called_off(kept: KeptRecord) -> None:
+def _was_called_off(record: KeptRecord) -> None:
     """Writes down how what nobody watched will have ended."""
     end = End(wait_status=signal.SIGKILL, ended_at=int(time.time()), called_off=True)
-    with contextlib.suppress(OSError), kept.path.open("ab") as file:
+    with contextlib.suppress(OSError), record.path.open("ab") as file:
         file.write(msgspec.json.encode(end) + b"\n")
 
 
 def goes_on(about: About) -> bool:
     """Whether the very process that was begun runs, since the same beginning of the machine."""
-    return bool(about.boot) and about.boot == boot() and lives(about.pid, about.since)
+    return bool(about.boot) and about.boot == boot() and is_alive(about.pid, about.since)
 
 
 def boot() -> str:

@@ -11,9 +11,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from clew.agent.calls import BoundCall
-from clew.agent.context.facts import attachments
-from clew.agent.context.prompts import Prompts, RequestBeginning, taken_up
-from clew.agent.conversation import Conversation, Inbox, unwatched
+from clew.agent.context.facts import make_attachments
+from clew.agent.context.prompts import Prompts, RequestBeginning, begin_requests
+from clew.agent.conversation import Conversation, Inbox, ignore_event
 from clew.agent.deps import (
     Arrivals,
     CallApproval,
@@ -24,21 +24,21 @@ from clew.agent.deps import (
     TurnLimits,
     TurnSurroundings,
 )
-from clew.agent.intake import intake
+from clew.agent.intake import make_intake
 from clew.agent.judging import Judging
 from clew.agent.models import (
     AskPerson,
     Speaking,
     Switching,
     binds_thinking,
-    one_at_a_time,
+    make_template,
+    serialise_questions,
     target_named,
     target_of,
-    template,
 )
 from clew.agent.options import Options
 from clew.agent.requests import Measure, Requests
-from clew.agent.subagents.offer import refused
+from clew.agent.subagents.offer import list_refusals
 from clew.agent.tools.base import ToolSession
 from clew.agent.tools.file_names import FileNames
 from clew.agent.tools.registry import Toolbox
@@ -46,29 +46,29 @@ from clew.agent.toolset import SessionTools
 from clew.core.json_object import Json
 from clew.core.normalize.repairs import from_record
 from clew.parts.agents.places import kinds_of
-from clew.parts.background_tasks import news, running
-from clew.parts.context import NOTHING, Ground, HostParts, Thread, stand
-from clew.parts.hooks import granting
+from clew.parts.background_tasks import find_news, list_running
+from clew.parts.context import NOTHING, Ground, HostParts, Thread, prepare_ground
+from clew.parts.hooks import make_granter
 from clew.parts.memory.part import MemoryPart
 from clew.parts.part import PartContext
-from clew.parts.plugins.part import plugins_of
-from clew.parts.store_copy import elsewhere
-from clew.parts.toolset import lasts, new_tool_session, new_toolset, offered_tools
+from clew.parts.plugins.part import load_plugins
+from clew.parts.store_copy import open_store_copy
+from clew.parts.toolset import is_lasting, new_tool_session, new_toolset, offered_tools
 from clew.permissions.decision import Decision
-from clew.providers.preferences import preferred
+from clew.providers.preferences import apply_preferences
 from clew.record.transcript.record import Mirror
-from clew.session.notices import first_notices
-from clew.session.observers import displaying
+from clew.session.notices import collect_notices
+from clew.session.observers import watch_for_display
 from clew.session.parts import SessionParts, make_parts
 from clew.session.session import Session, SessionCosts, SessionModelAccess, Workspace
-from clew.session.thread import budget, leave_totals, taken_in_hand
-from clew.system.clock import new_id, now
+from clew.session.thread import leave_totals, load_thread, read_budget
+from clew.system.clock import get_timestamp, make_id
 from clew.system.config.settings import read_object, read_switch
 from clew.system.process.run import Programs
 
 
 @asynccontextmanager
-async def session(
+async def open_session(
     options: Options,
     environ: Mapping[str, str],
     cwd: str,
@@ -79,17 +79,17 @@ async def session(
     mirror: Mirror | None = None,
 ) -> AsyncIterator[Session]:
     """Open a session, new or resumed; everything it holds is given back at the end."""
-    ask = one_at_a_time(ask)
+    ask = serialise_questions(ask)
     async with AsyncExitStack() as opened:
-        ground = await stand(options, environ, cwd, opened)
-        plugins = plugins_of(options, ground.began)
+        ground = await prepare_ground(options, environ, cwd, opened)
+        plugins = load_plugins(options, ground.began)
         # Looks at the repository while everything else is made.
         memory = MemoryPart(ground)
         opened.push_async_callback(memory.aclose)
         # Before the record is opened, which may have to come from the store; until it is closed.
-        store_copy = await opened.enter_async_context(elsewhere(ground))
+        store_copy = await opened.enter_async_context(open_store_copy(ground))
         kinds, agent_faults = kinds_of(ground, brought, plugins.agents())
-        thread, lead = await taken_in_hand(
+        thread, lead = await load_thread(
             ground, kinds, opened, entrypoint=entrypoint, mirror=store_copy.beside(mirror)
         )
         ground, options, service = lead.ground, lead.ground.options, ground.service
@@ -107,12 +107,15 @@ async def session(
             agent_faults=agent_faults,
         )
         opened.push_async_callback(parts.aclose)
-        watch: Callable[[Emit], Emit] = unwatched
+        watch: Callable[[Emit], Emit] = ignore_event
         debug_file = ""
         if options.debug is not None:
-            from clew.session.debugging import debugging, place_of
+            from clew.session.debugging import place_of, watch_for_debugging
 
-            watch, debug_file = debugging(ground, thread, opened), place_of(ground, thread)
+            watch, debug_file = (
+                watch_for_debugging(ground, thread, opened),
+                place_of(ground, thread),
+            )
         tool_session = new_tool_session(
             ground,
             thread,
@@ -125,7 +128,7 @@ async def session(
         )
         toolbox = Toolbox(offered_tools(options, parts.tools()), ground.began.settings)
         tools = new_toolset(ground, thread, toolbox, tool_session, parts.mcp, parts.file_history)
-        beginning = begun(ground, thread, tools, parts)
+        beginning = prepare_requests(ground, thread, tools, parts)
         requests = requests_of(ground, thread, toolbox, beginning)
         judge = judge_of(ground, thread, tool_session, parts)
         measure = Measure(service.provider.count_tokens, service.catalog)
@@ -139,13 +142,15 @@ async def session(
                 ask=ask,
                 review=judge.review,
                 apply_mode=judge.under_mode,
-                update_permissions=granting(ground.rules),
-                can_defer=not lasts(options),
+                update_permissions=make_granter(ground.rules),
+                can_defer=not is_lasting(options),
             ),
             arrivals=arrivals_of(thread, tool_session, parts, inbox),
-            clock=TurnClock(now=now, new_id=new_id, monotonic_s=time.monotonic),
+            clock=TurnClock(now=get_timestamp, new_id=make_id, monotonic_s=time.monotonic),
             spending=thread.spending,
-            limits=TurnLimits(max_rounds=options.max_turns, budget=budget(options, thread.past)),
+            limits=TurnLimits(
+                max_rounds=options.max_turns, budget=read_budget(options, thread.past)
+            ),
             hooks=parts.hooks,
             compaction=parts.compaction,
             surroundings=surroundings_of(tool_session, parts),
@@ -172,14 +177,14 @@ async def session(
             conversation=Conversation(
                 deps,
                 inbox,
-                displaying(parts.hooks, watch, new_id, is_screen=not options.is_print),
+                watch_for_display(parts.hooks, watch, make_id, is_screen=not options.is_print),
             ),
         )
         await parts.open(context)
         await parts.hooks.begin_session(parts.skills.reload)
         opened.push_async_callback(parts.hooks.end_session)
         notices = (
-            *first_notices(ground, thread, [tool.name for tool in toolbox]),
+            *collect_notices(ground, thread, [tool.name for tool in toolbox]),
             *service.provider.adjustments(beginning.request),
             *beginning.notices,
             *lead.faults,
@@ -203,7 +208,7 @@ def session_of(
         tools=context.tools,
         model_access=SessionModelAccess(
             speaking=context.speaking,
-            switching=Switching(context.speaking, parts.hooks, context.ask, new_id),
+            switching=Switching(context.speaking, parts.hooks, context.ask, make_id),
             requests=context.requests,
             ask=thread.side.ask_model,
             cache=parts.cache,
@@ -219,7 +224,9 @@ def session_of(
             debug_file=debug_file,
         ),
         parts=parts,
-        intake=intake(context.tools, context.judge, tool_session, ground.rules, parts.mcp.resource),
+        intake=make_intake(
+            context.tools, context.judge, tool_session, ground.rules, parts.mcp.resource
+        ),
         commands=[],
         notices=notices,
         resumed=thread.loaded,
@@ -242,7 +249,7 @@ def judge_of(
         ask_model=thread.side.ask_model,
         spared=spared,
         secrets=ground.secrets,
-        denied=() if lead is None else refused(lead),
+        denied=() if lead is None else list_refusals(lead),
     )
 
 
@@ -263,7 +270,7 @@ def model_of(
 
 def surroundings_of(tool_session: ToolSession, parts: SessionParts) -> TurnSurroundings:
     return TurnSurroundings(
-        list_background=lambda: running(tool_session),
+        list_background=lambda: list_running(tool_session),
         list_schedules=parts.schedules.rows,
         shell_folder=lambda: tool_session.cwd,
         should_leave=parts.agents.should_leave,
@@ -276,13 +283,13 @@ def arrivals_of(
     """Return what reaches the conversation from outside: the user's words, tasks and parts."""
 
     async def await_late() -> list[Json]:
-        return attachments(await parts.facts(thread.story.history))
+        return make_attachments(await parts.facts(thread.story.history))
 
     def after_results(results: Sequence[Json]) -> list[Json]:
-        return attachments(parts.after(results))
+        return make_attachments(parts.after(results))
 
     return Arrivals(
-        take_messages=lambda: [*inbox.take(), *news(tool_session)],
+        take_messages=lambda: [*inbox.take(), *find_news(tool_session)],
         await_late=await_late,
         after_results=after_results,
         refresh_settings=parts.refresh,
@@ -302,15 +309,17 @@ def names_of(ground: Ground) -> FileNames:
     return FileNames(programs, with_ignored=with_ignored, suggests=suggests)
 
 
-def begun(
+def prepare_requests(
     ground: Ground, thread: Thread, tools: SessionTools, parts: SessionParts
 ) -> RequestBeginning:
     """What the session's requests begin with."""
     options, service = ground.options, ground.service
     style, language = parts.output_styles.style, parts.output_styles.language
-    made = template(options, thread.model, tools.definitions(), thread.session_id, style, language)
-    return taken_up(
-        preferred(made, service.preferences),
+    request = make_template(
+        options, thread.model, tools.definitions(), thread.session_id, style, language
+    )
+    return begin_requests(
+        apply_preferences(request, service.preferences),
         options,
         Prompts(ground.began.places.own / "prompts"),
         thread.recorder,

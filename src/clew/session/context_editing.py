@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from clew.core.json_object import Json
-from clew.core.ledger.breakdown import breakdown
-from clew.core.ledger.spending import usd
+from clew.core.ledger.breakdown import break_down
+from clew.core.ledger.spending import compute_usd
 from clew.core.messages.errors import UserError
 from clew.core.normalize.for_api import Projected
 from clew.core.normalize.select import (
@@ -18,15 +18,15 @@ from clew.core.normalize.select import (
     Kind,
     is_boundary,
     is_summary,
+    select_visible,
     thoughts_of,
-    visible,
-    whole,
+    widen_range,
 )
-from clew.core.normalize.tokens import message_tokens
-from clew.parts.memory.excerpt import excerpt, is_prompt
+from clew.core.normalize.tokens import estimate_message_tokens
+from clew.parts.memory.excerpt import is_prompt, make_excerpt
 from clew.providers.base import Failure
 from clew.session.session import Session
-from clew.system.clock import now
+from clew.system.clock import get_timestamp
 
 # Facts about where the session runs are told once and stay, whatever range they stand in.
 BROUGHT = frozenset({"file", "folder", "mcp_resource"})
@@ -65,20 +65,20 @@ class Editing:
 
     def shown(self) -> list[Json]:
         """What is before the model without any edit, and can be named in one."""
-        entries = visible(list(self._story.history))
+        entries = select_visible(list(self._story.history))
         return [entry for entry in entries if _is_editable(entry)]
 
     def range(self, first: str, last: str) -> list[str]:
         """The entries from one to another, whole answers with their calls and results; a prompt alone
         means its turn."""
-        entries = list(visible(list(self._story.history)))
+        entries = list(select_visible(list(self._story.history)))
         begin = _place(entries, first)
         end = _place(entries, last) if last else _end_of_turn(entries, begin)
-        begin, end = whole(entries, begin, end)
-        found = [e["uuid"] for e in entries[begin : end + 1] if _is_editable(e)]
-        if not found:
+        begin, end = widen_range(entries, begin, end)
+        uuids = [e["uuid"] for e in entries[begin : end + 1] if _is_editable(e)]
+        if not uuids:
             raise UserError("there is nothing in that range that can be edited")
-        return found
+        return uuids
 
     def edits_with(self, kind: Kind, uuids: Sequence[str], words: str = "") -> Edits:
         return self._story.edits.with_one(kind, uuids, words)
@@ -91,20 +91,20 @@ class Editing:
         then = session.model_access.requests.projected(edits.apply(history))
         same = _same(now_sent, then)
         chosen = frozenset(uuids)
-        shown = [entry for entry in self.shown() if entry["uuid"] in chosen]
-        anew = message_tokens(then.messages[same:])
-        cost = usd(
+        entries = [entry for entry in self.shown() if entry["uuid"] in chosen]
+        anew = estimate_message_tokens(then.messages[same:])
+        cost = compute_usd(
             {"cache_creation_input_tokens": anew},
             session.model.id,
-            now(),
+            get_timestamp(),
             session.model_access.speaking.catalog,
         )
         return Effect(
-            entries=len(shown),
-            range_tokens=sum(part.tokens for part in breakdown(shown)),
-            before_tokens=message_tokens(now_sent.messages),
-            after_tokens=message_tokens(then.messages),
-            cached_tokens=message_tokens(then.messages[:same]),
+            entries=len(entries),
+            range_tokens=sum(part.tokens for part in break_down(entries)),
+            before_tokens=estimate_message_tokens(now_sent.messages),
+            after_tokens=estimate_message_tokens(then.messages),
+            cached_tokens=estimate_message_tokens(then.messages[:same]),
             anew_tokens=anew if then.messages != now_sent.messages else 0,
             anew_usd=None if cost is None else float(cost),
             thoughts=_thoughts(then.messages[same:])
@@ -125,15 +125,15 @@ class Editing:
     async def summary(self, uuids: Sequence[str]) -> str:
         chosen = frozenset(uuids)
         entries = [entry for entry in self.shown() if entry["uuid"] in chosen]
-        said = await self._session.model_access.ask(
-            excerpt(entries), system=SYSTEM, purpose="compaction"
+        answer = await self._session.model_access.ask(
+            make_excerpt(entries), system=SYSTEM, purpose="compaction"
         )
-        if isinstance(said, Failure):
-            raise UserError(f"nothing was changed: {said.message}")
-        return said
+        if isinstance(answer, Failure):
+            raise UserError(f"nothing was changed: {answer.message}")
+        return answer
 
 
-def about_summary(tokens: int) -> str:
+def make_filler(tokens: int) -> str:
     """Words as long as a summary of so much may be, to foretell its effect."""
     return "word " * min(MOST_WORDS, max(60, tokens // ABOUT_SHORTER))
 
@@ -148,11 +148,15 @@ def _is_editable(entry: Json) -> bool:
 
 
 def _place(entries: Sequence[Json], name: str) -> int:
-    found = [n for n, entry in enumerate(entries) if str(entry.get("uuid")).startswith(name)]
-    if len(found) != 1 or not name:
-        many = f"{len(found)} messages begin" if found else "no message before the model begins"
+    positions = [n for n, entry in enumerate(entries) if str(entry.get("uuid")).startswith(name)]
+    if len(positions) != 1 or not name:
+        many = (
+            f"{len(positions)} messages begin"
+            if positions
+            else "no message before the model begins"
+        )
         raise UserError(f"{many} with {name!r}; /context messages lists them")
-    return found[0]
+    return positions[0]
 
 
 def _end_of_turn(entries: Sequence[Json], begin: int) -> int:
@@ -167,10 +171,10 @@ def _thoughts(messages: Sequence[Json]) -> int:
     return sum(1 for message in messages for _ in thoughts_of(message["content"]))
 
 
-def _same(one: Projected, other: Projected) -> int:
+def _same(view: Projected, other: Projected) -> int:
     """How many messages from the first on are the same."""
-    pairs = zip(one.messages, other.messages, strict=False)
+    pairs = zip(view.messages, other.messages, strict=False)
     return next(
         (n for n, (a, b) in enumerate(pairs) if a != b),
-        min(len(one.messages), len(other.messages)),
+        min(len(view.messages), len(other.messages)),
     )

@@ -15,10 +15,10 @@ import msgspec
 from clew.agent.deps import Emit
 from clew.agent.events import EngineEvent
 from clew.core.messages.encoding import encode
-from clew.core.messages.errors import SettingsError, in_words
+from clew.core.messages.errors import SettingsError, describe_error
 from clew.parts.context import Ground, Thread
 from clew.record.transcript.files import Files
-from clew.system.clock import now
+from clew.system.clock import get_timestamp
 from clew.system.config.mask import mask
 from clew.version import VERSION
 
@@ -81,53 +81,55 @@ class Debugging:
             self._counted[name] = self._counted.get(name, 0) + 1
             return
         if self._counted:
-            told = ", ".join(f"{many} {what}" for what, many in self._counted.items())
+            counts = ", ".join(f"{many} {what}" for what, many in self._counted.items())
             self._counted = {}
-            self.line(told)
+            self.line(counts)
         self.line(f"{name} {encode(msgspec.to_builtins(event)).decode('utf-8', 'replace')}")
 
     def line(self, words: str) -> None:
         at_s, before_s = time.monotonic(), self._last_s
         self._last_s = at_s
-        told = mask(words, self._secrets).replace("\n", "\\n")
+        line = mask(words, self._secrets).replace("\n", "\\n")
         cut = (
-            f"{told[:SHOWN_CHARS]}… ({len(told):,} characters)" if len(told) > SHOWN_CHARS else told
+            f"{line[:SHOWN_CHARS]}… ({len(line):,} characters)" if len(line) > SHOWN_CHARS else line
         )
-        self._file.write(f"{now()} +{(at_s - before_s) * 1000:.1f} ms {cut}\n")
+        self._file.write(f"{get_timestamp()} +{(at_s - before_s) * 1000:.1f} ms {cut}\n")
         self._file.flush()
 
 
-def debugging(ground: Ground, thread: Thread, opened: AsyncExitStack) -> Callable[[Emit], Emit]:
+def watch_for_debugging(
+    ground: Ground, thread: Thread, opened: AsyncExitStack
+) -> Callable[[Emit], Emit]:
     """Return what emitters go through with --debug."""
-    made = Debugging(file_of(ground, thread, opened), ground.options.debug_kinds, ground.secrets)
+    log = Debugging(file_of(ground, thread, opened), ground.options.debug_kinds, ground.secrets)
     layers = ", ".join(f"{layer.file or layer.scope}" for layer in ground.began.layers)
-    made.line(
+    log.line(
         f"clew {VERSION}, session {thread.session_id}, model {thread.model.id}, "
         f"mode {ground.rules.mode}, folder {ground.cwd}, settings: {layers or 'none'}"
     )
-    return made.watch
+    return log.watch
 
 
 def place_of(ground: Ground, thread: Thread) -> str:
     """Where it is written."""
-    named = ground.options.debug or ""
-    if named == STDERR:
+    target = ground.options.debug or ""
+    if target == STDERR:
         return "standard error"
     own = ground.began.places.own / "debug" / f"{thread.session_id}.txt"
-    return str(Path(ground.cwd, named) if named else own)
+    return str(Path(ground.cwd, target) if target else own)
 
 
 def file_of(ground: Ground, thread: Thread, opened: AsyncExitStack) -> TextIO:
-    named = ground.options.debug or ""
-    if named == STDERR:
+    target = ground.options.debug or ""
+    if target == STDERR:
         return sys.stderr
     path = Path(place_of(ground, thread))
     try:
-        if not named:
+        if not target:
             Files().make_folder(path.parent)
         file = path.open("a", encoding="utf-8", errors="backslashreplace")
         path.chmod(0o600)
     except OSError as error:
-        raise SettingsError(f"--debug: {path}: {in_words(error)}") from None
+        raise SettingsError(f"--debug: {path}: {describe_error(error)}") from None
     opened.callback(file.close)
     return file

@@ -68,18 +68,20 @@ def by_spelling() -> dict[str, FlagRow]:
 
 def parse(argv: list[str]) -> Options:
     """Return the options in `argv`; raise `CommandLineError` with the nearest known spelling."""
-    words, found = read(argv)
-    given: Given = dict.fromkeys(row.name for row in flag_rows()) | found
-    check(given)
+    words, flags = read(argv)
+    options: Given = dict.fromkeys(row.name for row in flag_rows()) | flags
+    check(options)
     # Of flags that fill one field, the later in its row counts.
-    fields = {row.field: found[row.name] for row in flag_rows() if row.name in found}
-    return Options(**fields | combined(given, fields) | {"prompt": " ".join(filter(None, words))})
+    fields = {row.field: flags[row.name] for row in flag_rows() if row.name in flags}
+    return Options(
+        **fields | combine_flags(options, fields) | {"prompt": " ".join(filter(None, words))}
+    )
 
 
 def read(argv: list[str]) -> tuple[list[str], Given]:
     """Return the words of the prompt, and the value of each flag that was given, by its long spelling."""
     left, words = deque(argv), list[str]()
-    given: Given = {}
+    flags: Given = {}
     while left:
         word = left.popleft()
         if word == "--":
@@ -90,11 +92,11 @@ def read(argv: list[str]) -> tuple[list[str], Given]:
             continue
         row, text = split(word, left)
         for value in (
-            [row.flag.value] if text is None else map(row_reader(row), texts(row, text, left))
+            [row.flag.value] if text is None else map(row_reader(row), read_texts(row, text, left))
         ):
-            before = given.get(row.name) if row.flag.is_repeatable else None
-            given[row.name] = value if before is None else before + value
-    return words, given
+            before = flags.get(row.name) if row.flag.is_repeatable else None
+            flags[row.name] = value if before is None else before + value
+    return words, flags
 
 
 def is_flag(word: str) -> bool:
@@ -117,7 +119,7 @@ def split(word: str, left: deque[str]) -> tuple[FlagRow, str | None]:
         left.appendleft(f"-{word[2:]}")  # -pc
         return row, None
     if row is None:
-        raise CommandLineError(unknown(name))
+        raise CommandLineError(describe_unknown(name))
     if equals and not row.argument:
         raise CommandLineError(f"{name} takes no argument (clew --help lists the options)")
     if equals:
@@ -130,7 +132,7 @@ def split(word: str, left: deque[str]) -> tuple[FlagRow, str | None]:
     return row, None
 
 
-def texts(row: FlagRow, text: str, left: deque[str]) -> Iterator[str]:
+def read_texts(row: FlagRow, text: str, left: deque[str]) -> Iterator[str]:
     """Yield the argument of a flag. A flag of rules takes every rule after it; what is none is the prompt."""
     yield text
     while row.flag.read is values.rules and left and names_tool(left[0]):
@@ -146,71 +148,71 @@ def row_reader(row: FlagRow) -> Any:
                 raise ValueError(f"expected one of {', '.join(choices)}{near}")
             return row.flag.read(text)
         except ValueError as error:
-            shown = f" {text}" if len(text) <= MOST_SHOWN and "\n" not in text else ""
-            raise CommandLineError(f"{row.name}{shown}: {error}") from None
+            excerpt = f" {text}" if len(text) <= MOST_SHOWN and "\n" not in text else ""
+            raise CommandLineError(f"{row.name}{excerpt}: {error}") from None
 
     return value_of
 
 
-def check(given: Given) -> None:
+def check(flags: Given) -> None:
     """Raise `CommandLineError` for flags that do not fit together."""
-    streams = given["--output-format"] == "stream-json"
-    is_resumed = given["--continue"] or given["--resume"] is not None
+    streams = flags["--output-format"] == "stream-json"
+    is_resumed = flags["--continue"] or flags["--resume"] is not None
     needs = (
         ("--fork-session", is_resumed, "a session to copy: --continue or --resume"),
         (
             "--resume-session-at",
-            given["--continue"] or given["--resume"],
+            flags["--continue"] or flags["--resume"],
             "a session: --continue or --resume",
         ),
-        ("--resume-drops-turn", given["--resume-session-at"], "--resume-session-at"),
+        ("--resume-drops-turn", flags["--resume-session-at"], "--resume-session-at"),
         ("--session-mirror", streams, "--output-format stream-json"),
     )
     for name, is_there, what in needs:
-        if given[name] and not is_there:
+        if flags[name] and not is_there:
             raise CommandLineError(f"{name} needs {what}")
-    if given["--permission-prompts"] == "none" and not (
-        given["--print"] or given["--output-format"] not in (None, "text")
+    if flags["--permission-prompts"] == "none" and not (
+        flags["--print"] or flags["--output-format"] not in (None, "text")
     ):
         raise CommandLineError("--permission-prompts none needs --print")
-    if given["--continue"] and given["--resume"] is not None:
+    if flags["--continue"] and flags["--resume"] is not None:
         raise CommandLineError("--continue and --resume name two different sessions; give one")
-    if given["--session-mirror"] and given["--no-session-persistence"] is not None:
+    if flags["--session-mirror"] and flags["--no-session-persistence"] is not None:
         raise CommandLineError("--session-mirror and --no-session-persistence exclude each other")
     for name in ("--system-prompt", "--append-system-prompt"):
-        if given[name] is not None and given[f"{name}-file"] is not None:
+        if flags[name] is not None and flags[f"{name}-file"] is not None:
             raise CommandLineError(f"{name} and {name}-file say the same thing twice; give one")
-    if streams and not given["--verbose"]:
+    if streams and not flags["--verbose"]:
         raise CommandLineError("--output-format stream-json needs --verbose")
-    if given["--input-format"] == "stream-json" and not streams:
+    if flags["--input-format"] == "stream-json" and not streams:
         raise CommandLineError("--input-format stream-json needs --output-format stream-json")
 
 
-def combined(given: Given, fields: dict[str, Any]) -> dict[str, Any]:
+def combine_flags(flags: Given, fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that flags of several rows decide."""
-    found: dict[str, Any] = {"thinking": thinking(given)}
+    options: dict[str, Any] = {"thinking": thinking(flags)}
     # A program asks for a stream of messages.
-    if given["--init-only"] or given["--output-format"] == "stream-json":
-        found["is_print"] = True
-    if given["--init-only"]:
-        found["setup"] = fields.get("setup", "init")
+    if flags["--init-only"] or flags["--output-format"] == "stream-json":
+        options["is_print"] = True
+    if flags["--init-only"]:
+        options["setup"] = fields.get("setup", "init")
     if fields.get("mode") == "bypassPermissions":
-        found["may_bypass"] = True
-    nobody = given["--permission-prompts"] == "none"
-    found["asks"] = None if nobody else given["--permission-prompt-tool"]
-    if given["--bare"]:
-        found |= {"sources": (), "strict_mcp_config": True}
-    if given["--debug"] is not None and "debug" not in fields:
-        found["debug"] = ""
-    with_and_without = (given["--plugin-dir"], given["--plugin-dir-no-mcp"])
-    found["plugin_folders"] = tuple(chain.from_iterable(filter(None, with_and_without)))
-    return found
+        options["may_bypass"] = True
+    nobody = flags["--permission-prompts"] == "none"
+    options["asks"] = None if nobody else flags["--permission-prompt-tool"]
+    if flags["--bare"]:
+        options |= {"sources": (), "strict_mcp_config": True}
+    if flags["--debug"] is not None and "debug" not in fields:
+        options["debug"] = ""
+    with_and_without = (flags["--plugin-dir"], flags["--plugin-dir-no-mcp"])
+    options["plugin_folders"] = tuple(chain.from_iterable(filter(None, with_and_without)))
+    return options
 
 
-def thinking(given: Given) -> Thinking | None:
+def thinking(flags: Given) -> Thinking | None:
     """Return how the model thinks, out of three flags that overlap."""
-    kind, tokens = given["--thinking"], given["--max-thinking-tokens"]
-    display = given["--thinking-display"]
+    kind, tokens = flags["--thinking"], flags["--max-thinking-tokens"]
+    display = flags["--thinking-display"]
     if kind == "disabled" or (tokens == 0 and kind is None):
         return Off()
     if tokens and kind != "adaptive":
@@ -220,7 +222,7 @@ def thinking(given: Given) -> Thinking | None:
     return None
 
 
-def unknown(name: str) -> str:
+def describe_unknown(name: str) -> str:
     near = get_close_matches(name, [*by_spelling(), "--help", "--version"], n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     return f"unknown option {name}{hint} (clew --help lists the options)"

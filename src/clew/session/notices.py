@@ -6,28 +6,28 @@ from pathlib import Path
 from clew.agent.options import Options
 from clew.parts.context import Ground, Thread
 from clew.permissions.modes import unknown_tool
-from clew.permissions.session_rules import CurrentRules, few, in_vain
-from clew.session.thread import unbounded
-from clew.system.clock import now
+from clew.permissions.session_rules import CurrentRules, find_unused_rules, limit_complaints
+from clew.session.thread import check_budget
+from clew.system.clock import get_timestamp
 from clew.system.files import is_folder, is_there
 
 
-def first_notices(ground: Ground, thread: Thread, offered: Collection[str]) -> tuple[str, ...]:
+def collect_notices(ground: Ground, thread: Thread, offered: Collection[str]) -> tuple[str, ...]:
     """Return what is wrong with settings and options, and what became of a session that is resumed."""
     return (
         *ground.environment.faults,
         *ground.began.complaints,
         *ground.service.problems,
-        *returned(ground, thread),
-        *unbounded(ground.options, thread.model),
-        *named_in_vain(ground.options, ground.began, offered, is_new=thread.loaded is None),
-        *left_checkout(ground, thread),
-        *gaps(thread),
+        *describe_return(ground, thread),
+        *check_budget(ground.options, thread.model),
+        *find_unused_names(ground.options, ground.began, offered, is_new=thread.loaded is None),
+        *describe_left_checkout(ground, thread),
+        *describe_gaps(thread),
         *thread.lost,
     )
 
 
-def left_checkout(ground: Ground, thread: Thread) -> tuple[str, ...]:
+def describe_left_checkout(ground: Ground, thread: Thread) -> tuple[str, ...]:
     """Where a session that goes on elsewhere than in its own checkout worked before."""
     if thread.loaded is None or ground.options.worktree is not None:
         return ()
@@ -39,7 +39,7 @@ def left_checkout(ground: Ground, thread: Thread) -> tuple[str, ...]:
     return (f"this session worked in {path}; clew --worktree {name} --resume goes on there",)
 
 
-def gaps(thread: Thread) -> tuple[str, ...]:
+def describe_gaps(thread: Thread) -> tuple[str, ...]:
     """What of the conversation somebody should know that a damaged file lost."""
     lost = [] if thread.loaded is None else thread.loaded.gaps()
     if not lost:
@@ -51,53 +51,53 @@ def gaps(thread: Thread) -> tuple[str, ...]:
     )
 
 
-def returned(ground: Ground, thread: Thread) -> tuple[str, ...]:
+def describe_return(ground: Ground, thread: Thread) -> tuple[str, ...]:
     """What somebody finds who comes back to a session at a terminal."""
     if thread.loaded is None or ground.options.is_print:
         return ()
-    from clew.parts.away import summary
+    from clew.parts.away import summarise_absence
     from clew.parts.memory.remembering import notebook_of
 
     notebook = notebook_of(ground.began.places)
-    return summary(thread.loaded, thread.spending.state.todos, notebook, now())
+    return summarise_absence(thread.loaded, thread.spending.state.todos, notebook, get_timestamp())
 
 
 # What a command line or settings name and is not there: tools in rules, folders, a session to resume.
 # Nothing is refused.
 
 
-def named_in_vain(
+def find_unused_names(
     options: Options, standing: CurrentRules, offered: Collection[str], *, is_new: bool
 ) -> tuple[str, ...]:
     """`is_new`: no session is gone on with."""
     nothing_before = ("--continue: this folder has no session yet; this is its first",)
     return (
         *(nothing_before if options.continues and is_new else ()),
-        *tools_in_vain(options, standing, offered),
-        *folders_in_vain(options, standing.context.cwd),
+        *find_unused_tools(options, standing, offered),
+        *find_unused_folders(options, standing.context.cwd),
     )
 
 
-def tools_in_vain(
+def find_unused_tools(
     options: Options, standing: CurrentRules, offered: Collection[str]
 ) -> tuple[str, ...]:
     flags = (("--allowedTools", options.allow), ("--disallowedTools", options.deny))
-    told = [
+    complaints = [
         f"{flag} {text}: {why}"
         for flag, texts in flags
         for text in texts
         if (why := unknown_tool(text, offered)) is not None
     ]
     of_flags = {text.strip() for _, texts in flags for text in texts}
-    told += [
+    complaints += [
         rule.told
-        for rule in in_vain(standing, offered)
+        for rule in find_unused_rules(standing, offered)
         if rule.scope != "cli" or rule.text not in of_flags
     ]
-    return few(told)
+    return limit_complaints(complaints)
 
 
-def folders_in_vain(options: Options, cwd: str) -> Iterator[str]:
+def find_unused_folders(options: Options, cwd: str) -> Iterator[str]:
     for name in options.directories:
         folder = Path(cwd, Path(name).expanduser())
         if not is_folder(folder):

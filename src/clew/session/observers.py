@@ -13,7 +13,7 @@ from clew.core.stream.events import BlockFinished, MessageStarted, TextDelta
 Watch: TypeAlias = Callable[[Emit], Emit]
 
 
-def displaying(
+def watch_for_display(
     hooks: SessionHooks, watch: Watch, new_id: Callable[[], str], *, is_screen: bool
 ) -> Watch:
     def watched(emit: Emit) -> Emit:
@@ -43,10 +43,10 @@ class Display:
                 return
             case BlockFinished() if self._is_heard and event.block.get("type") == "text":
                 text = event.block["text"]
-                shown = await self._shown(text) if text else text
+                display_text = await self._shown(text) if text else text
                 if self._is_screen:
-                    await self._emit(TextDelta(index=event.index, text=shown))
-                    event = replace(event, block=event.block | {"text": shown})
+                    await self._emit(TextDelta(index=event.index, text=display_text))
+                    event = replace(event, block=event.block | {"text": display_text})
             case _:
                 pass
         await self._emit(event)
@@ -60,5 +60,5 @@ class Display:
             "delta": text,
         }
         self._index += 1
-        said = await self._hooks.fire("MessageDisplay", fields, self._emit)
-        return text if said.shown is None else said.shown
+        outcome = await self._hooks.fire("MessageDisplay", fields, self._emit)
+        return text if outcome.shown is None else outcome.shown

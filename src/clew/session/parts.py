@@ -20,7 +20,7 @@ from clew.parts.context import Ground, HostParts, Thread
 from clew.parts.file_history import FileHistory
 from clew.parts.goals import Goal
 from clew.parts.hooks import HooksPart
-from clew.parts.lsp.part import Code, language_servers
+from clew.parts.lsp.part import Code, make_language_servers
 from clew.parts.mcp.part import Connected, servers_of
 from clew.parts.memory.part import MemoryPart, Remembering
 from clew.parts.output_styles import OutputStyles
@@ -33,7 +33,7 @@ from clew.parts.schedules.part import Schedules
 from clew.parts.skills.part import SessionSkills
 from clew.parts.store_copy import StoreCopy
 from clew.parts.tasks import BackgroundTasks
-from clew.parts.toolset import lasts
+from clew.parts.toolset import is_lasting
 from clew.parts.warming import SessionCache
 from clew.parts.web import WebPart
 from clew.system.config.environment import for_programs
@@ -134,7 +134,7 @@ def make_parts(
     )
     tasks = BackgroundTasks(ground, thread, agents.recorder)
     hooks = HooksPart(ground, thread, plugins, mcp, agents.ask, brought)
-    code = language_servers(
+    code = make_language_servers(
         began,
         ground.launcher,
         for_programs(ground.environ),
@@ -155,7 +155,7 @@ def make_parts(
         skills=skills,
         language_servers=code,
         schedules=Schedules(
-            tasks, spent=spent_usd, prepared=skills.prepared, is_offered=lasts(options)
+            tasks, spent=spent_usd, prepared=skills.prepared, is_offered=is_lasting(options)
         ),
         goal=Goal(hooks, side.ask_model, spent_usd),
         file_history=file_history,

@@ -10,23 +10,23 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
-from clew.agent.tools.patch import patch_of_texts
+from clew.agent.tools.patch import diff_texts
 from clew.core.json_object import Json
-from clew.core.ledger.state import TodosSet, last_todos
+from clew.core.ledger.state import TodosSet, find_last_todos
 from clew.core.messages.errors import SessionError, UserError
 from clew.core.messages.messages import UserMessage
-from clew.core.messages.text import count_of
-from clew.record.library.branches import prompt_above
+from clew.core.messages.text import format_count
+from clew.record.library.branches import find_prompt_above
 from clew.record.rewind.changes import FileState, PathChange
 from clew.record.rewind.disk import Blobs, blobs_dir
 from clew.record.rewind.restore import (
     START,
     RestorePlan,
     carry_out_within,
-    named,
     plan,
     plan_redo,
     read,
+    resolve_message,
 )
 from clew.record.transcript.load import load
 from clew.session.session import Session
@@ -51,7 +51,7 @@ class PlannedFile(Struct, frozen=True, kw_only=True):
     deletions: int = 0
 
 
-def file_changes(planned: RestorePlan, blobs: Blobs) -> list[PlannedFile]:
+def plan_file_changes(planned: RestorePlan, blobs: Blobs) -> list[PlannedFile]:
     return [_file_change(change, blobs) for change in planned.changes]
 
 
@@ -59,7 +59,7 @@ def _file_change(change: PathChange, blobs: Blobs) -> PlannedFile:
     before, after = _text(change.before, blobs), _text(change.after, blobs)
     if before is None or after is None or before == after:
         return PlannedFile(path=change.path, verb=change.verb)
-    lines = [line for hunk in patch_of_texts(before, after) for line in _hunk(hunk)]
+    lines = [line for hunk in diff_texts(before, after) for line in _hunk(hunk)]
     return PlannedFile(
         path=change.path,
         verb=change.verb,
@@ -87,17 +87,17 @@ def _text(state: FileState, blobs: Blobs) -> str | None:
         return None
 
 
-def standing_against(planned: RestorePlan) -> list[str]:
+def find_conflicts(planned: RestorePlan) -> list[str]:
     return [
         *(f"stands against it: {path}: {why}" for path, why in planned.foreign),
         *(f"cannot be brought back: {path}: {why}" for path, why in planned.lost),
     ]
 
 
-def shown(planned: RestorePlan, blobs: Blobs, where: str) -> str:
+def format_preview(planned: RestorePlan, blobs: Blobs, where: str) -> str:
     """The whole preview; `where` says in words where the conversation would stand."""
-    changes = file_changes(planned, blobs)
-    lines = [*_files(changes), *standing_against(planned)]
+    changes = plan_file_changes(planned, blobs)
+    lines = [*_files(changes), *find_conflicts(planned)]
     if not lines:
         lines = ["no file changes"]
     if planned.conversation:
@@ -112,7 +112,7 @@ def _files(changes: list[PlannedFile]) -> Iterator[str]:
         room = min(left, SHOWN_LINES)
         yield from (f"    {line}" for line in change.lines[:room])
         if len(change.lines) > room:
-            yield f"    ... {count_of(len(change.lines) - room, 'more line')}"
+            yield f"    ... {format_count(len(change.lines) - room, 'more line')}"
         left -= min(room, len(change.lines))
 
 
@@ -149,25 +149,30 @@ class Rewinding:
         steps, places = [], {}
         if is_there(self._recorder.transcript):
             await self._settled()
-            told = await asyncio.to_thread(read, self._recorder.transcript)
-            steps, places = told.steps, told.places
-        found = []
+            changes = await asyncio.to_thread(read, self._recorder.transcript)
+            steps, places = changes.steps, changes.places
+        targets = []
         for message in self._story.history:
-            if message.get("type") == "user" and (said := UserMessage(message)).face == "typed":
-                if said.text.startswith("<bash-stdout>"):
+            if (
+                message.get("type") == "user"
+                and (user_message := UserMessage(message)).face == "typed"
+            ):
+                if user_message.text.startswith("<bash-stdout>"):
                     continue  # what a line for the shell printed
                 place = places.get(message["uuid"], -1)
                 since = {c.path for s in steps if s.since > place for c in s.changes}
-                found.append(
-                    RewindTarget(uuid=message["uuid"], text=said.text, files_since=len(since))
+                targets.append(
+                    RewindTarget(
+                        uuid=message["uuid"], text=user_message.text, files_since=len(since)
+                    )
                 )
-        return found[::-1]
+        return targets[::-1]
 
     async def planned(self, message: str, what: What) -> RestorePlan:
         """To a message by its uuid or the beginning of it; raises `SessionError` if there is none."""
         await self._settled()
         path = self._recorder.transcript
-        uuid = message if message == START else named(path, message)
+        uuid = message if message == START else resolve_message(path, message)
         return await asyncio.to_thread(
             plan,
             path,
@@ -181,10 +186,10 @@ class Rewinding:
         """Where the conversation stands when it was done, in the words that were said there."""
         if planned.leaf is None or not planned.conversation:
             return "at its beginning"
-        to = await asyncio.to_thread(prompt_above, planned.path, planned.to)
+        to = await asyncio.to_thread(find_prompt_above, planned.path, planned.to)
         if to is not None and to.uuid == planned.to and planned.redo_of is None:
             return f"before {quoted(to.text)}"
-        at = await asyncio.to_thread(prompt_above, planned.path, planned.leaf)
+        at = await asyncio.to_thread(find_prompt_above, planned.path, planned.leaf)
         return f"at {planned.leaf}" if at is None else f"behind the answer to {quoted(at.text)}"
 
     async def planned_redo(self) -> RestorePlan:
@@ -210,7 +215,7 @@ class Rewinding:
             loaded = await asyncio.to_thread(load, self._recorder.transcript)
             self._recorder.resume(loaded)
             self._story.become(loaded.messages)
-            todos = last_todos(loaded.messages)
+            todos = find_last_todos(loaded.messages)
             self._session.costs.spending.change(TodosSet(todos=todos))
             self._session.tools.take_up(todos)
 
@@ -224,11 +229,11 @@ class Rewinding:
         """What a person said with the message, if they did and it is part of this conversation."""
         for message in self._story.history:
             if message.get("uuid") == uuid and message.get("type") == "user":
-                said = UserMessage(message)
-                return said.text if said.face == "typed" else ""
+                user_message = UserMessage(message)
+                return user_message.text if user_message.face == "typed" else ""
         return ""
 
 
 def quoted(words: str) -> str:
-    more = "…" if len(words) > SHOWN_CHARACTERS else ""
-    return f"“{words[:SHOWN_CHARACTERS]}{more}”"
+    ellipsis = "…" if len(words) > SHOWN_CHARACTERS else ""
+    return f"“{words[:SHOWN_CHARACTERS]}{ellipsis}”"

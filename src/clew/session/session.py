@@ -8,7 +8,12 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from clew.agent.cache_watch import CacheWatch
-from clew.agent.context.facts import attachments, find_listed_tools, planning, tool_listing_fact
+from clew.agent.context.facts import (
+    find_listed_tools,
+    make_attachments,
+    make_plan_fact,
+    make_tool_listing_fact,
+)
 from clew.agent.conversation import Conversation
 from clew.agent.intake import Intake, Turn
 from clew.agent.models import Speaking, Switching
@@ -24,13 +29,13 @@ from clew.core.json_object import Json
 from clew.core.ledger.ledger import Sums
 from clew.core.ledger.state import SessionTracker as Spending
 from clew.core.ledger.totals import Past
-from clew.parts.agents.leading import begins_with, first_words
-from clew.parts.hooks import loaded
+from clew.parts.agents.leading import collect_opening, compose_first_prompt
+from clew.parts.hooks import report_loaded
 from clew.permissions.in_session import SessionRules
 from clew.permissions.request import Mode
 from clew.record.transcript.load import LoadedSession
 from clew.session.parts import SessionParts
-from clew.system.clock import now
+from clew.system.clock import get_timestamp
 from clew.system.process.spawn import Launcher
 
 
@@ -111,13 +116,13 @@ class Session(Struct, frozen=True, kw_only=True):
         if not len(history):
             facts = await self.parts.memory.opening.facts(
                 model=self.model.id,
-                day=now()[:10],
+                day=get_timestamp()[:10],
                 reads_memory=self.options.lead is None or self.options.lead.reads_memory,
             )
-            facts += await begins_with(
+            facts += await collect_opening(
                 self.options.lead, self.parts.skills, self.rules.standing.places
             )
-            loaded(self.parts.hooks, facts, "session_start")
+            report_loaded(self.parts.hooks, facts, "session_start")
         deferred = [
             name for name in self.model_access.requests.deferred() if self.tools.toolbox.get(name)
         ]
@@ -128,16 +133,21 @@ class Session(Struct, frozen=True, kw_only=True):
         agents = (
             self.parts.agents.listing(heard) if self.model_access.requests.offers("Agent") else None
         )
-        listings = [tool_listing_fact(find_listed_tools(heard), deferred), agents, skills]
-        return attachments(
-            [*facts, *filter(None, [*listings, planning(self.rules, heard, self.options.planning)])]
+        listings = [make_tool_listing_fact(find_listed_tools(heard), deferred), agents, skills]
+        return make_attachments(
+            [
+                *facts,
+                *filter(
+                    None, [*listings, make_plan_fact(self.rules, heard, self.options.planning)]
+                ),
+            ]
         )
 
     async def asked(self, prompt: str | list[Json], context: Sequence[Json] = ()) -> Turn:
         """A prompt as a turn, with what goes along with it."""
         is_first = not len(self.story.history)
         return Turn(
-            prompt=first_words(self.options.lead, prompt) if is_first else prompt,
+            prompt=compose_first_prompt(self.options.lead, prompt) if is_first else prompt,
             context=[*context, *await self.context()],
         )
 

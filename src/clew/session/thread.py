@@ -6,26 +6,26 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 
-from clew.agent.context.prompts import spoke_with
+from clew.agent.context.prompts import find_last_model
 from clew.agent.deps import MoneyBudget
-from clew.agent.models import chosen_model, side_questions
+from clew.agent.models import choose_model, make_side_questions
 from clew.agent.options import Options
 from clew.agent.story import Story
 from clew.agent.subagents.specs import AgentCatalog as SpecsCatalog
 from clew.core.catalog.lookup import ModelCatalog
 from clew.core.catalog.models import Model
 from clew.core.ledger.ledger import Ledger, Sums
-from clew.core.ledger.state import SessionState, last_todos
+from clew.core.ledger.state import SessionState, find_last_todos
 from clew.core.ledger.state import SessionTracker as Spending
-from clew.core.ledger.totals import Past, cost_state, restore
+from clew.core.ledger.totals import Past, make_cost_state, restore
 from clew.core.messages.history import History
 from clew.core.normalize.select import NO_EDITS, from_record
-from clew.parts.agents.leading import Led, led, recorded
+from clew.parts.agents.leading import Led, choose_leader, find_recorded_kind
 from clew.parts.context import Ground, Thread
 from clew.parts.recording import open_record
 from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.record import Mirror, Recorder
-from clew.system.clock import now
+from clew.system.clock import get_timestamp
 
 # What a session costs: taken up from its log, held against a budget, left behind for the next run.
 
@@ -39,20 +39,20 @@ def spent_so_far(
     catalog: ModelCatalog,
 ) -> tuple[Spending, Past]:
     """Cost and time of a session: nothing yet, or what its log says."""
-    ledger, past = (Ledger(), Past()) if loaded is None else taken_up(loaded, catalog)
+    ledger, past = (Ledger(), Past()) if loaded is None else restore_past(loaded, catalog)
     state = SessionState(
         session_id=session_id,
         original_cwd=cwd,
         cwd=cwd,
-        started_at=now(),
+        started_at=get_timestamp(),
         initial_model=model.id,
         environment=environ,
-        todos=() if loaded is None else last_todos(loaded.messages),
+        todos=() if loaded is None else find_last_todos(loaded.messages),
     )
     return Spending(state, Sums(ledger)), past
 
 
-def taken_up(loaded: LoadedSession, catalog: ModelCatalog) -> tuple[Ledger, Past]:
+def restore_past(loaded: LoadedSession, catalog: ModelCatalog) -> tuple[Ledger, Past]:
     """The totals that the last run left, and what the log holds behind them."""
     line = loaded.side.current.get("cost-state", {})
     at = loaded.side.current_at.get("cost-state", -1)
@@ -67,22 +67,22 @@ def leave_totals(recorder: Recorder, spending: Spending, past: Past, begin_s: fl
     """At the end of a run in which something was asked: the session's totals, for the next one."""
     if spending.state.api_ms:
         duration_ms = (time.monotonic() - begin_s) * 1000
-        recorder.cost_state(**cost_state(spending, past, duration_ms=duration_ms))
+        recorder.cost_state(**make_cost_state(spending, past, duration_ms=duration_ms))
 
 
-def budget(options: Options, past: Past) -> MoneyBudget | None:
+def read_budget(options: Options, past: Past) -> MoneyBudget | None:
     usd = options.max_budget_usd
     return None if usd is None else MoneyBudget(usd=usd, before=past.spend.usd)
 
 
-def unbounded(options: Options, model: Model) -> tuple[str, ...]:
+def check_budget(options: Options, model: Model) -> tuple[str, ...]:
     """A budget that cannot be held is said before anything is spent."""
     if options.max_budget_usd is None or model.prices:
         return ()
     return (f"--max-budget-usd: no price is known for {model.id}; nothing can use the budget up",)
 
 
-async def taken_in_hand(
+async def load_thread(
     ground: Ground,
     kinds: SpecsCatalog,
     opened: AsyncExitStack,
@@ -115,27 +115,27 @@ def _taken(
     recorder, loaded, lost = open_record(
         ground.options, ground.began.places, opened, entrypoint=entrypoint, mirror=mirror
     )
-    lead = led(ground, kinds, loaded)
+    lead = choose_leader(ground, kinds, loaded)
     ground = lead.ground
     options, service = ground.options, ground.service
-    if options.lead is not None and recorded(loaded) != options.lead.name:
+    if options.lead is not None and find_recorded_kind(loaded) != options.lead.name:
         recorder.agent_setting(options.lead.name)
     if options.worktree is not None:
         recorder.worktree_state(options.worktree)
-    model = chosen_model(
+    model = choose_model(
         options,
         ground.environment,
         ground.began.settings,
         service.catalog,
-        spoke_with(loaded, service.catalog),
+        find_last_model(loaded, service.catalog),
     )
     session_id = recorder.paths.place.session_id
     place = recorder.paths.place
     before = [place]
     if loaded is not None:
-        from clew.record.transcript.copies import origins
+        from clew.record.transcript.copies import find_origins
 
-        before += origins(ground.began.places.config_home, place, loaded)
+        before += find_origins(ground.began.places.config_home, place, loaded)
     earlier = (copied.tool_results for copied in before)
     ground.rules.keeps_results_in(recorder.paths.results, *earlier)
     ground.rules.keeps_plan_of(session_id)
@@ -154,6 +154,6 @@ def _taken(
         spending=spending,
         past=past,
         lost=tuple(lost),
-        side=side_questions(service, ground.environment, spending, recorder, main=model.id),
+        side=make_side_questions(service, ground.environment, spending, recorder, main=model.id),
     )
     return thread, lead

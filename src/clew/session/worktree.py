@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from clew.agent.hooks.alone import hooks_alone
+from clew.agent.hooks.alone import open_hooks
 from clew.agent.hooks.handlers import read_layers
 from clew.agent.hooks.run import SessionHooks
 from clew.agent.options import SOURCES, Options
@@ -24,18 +24,18 @@ from clew.agent.subagents.worktree import (
     FOLDER,
     Git,
     Worktree,
-    again,
-    beginning,
     clear,
-    commit,
+    find_base_commit,
     is_touched,
     make,
+    resolve_commit,
+    restore_checkout,
 )
 from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError, UserError
-from clew.parts.hooks import unshown
-from clew.parts.plugins.part import plugins_of
-from clew.permissions.session_rules import given, stand
+from clew.parts.hooks import ignore_event
+from clew.parts.plugins.part import load_plugins
+from clew.permissions.session_rules import load_current_rules, read_command_line
 from clew.system.files import is_folder, is_there
 from clew.system.process.spawn import Launcher
 
@@ -49,7 +49,7 @@ TAKES = (
 )
 
 
-def within(options: Options, run: Callable[[Options], int]) -> int:
+def run_in_worktree(options: Options, run: Callable[[Options], int]) -> int:
     """Runs a session in the checkout that the options name; its exit code."""
     assert options.worktree is not None
     before = Path.cwd()
@@ -59,10 +59,10 @@ def within(options: Options, run: Callable[[Options], int]) -> int:
         return 1
     try:
         hooks = Making(options, str(before))
-        found = asyncio.run(hooks.made(name))
-        if found is None and "GIT_DIR" not in os.environ and not is_repository(before):
+        result = asyncio.run(hooks.made(name))
+        if result is None and "GIT_DIR" not in os.environ and not is_repository(before):
             raise UserError(f"{before} is in no git repository, and a checkout is of one")
-        tree, is_new, record = found or asyncio.run(entered(str(before), name))
+        tree, is_new, record = result or asyncio.run(enter_worktree(str(before), name))
     except ClewError as error:
         tell(f"--worktree: {error}")
         return 1
@@ -75,7 +75,7 @@ def within(options: Options, run: Callable[[Options], int]) -> int:
         if not tree.branch:
             asyncio.run(hooks.left(tree))
         elif is_new:
-            asyncio.run(left(tree))
+            asyncio.run(leave_worktree(tree))
 
 
 class Making:
@@ -90,10 +90,10 @@ class Making:
     async def _hooks(self) -> AsyncIterator[SessionHooks]:
         options = self._options
         sources = SOURCES if options.sources is None else options.sources
-        own = given(options.settings, managed=options.managed)
-        stood = stand(os.environ, Path(self._cwd), given=own, sources=sources)
-        async with hooks_alone(stood, read_layers(stood.layers)) as hooks:
-            plugins_of(options, stood).hook(hooks, stood.layers)
+        own = read_command_line(options.settings, managed=options.managed)
+        stood = load_current_rules(os.environ, Path(self._cwd), command_line=own, sources=sources)
+        async with open_hooks(stood, read_layers(stood.layers)) as hooks:
+            load_plugins(options, stood).hook(hooks, stood.layers)
             yield hooks
 
     async def made(self, name: str) -> tuple[Worktree, bool, Json] | None:
@@ -101,14 +101,14 @@ class Making:
         async with self._hooks() as hooks:
             if not hooks.hears("WorktreeCreate"):
                 return None
-            said = await hooks.fire("WorktreeCreate", {"name": name}, unshown)
-        if said.block is not None:
-            raise UserError(f"a hook could not make it: {said.block or 'no reason given'}")
-        if not said.worktree:
+            outcome = await hooks.fire("WorktreeCreate", {"name": name}, ignore_event)
+        if outcome.block is not None:
+            raise UserError(f"a hook could not make it: {outcome.block or 'no reason given'}")
+        if not outcome.worktree:
             return None
-        must_be_folder(said.worktree)
-        base = await self._with_git(lambda git: commit(git, said.worktree, "HEAD"))
-        tree = Worktree(path=said.worktree, branch="", base=base, repository=self._cwd)
+        must_be_folder(outcome.worktree)
+        base = await self._with_git(lambda git: resolve_commit(git, outcome.worktree, "HEAD"))
+        tree = Worktree(path=outcome.worktree, branch="", base=base, repository=self._cwd)
         record = {
             "originalCwd": self._cwd,
             "worktreePath": tree.path,
@@ -125,18 +125,20 @@ class Making:
             if not is_kept:
                 async with self._hooks() as hooks:
                     is_kept = not hooks.hears("WorktreeRemove")
-                    said = await hooks.fire("WorktreeRemove", {"worktree_path": tree.path}, unshown)
-                if said.block is not None:
-                    is_kept, why = True, f" (a hook said: {said.block or 'no reason given'})"
+                    outcome = await hooks.fire(
+                        "WorktreeRemove", {"worktree_path": tree.path}, ignore_event
+                    )
+                if outcome.block is not None:
+                    is_kept, why = True, f" (a hook said: {outcome.block or 'no reason given'})"
         except ClewError as error:
             is_kept, why = True, f" ({error})"
         if is_kept:
             tell(f"kept: {tree.path}, made by a hook{why}")
 
-    async def _with_git(self, asked: Callable[[Git], Awaitable[T]]) -> T:
+    async def _with_git(self, operation: Callable[[Git], Awaitable[T]]) -> T:
         launcher = Launcher()
         try:
-            return await asked(Git(launcher, os.environ))
+            return await operation(Git(launcher, os.environ))
         finally:
             await launcher.aclose()
 
@@ -147,23 +149,23 @@ def must_be_folder(path: str) -> None:
 
 
 def is_repository(folder: Path) -> bool:
-    return any(is_there(one / ".git") for one in (folder, *folder.parents))
+    return any(is_there(path / ".git") for path in (folder, *folder.parents))
 
 
-async def entered(cwd: str, name: str) -> tuple[Worktree, bool, Json]:
+async def enter_worktree(cwd: str, name: str) -> tuple[Worktree, bool, Json]:
     """The checkout, whether it is new, and how the log names it."""
     launcher = Launcher()
     try:
         git = Git(launcher, os.environ)
         root = Path((await git(cwd, "rev-parse", "--show-toplevel")).strip())
         path, branch = root / FOLDER / name, f"clew/{name}"
-        head = await beginning(git, cwd, root)
+        head = await find_base_commit(git, cwd, root)
         on = (await git(cwd, "rev-parse", "--abbrev-ref", "HEAD")).strip()
         tree = Worktree(path=str(path), branch=branch, base=head, repository=str(root))
         is_new = not is_there(path / ".git")
         if is_new and await git(cwd, "branch", "--list", branch):
             is_new = False
-            await again(git, tree)
+            await restore_checkout(git, tree)
         elif is_new:
             tree = await make(git, cwd, name)
     finally:
@@ -179,7 +181,7 @@ async def entered(cwd: str, name: str) -> tuple[Worktree, bool, Json]:
     return tree, is_new, record
 
 
-async def left(tree: Worktree) -> None:
+async def leave_worktree(tree: Worktree) -> None:
     """Takes the checkout away if nothing came of it; else says where it is."""
     launcher = Launcher()
     try:

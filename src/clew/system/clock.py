@@ -7,11 +7,11 @@ from uuid import uuid4
 # The session's clock and its ids: what the pure parts are handed as arguments.
 
 
-def now() -> str:
+def get_timestamp() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def new_id() -> str:
+def make_id() -> str:
     return str(uuid4())
 
 
@@ -20,13 +20,13 @@ def local_time() -> datetime:
     return datetime.now()
 
 
-def here(moment_s: float, *, seconds: bool = False) -> str:
+def format_local(moment_s: float, *, seconds: bool = False) -> str:
     """`2026-01-31 12:00`."""
     form = "%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M"
     return _local(moment_s).strftime(form)
 
 
-def stamp(moment_s: float, *, utc: bool) -> str:
+def format_stamp(moment_s: float, *, utc: bool) -> str:
     """`2026-01-31T12:00:00`, to compare with what somebody typed."""
     moment = datetime.fromtimestamp(moment_s, UTC) if utc else _local(moment_s)
     return moment.strftime("%Y-%m-%dT%H:%M:%S")
@@ -37,9 +37,9 @@ def _local(moment_s: float) -> datetime:
     return datetime.fromtimestamp(moment_s)
 
 
-def written_here(timestamp: str) -> str:
+def format_local_timestamp(timestamp: str) -> str:
     """A time as logs write it; what is none is shown as far as it goes."""
     try:
-        return here(datetime.fromisoformat(timestamp).timestamp())
+        return format_local(datetime.fromisoformat(timestamp).timestamp())
     except (ValueError, OverflowError, OSError):
         return timestamp[:16]

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from clew.core.messages.errors import ClewError, CommandLineError, in_words
+from clew.core.messages.errors import ClewError, CommandLineError, describe_error
 
 
 def show(line: str) -> None:
@@ -46,8 +46,8 @@ class Group(argparse.ArgumentParser):
     cannot be understood is one line, which names where to read on."""
 
     def error(self, message: str) -> NoReturn:
-        whole = " ".join(self.prog.split()[:2])
-        self.exit(2, f"{whole}: {message} ({self.prog} --help)\n")
+        program = " ".join(self.prog.split()[:2])
+        self.exit(2, f"{program}: {message} ({self.prog} --help)\n")
 
     def carry_out(self, argv: list[str], run: Callable[[argparse.Namespace], int | None]) -> int:
         """Does what the words say: what cannot be done is one line, and an exit code."""
@@ -56,26 +56,26 @@ class Group(argparse.ArgumentParser):
         except BrokenPipeError:
             raise  # whoever read us has seen enough, which is no failure: the door knows
         except (ClewError, OSError) as error:
-            sys.stderr.write(f"{self.prog}: {in_words(error)}\n")
+            sys.stderr.write(f"{self.prog}: {describe_error(error)}\n")
             return 2 if isinstance(error, CommandLineError) else 1
 
     def take(self, word: GroupWord) -> None:
         """Add what a word takes; arguments in a tuple of their own exclude each other."""
-        for each in word.takes:
-            if isinstance(each, Argument):
-                self.add_argument(*each.names, **each.options)
+        for option in word.takes:
+            if isinstance(option, Argument):
+                self.add_argument(*option.names, **option.options)
             else:
                 apart = self.add_mutually_exclusive_group()
-                for one in each:
-                    apart.add_argument(*one.names, **one.options)
+                for choice in option:
+                    apart.add_argument(*choice.names, **choice.options)
 
     def add_words(self, words: Mapping[str, GroupWord]) -> "Group":
         """Add a word for each; the parsed options hold its `run` and its name as `word`."""
         below = self.add_subparsers(dest="word", required=True, metavar="COMMAND")
         for name, word in words.items():
-            made = below.add_parser(name, help=word.line, description=word.line)
-            made.take(word)
-            made.set_defaults(run=word.run)
+            subparser = below.add_parser(name, help=word.line, description=word.line)
+            subparser.take(word)
+            subparser.set_defaults(run=word.run)
         return self
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

@@ -23,26 +23,26 @@ from pathlib import Path
 # What lies at a path, asked without a fault: where nobody may look, there is nothing.
 
 
-__all__ = ["held_open", "is_file", "is_folder", "is_link", "is_there", "why_closed"]
+__all__ = ["is_file", "is_folder", "is_link", "is_there", "require_open_folder", "why_closed"]
 
 
 def why_closed(folder: Path) -> str | None:
     """Why nobody may know what lies in a folder, and by which one of those above it; None where one may,
     and where there is no folder. A link to nothing stands for what is away, such as a disk."""
-    each = folder
+    ancestor = folder
     try:
-        for each in (*reversed(folder.parents), folder):
-            (each / "..").stat()  # only who may look into a folder finds the way back
+        for ancestor in (*reversed(folder.parents), folder):
+            (ancestor / "..").stat()  # only who may look into a folder finds the way back
         next(folder.iterdir(), None)
     except (FileNotFoundError, NotADirectoryError):
         # The method of a path that the linter wants raises where nobody may look.
-        return f"{each} is a link to what is not there" if is_link(each) else None
+        return f"{ancestor} is a link to what is not there" if is_link(ancestor) else None
     except OSError as error:
-        return f"{each} cannot be read: {error.strerror}"
+        return f"{ancestor} cannot be read: {error.strerror}"
     return None
 
 
-def held_open(folder: Path) -> None:
+def require_open_folder(folder: Path) -> None:
     """Raises `OSError` where nobody may know what lies in a folder."""
     closed = why_closed(folder)
     if closed is not None:
@@ -52,7 +52,7 @@ def held_open(folder: Path) -> None:
 # Opens files of folders that nobody vouches for: a name there may be a pipe, a device or a terminal.
 
 
-def only_files(path: str, flags: int) -> int:
+def open_only_files(path: str, flags: int) -> int:
     """For `open(..., opener=only_files)`; a link leads to what counts."""
     descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
     mode = os.fstat(descriptor).st_mode
@@ -62,9 +62,9 @@ def only_files(path: str, flags: int) -> int:
     raise OSError(errno.EINVAL, "is not a regular file", path)
 
 
-def content(path: Path, most_bytes: int = -1) -> bytes:
+def read_content(path: Path, most_bytes: int = -1) -> bytes:
     """What a file holds, or its beginning."""
-    with open(path, "rb", opener=only_files) as file:
+    with open(path, "rb", opener=open_only_files) as file:
         return file.read(most_bytes)
 
 
@@ -74,7 +74,7 @@ LOOK_S = 0.005
 
 
 @contextlib.contextmanager
-def alone(home: Path) -> Iterator[None]:
+def hold_lock(home: Path) -> Iterator[None]:
     """Nobody else who asks for it changes files of this config home, or of a project's settings.
 
     For who reads a file to write it again with something more: else the later of two takes away
@@ -88,12 +88,12 @@ def alone(home: Path) -> Iterator[None]:
             handle = os.open(home, os.O_RDONLY)
             opened.callback(os.close, handle)
             until_s = time.monotonic() + WAITS_S
-            while not locked(handle) and time.monotonic() < until_s:
+            while not try_lock(handle) and time.monotonic() < until_s:
                 time.sleep(LOOK_S)  # the kernel waits for a lock without a bound, or not at all
         yield
 
 
-def locked(handle: int) -> bool:
+def try_lock(handle: int) -> bool:
     """Takes the lock of an open file or folder, if nobody has it. Where there are no locks, nobody has."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -126,8 +126,8 @@ def replace(path: Path, text: str, *, mode: int | None = None) -> None:
 
 def make_private(folder: Path) -> None:
     """Makes a folder and what is missing above it, each its owner's alone; the rest stays."""
-    for each in reversed([p for p in (folder, *folder.parents) if not is_there(p)]):
-        each.mkdir(mode=0o700, exist_ok=True)
+    for ancestor in reversed([p for p in (folder, *folder.parents) if not is_there(p)]):
+        ancestor.mkdir(mode=0o700, exist_ok=True)
 
 
 def bits_of(path: Path) -> int:
@@ -155,7 +155,7 @@ MAX_FOLDERS = 500
 MAX_DEPTH = 5
 
 
-def names_in(folder: Path, faults: list[str]) -> list[str]:
+def list_names(folder: Path, faults: list[str]) -> list[str]:
     """What lies in a folder, hidden names apart; none where there is no such folder."""
     try:
         names = sorted(os.listdir(folder))
@@ -169,7 +169,7 @@ def names_in(folder: Path, faults: list[str]) -> list[str]:
     return [name for name in names[:MAX_FILES] if not name.startswith(".")]
 
 
-def markdown_below(folder: Path, faults: list[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def find_markdown(folder: Path, faults: list[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Every markdown file, with the names of the folders it lies in and its own.
 
     What lies near goes before what lies deep, so that a folder without an end keeps nothing else out.
@@ -178,16 +178,18 @@ def markdown_below(folder: Path, faults: list[str]) -> Iterator[tuple[str, tuple
     waiting: deque[tuple[str, tuple[str, ...]]] = deque([(str(folder), ())])
     files = 0
     while waiting:
-        here, above = waiting.popleft()
-        place = _place(here)
+        current_folder, above = waiting.popleft()
+        place = _place(current_folder)
         if place is None or place in seen:
             continue
         seen.add(place)
         if len(seen) > MAX_FOLDERS or files > MAX_FILES:
-            faults.append(f"{folder}: too many folders or files; {here} and others are not read")
+            faults.append(
+                f"{folder}: too many folders or files; {current_folder} and others are not read"
+            )
             return
-        for name in names_in(Path(here), faults):
-            path = f"{here}/{name}"
+        for name in list_names(Path(current_folder), faults):
+            path = f"{current_folder}/{name}"
             if name.endswith(".md"):
                 files += 1
                 yield path, (*above, name.removesuffix(".md"))
@@ -198,7 +200,7 @@ def markdown_below(folder: Path, faults: list[str]) -> Iterator[tuple[str, tuple
 def _place(path: str) -> tuple[int, int] | None:
     """Which folder this is, whatever it is called; None if it is none."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
+    return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else None

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection
 from msgspec import Struct
 
 from clew.core.messages.errors import OutsideError
-from clew.system.transport.addresses import admitted, is_literal
+from clew.system.transport.addresses import is_admitted, is_literal
 from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import BadUrlError, Network, Url, split_url
 from clew.system.transport.seam import Head, HttpRequest, TransportError
@@ -54,7 +54,7 @@ class Web:
         self._transport = HttpTransport(network, admits=self._admits)
 
     def _admits(self, host: str, port: int, address: str) -> bool:
-        return admitted(host, port, address, self._allowed())
+        return is_admitted(host, port, address, self._allowed())
 
     async def aclose(self) -> None:
         await self._transport.aclose()
@@ -72,20 +72,20 @@ class Web:
             raise WebError(f"{url} was not fetched: {error.message}.") from None
 
     async def _followed(self, url: str, accept: str, *, follow: bool) -> Fetched | OtherHost:
-        asked = parts_of(url)
+        target = parts_of(url)
         for _ in range(MAX_REDIRECTS):
-            answer = await self._one(url, asked, accept)
+            answer = await self._one(url, target, accept)
             if isinstance(answer, Fetched):
                 return answer
             asked_next = parts_of(answer.url)
-            if not follow and bare(asked_next.host) != bare(asked.host):
+            if not follow and bare(asked_next.host) != bare(target.host):
                 return answer
-            url, asked = answer.url, asked_next
+            url, target = answer.url, asked_next
         raise WebError(f"{url} leads on and on; {MAX_REDIRECTS} redirects were followed.")
 
-    async def _one(self, url: str, asked: Url, accept: str) -> Fetched | OtherHost:
-        if is_literal(asked.host) and not self._admits(asked.host, asked.port, asked.host):
-            raise WebError(f"{url} was not fetched: {private(asked.host, asked.port)}.")
+    async def _one(self, url: str, target: Url, accept: str) -> Fetched | OtherHost:
+        if is_literal(target.host) and not self._admits(target.host, target.port, target.host):
+            raise WebError(f"{url} was not fetched: {private(target.host, target.port)}.")
         request = HttpRequest(
             method="GET",
             url=url,
@@ -114,14 +114,14 @@ def private(host: str, port: int) -> str:
 
 def parts_of(url: str) -> Url:
     try:
-        asked = split_url(url)
+        target = split_url(url)
     except BadUrlError as error:
         raise WebError(f"{url[:200]!r} is no address of a page: {error}.") from None
-    if asked.scheme not in ("http", "https"):
-        raise WebError(f"{asked.scheme}:// is not fetched, only http:// and https://.")
-    if asked.credentials is not None:
+    if target.scheme not in ("http", "https"):
+        raise WebError(f"{target.scheme}:// is not fetched, only http:// and https://.")
+    if target.credentials is not None:
         raise WebError("An address with a user or a password in it is not fetched.")
-    return asked
+    return target
 
 
 def bare(host: str) -> str:

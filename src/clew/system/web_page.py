@@ -38,19 +38,19 @@ def is_textual(media_type: str, body: bytes) -> bool:
     return b"\0" not in body[:LOOKED_AT_BYTES]
 
 
-def decoded(body: bytes, charset: str) -> str:
+def decode_page(body: bytes, charset: str) -> str:
     """The text by its mark, its header, its own word, as UTF-8; what fits none of them is replaced."""
     for mark, name in MARKS:
         if body.startswith(mark):
             return body.decode(name, "replace")
     match = CHARSET.search(body[:LOOKED_AT_BYTES])
-    said = charset or (match[1].decode("ascii", "replace") if match else "")
-    for name in (said, "utf-8"):
+    encoding = charset or (match[1].decode("ascii", "replace") if match else "")
+    for name in (encoding, "utf-8"):
         try:
             return body.decode(name) if name and is_text_codec(name) else body.decode("utf-8")
         except (UnicodeDecodeError, LookupError):
             continue
-    return body.decode("cp1252" if not said else "utf-8", "replace")
+    return body.decode("cp1252" if not encoding else "utf-8", "replace")
 
 
 def is_text_codec(name: str) -> bool:
@@ -90,7 +90,7 @@ class Page(Struct, frozen=True, kw_only=True):
     text: str
 
 
-def markdown(html: str, *, base: str, join: Callable[[str, str], str]) -> Page:
+def convert_to_markdown(html: str, *, base: str, join: Callable[[str, str], str]) -> Page:
     """The page; `base` is where it was found and `join` makes its links whole (`urljoin`)."""
     return _Writer(html, base, join).page()
 
@@ -142,8 +142,8 @@ class _Writer:
         html, close = self._html, self._close
         if close < begin:
             # The next `>` is looked for once, however many `<` stand before it.
-            found = html.find(">", begin)
-            close = self._close = found if found >= 0 else len(html)
+            find = html.find(">", begin)
+            close = self._close = find if find >= 0 else len(html)
         if html.startswith("<!--", begin):
             end = html.find("-->", begin + 4)
             return len(html) if end < 0 else end + 3
@@ -348,13 +348,13 @@ class _Writer:
     def _end_link(self) -> None:
         begin, href = self._links.pop()
         words = "".join(self._out[begin:])
-        shown, target = " ".join(words.split()), self._whole(href)
-        if not shown or not target:
+        label, target = " ".join(words.split()), self._whole(href)
+        if not label or not target:
             return
         before = " " if words[:1].isspace() else ""
         after = " " if words[-1:].isspace() else ""
         if "\n" not in words.strip():
-            self._out[begin:] = [f"{before}[{shown}]({target}){after}"]
+            self._out[begin:] = [f"{before}[{label}]({target}){after}"]
 
     def _whole(self, href: str) -> str:
         """A link that leads somewhere from everywhere; empty for one that is none."""
@@ -401,7 +401,7 @@ def meaning(name: str) -> tuple[str, str]:
 
 
 def attribute(attributes: str, name: str) -> str:
-    for found in ATTRIBUTE.finditer(attributes):
-        if found[1].lower() == name:
-            return unescape(found[2] or found[3] or found[4] or "")
+    for match in ATTRIBUTE.finditer(attributes):
+        if match[1].lower() == name:
+            return unescape(match[2] or match[3] or match[4] or "")
     return ""

@@ -62,7 +62,7 @@ class Caching:
     def _count(self, body: Json) -> Json:
         now_s = self._now_s()
         pieces, marks = _pieces(body)
-        self._kept = {key: kept for key, kept in self._kept.items() if kept[0] > now_s}
+        self._kept = {key: entry for key, entry in self._kept.items() if entry[0] > now_s}
         read = max(
             (n for n in range(1, len(pieces) + 1) if tuple(pieces[:n]) in self._kept), default=0
         )

@@ -18,7 +18,7 @@ from clew.core.messages.errors import OutsideError
 from clew.core.stream.accumulate import Accumulator
 from clew.core.stream.events import AnswerEvent, StreamFault
 from clew.providers.base import Attempt, Failure, FailureKind, ModelRequest, Provider
-from clew.providers.refusal import failure_of_fault
+from clew.providers.refusal import make_fault_failure
 from clew.testing.scenario import Defaults, Scenario, from_value
 from clew.testing.scenario_answer import message_of
 from clew.testing.scenario_rules import facts_of
@@ -112,8 +112,14 @@ async def _case(make: Make, case: Case) -> AttemptOutcome:
     failure = outcome.failure
     if not case.kinds:
         _hold(failure is None, case.name, f"a whole answer ended in {failure}")
-        told = message_of(_scenario(case.answer).answers[0], facts_of(ASKED, 1), Defaults())
-        _hold(outcome.message == told, case.name, f"{outcome.message} is not what was told, {told}")
+        expected_message = message_of(
+            _scenario(case.answer).answers[0], facts_of(ASKED, 1), Defaults()
+        )
+        _hold(
+            outcome.message == expected_message,
+            case.name,
+            f"{outcome.message} is not what was told, {expected_message}",
+        )
         return outcome
     if failure is None:
         raise ConformanceError(f"{case.name}: it failed, and no Failure came")
@@ -121,19 +127,19 @@ async def _case(make: Make, case: Case) -> AttemptOutcome:
     _hold(bool(failure.message), case.name, "the failure says nothing")
     expected = (case.status, case.error_type, case.retry_after_s)
     if case.status is not None:
-        found = (failure.status, failure.error_type, failure.retry_after_s)
-        _hold(found == expected, case.name, f"{found} is not {expected}")
+        actual = (failure.status, failure.error_type, failure.retry_after_s)
+        _hold(actual == expected, case.name, f"{actual} is not {expected}")
     return outcome
 
 
-async def _outcome(provider: Provider, name: str, **more: Any) -> AttemptOutcome:
+async def _outcome(provider: Provider, name: str, **options: Any) -> AttemptOutcome:
     """One attempt to its end, with every promise about attempts checked on the way."""
-    request = question(**more)
+    request = question(**options)
     before = copy.deepcopy(request)
     attempt = provider.stream(request)
     accumulator = Accumulator(new_tool_id=lambda: "toolu_new")
     failure: Failure | None = None
-    said: list[AnswerEvent] = []
+    answer_events: list[AnswerEvent] = []
     events = received = 0
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -145,17 +151,17 @@ async def _outcome(provider: Provider, name: str, **more: Any) -> AttemptOutcome
                     failure = event
                 else:
                     events += 1
-                    said += accumulator.feed(event)
+                    answer_events += accumulator.feed(event)
         await _after_the_end(attempt, name)
     finally:
         await attempt.aclose()
         await attempt.aclose()
     _hold(events == 0 or received > 0, name, "events came, and bytes_received is 0")
     _hold(request == before, name, "the request was changed")
-    said += accumulator.close() if failure is None else accumulator.abort()
-    fault = next((e for e in said if isinstance(e, StreamFault) and e.fatal), None)
+    answer_events += accumulator.close() if failure is None else accumulator.abort()
+    fault = next((e for e in answer_events if isinstance(e, StreamFault) and e.fatal), None)
     if failure is None and fault is not None:
-        failure = failure_of_fault(fault, headers=attempt.headers)
+        failure = make_fault_failure(fault, headers=attempt.headers)
     return AttemptOutcome(message=accumulator.message, failure=failure)
 
 
@@ -169,8 +175,8 @@ async def _after_the_end(attempt: Attempt, name: str) -> None:
 
 async def _in_one_piece(make: Make, streamed: AttemptOutcome) -> None:
     async with make(_scenario(CASES[1].answer)) as provider:
-        whole = await _outcome(provider, "in one piece", stream=False)
-    same = whole.message == streamed.message
+        outcome = await _outcome(provider, "in one piece", stream=False)
+    same = outcome.message == streamed.message
     _hold(same, "in one piece", "the message is not the one that was streamed")
 
 
@@ -182,8 +188,8 @@ async def _several_at_once(make: Make) -> None:
         for i in range(8)
     ]
     async with make(_scenario(*answers)) as provider, asyncio.TaskGroup() as group:
-        asked = [group.create_task(_outcome(provider, name, text=f"number {i}.")) for i in range(8)]
-    for i, task in enumerate(asked):
+        tasks = [group.create_task(_outcome(provider, name, text=f"number {i}.")) for i in range(8)]
+    for i, task in enumerate(tasks):
         content = (task.result().message or {}).get("content")
         _hold(
             content == [{"type": "text", "text": f"answer {i} " * 20}], name, f"{i} got {content}"

@@ -34,8 +34,8 @@ async def _all(store: SessionStore, key: TranscriptKey) -> bytes:
 
 async def _empty(store: SessionStore) -> None:
     _must("empty", list(await store.list()) == [], "an empty store lists nothing")
-    found = await _all(store, TranscriptKey(session_id=SESSION))
-    _must("empty", found == b"", "a transcript that is not there reads as nothing")
+    content = await _all(store, TranscriptKey(session_id=SESSION))
+    _must("empty", content == b"", "a transcript that is not there reads as nothing")
 
 
 async def _bytes(store: SessionStore) -> None:
@@ -83,14 +83,16 @@ async def _apart(store: SessionStore) -> None:
     for n, key in enumerate(keys):
         await store.append(key, LINES[: n % 3 + 1], at=0)
     for n, key in enumerate(keys):
-        found = await _all(store, key)
+        content = await _all(store, key)
         _must(
-            "apart", found == b"".join(LINES[: n % 3 + 1]), "transcripts are apart from each other"
+            "apart",
+            content == b"".join(LINES[: n % 3 + 1]),
+            "transcripts are apart from each other",
         )
-    listed = {one.key: one.lines for one in await store.list()}
+    listed = {item.key: item.lines for item in await store.list()}
     wanted = {key: n % 3 + 1 for n, key in enumerate(keys)}
     _must("apart", listed == wanted, "each is listed with its lines")
-    of_one = {one.key: one.lines for one in await store.list(OTHER)}
+    of_one = {item.key: item.lines for item in await store.list(OTHER)}
     its_own = {key: n for key, n in wanted.items() if key.session_id == OTHER}
     _must("apart", of_one == its_own, "those of one session are listed alone")
 

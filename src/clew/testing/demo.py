@@ -18,7 +18,7 @@ from clew.agent.deps import Question, Refused, Verdict
 from clew.agent.options import Options
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
-from clew.core.messages.text import count_of
+from clew.core.messages.text import format_count
 from clew.core.stream.events import (
     BlockFinished,
     MessageFinished,
@@ -28,7 +28,7 @@ from clew.core.stream.events import (
     ToolUseUnusable,
 )
 from clew.fronts.line.telling import LineWriter, Paper
-from clew.fronts.render.rows import Flow, at_words
+from clew.fronts.render.rows import Flow, wrap_text
 from clew.providers.answer import Answering
 from clew.providers.answer_events import (
     Answered,
@@ -46,11 +46,11 @@ from clew.providers.answer_events import (
 from clew.providers.anthropic import AnthropicProvider
 from clew.providers.base import ModelRequest
 from clew.providers.endpoint import Endpoint
-from clew.session.build import session as open_session
+from clew.session.build import open_session
 from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import Network
-from clew.testing.options import read_scenario, told
-from clew.testing.playing import paced
+from clew.testing.options import describe_error, read_scenario
+from clew.testing.playing import pace_scenario
 from clew.testing.scenario import Scenario
 from clew.testing.server import LoopbackServer
 
@@ -78,11 +78,11 @@ async def nobody(_: Question) -> Verdict:
 
 async def repair(paper: Paper, speed: float | None) -> bool:
     """Plays the repair; whether the project's test passes in the end."""
-    scenario = paced(read_scenario(SCENARIO), speed)
+    scenario = pace_scenario(read_scenario(SCENARIO), speed)
     telling = LineWriter(paper, see_with="")
 
     def say(text: str) -> None:
-        paper.write(f"{at_words(text, paper.columns)}\n")
+        paper.write(f"{wrap_text(text, paper.columns)}\n")
 
     say(HEAD)
     with tempfile.TemporaryDirectory(prefix="clew-demo-") as home:
@@ -105,7 +105,7 @@ async def repair(paper: Paper, speed: float | None) -> bool:
                         context=await session.context(),
                     )
             say(
-                f"\n{count_of(len(server.requests), 'request')}; {count_of(lines_written(home), 'line')} of transcript"
+                f"\n{format_count(len(server.requests), 'request')}; {format_count(lines_written(home), 'line')} of transcript"
             )
         return "sum(coins)" in (work / "purse.py").read_text("utf-8")
 
@@ -171,8 +171,8 @@ class DemoScreen:
             case BlockFinished() | MessageFinished():
                 self._close()
             case ToolUseReady(block=block):
-                shown = json.dumps(block["input"], ensure_ascii=False)
-                self._note(f"calls {block['name']} {shown}")
+                dumps = json.dumps(block["input"], ensure_ascii=False)
+                self._note(f"calls {block['name']} {dumps}")
             case ToolUseUnusable(block=block, message=message):
                 self._note(f"calls {block['name']}, and its input cannot be used: {message}")
             case Withdrawn():
@@ -208,9 +208,9 @@ class DemoScreen:
     def closing(self, requests: int) -> None:
         self._write("\n")
         counted = (
-            count_of(requests, "request"),
-            count_of(self._answers, "answer"),
-            count_of(self._retries, "retry", "retries"),
+            format_count(requests, "request"),
+            format_count(self._answers, "answer"),
+            format_count(self._retries, "retry", "retries"),
         )
         self._line(", ".join(counted), DIM)
 
@@ -234,7 +234,7 @@ class DemoScreen:
         self._line(f"  [{text}]", style)
 
     def _line(self, text: str, style: str) -> None:
-        words = at_words(printable(text), self._paper.columns)
+        words = wrap_text(printable(text), self._paper.columns)
         self._write(f"{self._styled(style)}{words}{self._styled(PLAIN)}\n")
 
     def _styled(self, code: str) -> str:
@@ -330,7 +330,7 @@ async def play(scenario: Scenario, speed: Speed, paper: Paper, *, ansi: bool) ->
     """The whole demo; whether every prompt was answered."""
     screen = DemoScreen(paper, ansi=ansi)
     screen.opening()
-    async with LoopbackServer(paced(scenario, speed), strict=True) as server:
+    async with LoopbackServer(pace_scenario(scenario, speed), strict=True) as server:
         transport = HttpTransport(Network())
         provider = AnthropicProvider(Endpoint(base_url=server.url, api_key="demo"), transport)
         talk = DemoConversation(provider, screen, DemoClock(speed))
@@ -406,7 +406,7 @@ def main(argv: list[str]) -> int:
             # Whoever read us has seen enough; the interpreter must not try to flush once more.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
-        sys.stderr.write(f"clew demo: {told(error)}\n")
+        sys.stderr.write(f"clew demo: {describe_error(error)}\n")
         return 2
     except KeyboardInterrupt:
         sys.stderr.write("\n")

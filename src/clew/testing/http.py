@@ -136,15 +136,15 @@ def _request(head: h11.Request, body: bytes) -> ServedRequest:
     )
 
 
-def masked(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def mask_headers(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Headers to keep: of a secret only the scheme and the length stay."""
     return [(k, _mask(v) if is_secret_header(k) else v) for k, v in headers]
 
 
-def secrets(headers: list[tuple[str, str]]) -> tuple[str, ...]:
+def find_secrets(headers: list[tuple[str, str]]) -> tuple[str, ...]:
     """The credentials of a request, without the words that say of what kind they are."""
-    found = (value.rpartition(" ")[2] for name, value in headers if is_secret_header(name))
-    return tuple(secret for secret in found if len(secret) >= LEAST_CHARS)
+    values = (value.rpartition(" ")[2] for name, value in headers if is_secret_header(name))
+    return tuple(secret for secret in values if len(secret) >= LEAST_CHARS)
 
 
 def _mask(value: str) -> str:
@@ -152,14 +152,14 @@ def _mask(value: str) -> str:
     return f"{scheme}{space}***{len(secret)}"
 
 
-def response_head(status: int, headers: list[tuple[str, str]]) -> bytes:
-    known = {s.value: s.phrase for s in HTTPStatus}
-    lines = [f"HTTP/1.1 {status} {known.get(status, 'Overloaded' if status == 529 else 'Other')}"]
+def encode_response_head(status: int, headers: list[tuple[str, str]]) -> bytes:
+    phrases = {s.value: s.phrase for s in HTTPStatus}
+    lines = [f"HTTP/1.1 {status} {phrases.get(status, 'Overloaded' if status == 529 else 'Other')}"]
     lines += [f"{name}: {value}" for name, value in headers]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
-def chunk(data: bytes) -> bytes:
+def encode_chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 

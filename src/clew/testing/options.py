@@ -14,7 +14,7 @@ def read_scenario(path: str | Path) -> Scenario:
     return parse(Path(path).read_bytes(), str(path))
 
 
-def told(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """An error of the system as `where: what`; any other in its own words."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
@@ -23,7 +23,7 @@ def told(error: Exception) -> str:
     return str(error)
 
 
-def port(text: str) -> int:
+def parse_port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text[:6]) <= 65535):
         raise argparse.ArgumentTypeError("a number from 0 (any free one) to 65535")
     return int(text)

@@ -4,7 +4,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from clew.testing.http import LAST_CHUNK, HttpPeer, chunk, response_head
+from clew.testing.http import LAST_CHUNK, HttpPeer, encode_chunk, encode_response_head
 from clew.testing.scenario import Scenario, ScriptedAnswer, Send
 from clew.testing.scenario_answer import ScriptedResponse
 from clew.testing.scenario_steps import Cut, WaitStep, before_headers, steps
@@ -12,27 +12,27 @@ from clew.testing.scenario_steps import Cut, WaitStep, before_headers, steps
 # A scenario faster or slower than it was written.
 
 
-def paced(scenario: Scenario, speed: float | None) -> Scenario:
+def pace_scenario(scenario: Scenario, speed: float | None) -> Scenario:
     """The scenario with every rate and stall changed; a stall for ever stays one."""
 
-    def send(said: Send | None) -> Send | None:
-        if said is None:
+    def send(plan: Send | None) -> Send | None:
+        if plan is None:
             return None
-        events, size = said.events_per_s, said.bytes_per_s
+        events, size = plan.events_per_s, plan.bytes_per_s
         return replace(
-            said,
+            plan,
             events_per_s=None if events is None or speed is None else events * speed,
             bytes_per_s=None if size is None or speed is None else size * speed,
         )
 
-    def answer(said: ScriptedAnswer) -> ScriptedAnswer:
+    def answer(scripted_answer: ScriptedAnswer) -> ScriptedAnswer:
         faults = [
             fault
             if not isinstance(fault.stall_s, float)
             else replace(fault, stall_s=0.0 if speed is None else fault.stall_s / speed)
-            for fault in said.faults
+            for fault in scripted_answer.faults
         ]
-        return replace(said, send=send(said.send), faults=faults)
+        return replace(scripted_answer, send=send(scripted_answer.send), faults=faults)
 
     defaults = replace(scenario.defaults, send=send(scenario.defaults.send))
     return replace(scenario, defaults=defaults, answers=[answer(a) for a in scenario.answers])
@@ -84,7 +84,7 @@ class Playing:
                 self._break(step)
                 return False
             else:
-                self._pending += chunk(step) if self._chunked else step
+                self._pending += encode_chunk(step) if self._chunked else step
                 self.sent_bytes += len(step)
                 if prompt or len(self._pending) >= FLUSH_BYTES:
                     await self._flush()
@@ -120,4 +120,4 @@ class Playing:
             headers.append(("content-length", str(sum(map(len, self._reply.parts)))))
         if not keep_alive:
             headers.append(("connection", "close"))
-        return response_head(self._reply.status, headers)
+        return encode_response_head(self._reply.status, headers)

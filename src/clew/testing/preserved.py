@@ -93,8 +93,8 @@ class Preserving:
         content = answer.get("content", [answer.get("text", "")])
         signed = self.sign(body, content, judged.last)
         rest = {key: value for key, value in answer.items() if key not in ("text", "content")}
-        told = {"input_transformations": judged.dropped} if judged.dropped else {}
-        return rest | {"content": signed, "message": rest.get("message", {}) | told}
+        fields = {"input_transformations": judged.dropped} if judged.dropped else {}
+        return rest | {"content": signed, "message": rest.get("message", {}) | fields}
 
     def judge(self, body: Json, betas: str) -> Judgement:
         thinking = body.get("thinking") or {}
@@ -102,7 +102,7 @@ class Preserving:
         if "block_binding" in thinking and not has_beta:
             words = UNKNOWN_FIELD.format(type=thinking.get("type"))
             return Judgement(refusal=words, dropped=[], last="")
-        asked = (thinking.get("block_binding") or {}).get("prefix_mismatch_behavior")
+        behavior = (thinking.get("block_binding") or {}).get("prefix_mismatch_behavior")
         reader, last, refused = body["model"], "", ""
         dropped: list[Json] = []
         before = self._beginning(body)
@@ -114,39 +114,39 @@ class Preserving:
                     is_torn = False
                     continue
                 path, signature = f"messages.{i}.content.{j}", _signature(block)
-                made = _read(signature)
-                if made is None:
+                claim = _read(signature)
+                if claim is None:
                     words = f"{path}: Invalid `signature` in `{block['type']}` block"
                     return Judgement(refusal=words, dropped=[], last="")
-                reason = self._fault(made, reader, before, last, is_torn=is_torn)
-                if reason == PREFIX and asked is None and not self._enforces:
+                reason = self._fault(claim, reader, before, last, is_torn=is_torn)
+                if reason == PREFIX and behavior is None and not self._enforces:
                     reason = ""  # an older account: it is shown all the same
                 if not reason:
                     last = signature
                     continue
-                if reason == PREFIX and asked != "drop_block" and not refused:
+                if reason == PREFIX and behavior != "drop_block" and not refused:
                     refused = REFUSAL.format(path=path, kind=block["type"])
                 is_torn = True
                 dropped.append({"type": "thinking_dropped", "path": path, "reason": reason})
         if refused:
             words = refused if has_beta else refused + NEEDS_BETA
             return Judgement(refusal=words, dropped=[], last="")
-        for each in dropped:
-            _, i, _, j = each["path"].split(".")
+        for item in dropped:
+            _, i, _, j = item["path"].split(".")
             block = _blocks(body["messages"][int(i)])[int(j)]
-            self.left_out.setdefault(_signature(block), each["reason"])
+            self.left_out.setdefault(_signature(block), item["reason"])
         return Judgement(refusal=None, dropped=dropped if has_beta else [], last=last)
 
     def _fault(
-        self, made: Json, reader: str, before: "PrefixHash", last: str, *, is_torn: bool
+        self, claim: Json, reader: str, before: "PrefixHash", last: str, *, is_torn: bool
     ) -> str:
         """Why the model is not shown a thought; empty if it is. `is_torn`: the one right before it in
         its answer was left out."""
-        if made["model"] != reader and made["model"] not in self._reads.get(reader, ()):
+        if claim["model"] != reader and claim["model"] not in self._reads.get(reader, ()):
             return MODEL
-        if reader not in self._reads or made["model"] not in self._reads:
+        if reader not in self._reads or claim["model"] not in self._reads:
             return ""
-        fits = made["prefix"] == before.state and (not last or made["before"] == _short(last))
+        fits = claim["prefix"] == before.state and (not last or claim["before"] == _short(last))
         return PREFIX if is_torn or not fits else ""
 
     def sign(self, body: Json, content: list[Any], last: str) -> list[Any]:
@@ -158,12 +158,14 @@ class Preserving:
                 if block["type"] not in THOUGHTS:
                     before.follow(message["role"], _plain(block))
         signed: list[Any] = []
-        for said in content:
-            block = {"text": said} if isinstance(said, str) else dict(said)
+        for content_block in content:
+            block = (
+                {"text": content_block} if isinstance(content_block, str) else dict(content_block)
+            )
             if "thinking" in block or "redacted_thinking" in block:
                 self._signed += 1
-                made = {"n": self._signed, "model": body["model"], "prefix": before.state}
-                last = _written(made | {"before": _short(last)})
+                claim = {"n": self._signed, "model": body["model"], "prefix": before.state}
+                last = _written(claim | {"before": _short(last)})
                 block["signature" if "thinking" in block else "redacted_thinking"] = last
             else:
                 before.follow("assistant", _said(block))
@@ -228,13 +230,13 @@ def _short(signature: str) -> str:
     return sha256(signature.encode()).hexdigest()[:24] if signature else ""
 
 
-def _written(made: Json) -> str:
-    return base64.b64encode(json.dumps(made).encode()).decode()
+def _written(claim: Json) -> str:
+    return base64.b64encode(json.dumps(claim).encode()).decode()
 
 
 def _read(signature: str) -> Json | None:
     try:
-        made = json.loads(base64.b64decode(signature, validate=True))
+        claim = json.loads(base64.b64decode(signature, validate=True))
     except (binascii.Error, ValueError):
         return None
-    return made if isinstance(made, dict) and "prefix" in made else None
+    return claim if isinstance(claim, dict) and "prefix" in claim else None

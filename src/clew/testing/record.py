@@ -13,11 +13,11 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
-from clew.core.messages.text import count_of
+from clew.core.messages.text import format_count
 from clew.system.config.environment import freeze
 from clew.system.transport import seam
-from clew.system.transport.choose import transport_for
-from clew.system.transport.network import network_from
+from clew.system.transport.choose import choose_transport
+from clew.system.transport.network import read_network
 from clew.system.transport.seam import Head, TransportError
 from clew.testing.http import (
     LAST_CHUNK,
@@ -25,11 +25,11 @@ from clew.testing.http import (
     HttpPeer,
     Listener,
     ServedRequest,
-    chunk,
-    response_head,
-    secrets,
+    encode_chunk,
+    encode_response_head,
+    find_secrets,
 )
-from clew.testing.options import base_url, port, told
+from clew.testing.options import base_url, describe_error, parse_port
 from clew.testing.recording import RecordedAnswer, Recording
 from clew.testing.scenario_steps import ENDPOINTS
 
@@ -50,7 +50,7 @@ class RecordingProxy:
         self.recording = recording
         self._upstream = upstream.rstrip("/")
         self._to = to
-        self._transport = transport_for(network_from(freeze(os.environ)))
+        self._transport = choose_transport(read_network(freeze(os.environ)))
         self._listener = Listener(self._serve, port)
 
     @property
@@ -81,14 +81,14 @@ class RecordingProxy:
         body = _object(request.body)
         heard = None
         if endpoint is not None and body is not None:
-            heard = self.recording.begin(endpoint, body, secrets=secrets(request.headers))
+            heard = self.recording.begin(endpoint, body, secrets=find_secrets(request.headers))
             heard.broken = "close"  # until it has come to its end
         else:
             _say(f"passed on, not recorded: {request.method} {request.path}")
-        whole = await peer.unless_gone(self._pass(request, peer, heard))
+        is_complete = await peer.unless_gone(self._pass(request, peer, heard))
         if heard is not None:
             self._write()
-        return bool(whole) and request.keep_alive
+        return bool(is_complete) and request.keep_alive
 
     async def _pass(
         self, request: ServedRequest, peer: HttpPeer, heard: RecordedAnswer | None
@@ -102,7 +102,7 @@ class RecordingProxy:
             while piece := await exchange.read():
                 if heard is not None:
                     heard.pieces.append(piece)
-                await peer.write(chunk(piece))
+                await peer.write(encode_chunk(piece))
             if heard is not None:
                 heard.broken = None
             await peer.write(LAST_CHUNK)
@@ -133,7 +133,7 @@ class RecordingProxy:
 
 def _returned(head: Head) -> bytes:
     headers = [(k, v) for k, v in head.headers.items() if k not in NOT_RETURNED]
-    return response_head(head.status, [*headers, ("transfer-encoding", "chunked")])
+    return encode_response_head(head.status, [*headers, ("transfer-encoding", "chunked")])
 
 
 def _object(body: bytes) -> dict[str, object] | None:
@@ -157,7 +157,7 @@ async def _record(options: argparse.Namespace) -> None:
             sys.stdout.flush()
             await asyncio.Event().wait()
         finally:
-            _say(f"{count_of(len(recording.heard), 'answer')} in {options.to}")
+            _say(f"{format_count(len(recording.heard), 'answer')} in {options.to}")
 
 
 def _json_file(text: str) -> Path:
@@ -183,13 +183,15 @@ def main(argv: list[str] | None = None) -> int:
         help="play back in order (default), or each answer to the same request body",
     )
     parser.add_argument("--chunks", action="store_true", help="keep where the pieces were parted")
-    parser.add_argument("--port", type=port, default=0, help="the port (default: any free one)")
+    parser.add_argument(
+        "--port", type=parse_port, default=0, help="the port (default: any free one)"
+    )
     try:
         asyncio.run(_record(parser.parse_args(argv)))
     except KeyboardInterrupt:
         return 0
     except OSError as error:
-        _say(told(error))
+        _say(describe_error(error))
         return 2
     return 0
 

@@ -9,7 +9,7 @@ Decision: docs/decisions/040-scripted-models.md
 from typing import Literal, TypeAlias
 
 from clew.core.json_object import Json
-from clew.testing.scenario_rules import Endpoint, body_hash, facts_of, tail
+from clew.testing.scenario_rules import Endpoint, describe_tail, facts_of, hash_body
 
 Match: TypeAlias = Literal["order", "body"]
 
@@ -36,7 +36,7 @@ class RecordedAnswer:
         self.pieces: list[bytes] = []
         self.broken: Literal["close", "reset"] | None = None
         self._note = _summary(body)
-        self._when = {"body_sha256": body_hash(body)} if match == "body" else None
+        self._when = {"body_sha256": hash_body(body)} if match == "body" else None
 
     def answer(self, *, chunks: bool) -> Json:
         """The answer that plays this back."""
@@ -58,18 +58,18 @@ class RecordedAnswer:
         return value
 
     def _kept_headers(self) -> Json:
-        kept: Json = {
+        kept_headers: Json = {
             name: self._without_secrets(value.encode()).decode()
             for name, value in self.headers
             if name not in DROPPED
         }
-        return {name: None for name in OWN if name not in kept} | kept
+        return {name: None for name in OWN if name not in kept_headers} | kept_headers
 
-    def _without_secrets(self, said: bytes) -> bytes:
+    def _without_secrets(self, data: bytes) -> bytes:
         """What a service said, less the credentials it repeated; as long as it was."""
         for secret in self._secrets:
-            said = said.replace(secret.encode(), b"*" * len(secret.encode()))
-        return said
+            data = data.replace(secret.encode(), b"*" * len(secret.encode()))
+        return data
 
 
 class Recording:
@@ -96,7 +96,7 @@ class Recording:
 
 def _summary(body: Json) -> str:
     facts = facts_of(body, 1)
-    return f"{facts.model}, {facts.messages} messages; {tail(facts)}"
+    return f"{facts.model}, {facts.messages} messages; {describe_tail(facts)}"
 
 
 def _body(body: bytes) -> Json:

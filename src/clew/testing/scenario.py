@@ -117,10 +117,10 @@ def line_of(text: str, place: str) -> int | None:
         return None
     line = None
     for key, index in re.findall(r"([A-Za-z_]\w*)|\[(\d+)\]", place):
-        found = _child(node, key, index)
-        if found is None:
+        child = _child(node, key, index)
+        if child is None:
             break
-        at, node = found
+        at, node = child
         line = at.start_mark.line + 1
     return line
 
@@ -355,8 +355,10 @@ def _check_answer(answer: ScriptedAnswer, place: str) -> None:
 def _check_block(block: ScriptedBlock, place: str) -> None:
     kinds = given(block, BLOCK_KINDS)
     if len(kinds) != 1:
-        found = " and ".join(kinds) or "none"
-        raise ScenarioError(f"{place}: a block has one of {', '.join(BLOCK_KINDS)}; found {found}")
+        listing = " and ".join(kinds) or "none"
+        raise ScenarioError(
+            f"{place}: a block has one of {', '.join(BLOCK_KINDS)}; found {listing}"
+        )
     for key in given(block, tuple(BESIDE)):
         if kinds[0] not in BESIDE[key]:
             raise ScenarioError(f"{place}.{key}: stands beside {' or '.join(BESIDE[key])} only")

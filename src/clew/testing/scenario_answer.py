@@ -98,7 +98,7 @@ class Renderer:
         opening = dict(message, content=[], stop_reason=None, stop_sequence=None)
         opening["usage"] = dict(usage, output_tokens=min(1, usage.get("output_tokens", 0)))
         parts = [encode_event({"type": "message_start", "message": opening})]
-        for index, (said, block) in enumerate(
+        for index, (scripted_block, block) in enumerate(
             zip(_blocks(answer), message["content"], strict=True)
         ):
             start = {"type": "content_block_start", "index": index, "content_block": _opened(block)}
@@ -107,7 +107,7 @@ class Renderer:
                 parts.append(encode_event({"type": "ping"}))
             key = f"{place}.{index}"
             if key not in self._deltas:
-                deltas = deltas_of(said, block, size)
+                deltas = deltas_of(scripted_block, block, size)
                 self._deltas[key] = [
                     encode_event({"type": "content_block_delta", "index": index, "delta": delta})
                     for delta in deltas
@@ -147,8 +147,8 @@ def message_of(answer: ScriptedAnswer, facts: Facts, defaults: Defaults) -> Json
 
 def estimate(facts: Facts) -> int:
     """A number of tokens that grows with the request; no claim to be right."""
-    said = {key: facts.body.get(key) for key in ("system", "tools", "messages")}
-    return max(1, len(json.dumps(said)) // CHARS_PER_TOKEN)
+    fields = {key: facts.body.get(key) for key in ("system", "tools", "messages")}
+    return max(1, len(json.dumps(fields)) // CHARS_PER_TOKEN)
 
 
 def _blocks(answer: ScriptedAnswer) -> list[ScriptedBlock]:
@@ -203,18 +203,21 @@ def _opened(block: Json) -> Json:
             return block
 
 
-def deltas_of(said: ScriptedBlock, block: Json, size: int) -> list[Json]:
+def deltas_of(scripted_block: ScriptedBlock, block: Json, size: int) -> list[Json]:
     """The deltas that fill a block; a list in the scenario fixes where they part."""
-    if said.text is not None:
-        texts = [{"type": "text_delta", "text": t} for t in _pieces(said.text, size)]
-        cited = [{"type": "citations_delta", "citation": c} for c in said.citations or []]
+    if scripted_block.text is not None:
+        texts = [{"type": "text_delta", "text": t} for t in _pieces(scripted_block.text, size)]
+        cited = [{"type": "citations_delta", "citation": c} for c in scripted_block.citations or []]
         return texts + cited
-    if said.thinking is not None:
-        thoughts = [{"type": "thinking_delta", "thinking": t} for t in _pieces(said.thinking, size)]
+    if scripted_block.thinking is not None:
+        thoughts = [
+            {"type": "thinking_delta", "thinking": t}
+            for t in _pieces(scripted_block.thinking, size)
+        ]
         return [*thoughts, {"type": "signature_delta", "signature": block["signature"]}]
-    if said.tool is None and said.server_tool is None:
+    if scripted_block.tool is None and scripted_block.server_tool is None:
         return []
-    written = said.input_json
+    written = scripted_block.input_json
     if written is None:
         written = json.dumps(block["input"], ensure_ascii=False, separators=(",", ":"))
         written = "" if written == "{}" else written

@@ -111,17 +111,17 @@ class Player:
             f"scenario {self.source}: no rule matched request {facts.number} "
             f"(model {facts.model!r}, {facts.messages} messages, tools: {', '.join(facts.tools) or 'none'}). "
         )
-        return f"{head}It ends with {tail(facts)}. " + "; ".join(
+        return f"{head}It ends with {describe_tail(facts)}. " + "; ".join(
             reasons or ["there are no answers"]
         )
 
 
-def tail(facts: Facts) -> str:
+def describe_tail(facts: Facts) -> str:
     """The end of a request in one line."""
-    shown = [f"the result of {r.tool}: {_end_of(r.content)}" for r in facts.tool_results]
-    if facts.user or not shown:
-        shown.append(f"user text: {_end_of(facts.user)}")
-    return ", ".join(shown)
+    lines = [f"the result of {r.tool}: {_end_of(r.content)}" for r in facts.tool_results]
+    if facts.user or not lines:
+        lines.append(f"user text: {_end_of(facts.user)}")
+    return ", ".join(lines)
 
 
 def facts_of(body: Json, number: int) -> Facts:
@@ -140,7 +140,7 @@ def facts_of(body: Json, number: int) -> Facts:
     )
 
 
-def body_hash(body: Any) -> str:
+def hash_body(body: Any) -> str:
     """A request's fingerprint: the same for the same JSON value, whatever the order of its keys."""
     canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
@@ -170,7 +170,7 @@ def _mismatches(when: When, facts: Facts) -> Iterator[str]:
         yield f"no tool {when.has_tool!r} is offered"
     if when.tool_result is not None and not _has_result(when.tool_result, facts):
         yield "no tool result of the last message fits"
-    if when.body_sha256 is not None and when.body_sha256 != body_hash(facts.body):
+    if when.body_sha256 is not None and when.body_sha256 != hash_body(facts.body):
         yield "another body_sha256"
 
 

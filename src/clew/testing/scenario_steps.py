@@ -122,20 +122,20 @@ def _gzipped(body: Iterator[Step]) -> Iterator[Step]:
 def _chunked(body: Iterator[Step], send: Send) -> Iterator[Step]:
     sizes = _sizes(send)
     size = next(sizes)
-    kept = bytearray()
+    buffer = bytearray()
     for step in chain(body, [b""]):
         if isinstance(step, bytes) and step:
-            kept += step
+            buffer += step
             done = 0
-            while size is not None and len(kept) - done >= size:
-                yield from _at_a_rate(bytes(kept[done : done + size]), send)
+            while size is not None and len(buffer) - done >= size:
+                yield from _at_a_rate(bytes(buffer[done : done + size]), send)
                 done += size
                 size = next(sizes)
-            del kept[:done]
+            del buffer[:done]
             continue
-        if kept:
-            yield from _at_a_rate(bytes(kept), send)
-            kept.clear()
+        if buffer:
+            yield from _at_a_rate(bytes(buffer), send)
+            buffer.clear()
         if step:
             yield step
 

@@ -20,7 +20,7 @@ from clew.core.json_object import Json
 from clew.providers.anthropic import AnthropicProvider, MessagesAttempt
 from clew.providers.base import Description, Failure, ModelRequest
 from clew.providers.endpoint import Endpoint
-from clew.system.transport.body import decoder_for
+from clew.system.transport.body import choose_decoder
 from clew.system.transport.seam import Head, HttpRequest, TransportError
 from clew.testing.scenario import Scenario
 from clew.testing.scenario_answer import ScriptedResponse
@@ -115,7 +115,7 @@ class ScriptedExchange:
         self._transport = transport
         self._request = request
         self._steps: Iterator[Step] = iter(())
-        self._decoder = decoder_for("")
+        self._decoder = choose_decoder("")
         self.bytes_received = 0
 
     async def open(self) -> Head:
@@ -127,7 +127,7 @@ class ScriptedExchange:
         if reply.http is not None:
             raise TransportError("protocol", "what came is not HTTP/1.1 (a scripted response)")
         headers: dict[str, str] = dict(reply.headers)
-        self._decoder = decoder_for(headers.get("content-encoding", ""))
+        self._decoder = choose_decoder(headers.get("content-encoding", ""))
         self._steps = steps(reply)
         self.bytes_received += sum(len(k) + len(v) + 4 for k, v in reply.headers)
         return Head(status=reply.status, headers=headers)

@@ -22,16 +22,16 @@ from msgspec import Struct
 from clew.core.catalog.lookup import CATALOG
 from clew.core.stream.accumulate import Accumulator
 from clew.core.stream.decode import EventDecoder
-from clew.testing.http import BadRequest, HttpPeer, Listener, ServedRequest, masked
-from clew.testing.options import port, read_scenario, told
+from clew.testing.http import BadRequest, HttpPeer, Listener, ServedRequest, mask_headers
+from clew.testing.options import describe_error, parse_port, read_scenario
 from clew.testing.playing import Playing
 from clew.testing.preserved import Preserving
 from clew.testing.scenario import Scenario, ScenarioError, Send, from_value
 from clew.testing.scenario_answer import ScriptedResponse, error_body
 from clew.testing.scenario_rules import Endpoint
 from clew.testing.scenario_steps import ENDPOINTS, RuleHost, ScenarioHost
-from clew.testing.strict import API_VERSIONS, complaint
-from clew.testing.threads import Holding, Taken, ThreadRefusal, prompt_tokens
+from clew.testing.strict import API_VERSIONS, find_complaint
+from clew.testing.threads import Holding, Taken, ThreadRefusal, estimate_prompt_tokens
 
 LOGGED = ("method", "target", "headers", "body", "place", "status")
 
@@ -142,16 +142,16 @@ class LoopbackServer:
             playing = Playing(peer, _error(400, request.what))
             await playing.send(keep_alive=False)
             return False
-        record, reply, taken = await self._answer(request)
+        record, reply, turn = await self._answer(request)
         playing = Playing(peer, reply)
         try:
-            whole = await peer.unless_gone(playing.send(keep_alive=request.keep_alive))
+            is_complete = await peer.unless_gone(playing.send(keep_alive=request.keep_alive))
         finally:
             record.sent_bytes = playing.sent_bytes
             record.finished = playing.finished
-            if self._holding is not None and taken is not None:
-                self._holding.settle(taken)
-        return bool(whole) and request.keep_alive
+            if self._holding is not None and turn is not None:
+                self._holding.settle(turn)
+        return bool(is_complete) and request.keep_alive
 
     async def _answer(
         self, request: ServedRequest
@@ -160,26 +160,26 @@ class LoopbackServer:
         record = RecordedRequest(
             method=request.method,
             target=request.target,
-            headers=masked(request.headers),
+            headers=mask_headers(request.headers),
             body=body,
             size_bytes=len(request.body),
         )
-        taken = self._taken(request, body)
-        if isinstance(taken, ThreadRefusal):
-            reply = _whole(taken.status, error_body(taken.status, 0, taken.error))
-            taken = None
+        turn = self._taken(request, body)
+        if isinstance(turn, ThreadRefusal):
+            reply = _whole(turn.status, error_body(turn.status, 0, turn.error))
+            turn = None
         else:
-            whole = body if taken is None else taken.body
-            reply = self._refused(request, whole) or self._scripted(request, whole, record)
-        if self._holding is not None and taken is not None and reply.status == 200:
-            self._holding.keep(taken, _message_of(reply))
+            full_body = body if turn is None else turn.body
+            reply = self._refused(request, full_body) or self._scripted(request, full_body, record)
+        if self._holding is not None and turn is not None and reply.status == 200:
+            self._holding.keep(turn, _message_of(reply))
         record.status = reply.status
         async with self._arrived:
             self.requests.append(record)
             self._arrived.notify_all()
         if self._on_request is not None:
             self._on_request(record)
-        return record, reply, taken
+        return record, reply, turn
 
     def _taken(self, request: ServedRequest, body: Any) -> Taken | ThreadRefusal | None:
         """The whole request that one of a thread stands for; None where no threads are held."""
@@ -209,8 +209,8 @@ class LoopbackServer:
         version = request.header("anthropic-version")
         if version is not None and version not in self._api_versions:
             return _error(400, f'anthropic-version: "{version}" is not a valid version')
-        if self._strict and (wrong := _strict_complaint(request, body, endpoint)):
-            return _error(400, wrong)
+        if self._strict and (strict_complaint := _strict_complaint(request, body, endpoint)):
+            return _error(400, strict_complaint)
         if self._preserving is not None and endpoint == "answers":
             refusal = self._preserving.refusal(body, request.header("anthropic-beta") or "")
             return None if refusal is None else _error(400, refusal)
@@ -273,7 +273,7 @@ def _counted(rule: Rule) -> Rule:
         answer = rule(body)
         if "text" not in answer and "content" not in answer:
             return answer
-        return {"usage": {"input_tokens": prompt_tokens(body)}} | answer
+        return {"usage": {"input_tokens": estimate_prompt_tokens(body)}} | answer
 
     return counted
 
@@ -283,10 +283,10 @@ def _message_of(reply: ScriptedResponse) -> dict[str, Any]:
     body = b"".join(reply.parts)
     if not body.startswith(b"event:"):
         return dict(msgspec.json.decode(body))
-    decoder, told = EventDecoder(), Accumulator(new_tool_id=lambda: "")
+    decoder, accumulator = EventDecoder(), Accumulator(new_tool_id=lambda: "")
     for event in (*decoder.feed(body), *decoder.close()):
-        told.feed(event)
-    return told.message or {}
+        accumulator.feed(event)
+    return accumulator.message or {}
 
 
 def _json(body: bytes) -> Any:
@@ -307,7 +307,7 @@ def _strict_complaint(request: ServedRequest, body: Any, endpoint: Endpoint) -> 
         return "anthropic-version: header is required"
     if not (request.header("content-type") or "").startswith("application/json"):
         return "content-type: must be application/json"
-    return complaint(body, counting=endpoint == "count_tokens", api_version=version)
+    return find_complaint(body, counting=endpoint == "count_tokens", api_version=version)
 
 
 def _error(status: int, message: str) -> ScriptedResponse:
@@ -352,7 +352,9 @@ def main(argv: list[str] | None = None) -> int:
         description="Serve a scenario as the Messages API on 127.0.0.1; print its URL, end with ^C.",
     )
     parser.add_argument("scenario", help="a scenario, JSON or YAML")
-    parser.add_argument("--port", type=port, default=0, help="the port (default: any free one)")
+    parser.add_argument(
+        "--port", type=parse_port, default=0, help="the port (default: any free one)"
+    )
     parser.add_argument("--strict", action="store_true", help="answer 400 to what the API refuses")
     parser.add_argument(
         "--requests", metavar="FILE", help="append each request to FILE, a JSON line"
@@ -367,7 +369,7 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 0
     except (ScenarioError, OSError) as error:
-        sys.stderr.write(f"{told(error)}\n")
+        sys.stderr.write(f"{describe_error(error)}\n")
         return 2
     return 0
 

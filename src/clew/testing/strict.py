@@ -44,7 +44,7 @@ class RequestRefusedError(Exception):
     """A rule of the API that a request breaks, in the API's words."""
 
 
-def complaint(
+def find_complaint(
     body: Any, *, counting: bool = False, api_version: str = API_VERSIONS[-1]
 ) -> str | None:
     """The first thing wrong with a request, or None. `counting` is for count_tokens."""
@@ -136,12 +136,12 @@ def _only_fills_the_cache(body: Json) -> None:
             raise RequestRefusedError(f"max_tokens: 0 is not supported with {member}")
 
 
-def _diagnostics(asked: Any) -> None:
-    if asked is None:
+def _diagnostics(value: Any) -> None:
+    if value is None:
         return
-    if not isinstance(asked, dict) or asked.keys() - {"previous_message_id"}:
+    if not isinstance(value, dict) or value.keys() - {"previous_message_id"}:
         raise RequestRefusedError("diagnostics: Extra inputs are not permitted")
-    if not isinstance(asked.get("previous_message_id"), str | None):
+    if not isinstance(value.get("previous_message_id"), str | None):
         raise RequestRefusedError("diagnostics.previous_message_id: Input should be a valid string")
 
 
@@ -257,18 +257,18 @@ def _inside(block: Json, kind: str, place: str, role: str) -> None:
 def _pairs(spoken: list[tuple[int, Json]]) -> None:
     """Each tool_use answered in the very next message, each tool_result by a use just before."""
     seen: set[str] = set()
-    asked: list[str] = []
+    ids: list[str] = []
     for i, message in spoken:
         blocks = message["content"] if isinstance(message["content"], list) else []
         blocks = [block for block in blocks if isinstance(block, dict)]
         results = [str(b.get("tool_use_id")) for b in blocks if b.get("type") == "tool_result"]
-        if missing := [use for use in asked if use not in results]:
+        if missing := [use for use in ids if use not in results]:
             raise RequestRefusedError(
                 f"messages.{i}: tool_use ids were found without tool_result blocks immediately "
                 f"after: {', '.join(missing)}"
             )
         for k, result in enumerate(results):
-            if result not in asked:
+            if result not in ids:
                 raise RequestRefusedError(
                     f"messages.{i}: unexpected tool_use_id found in tool_result blocks: {result}"
                 )
@@ -281,14 +281,14 @@ def _pairs(spoken: list[tuple[int, Json]]) -> None:
             raise RequestRefusedError(
                 f"messages.{i}: tool_result blocks must come before other content"
             )
-        asked = [str(b.get("id")) for b in blocks if b.get("type") == "tool_use"]
-        for use in asked:
-            if use in seen or asked.count(use) > 1:
+        ids = [str(b.get("id")) for b in blocks if b.get("type") == "tool_use"]
+        for use in ids:
+            if use in seen or ids.count(use) > 1:
                 raise RequestRefusedError(f"messages.{i}: tool_use ids must be unique: {use}")
-        seen.update(asked)
-    if asked:
+        seen.update(ids)
+    if ids:
         raise RequestRefusedError(
-            f"messages: tool_use ids without tool_result blocks: {', '.join(asked)}"
+            f"messages: tool_use ids without tool_result blocks: {', '.join(ids)}"
         )
 
 

@@ -100,31 +100,33 @@ class Holding:
 
     def take(self, body: Json, betas: str) -> Taken | ThreadRefusal:
         """The whole request that a body stands for, or why it is refused."""
-        taken = self._take(body, betas)
-        if isinstance(taken, ThreadRefusal):
-            self.refusals.append(taken)
+        turn = self._take(body, betas)
+        if isinstance(turn, ThreadRefusal):
+            self.refusals.append(turn)
         else:
-            self.shown.append(taken.body)
-        return taken
+            self.shown.append(turn.body)
+        return turn
 
-    def keep(self, taken: Taken, message: Json) -> None:
+    def keep(self, turn: Taken, message: Json) -> None:
         """Hold what the model was shown and said, under the answer's id."""
-        if taken.previous_id is not None:
-            previous = self._states[taken.previous_id]
+        if turn.previous_id is not None:
+            previous = self._states[turn.previous_id]
             previous.is_continued = previous.is_in_flight = True
-        if not taken.kept or message["stop_reason"] == "refusal" or self._forgets():
+        if not turn.kept or message["stop_reason"] == "refusal" or self._forgets():
             return
-        messages = taken.body["messages"]
-        new = [_unmarked(each) for each in messages[taken.known :]]
+        messages = turn.body["messages"]
+        new = [_unmarked(message) for message in messages[turn.known :]]
         answer = {"role": "assistant", "content": message["content"]}
-        held = taken.body | {"messages": [*messages[: taken.known], *new, answer]}
+        full_body = turn.body | {"messages": [*messages[: turn.known], *new, answer]}
         is_paused = message["stop_reason"] == "pause_turn"
-        self._states[message["id"]] = _State(body=held, at_s=self._now_s(), is_paused=is_paused)
+        self._states[message["id"]] = _State(
+            body=full_body, at_s=self._now_s(), is_paused=is_paused
+        )
 
-    def settle(self, taken: Taken) -> None:
+    def settle(self, turn: Taken) -> None:
         """The answer is through, or its client has left: the one before it is not being continued any more."""
-        if taken.previous_id is not None:
-            self._states[taken.previous_id].is_in_flight = False
+        if turn.previous_id is not None:
+            self._states[turn.previous_id].is_in_flight = False
 
     def _take(self, body: Json, betas: str) -> Taken | ThreadRefusal:
         thread = body.get("thread")
@@ -138,9 +140,9 @@ class Holding:
         if kind not in ("create", "continue") or set(thread) != members:
             return _refused("thread: Input should be a create or a continue object")
         if unsupported := self._refuses(body):
-            named = " and ".join(unsupported)
+            names = " and ".join(unsupported)
             return _refused(
-                f"thread: {named} cannot be combined with `thread`",
+                f"thread: {names} cannot be combined with `thread`",
                 "thread_unsupported_request",
                 unsupported,
             )
@@ -149,10 +151,10 @@ class Holding:
         return self._continued(plain, str(thread["previous_message_id"]))
 
     def _refuses(self, body: Json) -> tuple[str, ...]:
-        named = [name for name in FEATURES if name in body and name in self._unsupported]
+        names = [name for name in FEATURES if name in body and name in self._unsupported]
         if count_marks(body) > MAX_MARKS:
-            named.append("cache_control")
-        return tuple(named)
+            names.append("cache_control")
+        return tuple(names)
 
     def _continued(self, body: Json, previous_id: str) -> Taken | ThreadRefusal:
         for name in CREATE_ONLY:
@@ -182,12 +184,12 @@ class Holding:
         if new and new[0].get("role") == "assistant":
             return _refused("messages: the thread ends with an assistant message")
         front = {name: state.body[name] for name in CREATE_ONLY if name in state.body}
-        held = state.body["messages"]
-        whole = front | body | {"messages": [*held, *new]}
-        return Taken(body=whole, previous_id=previous_id, kept=True, known=len(held))
+        messages = state.body["messages"]
+        full_body = front | body | {"messages": [*messages, *new]}
+        return Taken(body=full_body, previous_id=previous_id, kept=True, known=len(messages))
 
 
-def prompt_tokens(body: Json) -> int:
+def estimate_prompt_tokens(body: Json) -> int:
     """How long a request is; a number that grows with it."""
     return len(json.dumps([body.get("system"), body.get("tools"), body["messages"]])) // (
         CHARS_PER_TOKEN
@@ -203,7 +205,7 @@ def _refused(
 def _unmarked(value: Any) -> Any:
     """A value without marks for the cache: they are no part of the conversation."""
     if isinstance(value, list):
-        return [_unmarked(one) for one in value]
+        return [_unmarked(item) for item in value]
     if isinstance(value, dict):
         return {
             name: inner if name == "input" else _unmarked(inner)

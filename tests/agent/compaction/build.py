@@ -9,7 +9,7 @@ AT = "2026-01-01T00:00:00.000Z"
 
 
 def user(uuid: str, content: Any = "words", **more: Any) -> Json:
-    return factories.user(content, uuid=uuid, at=AT, **more)
+    return factories.make_user(content, uuid=uuid, at=AT, **more)
 
 
 def said(uuid: str, *blocks: Any, answer: str | None = "m") -> Json:
@@ -23,11 +23,11 @@ def call(call_id: str, name: str = "Bash", **given: Any) -> Json:
 
 
 def result(uuid: str, call_id: str, content: Any = "ok", **more: Any) -> Json:
-    return factories.tool_answer(call_id, content, uuid=uuid, at=AT, source_uuid=None, **more)
+    return factories.make_tool_answer(call_id, content, uuid=uuid, at=AT, source_uuid=None, **more)
 
 
 def fact(uuid: str, kind: str, words: str, role: str = "user") -> Json:
-    return factories.attachment({"type": kind}, uuid=uuid, at=AT, rendered=[words], role=role)
+    return factories.make_attachment({"type": kind}, uuid=uuid, at=AT, rendered=[words], role=role)
 
 
 def names(entries: Any) -> str:

@@ -3,7 +3,13 @@
 from clew.agent.compaction import boundary
 from clew.agent.compaction import boundary as receipt
 from clew.agent.compaction.boundary import Selection
-from clew.core.normalize.select import Edits, begun_at, kept_uuids, references, visible
+from clew.core.normalize.select import (
+    Edits,
+    find_beginning,
+    find_kept_uuids,
+    find_references,
+    select_visible,
+)
 from tests.agent.compaction.build import call, fact, names, result, said, user
 
 TALK = [
@@ -41,11 +47,11 @@ def test_a_cut_falls_before_an_answer_or_a_prompt_and_parts_no_call() -> None:
 
 
 def test_a_part_is_chosen_by_a_place() -> None:
-    assert names(boundary.up_to(TALK, 8).kept) == "p2 a3"
-    assert names(boundary.up_to(TALK, 6).covered) == "p1 f1"
-    since = boundary.since(TALK, 8)
+    assert names(boundary.select_up_to(TALK, 8).kept) == "p2 a3"
+    assert names(boundary.select_up_to(TALK, 6).covered) == "p1 f1"
+    since = boundary.select_since(TALK, 8)
     assert (names(since.kept), names(since.covered)) == ("p1 f1 a1 c1 c2 r2 r1 a2", "p2 a3")
-    assert boundary.since(TALK, 1).kept == []
+    assert boundary.select_since(TALK, 1).kept == []
 
 
 def test_tokens_of_entries_are_of_what_is_sent() -> None:
@@ -61,9 +67,9 @@ def test_tokens_of_entries_are_of_what_is_sent() -> None:
 def compacted(selection: Selection) -> list[dict[str, object]]:
     told = [
         fact("f", "date", "Today"),
-        receipt.summary_entry(["s"], uuid="s", at="2026-01-01T00:00:00Z"),
+        receipt.make_summary_entry(["s"], uuid="s", at="2026-01-01T00:00:00Z"),
     ]
-    entry = boundary.made(
+    entry = boundary.make_boundary(
         selection,
         uuid="b",
         summary_uuid="s",
@@ -80,46 +86,46 @@ def compacted(selection: Selection) -> list[dict[str, object]]:
 
 
 def test_the_boundary_names_what_is_kept() -> None:
-    entries = compacted(boundary.up_to(TALK, 8))
+    entries = compacted(boundary.select_up_to(TALK, 8))
     metadata = entries[0]["compactMetadata"]
     assert isinstance(metadata, dict)
     assert metadata["preservedSegment"] == {"headUuid": "p2", "anchorUuid": "s", "tailUuid": "a3"}
     assert metadata["preservedMessages"]["uuids"] == ["p2", "a3"]
     assert metadata["cumulativeDroppedTokens"] == 65
-    assert boundary.dropped_before(entries) == 65
-    assert boundary.dropped_before(TALK) == 0
-    assert boundary.dropped_before([]) == 0
-    assert begun_at(entries) == len(entries)
-    assert names(visible(entries)) == "f s p2 a3"
+    assert boundary.count_dropped_tokens(entries) == 65
+    assert boundary.count_dropped_tokens(TALK) == 0
+    assert boundary.count_dropped_tokens([]) == 0
+    assert find_beginning(entries) == len(entries)
+    assert names(select_visible(entries)) == "f s p2 a3"
 
 
 def test_what_is_kept_before_its_summary_has_no_segment() -> None:
-    entries = compacted(boundary.since(TALK, 8))
+    entries = compacted(boundary.select_since(TALK, 8))
     metadata = entries[0]["compactMetadata"]
     assert isinstance(metadata, dict)
     assert "preservedSegment" not in metadata
     assert metadata["preservedMessages"]["anchorUuid"] == "b"
-    assert begun_at(entries) == len(entries)
+    assert find_beginning(entries) == len(entries)
     nothing = compacted(boundary.with_tail(TALK, 0))[0]
-    assert kept_uuids(nothing) == set()
+    assert find_kept_uuids(nothing) == set()
 
 
 def test_a_second_summary_covers_something_new_or_everything() -> None:
-    first = compacted(boundary.up_to(TALK, 8))
+    first = compacted(boundary.select_up_to(TALK, 8))
     again = boundary.with_tail(first, 10**6)
     assert again.kept == []
     assert names(again.covered) == "f s p2 a3"
     more = [*first, user("p3"), said("a4", "x", answer="m4")]
     assert names(boundary.with_tail(more, 10**6).kept) == "a4"
-    assert boundary.up_to(more, 4).is_row is False
-    assert begun_at(more) == len(first)
+    assert boundary.select_up_to(more, 4).is_row is False
+    assert find_beginning(more) == len(first)
 
 
 def test_a_history_that_lost_its_summary_began_at_its_beginning() -> None:
-    entries = compacted(boundary.up_to(TALK, 8))
-    assert begun_at([entries[0]]) == 0
-    assert begun_at([]) == 0
-    assert references([{"type": "system", "subtype": "microcompact_boundary"}]) == {}
+    entries = compacted(boundary.select_up_to(TALK, 8))
+    assert find_beginning([entries[0]]) == 0
+    assert find_beginning([]) == 0
+    assert find_references([{"type": "system", "subtype": "microcompact_boundary"}]) == {}
 
 
 def test_what_is_held_fast_is_kept_with_all_that_belongs_to_it() -> None:
@@ -132,7 +138,7 @@ def test_what_is_held_fast_is_kept_with_all_that_belongs_to_it() -> None:
     assert names(pinned.covered) == "p1 f1 a2 p2 a3"
     assert pinned.is_row is False
     since = boundary.with_edits(
-        boundary.since(TALK, 8), pins.with_one("pin", ["p2"]), keeps_pins=True
+        boundary.select_since(TALK, 8), pins.with_one("pin", ["p2"]), keeps_pins=True
     )
     assert names(since.kept) == "p1 f1 a1 c1 c2 r2 r1 a2 p2"
     assert boundary.with_edits(selection, pins, keeps_pins=False).kept == []

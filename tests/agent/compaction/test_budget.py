@@ -2,22 +2,22 @@
 
 import pytest
 
-from clew.agent.compaction.budget import Room, at_of, next_step, room
+from clew.agent.compaction.budget import Room, at_of, choose_step, divide_window
 from tests.requirements import requirement
 
-SMALL = room(24_000, output=4_000)
+SMALL = divide_window(24_000, output=4_000)
 
 
 @requirement("R192")
 def test_known_windows_are_filled_up_to_what_an_answer_and_an_error_need() -> None:
-    assert room(200_000, output=32_000).auto == 167_000
-    assert room(1_000_000, output=128_000).auto == 967_000
+    assert divide_window(200_000, output=32_000).auto == 167_000
+    assert divide_window(1_000_000, output=128_000).auto == 967_000
 
 
 def test_every_part_of_every_window_has_room_in_it() -> None:
     for window in (1, 5_000, 32_000, 200_000, 1_000_000):
         for output in (None, 100, 8_000, 128_000):
-            shared = room(window, output=output)
+            shared = divide_window(window, output=output)
             size = max(4_000, window)
             assert shared.auto is not None
             assert shared.warn is not None
@@ -27,16 +27,16 @@ def test_every_part_of_every_window_has_room_in_it() -> None:
 
 
 def test_a_window_nobody_knows_has_parts_and_no_limit() -> None:
-    shared = room(None)
+    shared = divide_window(None)
     assert (shared.auto, shared.warn, shared.window) == (None, None, None)
-    assert next_step(10**9, shared, freeable=10**9, is_cold=True) == "nothing"
+    assert choose_step(10**9, shared, freeable=10**9, is_cold=True) == "nothing"
 
 
 @pytest.mark.parametrize(
     ("at", "auto"), [(0.5, 100_000), (90_000, 90_000), (1, 180_000), (10**9, 180_000), (3, 20_000)]
 )
 def test_a_person_says_when(at: float, auto: int) -> None:
-    assert room(200_000, at=at).auto == auto
+    assert divide_window(200_000, at=at).auto == auto
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,9 @@ def test_settings_are_a_number_or_one_for_each_model(setting: object, at: float 
     ],
 )
 def test_each_size_has_its_step(size: int, freeable: int, is_cold: bool, step: str) -> None:
-    assert next_step(size, SMALL, freeable=freeable, is_cold=is_cold) == step
+    assert choose_step(size, SMALL, freeable=freeable, is_cold=is_cold) == step
 
 
 def test_a_room_is_a_value() -> None:
     assert isinstance(SMALL, Room)
-    assert room(24_000, output=4_000) == SMALL
+    assert divide_window(24_000, output=4_000) == SMALL

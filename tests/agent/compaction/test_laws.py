@@ -12,18 +12,18 @@ import pytest
 from clew.agent.compaction import boundary, micro
 from clew.agent.compaction import boundary as receipt
 from clew.agent.compaction.boundary import Selection
-from clew.agent.compaction.retelling import prompts
+from clew.agent.compaction.retelling import list_prompts
 from clew.agent.story import Story
 from clew.core.messages.history import History
 from clew.core.normalize.for_api import for_api
 from clew.core.normalize.repairs import ROUTINE
-from clew.core.normalize.select import is_boundary, visible
+from clew.core.normalize.select import is_boundary, select_visible
 from clew.core.normalize.target import Target
 from clew.record.rewind.disk import Blobs
 from clew.record.rewind.restore import START, carry_out, plan, plan_redo
 from clew.record.transcript.load import load
-from clew.record.transcript.siblings import block_ids
-from clew.testing.strict import complaint
+from clew.record.transcript.siblings import find_block_ids
+from clew.testing.strict import find_complaint
 from tests.core.normalize.generator import history as hostile
 from tests.record.transcript.session import Session, call, text, uuids
 from tests.requirements import requirement
@@ -72,9 +72,9 @@ class Life:
         place = self.random.randrange(max(1, len(entries)))
         match self.random.randrange(4):
             case 0:
-                selection = boundary.up_to(entries, place)
+                selection = boundary.select_up_to(entries, place)
             case 1:
-                selection = boundary.since(entries, place)
+                selection = boundary.select_since(entries, place)
             case _:
                 selection = boundary.with_tail(entries, self.random.choice([0, 300, 900, 3000]))
         if selection.covered:
@@ -99,9 +99,9 @@ class Life:
                 "uuid": made.new_id(),
                 "timestamp": made.now(),
             },
-            receipt.summary_entry(["what was said"], uuid=summary_uuid, at=made.now()),
+            receipt.make_summary_entry(["what was said"], uuid=summary_uuid, at=made.now()),
         ]
-        entry = boundary.made(
+        entry = boundary.make_boundary(
             selection,
             uuid=uuid,
             summary_uuid=summary_uuid,
@@ -109,7 +109,7 @@ class Life:
             trigger="auto",
             pre_tokens=9,
             post_tokens=3,
-            dropped_before=boundary.dropped_before(self.story.history),
+            dropped_before=boundary.count_dropped_tokens(self.story.history),
             duration_ms=1,
             covers=receipt.covers(selection.covered, todos=[], by="model"),
         )
@@ -118,8 +118,8 @@ class Life:
     def free(self) -> None:
         old = micro.removable(list(self.story.history), recent=1, least_tokens=50)
         if old:
-            references = {one.tool_use_id: micro.reference(one, "/x") for one in old}
-            note = micro.made(
+            references = {one.tool_use_id: micro.describe_reference(one, "/x") for one in old}
+            note = micro.make_entry(
                 references,
                 uuid=self.session.new_id(),
                 at=self.session.now(),
@@ -156,7 +156,7 @@ class Life:
         here = uuids(list(self.story.history))
         self.session.close()
         lines = [json.loads(line) for line in self.path.read_bytes().splitlines()]
-        to = self.random.choice([START, *(e["uuid"] for e in prompts(lines))])
+        to = self.random.choice([START, *(e["uuid"] for e in list_prompts(lines))])
         self.travel(to)
         there = self.reopened()
         assert there == ([] if to == START else self.as_now(self.said_to[to]))
@@ -186,14 +186,14 @@ class Life:
         loaded = self.session.load()
         assert uuids(loaded.messages) == here
         path = self.session.paths.place.transcript
-        whole = load(path, whole=True)
+        whole = load(path, reads_all=True)
         assert uuids(whole.messages) == here
         assert not [note for note in whole.report() if note.rule in FAULTS]
         made = for_api(loaded.messages, TARGET)
         assert made.violations == []
         assert [r for r in made.repairs if r.kind not in ROUTINE] == []
         body = {"model": "m", "max_tokens": 9, "messages": made.messages}
-        assert complaint(body) is None
+        assert find_complaint(body) is None
 
 
 FAULTS = ("missing-parent", "cycle", "boundary-without-summary", "duplicate-uuid")
@@ -253,16 +253,16 @@ def test_no_cut_parts_a_call_from_its_result(seed: int) -> None:
     entries = hostile_entries(seed)
     for selection in (
         boundary.with_tail(entries, Random(seed).choice([0, 100, 1_000])),
-        boundary.up_to(entries, len(entries) // 2),
-        boundary.since(entries, len(entries) // 2),
+        boundary.select_up_to(entries, len(entries) // 2),
+        boundary.select_since(entries, len(entries) // 2),
     ):
         first, then = selection.covered, selection.kept
         if selection.is_before:
             first, then = then, first
-        made = {c for e in then for c in block_ids(e, "tool_use", "id")}
-        parted = {c for e in first for c in block_ids(e, "tool_use", "id")} - made
-        answered = {c for e in then for c in block_ids(e, "tool_result", "tool_use_id")}
+        made = {c for e in then for c in find_block_ids(e, "tool_use", "id")}
+        parted = {c for e in first for c in find_block_ids(e, "tool_use", "id")} - made
+        answered = {c for e in then for c in find_block_ids(e, "tool_result", "tool_use_id")}
         assert not parted & answered
         request = for_api(selection.kept, TARGET)
         assert request.violations == []
-        assert not visible(selection.kept) or selection.kept
+        assert not select_visible(selection.kept) or selection.kept

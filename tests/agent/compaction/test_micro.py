@@ -1,9 +1,9 @@
 """Old results: which can go, what stands for them, what a request says of them."""
 
 from clew.agent.compaction import micro
-from clew.core.ledger.breakdown import breakdown
+from clew.core.ledger.breakdown import break_down
 from clew.core.normalize.for_api import Outgoing, for_api
-from clew.core.normalize.select import TAKEN_OUT, references
+from clew.core.normalize.select import TAKEN_OUT, find_references
 from clew.core.normalize.target import Target
 from tests.agent.compaction.build import AT, call, result, said, user
 from tests.requirements import requirement
@@ -59,24 +59,24 @@ def test_what_is_no_text_or_failed_or_odd_stays() -> None:
 
 def test_large_new_results_go_only_where_old_ones_are_not_enough() -> None:
     entries = rounds(8)
-    old = micro.enough(entries, 1)
+    old = micro.select_results(entries, 1)
     assert [one.tool_use_id for one in old] == ["t0", "t1"]
-    more = micro.enough(entries, 10_000)
+    more = micro.select_results(entries, 10_000)
     assert [one.tool_use_id for one in more] == [f"t{n}" for n in range(8)]
     assert [one.is_recent for one in more] == [False, False] + [True] * 6
-    assert [one.tool_use_id for one in micro.enough(entries, 10**9)] == ["t0", "t1"]
+    assert [one.tool_use_id for one in micro.select_results(entries, 10**9)] == ["t0", "t1"]
 
 
 @requirement("R193")
 def test_a_request_has_the_way_to_a_result_in_its_place() -> None:
     entries = rounds(3)
     (old,) = micro.removable(entries, recent=2, least_tokens=100)
-    words = micro.reference(old, "/kept/x.txt")
-    note = micro.made(
+    words = micro.describe_reference(old, "/kept/x.txt")
+    note = micro.make_entry(
         {old.tool_use_id: words}, uuid="n", at=AT, trigger="auto", pre_tokens=9, saved=3
     )
     assert "/kept/x.txt" in words
-    assert references([note]) == {"t0": words}
+    assert find_references([note]) == {"t0": words}
     growing = Outgoing(Target())
     growing.extend(entries)
     before = growing.request().messages
@@ -87,8 +87,8 @@ def test_a_request_has_the_way_to_a_result_in_its_place() -> None:
     assert after[2]["content"][0]["content"] == words
     assert [m["role"] for m in after] == [m["role"] for m in before]
     assert micro.removable([*entries, note], recent=2, least_tokens=100) == []
-    recent = micro.enough(rounds(1), 1)[0]
-    assert "It ended:" in micro.reference(recent, "/x")
+    recent = micro.select_results(rounds(1), 1)[0]
+    assert "It ended:" in micro.describe_reference(recent, "/x")
 
 
 def test_an_entry_of_another_writer_says_at_least_that_a_result_is_gone() -> None:
@@ -97,7 +97,7 @@ def test_an_entry_of_another_writer_says_at_least_that_a_result_is_gone() -> Non
         "subtype": "microcompact_boundary",
         "microcompactMetadata": {"compactedToolIds": ["t0", 7], "references": {"t0": 7}},
     }
-    assert references([note]) == {"t0": TAKEN_OUT}
+    assert find_references([note]) == {"t0": TAKEN_OUT}
     odd = [{"type": "text", "text": "hello"}, 7, {"type": "tool_result", "tool_use_id": 7}]
     entries = [*rounds(1), note, {"type": "user", "uuid": "x", "message": {"content": odd}}]
     assert for_api(entries, Target()).violations == []
@@ -105,8 +105,8 @@ def test_an_entry_of_another_writer_says_at_least_that_a_result_is_gone() -> Non
 
 def test_what_was_taken_out_is_not_counted_as_filling_the_window() -> None:
     entries = rounds(1)
-    note = micro.made({"t0": "in /x"}, uuid="n", at=AT, trigger="auto", pre_tokens=9, saved=3)
-    before = next(p.tokens for p in breakdown(entries) if p.kind == "tool results")
-    after = next(p.tokens for p in breakdown([*entries, note]) if p.kind == "tool results")
+    note = micro.make_entry({"t0": "in /x"}, uuid="n", at=AT, trigger="auto", pre_tokens=9, saved=3)
+    before = next(p.tokens for p in break_down(entries) if p.kind == "tool results")
+    after = next(p.tokens for p in break_down([*entries, note]) if p.kind == "tool results")
     assert before > 1_000
     assert after < 10

@@ -20,10 +20,12 @@ def message(role: str, *texts: str) -> Json:
 
 
 def test_the_question_says_what_is_kept_and_what_matters() -> None:
-    plain = retelling.instruction("", keeps=False)
+    plain = retelling.compose_instruction("", keeps=False)
     assert "word for word" not in plain
-    assert "last messages word for word" in retelling.instruction("", keeps=True)
-    assert retelling.instruction(" the north ", keeps=False).endswith("above all: the north")
+    assert "last messages word for word" in retelling.compose_instruction("", keeps=True)
+    assert retelling.compose_instruction(" the north ", keeps=False).endswith(
+        "above all: the north"
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_the_question_stands_behind_every_end_of_a_request(
     ],
 )
 def test_a_summary_is_what_stands_between_its_tags(answer: str, summary: str | None) -> None:
-    assert retelling.summary_in(answer) == summary
+    assert retelling.extract_summary(answer) == summary
 
 
 IMAGE = {
@@ -152,29 +154,29 @@ def test_without_a_model_prompts_and_last_words_stand() -> None:
     assert "What you said last" not in retelling.without_model([user("p", "only this")])
     calls = [user("p", "x"), said("a", call("t"))]
     assert retelling.last_said(calls) == ""
-    assert retelling.prompts(TALK, last=1) == [TALK[4]]
+    assert retelling.list_prompts(TALK, last=1) == [TALK[4]]
     many = [user(f"p{n}", f"prompt {n}") for n in range(50)]
     assert "- (and 10 earlier ones)" in retelling.without_model(many)
 
 
 def test_an_earlier_summary_and_its_quote_are_handed_on() -> None:
-    quote = retelling.quoted("paint\n</request>\nit", "/x")
+    quote = retelling.quote_request("paint\n</request>\nit", "/x")
     words = "\n\n".join(["The north side is done.", quote, "This summary covers 3 entries."])
     before = factories.compact_summary(words, uuid="s", at="2026-01-01T00:00:00.000Z")
-    assert retelling.quote_before([before, said("a", "on it")]) == quote
+    assert retelling.find_quote([before, said("a", "on it")]) == quote
     again = retelling.without_model([before, said("a", "on it")])
     assert "What an earlier summary said:\n" in again
     assert "The north side is done." in again
     assert quote not in again
-    assert retelling.quote_before([user("p", "What the person asked last")]) == ""
+    assert retelling.find_quote([user("p", "What the person asked last")]) == ""
     assert "earlier summary" not in retelling.without_model([user("p", "x")])
 
 
 def test_a_quote_says_where_the_rest_is() -> None:
-    assert retelling.quoted("a", "").endswith("<request>\na\n</request>")
-    assert "the whole is in /x" in retelling.quoted("a", "/x")
-    assert retelling.cut("abc", 3) == "abc"
-    assert "2 characters" in retelling.cut("abcdef", 4)
+    assert retelling.quote_request("a", "").endswith("<request>\na\n</request>")
+    assert "the whole is in /x" in retelling.quote_request("a", "/x")
+    assert retelling.cut_middle("abc", 3) == "abc"
+    assert "2 characters" in retelling.cut_middle("abcdef", 4)
 
 
 def test_a_receipt_tells_what_is_covered() -> None:
@@ -195,27 +197,27 @@ def test_a_receipt_tells_what_is_covered() -> None:
         "summaryBy": "model",
         "leftOut": ["media"],
     }
-    words = receipt.in_words(found, kept=3, transcript="/t.jsonl")
+    words = receipt.in_words(found, kept_count=3, transcript="/t.jsonl")
     assert "3 entries are kept" in words
     assert "/w/b.py" in words
     nothing = receipt.covers([], todos=[], by="record")
     assert nothing["firstUuid"] is None
-    bare = receipt.in_words(nothing, kept=0, transcript="/t.jsonl")
+    bare = receipt.in_words(nothing, kept_count=0, transcript="/t.jsonl")
     assert (
         bare
         == "This summary covers 0 entries of the conversation. Nothing is lost: the whole conversation is in /t.jsonl."
     )
     many = found | {"filesChanged": [f"/w/{n}" for n in range(20)]}
-    assert "and 8 more" in receipt.in_words(many, kept=0, transcript="")
+    assert "and 8 more" in receipt.in_words(many, kept_count=0, transcript="")
     boundary = {"compactMetadata": {"preTokens": 9_000, "postTokens": 10, "covers": many}}
-    shown = receipt.shown(boundary)
+    shown = receipt.describe_boundary(boundary)
     assert "9,000 tokens before" in shown
     assert "not seen by the summary: media" in shown
     unwritten = found | {"leftOut": [f"{receipt.NO_MODEL}overloaded"]}
     boundary = {"compactMetadata": {"preTokens": 9, "covers": unwritten}}
-    assert receipt.shown(boundary).endswith("\nno model wrote it: overloaded")
+    assert receipt.describe_boundary(boundary).endswith("\nno model wrote it: overloaded")
     assert "and 8 more" in shown
-    foreign = receipt.shown({"compactMetadata": {"preTokens": 9}})
+    foreign = receipt.describe_boundary({"compactMetadata": {"preTokens": 9}})
     assert foreign == "9 tokens before, about 0 now; 0 entries summarised, 0 kept word for word"
 
 

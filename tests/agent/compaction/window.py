@@ -4,7 +4,12 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from clew.core.messages.encoding import encode
-from clew.core.normalize.tokens import block_tokens, content_tokens, message_tokens, tool_tokens
+from clew.core.normalize.tokens import (
+    estimate_block_tokens,
+    estimate_content_tokens,
+    estimate_message_tokens,
+    estimate_tool_tokens,
+)
 
 Json: TypeAlias = dict[str, Any]
 Part: TypeAlias = Callable[[Json], Json]
@@ -23,9 +28,9 @@ def size_of(body: Json) -> int:
     """What the service says a request's input is; clew's own estimate, so that tests can aim."""
     system = body.get("system") or []
     return (
-        content_tokens(system)
-        + sum(map(tool_tokens, body.get("tools") or ()))
-        + message_tokens(body["messages"])
+        estimate_content_tokens(system)
+        + sum(map(estimate_tool_tokens, body.get("tools") or ()))
+        + estimate_message_tokens(body["messages"])
     )
 
 
@@ -44,7 +49,8 @@ def is_summary_request(body: Json) -> bool:
 def answered(content: Any, body: Json, **more: Any) -> Json:
     blocks = content if isinstance(content, list) else [content]
     said = sum(
-        block_tokens(b if isinstance(b, dict) else {"type": "text", "text": b}) for b in blocks
+        estimate_block_tokens(b if isinstance(b, dict) else {"type": "text", "text": b})
+        for b in blocks
     )
     usage = {"input_tokens": size_of(body), "output_tokens": said}
     return {"content": blocks, "usage": usage, **more}

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from clew.agent.context.directives import (
     MAX_ALTERNATIVES,
     Directed,
-    alternatives,
-    directed,
-    imports,
+    expand_alternatives,
+    find_imports,
+    read_directives,
 )
 from tests.requirements import requirement
 
@@ -36,7 +36,7 @@ from tests.requirements import requirement
     ],
 )
 def test_imports_stand_in_prose(text: str, paths: list[str]) -> None:
-    assert imports(text) == paths
+    assert find_imports(text) == paths
 
 
 @requirement("R122", "C8")
@@ -58,17 +58,22 @@ def test_imports_stand_in_prose(text: str, paths: list[str]) -> None:
     ],
 )  # fmt: skip
 def test_the_head_of_a_file_says_how_it_stands(text: str, read: Directed) -> None:
-    assert directed(text) == read
+    assert read_directives(text) == read
 
 
 @given(st.text(st.sampled_from("@`~/.a \n-:"), max_size=40))
 def test_any_text_is_read(text: str) -> None:
-    directed(text)
-    assert all(imports(text))
+    read_directives(text)
+    assert all(find_imports(text))
 
 
 def test_braces_stand_for_several_patterns() -> None:
-    assert alternatives("src/*.py") == ["src/*.py"]
-    assert sorted(alternatives("{a,b}/*.{ts,tsx}")) == ["a/*.ts", "a/*.tsx", "b/*.ts", "b/*.tsx"]
-    assert len(alternatives("{a,b}" * 12)) <= MAX_ALTERNATIVES
-    assert alternatives("{a") == ["{a"]
+    assert expand_alternatives("src/*.py") == ["src/*.py"]
+    assert sorted(expand_alternatives("{a,b}/*.{ts,tsx}")) == [
+        "a/*.ts",
+        "a/*.tsx",
+        "b/*.ts",
+        "b/*.tsx",
+    ]
+    assert len(expand_alternatives("{a,b}" * 12)) <= MAX_ALTERNATIVES
+    assert expand_alternatives("{a") == ["{a"]

@@ -3,11 +3,11 @@
 from clew.agent.context.facts import (
     MAX_TREE_LINES,
     Fact,
-    date_fact,
-    environment_fact,
-    git_fact,
-    memory_fact,
-    tree_fact,
+    make_date_fact,
+    make_environment_fact,
+    make_git_fact,
+    make_memory_fact,
+    make_tree_fact,
 )
 from clew.agent.context.git_report import Report
 from clew.agent.context.memory import MemoryFile
@@ -21,7 +21,7 @@ FILE = MemoryFile(path="/a/CLAUDE.md", layer="project", text="be kind", sha256="
 
 
 def recorded(fact: Fact) -> dict[str, object]:
-    return factories.attachment(
+    return factories.make_attachment(
         fact.payload,
         uuid="u",
         at="2026-01-01T00:00:00.000Z",
@@ -32,12 +32,17 @@ def recorded(fact: Fact) -> dict[str, object]:
 
 @requirement("C2", "W12", "R117")
 def test_facts_go_to_the_model_from_the_log_and_not_into_the_system_prompt() -> None:
-    memory = memory_fact([FILE])
+    memory = make_memory_fact([FILE])
     assert memory is not None
-    where = environment_fact(
+    where = make_environment_fact(
         cwd="/a", is_repository=True, platform="linux", os_version="6", model="m", folders=["/b"]
     )
-    entries = [user("hi"), recorded(memory), recorded(where), recorded(date_fact("2026-01-01"))]
+    entries = [
+        user("hi"),
+        recorded(memory),
+        recorded(where),
+        recorded(make_date_fact("2026-01-01")),
+    ]
     said, facts = told(for_api(entries, Target(system_messages=True)).messages)
     assert said.startswith("u: <system-reminder>\nInstructions for you")
     assert "Contents of /a/CLAUDE.md (instructions of the project):\n\nbe kind" in said
@@ -51,19 +56,19 @@ def test_facts_go_to_the_model_from_the_log_and_not_into_the_system_prompt() -> 
 
 
 def test_no_memory_is_no_fact() -> None:
-    assert memory_fact([]) is None
+    assert make_memory_fact([]) is None
 
 
 @requirement("R118")
 def test_the_repository_is_told_as_it_was() -> None:
-    fact = git_fact(Report(branch="main"))
+    fact = make_git_fact(Report(branch="main"))
     assert fact.rendered[0].count("Branch: main") == 1
     assert fact.payload["context"]["gitStatus"] in fact.rendered[0]
 
 
 def test_the_structure_of_a_folder_is_bounded() -> None:
-    fact = tree_fact([*(f"src/d{n:03}/x.py" for n in range(200)), "a.py", "src/b.py"])
+    fact = make_tree_fact([*(f"src/d{n:03}/x.py" for n in range(200)), "a.py", "src/b.py"])
     lines = fact.rendered[0].split("\n")
     assert lines[2:5] == ["a.py", "src/b.py", "src/d000/"]
     assert lines[-2] == f"... and {202 - MAX_TREE_LINES} more"
-    assert "more" not in tree_fact(["a"]).rendered[0]
+    assert "more" not in make_tree_fact(["a"]).rendered[0]

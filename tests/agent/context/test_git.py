@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clew.agent.context import git, git_report
 from clew.agent.context.git import waits_at
-from clew.agent.context.git_report import Commit, Report, read_log, read_status, told
+from clew.agent.context.git_report import Commit, Report, format_report, read_log, read_status
 from clew.system.process.spawn import Launcher
 from tests.requirements import requirement
 
@@ -111,15 +111,15 @@ def test_the_main_branch_is_the_one_the_origin_names(repository: Path) -> None:
 
 @requirement("R118")
 def test_the_difference_is_there_for_those_who_ask(repository: Path) -> None:
-    assert with_launcher(lambda launcher: git.difference(launcher, repository, ENV)) == ""
+    assert with_launcher(lambda launcher: git.read_difference(launcher, repository, ENV)) == ""
     (repository / "a.py").write_text("changed\n", "utf-8")
-    made = with_launcher(lambda launcher: git.difference(launcher, repository, ENV))
+    made = with_launcher(lambda launcher: git.read_difference(launcher, repository, ENV))
     assert "+changed" in made
 
 
 def test_a_long_difference_is_cut_and_says_so(repository: Path) -> None:
     (repository / "a.py").write_text("x\n" * 200_000, "utf-8")
-    made = with_launcher(lambda launcher: git.difference(launcher, repository, ENV))
+    made = with_launcher(lambda launcher: git.read_difference(launcher, repository, ENV))
     assert made.endswith("(there is more)")
     assert len(made) < git.KEEP_BYTES + 100
 
@@ -155,29 +155,29 @@ def test_the_status_is_read_field_by_field() -> None:
 
 
 def test_the_report_is_told_on_clean_lines() -> None:
-    lines = told(read_status(STATUS)).split("\n")
+    lines = format_report(read_status(STATUS)).split("\n")
     assert lines == [
         "Branch: topic (2 ahead, 1 behind its upstream)",
         "Conflicted:", "  torn.py", "Staged:", "  both.py", "  new name.py",
         "Modified:", "  both.py", "Untracked:", "  'extra\\nline.txt'",
     ]  # fmt: skip
     commit = Commit(hash="1", author="Ann", at="now", subject="begin")
-    clean = told(Report(branch="main", main_branch="main", commits=(commit,)))
+    clean = format_report(Report(branch="main", main_branch="main", commits=(commit,)))
     assert clean.split("\n")[1:] == ["Main branch: main", "Working tree: clean", "Recent commits:", "  1 now Ann: begin"]  # fmt: skip
-    assert "not looked at to the end" in told(Report(branch="x", is_cut=True))
+    assert "not looked at to the end" in format_report(Report(branch="x", is_cut=True))
 
 
 def test_many_paths_are_told_in_few_lines() -> None:
     many = Report(branch="x", untracked=tuple(f"f{n}" for n in range(5_000)), is_cut=True)
-    words = told(many)
+    words = format_report(many)
     assert "... and 4960 more" in words
     assert "stopped before" in words
-    assert len(told(Report(branch="b" * 9_000))) == git_report.MAX_TOLD
+    assert len(format_report(Report(branch="b" * 9_000))) == git_report.MAX_TOLD
 
 
 @given(st.text(st.sampled_from("12u?#! .MR\0abc+-"), max_size=60))
 def test_any_output_is_read(output: str) -> None:
-    assert told(read_status(output))
+    assert format_report(read_status(output))
     assert read_log(output) == ()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from clew.agent.context import git
 from clew.agent.context.git import Changes
-from clew.agent.context.git_report import GitChange, Hunk, read_changes, untracked
+from clew.agent.context.git_report import GitChange, Hunk, describe_untracked, read_changes
 from clew.system.process.spawn import Launcher
 from tests.agent.context.test_git import ENV, repository, run_git
 
@@ -16,7 +16,7 @@ __all__ = ["repository"]
 async def changes(folder: Path) -> Changes:
     launcher = Launcher()
     try:
-        found = await git.changes(launcher, folder, ENV)
+        found = await git.find_changes(launcher, folder, ENV)
     finally:
         await launcher.aclose()
     assert found is not None
@@ -153,7 +153,7 @@ async def test_a_merge_that_waits_is_told_as_it_stands(repository: Path) -> None
 async def test_where_is_no_repository_there_are_no_changes(tmp_path: Path) -> None:
     launcher = Launcher()
     try:
-        assert await git.changes(launcher, tmp_path, ENV) is None
+        assert await git.find_changes(launcher, tmp_path, ENV) is None
     finally:
         await launcher.aclose()
 
@@ -202,10 +202,10 @@ def test_a_hunk_that_promises_more_than_there_is_ends_with_the_patch() -> None:
 
 
 def test_a_new_file_is_all_its_lines_as_far_as_it_is_text() -> None:
-    assert untracked("a", b"") == GitChange(path="a", status="added", is_untracked=True)
-    assert untracked("a", None).hunks is None
-    assert untracked("a", b"\0").is_binary
-    assert [h.lines for h in untracked("a", b"x").hunks or ()] == [("+x",)]
-    assert untracked("a", b"\xff\r\n").hunks == (
+    assert describe_untracked("a", b"") == GitChange(path="a", status="added", is_untracked=True)
+    assert describe_untracked("a", None).hunks is None
+    assert describe_untracked("a", b"\0").is_binary
+    assert [h.lines for h in describe_untracked("a", b"x").hunks or ()] == [("+x",)]
+    assert describe_untracked("a", b"\xff\r\n").hunks == (
         Hunk(old_start=0, old_lines=0, new_start=1, new_lines=1, lines=("+\ufffd\r",)),
     )

@@ -35,9 +35,9 @@ def test_no_look_starts_what_an_untrusted_repository_names(
     environ = environment(where)
     ran.unlink(missing_ok=True)
     with_launcher(lambda launcher: git.report(launcher, where, environ))
-    with_launcher(lambda launcher: git.difference(launcher, where, environ))
-    with_launcher(lambda launcher: git.changes(launcher, where, environ))
-    with_launcher(lambda launcher: git.files(launcher, environ, where))
+    with_launcher(lambda launcher: git.read_difference(launcher, where, environ))
+    with_launcher(lambda launcher: git.find_changes(launcher, where, environ))
+    with_launcher(lambda launcher: git.list_files(launcher, environ, where))
     assert not ran.exists()
 
 
@@ -46,7 +46,7 @@ def test_what_has_changed_is_seen_without_the_filter(top: Path) -> None:
     environ = environment(where)
     found = with_launcher(lambda launcher: git.report(launcher, where, environ))
     assert (found.modified, found.untracked) == (("a",), (".gitattributes",))
-    assert "+b" in with_launcher(lambda launcher: git.difference(launcher, where, environ))
+    assert "+b" in with_launcher(lambda launcher: git.read_difference(launcher, where, environ))
 
 
 def test_the_filter_of_a_trusted_folder_has_its_say(top: Path) -> None:
@@ -55,9 +55,9 @@ def test_the_filter_of_a_trusted_folder_has_its_say(top: Path) -> None:
     run_git(top, "config", "filter.f.clean", "head -n 1")
     (top / "a").write_text("a\nmine\n", "utf-8")
     plain = environment(top)
-    assert "+mine" in with_launcher(lambda launcher: git.difference(launcher, top, plain))
+    assert "+mine" in with_launcher(lambda launcher: git.read_difference(launcher, top, plain))
     trusted = environment(top, trusted=True)
-    assert with_launcher(lambda launcher: git.difference(launcher, top, trusted)) == ""
+    assert with_launcher(lambda launcher: git.read_difference(launcher, top, trusted)) == ""
 
 
 def test_a_hook_of_a_trusted_folder_runs_at_no_look_of_clews_own(top: Path) -> None:

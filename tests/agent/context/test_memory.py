@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.agent.context.directives import directed
+from clew.agent.context.directives import read_directives
 from clew.agent.context.memory import (
     MAX_DEPTH,
     MAX_FILE_BYTES,
@@ -15,8 +15,8 @@ from clew.agent.context.memory import (
     MemoryFile,
     Sources,
     in_order,
-    load,
-    nested,
+    load_memory,
+    load_nested,
 )
 from tests.requirements import requirement
 
@@ -45,7 +45,7 @@ class Place:
         return path
 
     def load(self) -> Memory:
-        return load(self.sources, self.cache)
+        return load_memory(self.sources, self.cache)
 
     def said(self, memory: Memory | None = None) -> list[str]:
         return [f.text for f in (self.load() if memory is None else memory).files]
@@ -95,7 +95,7 @@ def test_agents_files_speak_where_there_is_no_claude_file(place: Place) -> None:
     both = Sources(
         **{f: getattr(place.sources, f) for f in Sources.__struct_fields__} | {"both": True}
     )
-    assert place.said(load(both, place.cache)) == ["agents", "claude", "unread"]
+    assert place.said(load_memory(both, place.cache)) == ["agents", "claude", "unread"]
 
 
 @requirement("C8", "W15")
@@ -134,7 +134,7 @@ def test_a_file_outside_the_project_waits_for_approval(place: Place) -> None:
         str(outside),
         str(place.root / "link.md"),
     )
-    granted = load(place.sources, place.cache, approved=lambda path: path == outside)
+    granted = load_memory(place.sources, place.cache, approved=lambda path: path == outside)
     assert [t.split()[0] for t in place.said(granted)] == ["x", "secret"]
 
 
@@ -174,7 +174,7 @@ def test_the_config_home_inside_a_parent_folder_is_the_persons_and_not_the_proje
     config = home / ".claude"
     config.mkdir()
     (config / "CLAUDE.md").write_text("mine", "utf-8")
-    memory = load(Sources(cwd=cwd, root=cwd, home=home, config_home=config), FileCache())
+    memory = load_memory(Sources(cwd=cwd, root=cwd, home=home, config_home=config), FileCache())
     assert [(f.layer, f.text) for f in memory.files] == [("user", "mine")]
     assert memory.skipped == ()
 
@@ -232,7 +232,7 @@ def test_rules_with_paths_and_files_below_speak_when_something_there_is_read(pla
     touched = place.cwd / "lib" / "a.py"
 
     def told(path: Path) -> list[str]:
-        return [f.text.split()[0] for f in nested(place.sources, place.cache, memory, path)]
+        return [f.text.split()[0] for f in load_nested(place.sources, place.cache, memory, path)]
 
     assert told(touched) == ["library", "python", "more"]
     assert told(place.cwd / "lib" / "a.md") == ["library"]
@@ -244,11 +244,13 @@ def test_a_file_that_vanished_is_no_news_to_what_follows(place: Place) -> None:
     path = place.write("work/project/CLAUDE.md", "always")
     memory = place.load()
     path.unlink()
-    assert nested(place.sources, place.cache, memory, place.cwd / "a") == []
+    assert load_nested(place.sources, place.cache, memory, place.cwd / "a") == []
 
 
 def test_the_model_is_told_who_says_what() -> None:
-    file = MemoryFile(path="/a/CLAUDE.md", layer="local", text=directed("be kind").text, sha256="")
+    file = MemoryFile(
+        path="/a/CLAUDE.md", layer="local", text=read_directives("be kind").text, sha256=""
+    )
     assert in_order([file]) == (
         "Contents of /a/CLAUDE.md (the person's own instructions for this project):\n\nbe kind"
     )

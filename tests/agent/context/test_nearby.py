@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from clew.agent.context.memory import MemoryGate
-from clew.agent.context.nearby import Nearby, told_paths, touched
-from clew.permissions.session_rules import stand
+from clew.agent.context.nearby import Nearby, find_touched_paths, told_paths
+from clew.permissions.session_rules import load_current_rules
 
 
 def result(path: Path, *, is_read: bool = True) -> dict[str, Any]:
@@ -14,7 +14,7 @@ def result(path: Path, *, is_read: bool = True) -> dict[str, Any]:
 
 
 def gate(environ: dict[str, str], work: Path) -> MemoryGate:
-    standing = stand(environ, work)
+    standing = load_current_rules(environ, work)
     return MemoryGate(lambda: standing)
 
 
@@ -59,7 +59,7 @@ def test_a_rule_speaks_when_a_file_of_its_paths_is_touched(tmp_path: Path) -> No
 
 def test_results_and_entries_of_any_shape_are_passed() -> None:
     odd: list[dict[str, Any]] = [{}, {"toolUseResult": "Error: x"}, {"toolUseResult": {"file": 3}}]
-    assert list(touched([*odd, {"toolUseResult": {"filePath": 3}}])) == []
+    assert list(find_touched_paths([*odd, {"toolUseResult": {"filePath": 3}}])) == []
     payloads: list[Any] = [None, 3, {"type": "nested_memory"}, {"type": "instructions", "files": 3}]
     payloads += [{"type": "instructions", "files": [3, {}, {"path": "/a"}]}]
     assert list(told_paths({"attachment": p} for p in payloads)) == ["/a"]

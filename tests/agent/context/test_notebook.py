@@ -15,7 +15,7 @@ from clew.agent.context.notebook import (
     TITLE_CHARS,
     Memo,
     MemoryNotebook,
-    fitting,
+    fit_memo,
     index_fact,
 )
 from clew.core.messages.errors import UserError
@@ -100,7 +100,7 @@ def test_proposals_are_not_heaped_up(notebook: MemoryNotebook) -> None:
 
 @given(st.text(max_size=400), st.text(max_size=400))
 def test_any_words_fit_into_a_file_and_are_read_again(title: str, text: str) -> None:
-    fitted = fitting(memo(title, text))
+    fitted = fit_memo(memo(title, text))
     assert len(fitted.title) <= TITLE_CHARS
     assert "\n" not in fitted.title
     assert "[" not in fitted.title

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.agent.hooks.events import BY_NAME, EVENTS, nearest, subject_of
+from clew.agent.hooks.events import BY_NAME, EVENTS, find_nearest_event, subject_of
 
 # Every event of the published contract.
 PUBLISHED = [
@@ -56,5 +56,5 @@ def test_the_example_has_the_field_that_matchers_see(event: object) -> None:
 
 
 def test_a_misspelled_event_is_known() -> None:
-    assert nearest("preToolUse") == "PreToolUse"
-    assert nearest("zzz") is None
+    assert find_nearest_event("preToolUse") == "PreToolUse"
+    assert find_nearest_event("zzz") is None

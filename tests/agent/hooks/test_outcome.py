@@ -12,13 +12,13 @@ from clew.permissions.decision import (
     Nature,
     NeedsReview,
     Verdict,
-    decided,
-    reason,
+    describe_reason,
+    make_decision,
 )
 
 
 def decision(verdict: Verdict, nature: Nature = "base") -> Decision:
-    return decided([Finding(subject="it", verdict=verdict, reason="so", nature=nature)])
+    return make_decision([Finding(subject="it", verdict=verdict, reason="so", nature=nature)])
 
 
 EVERY = [
@@ -46,7 +46,7 @@ def test_a_question_makes_a_question_of_all_but_a_denial(before: Decision) -> No
     after = with_hooks(before, HookOutcome(permission="ask"))
     assert isinstance(after, Deny if isinstance(before, Deny) else Ask)
     if not isinstance(before, Deny | Ask):
-        assert reason(after) == "hook: no reason given"
+        assert describe_reason(after) == "hook: no reason given"
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def test_a_yes_lifts_no_rule_and_no_guard(before: Decision, after: type[Decision
 
 
 def test_a_yes_is_among_the_reasons() -> None:
-    assert reason(with_hooks(decision("ask"), HookOutcome(permission="allow", reason="known"))) == (
-        "it: a hook allows it: known"
-    )
-    assert reason(with_hooks(decision("ask"), HookOutcome(permission="allow"))) == (
+    assert describe_reason(
+        with_hooks(decision("ask"), HookOutcome(permission="allow", reason="known"))
+    ) == ("it: a hook allows it: known")
+    assert describe_reason(with_hooks(decision("ask"), HookOutcome(permission="allow"))) == (
         "it: a hook allows it"
     )

@@ -13,9 +13,9 @@ from clew.agent.hooks.output import (
     HookReply,
     Ran,
     blocking_reason,
-    judged,
+    make_verdict,
     read,
-    sequence,
+    read_sequence,
 )
 
 Json = dict[str, Any]
@@ -142,8 +142,8 @@ def test_a_reason_is_one_only_where_something_blocks() -> None:
     ],
 )
 def test_signals_are_titles_notifications_and_the_bell(text: str, passes: bool) -> None:
-    assert sequence(HookOutput(sequence=text)) == (text if passes else "")
-    assert sequence(HookOutput()) == ""
+    assert read_sequence(HookOutput(sequence=text)) == (text if passes else "")
+    assert read_sequence(HookOutput()) == ""
 
 
 NO: Json = {"ok": False, "reason": "why"}
@@ -168,12 +168,12 @@ NO: Json = {"ok": False, "reason": "why"}
 def test_a_models_no_is_each_events_own(
     event: str, verdict: Json, continues: bool, answer: Json
 ) -> None:
-    assert judged(event, verdict, continues=continues) == answer
+    assert make_verdict(event, verdict, continues=continues) == answer
 
 
 def test_a_models_no_to_a_call_denies_it_and_ends_the_turn_unless_told_otherwise() -> None:
-    ends = judged("PreToolUse", NO, continues=False)
-    goes_on = judged("PreToolUse", NO, continues=True)
+    ends = make_verdict("PreToolUse", NO, continues=False)
+    goes_on = make_verdict("PreToolUse", NO, continues=True)
     assert ends == goes_on | {"continue": False, "stopReason": "why"}
     assert goes_on["hookSpecificOutput"]["permissionDecision"] == "deny"
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from clew.agent.hooks.outcome import rewritten
+from clew.agent.hooks.outcome import rewrite_result
 
 BASH = {"stdout": "a", "stderr": "b", "interrupted": False, "isImage": False}
 READ = {"type": "text", "file": {"filePath": "/f", "content": "secret"}}
@@ -33,9 +33,9 @@ BLOCKS = [{"type": "text", "text": "in place"}]
 def test_a_built_in_tools_result_is_replaced_in_its_own_shape(
     raw: Any, new: Any, read: Any
 ) -> None:
-    assert rewritten(raw, new, is_mcp=False) == read
+    assert rewrite_result(raw, new, is_mcp=False) == read
 
 
 @pytest.mark.parametrize(("new", "read"), [({"any": 1}, '{"any":1}'), (7, "7"), ("t", "t")])
 def test_a_servers_result_is_replaced_by_anything(new: Any, read: str) -> None:
-    assert rewritten(BLOCKS, new, is_mcp=True) == read
+    assert rewrite_result(BLOCKS, new, is_mcp=True) == read

@@ -6,12 +6,12 @@ from clew.agent.subagents.offer import (
     BACKGROUND_TASKS,
     SHOWN_STEPS,
     Begun,
-    account,
-    letters_heard,
-    own_part,
-    steps,
-    told_again,
-    told_ends,
+    describe_steps,
+    describe_work,
+    find_heard_letters,
+    find_reported_ends,
+    find_retold_tasks,
+    select_own_part,
 )
 
 Json = dict[str, Any]
@@ -37,42 +37,42 @@ def test_the_last_that_was_said_of_an_agent_decides_whether_its_end_is_known() -
         {"type": "user", "toolUseResult": "text", "origin": {"kind": "human"}},
         {"type": "user", "toolUseResult": {"agentId": 5}},
     ]
-    assert told_ends(entries) == {"a": False, "b": True, "c": True, "d": False}
+    assert find_reported_ends(entries) == {"a": False, "b": True, "c": True, "d": False}
 
 
 def test_what_a_summary_tells_again_is_at_work() -> None:
     row = {"taskId": "a", "kind": "agent", "title": "dig", "toolUseId": "t"}
     told = {"attachment": {"type": BACKGROUND_TASKS, "tasks": [row, "x", {"taskId": "s1"}]}}
     shell = {"taskId": "s1", "kind": "", "title": "", "toolUseId": ""}
-    assert told_again(told) == [row, shell]
-    assert told_ends([notified("a"), told]) == {"a": False}
-    assert told_ends([told, notified("a")]) == {"a": True}
+    assert find_retold_tasks(told) == [row, shell]
+    assert find_reported_ends([notified("a"), told]) == {"a": False}
+    assert find_reported_ends([told, notified("a")]) == {"a": True}
     others = [
         {},
         {"attachment": {"type": "todo", "tasks": [row]}},
         {"attachment": {"type": BACKGROUND_TASKS}},
     ]
-    assert [told_again(other) for other in others] == [[], [], []]
+    assert [find_retold_tasks(other) for other in others] == [[], [], []]
 
 
 def test_words_to_one_that_works_and_words_of_its_own_tell_of_no_end() -> None:
     said = notified("a") | {"message": {"content": "<status>running</status>"}}
     sent = {"type": "user", "toolUseResult": {"agentId": "a", "success": True}}
-    assert told_ends([launched("a"), said, sent]) == {"a": False}
+    assert find_reported_ends([launched("a"), said, sent]) == {"a": False}
 
 
 def test_letters_are_heard_by_the_notifications_that_bring_them() -> None:
     brought = notified("a")
     brought["origin"]["messages"] = ["one", "two"]
     entries = [launched("a"), notified("a"), brought, {"origin": {"messages": "odd"}}]
-    assert letters_heard(entries) == {"one", "two"}
+    assert find_heard_letters(entries) == {"one", "two"}
 
 
 def test_what_was_copied_into_an_agent_is_not_its_own() -> None:
     entries = [{"uuid": "1"}, {"uuid": "2"}, {"type": "no uuid"}, {"uuid": "3"}]
-    assert own_part(entries, "2") == entries[2:]
+    assert select_own_part(entries, "2") == entries[2:]
     for nothing in ("gone since a summary", "", None):
-        assert own_part(entries, nothing) == entries
+        assert select_own_part(entries, nothing) == entries
 
 
 def test_steps_are_told_by_tool_and_first_words() -> None:
@@ -85,20 +85,20 @@ def test_steps_are_told_by_tool_and_first_words() -> None:
         used(name="Bash", input={"timeout": 5, "command": "ls\n -l"}),
         used(name="Odd", input=None),
     ]
-    assert steps(entries) == ["Bash ls -l", "Odd"]
+    assert describe_steps(entries) == ["Bash ls -l", "Odd"]
 
 
 def test_an_account_says_how_much_was_done_what_last_and_what_was_said() -> None:
     done = [f"Bash {n}" for n in range(SHOWN_STEPS + 2)]
-    told = account("so far so good", done).split("\n")
+    told = describe_work("so far so good", done).split("\n")
     assert told[0] == f"It had used {len(done)} tools, last:"
     assert told[1:-1] == [f"- {step}" for step in done[-SHOWN_STEPS:]]
     assert told[-1] == "It said last: so far so good"
-    assert account("", ["Bash"], ["look left", "and right"]) == (
+    assert describe_work("", ["Bash"], ["look left", "and right"]) == (
         "It had used 1 tool, last:\n- Bash\nIt had said nothing.\n"
         "It had not heard yet, and hears first if it goes on:\n- look left\n- and right"
     )
-    assert account("", []) == "It had used 0 tools.\nIt had said nothing."
+    assert describe_work("", []) == "It had used 0 tools.\nIt had said nothing."
 
 
 def calls(call_id: str, name: str = "Agent", **given: Any) -> Json:

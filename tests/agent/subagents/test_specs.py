@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from clew.agent.subagents.files import MAX_BYTES, in_folder, in_object
-from clew.agent.subagents.offer import mode_of, offered, refused
+from clew.agent.subagents.files import MAX_BYTES, read_agent_folder, read_agent_object
+from clew.agent.subagents.offer import list_refusals, mode_of, select_tools
 from clew.agent.subagents.specs import (
     BUILT_IN,
     AgentCatalog,
@@ -111,7 +111,7 @@ def test_servers_are_named_or_described_in_a_list_or_an_object() -> None:
 
 def test_nothing_that_a_plugins_agent_would_start_or_widen_counts() -> None:
     given = {"description": "d", "prompt": "p", "hooks": {"Stop": []}, "permissionMode": "plan"}
-    found = in_object({"it": {**given, "mcpServers": {"memo": {}}}}, "plugin")
+    found = read_agent_object({"it": {**given, "mcpServers": {"memo": {}}}}, "plugin")
     (one,) = found.specs
     assert (one.mode, one.hooks, one.servers) == (None, {}, {})
     assert found.faults == [
@@ -128,19 +128,19 @@ def test_every_tool_is_what_nothing_or_a_star_says() -> None:
 
 
 def test_an_agent_has_the_tools_its_definition_names_of_those_there_are() -> None:
-    everything = offered(spec(), TOOLS, may_delegate=True)
+    everything = select_tools(spec(), TOOLS, may_delegate=True)
     assert everything == [name for name in TOOLS if name != "Config"]
-    assert "Agent" not in offered(spec(), TOOLS, may_delegate=False)
+    assert "Agent" not in select_tools(spec(), TOOLS, may_delegate=False)
     named = spec(tools="Task, Bash(git:*), mcp__gh", disallowedTools="Read")
-    assert offered(named, TOOLS, may_delegate=True) == ["Agent", "Bash", "mcp__gh__issues"]
+    assert select_tools(named, TOOLS, may_delegate=True) == ["Agent", "Bash", "mcp__gh__issues"]
     without = spec(disallowedTools="Bash(rm:*), Edit, mcp__db__*, mcp__gh__other")
-    assert offered(without, TOOLS, may_delegate=False) == [
+    assert select_tools(without, TOOLS, may_delegate=False) == [
         "Bash",
         "Read",
         "ToolSearch",
         "mcp__gh__issues",
     ]
-    assert refused(without) == ("Bash(rm:*)",)
+    assert list_refusals(without) == ("Bash(rm:*)",)
 
 
 @pytest.mark.parametrize(
@@ -187,9 +187,9 @@ def test_the_files_of_a_folder_are_read_and_odd_ones_told(tmp_path: Path) -> Non
     (tmp_path / "none.md").write_text("---\nname: x\n---\nDo it.", "utf-8")
     named = tmp_path / "deep" / "two.md"
     named.write_text("---\nname: other\ndescription: d\n---\nDo it.", "utf-8")
-    found = in_folder(tmp_path, "plugin", prefix="kit:")
+    found = read_agent_folder(tmp_path, "plugin", prefix="kit:")
     assert [one.name for one in found.specs] == ["kit:one", "kit:other"]
-    assert [one.name for one in in_folder(named, "user").specs] == ["other"]
+    assert [one.name for one in read_agent_folder(named, "user").specs] == ["other"]
     assert sorted(fault.rpartition("/")[2] for fault in found.faults) == [
         "none.md: description: missing; it says when the agent is used",
         "odd.md: not UTF-8",
@@ -208,7 +208,7 @@ def test_a_hostile_folder_of_agents_costs_no_more_than_a_complaint(tmp_path: Pat
         vast.truncate(1 << 40)
     (tmp_path / "wide.md").write_text(f"---\ndescription: d\n---\n{'é' * MAX_BYTES}", "utf-8")
     (tmp_path / "binary.md").write_bytes(b"\x7fELF" + bytes(range(256)))
-    found = in_folder(tmp_path, "project")
+    found = read_agent_folder(tmp_path, "project")
     assert "good" in {one.name for one in found.specs}
     said = "\n".join(found.faults)
     assert "pipe.md: is not a regular file" in said
@@ -224,7 +224,7 @@ def test_the_agents_of_an_object_are_read_and_odd_ones_told() -> None:
         "b": "no",
         "c": {"description": "d"},
     }
-    found = in_object(given, "host")
+    found = read_agent_object(given, "host")
     assert found.specs == [
         AgentSpec(
             name="a", description="d", prompt="p", origin="host", tools=("Read",), max_turns=2

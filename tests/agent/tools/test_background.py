@@ -14,7 +14,7 @@ from clew.agent.tools import command as background
 from clew.agent.tools.background_tools import Monitor, TaskOutput, TaskStop
 from clew.agent.tools.base import ToolLimits, ToolOutcome
 from clew.agent.tools.bash import Bash
-from clew.agent.tools.registry import Toolbox, builtin_tools
+from clew.agent.tools.registry import Toolbox, make_builtin_tools
 from clew.record.kept_commands import RecordFolder, call_off
 from clew.system.process.output import ProcessOutput
 from clew.testing.server import serving
@@ -287,7 +287,7 @@ def test_a_monitor_ends_with_its_time_unless_it_stays(yard: Yard) -> None:
 
 
 def test_older_names_of_tools_and_fields_are_understood(yard: Yard) -> None:
-    toolbox = Toolbox(builtin_tools())
+    toolbox = Toolbox(make_builtin_tools())
     names = [one["name"] for one in toolbox.definitions()]
     assert "BashOutput" not in names
     assert "KillShell" not in names

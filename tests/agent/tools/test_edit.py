@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clew.agent.tools import files
 from clew.agent.tools.base import ToolError
 from clew.agent.tools.edit import Edit, MultiEdit, find
-from clew.agent.tools.patch import Region, patch_of_regions, patch_of_texts, replaced
+from clew.agent.tools.patch import Region, diff_regions, diff_texts, replace_spans
 from clew.agent.tools.read import Read
 from clew.agent.tools.write import Write
 from tests.agent.tools.workshop import Workshop
@@ -306,7 +306,7 @@ def test_the_patch_of_two_texts_makes_one_of_the_other(
 ) -> None:
     a = "\n".join(old) + "\n" * ends[0]
     b = "\n".join(new) + "\n" * ends[1]
-    assert applied(a, patch_of_texts(a, b)) == b.removesuffix("\n") or a == b
+    assert applied(a, diff_texts(a, b)) == b.removesuffix("\n") or a == b
 
 
 STEP = st.tuples(
@@ -320,9 +320,9 @@ def test_the_patch_of_edits_makes_the_new_text_of_the_old(
 ) -> None:
     changed, regions = text, list[Region]()
     for old, new in steps:
-        regions = replaced(regions, find(changed, old), len(new))
+        regions = replace_spans(regions, find(changed, old), len(new))
         changed = changed.replace(old, new)
-    patch = patch_of_regions(text, changed, regions)
+    patch = diff_regions(text, changed, regions)
     assert applied(text, patch) == changed.removesuffix("\n") or changed == text
     at = at_new = 0
     for o1, o2, n1, n2 in regions:
@@ -338,10 +338,10 @@ def test_far_apart_changes_are_hunks_of_their_own_and_large_ones_are_one(
 ) -> None:
     text = "".join(f"{i}\n" for i in range(1000))
     changed = text.replace("\n100\n", "\nx\n").replace("\n900\n", "\ny\n")
-    assert [h["oldStart"] for h in patch_of_texts(text, changed)] == [98, 898]
-    assert patch_of_texts(text, text) == []
+    assert [h["oldStart"] for h in diff_texts(text, changed)] == [98, 898]
+    assert diff_texts(text, text) == []
     monkeypatch.setattr("clew.agent.tools.patch.DIFF_MAX_PAIRS", 10)
-    assert len(patch_of_texts(text, changed)) == 1
+    assert len(diff_texts(text, changed)) == 1
 
 
 def test_what_they_are_for_the_executor() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from clew.agent.tools.json_schema import fault, mismatch
+from clew.agent.tools.json_schema import find_mismatch, find_schema_fault
 
 NESTED: Any = {"$defs": {"tree": {"properties": {"kids": {"items": {"$ref": "#/$defs/tree"}}}, "required": ["name"]}}, "$ref": "#/$defs/tree"}  # fmt: skip
 DEEP: Any = {"$ref": "#"}
@@ -27,7 +27,7 @@ DEEP: Any = {"$ref": "#"}
     ],
 )  # fmt: skip
 def test_what_fits_is_told_nothing(value: Any, schema: Any) -> None:
-    assert mismatch(value, schema) == ""
+    assert find_mismatch(value, schema) == ""
 
 
 @pytest.mark.parametrize(
@@ -62,15 +62,15 @@ def test_what_fits_is_told_nothing(value: Any, schema: Any) -> None:
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_told_with_its_place(value: Any, schema: Any, said: str) -> None:
-    assert mismatch(value, schema) == said
+    assert find_mismatch(value, schema) == said
 
 
 def test_a_schema_for_an_answer_is_an_objects_and_can_be_read() -> None:
-    assert fault({"properties": {"a": {"pattern": "x", "enum": [1]}}}) == ""
-    assert "object" in fault([])
-    assert "object" in fault({"type": "string"})
-    assert "cannot be read" in fault({"items": [{"pattern": "("}]})
+    assert find_schema_fault({"properties": {"a": {"pattern": "x", "enum": [1]}}}) == ""
+    assert "object" in find_schema_fault([])
+    assert "object" in find_schema_fault({"type": "string"})
+    assert "cannot be read" in find_schema_fault({"items": [{"pattern": "("}]})
     deep: Any = {}
     for _ in range(100):
         deep = {"not": deep}
-    assert "too deep" in fault(deep)
+    assert "too deep" in find_schema_fault(deep)

@@ -6,7 +6,7 @@ import pytest
 
 from clew.agent.tools.background_tools import TaskOutput
 from clew.agent.tools.bash import PowerShell
-from clew.agent.tools.registry import Toolbox, builtin_tools
+from clew.agent.tools.registry import Toolbox, make_builtin_tools
 from tests.agent.tools.workshop import Workshop, call_of
 
 STAND_IN = """#!/bin/sh
@@ -28,9 +28,9 @@ def installed(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Workshop:
 def test_it_is_there_where_the_program_is(
     installed: Workshop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert Toolbox(builtin_tools()).get("PowerShell") is not None
+    assert Toolbox(make_builtin_tools()).get("PowerShell") is not None
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert Toolbox(builtin_tools()).get("PowerShell") is None
+    assert Toolbox(make_builtin_tools()).get("PowerShell") is None
     said = installed.use(PowerShell(), command="Get-Date")
     assert "There is no PowerShell on this system any more" in str(said.content)
 

@@ -13,7 +13,7 @@ from clew.agent.tools.notebook_edit import NotebookEdit
 from clew.agent.tools.read import Read
 from clew.agent.tools.search_tools import LS
 from clew.agent.tools.write import Write
-from clew.core.normalize.shapes import picture_size, picture_type
+from clew.core.normalize.shapes import detect_picture_type, read_picture_size
 from clew.testing.server import serving
 from tests.agent.tools.pictures import pages_of, pdf, picture, png
 from tests.agent.tools.workshop import Workshop
@@ -61,7 +61,7 @@ def test_a_picture_within_the_limits_goes_as_it_is(workshop: Workshop, form: str
 def test_one_with_too_many_pixels_is_made_smaller_and_says_so(workshop: Workshop) -> None:
     workshop.write("wide.png", png(6000, 300))
     shown, note = blocks(workshop.use(Read(), file_path="wide.png"))
-    assert picture_size(held(shown)) == (2000, 100)
+    assert read_picture_size(held(shown)) == (2000, 100)
     assert note["text"] == "(Shown at 2000 x 100 of its 6000 x 300 pixels.)"
 
 
@@ -72,7 +72,7 @@ def test_one_with_too_many_bytes_is_made_smaller(
     workshop.write("noise.png", png(300, 300, noise=True))
     block = blocks(workshop.use(Read(), file_path="noise.png"))[0]
     assert len(held(block)) <= 20_000
-    assert picture_type(held(block)) == block["source"]["media_type"]
+    assert detect_picture_type(held(block)) == block["source"]["media_type"]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_other_forms_and_colours_become_what_the_service_takes(
     workshop.write("odd", picture(form, (2500, 40), mode))
     block = blocks(workshop.use(Read(), file_path="odd"))[0]
     assert block["source"]["media_type"] in ("image/png", "image/jpeg")
-    assert picture_size(held(block)) == (2000, 32)
+    assert read_picture_size(held(block)) == (2000, 32)
 
 
 def test_a_photograph_lying_on_its_side_is_put_upright(workshop: Workshop) -> None:
@@ -102,7 +102,7 @@ def test_a_photograph_lying_on_its_side_is_put_upright(workshop: Workshop) -> No
     turned[0x0112] = 6
     workshop.write("photo.jpg", picture("JPEG", (3000, 1500), exif=turned))
     block = blocks(workshop.use(Read(), file_path="photo.jpg"))[0]
-    assert picture_size(held(block)) == (1000, 2000)
+    assert read_picture_size(held(block)) == (1000, 2000)
 
 
 def test_a_broken_picture_and_too_large_a_file_are_said(
@@ -165,7 +165,7 @@ def test_a_picture_of_any_tool_is_made_to_fit(workshop: Workshop) -> None:
 
     found = workshop.use_later(fit)
     assert found[0] is small
-    assert picture_size(held(found[1])) == (2000, 4)
+    assert read_picture_size(held(found[1])) == (2000, 4)
     assert found[2]["source"]["media_type"] == "image/png"
     assert found[3]["text"].startswith("(A picture that cannot be shown: ")
     assert found[4:] == [linked, words]
@@ -495,7 +495,7 @@ def test_pictures_and_documents_travel_as_blocks_and_stay_in_the_log(tmp_path: P
         ["image", "text"],
         ["document", "text"],
     ]
-    assert picture_size(held(results[0]["content"][0])) == (2000, 20)
+    assert read_picture_size(held(results[0]["content"][0])) == (2000, 20)
     assert pages_of(held(results[1]["content"][0])) == 2
     (log,) = transcripts(tmp_path)
     recorded = [e for e in entries(log) if "toolUseResult" in e]

@@ -10,9 +10,9 @@ import pytest
 
 from clew.agent.tools import search, searching
 from clew.agent.tools.base import ToolError, ToolOutcome
-from clew.agent.tools.search import braces
+from clew.agent.tools.search import expand_braces
 from clew.agent.tools.search_tools import Glob, Grep, GrepInput, grep
-from clew.agent.tools.searching import ripgrep
+from clew.agent.tools.searching import find_ripgrep
 from tests.agent.tools.workshop import Workshop
 from tests.fronts.headless.clew_process import until
 
@@ -110,7 +110,7 @@ SAME: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("given", SAME, ids=lambda given: " ".join(map(str, given.values())))
 def test_ripgrep_and_our_own_search_give_the_same(tree: Workshop, given: dict[str, Any]) -> None:
-    program = ripgrep()
+    program = find_ripgrep()
     assert program is not None
     ours, theirs = run_grep(tree, None, given), run_grep(tree, program, given)
     assert ours.content == theirs.content
@@ -121,7 +121,7 @@ def test_ripgrep_and_our_own_search_give_the_same(tree: Workshop, given: dict[st
 def test_they_give_the_same_where_git_knows_the_files(
     git_tree: Workshop, given: dict[str, Any]
 ) -> None:
-    ours, theirs = run_grep(git_tree, None, given), run_grep(git_tree, ripgrep(), given)
+    ours, theirs = run_grep(git_tree, None, given), run_grep(git_tree, find_ripgrep(), given)
     assert ours.content == theirs.content
 
 
@@ -200,7 +200,7 @@ def test_a_flood_begins_with_the_first_file_with_ripgrep_too(
     for number in range(40):
         workshop.write(f"f{number:02}.txt", "match\n" * 30)
     given = {"pattern": "match", "output_mode": "content", "-A": 1, "head_limit": 40}
-    first = str(run_grep(workshop, ripgrep(), given).content).split("\n")
+    first = str(run_grep(workshop, find_ripgrep(), given).content).split("\n")
     assert first[0] == "f00.txt:1:match"
     assert first[30] == "--"
     assert first[31] == "f01.txt:1:match"
@@ -211,7 +211,7 @@ def test_a_flood_begins_with_the_first_file_with_ripgrep_too(
 def test_a_pattern_that_is_none_is_said(workshop: Workshop, own_program: bool) -> None:
     workshop.write("a.txt", "x\n")
     with pytest.raises(ToolError, match="The search failed"):
-        run_grep(workshop, None if own_program else ripgrep(), {"pattern": "(unclosed"})
+        run_grep(workshop, None if own_program else find_ripgrep(), {"pattern": "(unclosed"})
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_many_files_are_searched_side_by_side_and_come_in_order(
         path = workshop.write(f"{number % 7}/f{number}.txt", f"match {number}\n\n\nmatch\n")
         os.utime(path, ns=(0, 10**18 - number * 10**9))
     given = {"pattern": "match", "output_mode": mode, "head_limit": 0, "-A": 1}
-    ours, theirs = run_grep(workshop, None, given), run_grep(workshop, ripgrep(), given)
+    ours, theirs = run_grep(workshop, None, given), run_grep(workshop, find_ripgrep(), given)
     assert ours.content == theirs.content
     assert len(str(ours.content).split("\n")) >= search.SHARE * 3
 
@@ -301,9 +301,9 @@ def test_what_no_search_can_read_is_passed_over(workshop: Workshop) -> None:
 
 
 def test_braces_are_their_alternatives() -> None:
-    assert braces("*.py") == ["*.py"]
-    assert braces("{a,b}.{c,}") == ["a.c", "a.", "b.c", "b."]
-    assert braces("*.{a") == ["*.{a"]
+    assert expand_braces("*.py") == ["*.py"]
+    assert expand_braces("{a,b}.{c,}") == ["a.c", "a.", "b.c", "b."]
+    assert expand_braces("*.{a") == ["*.{a"]
 
 
 def test_what_they_are_for_the_executor(tmp_path: Path) -> None:

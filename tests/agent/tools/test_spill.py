@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clew.agent.tools import spill
-from clew.agent.tools.base import ToolOutcome, failed
+from clew.agent.tools.base import ToolOutcome, make_failure
 from clew.agent.tools.bash import Bash
 from clew.testing.server import serving
 from tests.agent.tools.workshop import Workshop
@@ -21,7 +21,7 @@ LONG = "".join(f"line {number:05}\n" for number in range(10_000))
 
 
 def fitted(result: ToolOutcome, folder: Path, limit: int = 50_000) -> ToolOutcome:
-    return asyncio.run(spill.fitted(result, limit, folder))
+    return asyncio.run(spill.fit_result(result, limit, folder))
 
 
 def test_a_short_result_is_left_alone(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_the_same_result_twice_is_one_file(tmp_path: Path) -> None:
 
 
 def test_a_failure_stays_one(tmp_path: Path) -> None:
-    result = fitted(failed(LONG), tmp_path)
+    result = fitted(make_failure(LONG), tmp_path)
     assert result.is_error
     assert "the whole is in" in str(result.content)
 

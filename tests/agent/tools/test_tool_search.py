@@ -5,7 +5,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.agent.tools.base import Tool, ToolContext, ToolOutcome
-from clew.agent.tools.registry import Toolbox, builtin_tools
+from clew.agent.tools.registry import Toolbox, make_builtin_tools
 from clew.agent.tools.session_tools import ToolSearch, matches
 from tests.agent.tools.workshop import Workshop
 
@@ -73,7 +73,7 @@ def test_what_is_found_is_referred_to_and_what_is_not_lists_what_there_is(
 
 
 def test_a_toolbox_gains_and_loses_tools_and_its_definitions_only_grow() -> None:
-    box = Toolbox(builtin_tools())
+    box = Toolbox(make_builtin_tools())
     before, revision = box.definitions(), box.revision
     box.gain(TOOLS[2:3])
     grown = box.definitions()

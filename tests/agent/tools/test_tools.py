@@ -20,11 +20,11 @@ from clew.agent.tools.base import (
     ToolContext,
     ToolLimits,
     ToolOutcome,
-    limits_from,
+    read_limits,
 )
 from clew.agent.tools.read import Read, ReadInput
-from clew.agent.tools.registry import Toolbox, builtin_tools, outlined_tools
-from clew.agent.tools.schema import definition, parse_input, schema_of
+from clew.agent.tools.registry import Toolbox, make_builtin_tools, outlined_tools
+from clew.agent.tools.schema import make_definition, parse_input, schema_of
 from clew.agent.tools.user_tools import TodoWrite
 from clew.core.messages.errors import OutsideError
 from clew.system.config.environment import freeze
@@ -33,7 +33,7 @@ from tests.agent.tools.workshop import Workshop
 from tests.fronts.headless.clew_process import environment
 from tests.requirements import requirement
 
-TOOLS = builtin_tools()
+TOOLS = make_builtin_tools()
 
 
 class NothingInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -68,7 +68,7 @@ class Odd(Tool[NothingInput]):
 @requirement("R126", "R127")
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 def test_a_tool_is_a_name_a_description_and_a_schema(tool: Tool[Any]) -> None:
-    made = definition(tool)
+    made = make_definition(tool)
     marks = {"defer_loading"} if tool.is_deferred else set()
     assert set(made) == {"name", "description", "input_schema", *marks}
     assert made["description"] == tool.prompt
@@ -82,13 +82,13 @@ def test_a_tool_is_a_name_a_description_and_a_schema(tool: Tool[Any]) -> None:
 
 @requirement("R126")
 def test_a_tool_without_a_prompt_shows_its_description_to_the_model() -> None:
-    assert definition(Odd())["description"] == "Ends as it is told"
+    assert make_definition(Odd())["description"] == "Ends as it is told"
 
 
 @requirement("R133")
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 def test_a_definition_is_about_two_kilobytes_at_most(tool: Tool[Any]) -> None:
-    assert len(json.dumps(definition(tool))) <= 2048
+    assert len(json.dumps(make_definition(tool))) <= 2048
 
 
 @requirement("R127")
@@ -182,7 +182,7 @@ def test_the_toolbox_holds_what_is_enabled_in_a_fixed_order() -> None:
     assert {"Bash", "Edit", "Glob", "Grep", "Read", "TodoWrite", "Write"} <= set(names)
     assert names == sorted(names)
     assert [made["name"] for made in box.definitions()] == names
-    assert json.dumps(box.definitions()) == json.dumps(Toolbox(builtin_tools()).definitions())
+    assert json.dumps(box.definitions()) == json.dumps(Toolbox(make_builtin_tools()).definitions())
     assert all(map(operator.is_, box.definitions(), box.definitions()))
     assert len(box) == len(names)
     assert box.get("Read") is next(tool for tool in TOOLS if tool.name == "Read")
@@ -194,8 +194,8 @@ def test_the_toolbox_holds_what_is_enabled_in_a_fixed_order() -> None:
 
 def test_what_is_written_down_of_a_tool_is_what_the_tool_says(workshop: Workshop) -> None:
     outlined = outlined_tools()
-    assert Toolbox(outlined).definitions() == Toolbox(builtin_tools()).definitions()
-    for known, tool in zip(outlined, builtin_tools(), strict=True):
+    assert Toolbox(outlined).definitions() == Toolbox(make_builtin_tools()).definitions()
+    for known, tool in zip(outlined, make_builtin_tools(), strict=True):
         assert type(known.load()) is type(tool)
         assert known.input_type is tool.input_type
     path = workshop.write("a.txt", "words")
@@ -250,11 +250,11 @@ def test_the_list_is_replaced_whole_and_a_finished_one_is_put_away(workshop: Wor
 
 def test_limits_come_from_the_frozen_environment() -> None:
     said = {"bash_timeout_ms": 5000, "bash_max_timeout_ms": 1000, "bash_max_output": 10**9}
-    limits = limits_from(said.get)
+    limits = read_limits(said.get)
     assert limits == ToolLimits(
         bash_timeout_ms=5000, bash_max_timeout_ms=5000, bash_max_output_chars=150_000
     )
-    assert limits_from(lambda _: None) == ToolLimits()
+    assert read_limits(lambda _: None) == ToolLimits()
 
 
 @requirement("R243", "R244")
@@ -267,10 +267,10 @@ def test_the_limits_of_commands_are_read_in_either_spelling(prefix: str) -> None
             f"{prefix}BASH_MAX_OUTPUT_LENGTH": "5000",
         }
     )
-    assert limits_from(frozen.number) == ToolLimits(
+    assert read_limits(frozen.number) == ToolLimits(
         bash_timeout_ms=3000, bash_max_timeout_ms=4000, bash_max_output_chars=5000
     )
-    assert limits_from(freeze({}).number) == ToolLimits()
+    assert read_limits(freeze({}).number) == ToolLimits()
 
 
 class HangingInput(Struct, frozen=True, kw_only=True):
@@ -319,5 +319,5 @@ def test_a_tools_time_is_that_of_the_nearest_pattern_and_some_have_their_own() -
     assert said.call_timeout_s("WebFetch", owns_its_time=False) == 2.5
     assert said.call_timeout_s("mcp__a__b", owns_its_time=True) == 7
     assert said.call_timeout_s("mcp__b__b", owns_its_time=True) is None
-    own = {tool.name for tool in builtin_tools() if tool.owns_its_time}
+    own = {tool.name for tool in make_builtin_tools() if tool.owns_its_time}
     assert own == {"Agent", "Bash", "Monitor", "PowerShell", "TaskOutput"}

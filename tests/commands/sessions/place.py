@@ -23,7 +23,7 @@ class Place:
 
     @property
     def sessions(self) -> Path:
-        return paths.project_dir(self.home, str(self.cwd))
+        return paths.get_project_dir(self.home, str(self.cwd))
 
     def run(self, *words: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(

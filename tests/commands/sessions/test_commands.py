@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clew.record.transcript import paths
-from clew.record.transcript.copies import staging
+from clew.record.transcript.copies import open_staging
 from clew.record.transcript.leaf import NOBODY
 from clew.record.transcript.load import load
 from tests.commands.sessions.place import Place
@@ -48,8 +48,10 @@ def test_sessions_of_another_path_with_the_same_name_are_told_apart(place: Place
     nested = place.cwd.with_name("work") / "x"
     twin.mkdir()
     nested.mkdir()
-    assert paths.project_dir(place.home, str(twin)) == paths.project_dir(place.home, str(nested))
-    folder = paths.project_dir(place.home, str(twin))
+    assert paths.get_project_dir(place.home, str(twin)) == paths.get_project_dir(
+        place.home, str(nested)
+    )
+    folder = paths.get_project_dir(place.home, str(twin))
     write(folder, [user("a", None, "of the twin", cwd=str(twin))])
     write(folder, [user("b", None, "of the nested", cwd=str(nested))], name=OTHER)
     place.cwd = nested
@@ -332,7 +334,7 @@ def test_what_a_killed_repair_left_is_in_the_way_of_none(place: Place, kind: str
 
 def test_of_two_repairs_at_once_one_makes_the_copy(place: Place) -> None:
     path = to_be_copied(place)
-    with staging(path):
+    with open_staging(path):
         assert "is being repaired by another process" in place.clew("repair", SESSION, code=2)
     with ThreadPoolExecutor() as pool:
         done = [*pool.map(lambda _: place.run("repair", SESSION), range(3))]

@@ -5,7 +5,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from clew.record.library.database import database_path
+from clew.record.library.database import find_database
 from tests.commands.sessions.place import Place
 from tests.record.transcript.build import (
     SESSION,
@@ -95,7 +95,7 @@ def test_a_line_without_its_end_is_found_and_once_when_it_has_one(place: Place) 
 def test_the_index_is_a_cache_that_can_be_lost_damaged_or_forbidden(place: Place) -> None:
     place.write([user("u1", None, "find me")])
     assert hits(place, "find") == [(SESSION, uid("u1"))]
-    database = database_path(place.home)
+    database = find_database(place.home)
     assert database.stat().st_mode & 0o777 == 0o600
     database.unlink()
     assert hits(place, "find") == [(SESSION, uid("u1"))]
@@ -121,7 +121,7 @@ def test_an_index_another_process_holds_does_not_stop_a_search(place: Place) -> 
     place.clew("index")
     with (place.sessions / f"{SESSION}.jsonl").open("ab") as file:
         file.write(encoded([user("u2", "u1", "find me too")]))
-    connection = sqlite3.connect(database_path(place.home), isolation_level=None)
+    connection = sqlite3.connect(find_database(place.home), isolation_level=None)
     connection.execute("BEGIN IMMEDIATE")
     try:
         assert len(hits(place, "find")) == 2
@@ -177,7 +177,7 @@ def test_an_index_full_of_what_is_gone_is_made_anew(place: Place) -> None:
         path.unlink()
     place.write([user("u1", None, "last")])
     place.clew("index")
-    connection = sqlite3.connect(database_path(place.home))
+    connection = sqlite3.connect(find_database(place.home))
     (entries,) = connection.execute("SELECT count(*) FROM entry").fetchone()
     connection.close()
     assert entries < 1800

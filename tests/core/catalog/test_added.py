@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.core.catalog.added import known_models, with_models
+from clew.core.catalog.added import load_models, with_models
 from clew.core.catalog.lookup import CATALOG
 
 
@@ -65,8 +65,8 @@ def test_an_entry_that_cannot_be_read_is_named_and_the_others_stand(
 
 
 def test_settings_that_describe_models_make_a_catalog_with_them() -> None:
-    assert known_models({}) == (CATALOG, ())
-    assert known_models({"models": 3}) == (CATALOG, ())
-    catalog, problems = known_models({"models": {"mine": {"contextWindow": 1000}, "odd": 3}})
+    assert load_models({}) == (CATALOG, ())
+    assert load_models({"models": 3}) == (CATALOG, ())
+    catalog, problems = load_models({"models": {"mine": {"contextWindow": 1000}, "odd": 3}})
     assert catalog.entry("mine").context_window == 1000
     assert len(problems) == 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.core.input import Pasted, content, placeholder
+from clew.core.input import Pasted, make_content, make_placeholder
 from tests.requirements import requirement
 
 PNG = b"\x89PNG\r\n\x1a\n rest"
@@ -27,22 +27,22 @@ def test_the_kind_is_told_by_the_bytes(data: bytes, media_type: str | None) -> N
 
 def test_long_text_stands_in_its_place_set_apart() -> None:
     log = Pasted(number=2, data=b"one\ntwo\n")
-    assert placeholder(log) == "[Pasted text #2 +2 lines]"
-    said = content(f"Why {placeholder(log)}?", [log])
+    assert make_placeholder(log) == "[Pasted text #2 +2 lines]"
+    said = make_content(f"Why {make_placeholder(log)}?", [log])
     assert said == 'Why <pasted_content id="2">\none\ntwo\n</pasted_content>?'
 
 
 def test_text_whose_place_was_deleted_comes_behind_the_prompt() -> None:
     word = Pasted(number=1, data=b"word")
-    assert placeholder(word) == "[Pasted text #1]"
-    assert content("", [word]) == '<pasted_content id="1">\nword\n</pasted_content>'
-    assert str(content("a", [word])).startswith("a\n<pasted_content")
+    assert make_placeholder(word) == "[Pasted text #1]"
+    assert make_content("", [word]) == '<pasted_content id="1">\nword\n</pasted_content>'
+    assert str(make_content("a", [word])).startswith("a\n<pasted_content")
 
 
 def test_images_follow_the_text_as_blocks() -> None:
     image = Pasted(number=1, data=PNG)
-    assert placeholder(image) == "[Image #1]"
-    said = content("what is [Image #1]", [image])
+    assert make_placeholder(image) == "[Image #1]"
+    said = make_content("what is [Image #1]", [image])
     assert [block["type"] for block in said if isinstance(block, dict)] == ["text", "image"]
-    alone = content(" ", [image])
+    alone = make_content(" ", [image])
     assert [block["type"] for block in alone if isinstance(block, dict)] == ["image"]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from clew.core.catalog.lookup import CATALOG
-from clew.core.ledger.ledger import Charge, Ledger, charges
+from clew.core.ledger.ledger import Charge, Ledger, find_charges
 from clew.core.ledger.state import SessionState, SessionTracker, SideLedger, TodosSet, ToolTimed
 
 
@@ -30,8 +30,10 @@ def test_what_it_costs_is_the_sessions_and_told_apart() -> None:
     beside = SideLedger(whole, "a1")
     heard: list[Any] = []
     beside.listen(lambda event, _: heard.append(event))
-    (mine,), (review,) = (list(charges([cost(*c)], CATALOG)) for c in (("m1",), ("m2", "review")))
-    (others,) = charges([cost("m3")], CATALOG)
+    (mine,), (review,) = (
+        list(find_charges([cost(*c)], CATALOG)) for c in (("m1",), ("m2", "review"))
+    )
+    (others,) = find_charges([cost("m3")], CATALOG)
     whole.charge(others)
     beside.charge(mine)
     beside.charge(mine)

@@ -9,12 +9,12 @@ from clew.core.catalog.lookup import CATALOG
 from clew.core.ledger.cache_miss import (
     MEANINGS,
     CacheMiss,
-    extra_usd,
+    compute_extra_usd,
     find_miss,
-    recorded_misses,
+    find_recorded_misses,
+    read_usage_tokens,
     span,
     sum_up,
-    usage_tokens,
 )
 from clew.core.ledger.spending import TokenCounts
 
@@ -69,10 +69,10 @@ def test_no_more_is_missed_than_was_sent() -> None:
 
 def test_it_costs_what_was_paid_less_a_read() -> None:
     model = "claude-sonnet-4-5"  # $3 a million, a read $0.30, a write $3.75 or $6
-    assert extra_usd(COLD, 40_000, model, AT, CATALOG) == Decimal("0.138")
+    assert compute_extra_usd(COLD, 40_000, model, AT, CATALOG) == Decimal("0.138")
     long = TokenCounts(cache_write_1h=10_000, cache_write_5m=10_000, input=20_000)
-    assert extra_usd(long, 40_000, model, AT, CATALOG) == Decimal("0.1455")
-    assert extra_usd(COLD, 40_000, "of-tomorrow", AT, CATALOG) is None
+    assert compute_extra_usd(long, 40_000, model, AT, CATALOG) == Decimal("0.1455")
+    assert compute_extra_usd(COLD, 40_000, "of-tomorrow", AT, CATALOG) is None
 
 
 def test_a_miss_is_told_sum_up_with_what_it_cost() -> None:
@@ -118,13 +118,13 @@ def test_what_is_recorded_is_read_again() -> None:
         {"type": "assistant", "timestamp": AT},
     ]
     odd = {"reason": "x", "tokens": "1", "changed": 2, "idleSeconds": "3", "extraCostUSD": "4"}
-    assert list(recorded_misses(entries)) == [miss, bare]
-    assert list(recorded_misses([{"type": "assistant", "cacheMiss": odd}])) == [
+    assert list(find_recorded_misses(entries)) == [miss, bare]
+    assert list(find_recorded_misses([{"type": "assistant", "cacheMiss": odd}])) == [
         CacheMiss(reason="x", tokens=0)
     ]
 
 
 def test_an_answer_that_was_not_counted_says_nothing_of_the_cache() -> None:
-    assert usage_tokens({"usage": {"input_tokens": 5}}) == TokenCounts(input=5)
-    assert usage_tokens({"usage": {"output_tokens": 5}}) is None
-    assert usage_tokens({}) is None
+    assert read_usage_tokens({"usage": {"input_tokens": 5}}) == TokenCounts(input=5)
+    assert read_usage_tokens({"usage": {"output_tokens": 5}}) is None
+    assert read_usage_tokens({}) is None

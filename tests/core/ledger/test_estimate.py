@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from clew.core.ledger.breakdown import breakdown
+from clew.core.ledger.breakdown import break_down
 from clew.core.ledger.spending import Estimator
 from clew.core.normalize.tokens import (
     RESULT_OVERHEAD,
     UNKNOWN_PICTURE,
     USE_OVERHEAD,
-    block_tokens,
-    content_tokens,
-    message_tokens,
+    estimate_block_tokens,
+    estimate_content_tokens,
+    estimate_message_tokens,
+    estimate_text_tokens,
     picture_tokens,
-    text_tokens,
 )
 from tests.core.normalize.build import answer, attachment, call, result, thought, user, words
 from tests.core.normalize.generator import deep, png
@@ -40,26 +40,31 @@ CODE = "def load(path: Path) -> dict[str, int]:\n    return {k: int(v) for k, v 
 )
 def test_an_estimate_is_within_a_third_of_the_count(text: str, counted: float) -> None:
     expected = len(text) * counted
-    assert expected * 0.67 < text_tokens(text) < expected * 1.5
+    assert expected * 0.67 < estimate_text_tokens(text) < expected * 1.5
 
 
 def test_a_little_is_something_and_nothing_is_nothing() -> None:
-    assert text_tokens("") == 0
-    assert text_tokens("a") == 1
-    assert text_tokens("\ud800") == 1
-    assert content_tokens(None) == 0
-    assert block_tokens(3) == 0
-    assert block_tokens("plain") == text_tokens("plain")
+    assert estimate_text_tokens("") == 0
+    assert estimate_text_tokens("a") == 1
+    assert estimate_text_tokens("\ud800") == 1
+    assert estimate_content_tokens(None) == 0
+    assert estimate_block_tokens(3) == 0
+    assert estimate_block_tokens("plain") == estimate_text_tokens("plain")
 
 
 @requirement("R035", "R245")
 def test_calls_and_results_carry_their_overhead() -> None:
-    assert block_tokens(call("1", "")) == text_tokens("{}") + USE_OVERHEAD
-    assert block_tokens(result("1", "done")) == text_tokens("done") + RESULT_OVERHEAD
-    assert block_tokens(result("1", [words("done")])) == text_tokens("done") + RESULT_OVERHEAD
-    assert block_tokens(thought("so")) == text_tokens("so")
-    assert block_tokens({"type": "tomorrow", "x": 1}) > 0
-    assert block_tokens({"type": "tool_use", "input": deep(3000)}) > USE_OVERHEAD
+    assert estimate_block_tokens(call("1", "")) == estimate_text_tokens("{}") + USE_OVERHEAD
+    assert (
+        estimate_block_tokens(result("1", "done")) == estimate_text_tokens("done") + RESULT_OVERHEAD
+    )
+    assert (
+        estimate_block_tokens(result("1", [words("done")]))
+        == estimate_text_tokens("done") + RESULT_OVERHEAD
+    )
+    assert estimate_block_tokens(thought("so")) == estimate_text_tokens("so")
+    assert estimate_block_tokens({"type": "tomorrow", "x": 1}) > 0
+    assert estimate_block_tokens({"type": "tool_use", "input": deep(3000)}) > USE_OVERHEAD
 
 
 @requirement("R035")
@@ -68,20 +73,23 @@ def test_a_picture_costs_its_area_after_scaling() -> None:
         "type": "image",
         "source": {"type": "base64", "media_type": "image/png", "data": png(750, 1000)},
     }
-    assert block_tokens(image) == 1000
+    assert estimate_block_tokens(image) == 1000
     assert picture_tokens(3136, 1568) == picture_tokens(1568, 784)
     assert picture_tokens(1, 1) == 1
-    assert block_tokens({"type": "image", "source": {"type": "url", "url": "u"}}) == UNKNOWN_PICTURE
+    assert (
+        estimate_block_tokens({"type": "image", "source": {"type": "url", "url": "u"}})
+        == UNKNOWN_PICTURE
+    )
 
 
 def test_a_document_costs_by_its_length() -> None:
     def held(**source: Any) -> int:
-        return block_tokens({"type": "document", "source": source})
+        return estimate_block_tokens({"type": "document", "source": source})
 
-    assert held(type="text", media_type="text/plain", data=PROSE) == text_tokens(PROSE)
+    assert held(type="text", media_type="text/plain", data=PROSE) == estimate_text_tokens(PROSE)
     assert held(type="base64", media_type="application/pdf", data="A" * 60_000) == 4000
     assert held(type="url", url="u") == UNKNOWN_PICTURE
-    assert block_tokens({"type": "document"}) == UNKNOWN_PICTURE
+    assert estimate_block_tokens({"type": "document"}) == UNKNOWN_PICTURE
 
 
 @requirement("W19")
@@ -90,14 +98,14 @@ def test_the_next_prompt_is_what_was_counted_and_an_estimated_tail() -> None:
     estimator = Estimator()
     assert estimator.next_prompt(usage, []) == 90_310
     tail = [{"role": "user", "content": PROSE}]
-    assert estimator.next_prompt(usage, tail) == 90_310 + message_tokens(tail)
+    assert estimator.next_prompt(usage, tail) == 90_310 + estimate_message_tokens(tail)
 
 
 @requirement("W19")
 def test_estimates_learn_from_what_was_counted() -> None:
     estimator = Estimator()
     tail = [{"role": "user", "content": PROSE * 20}]
-    guess = message_tokens(tail)
+    guess = estimate_message_tokens(tail)
     for _ in range(12):
         estimator.learn(guess, guess * 2)
     assert abs(estimator.tail(tail) - guess * 2) < guess * 0.02
@@ -124,7 +132,7 @@ TOOLS = [{"name": "Bash", "input_schema": {}}, {"name": "mcp__git__log", "input_
 
 @requirement("W19")
 def test_the_window_is_broken_down_by_source() -> None:
-    parts = breakdown(TALK, system=[words("you are " * 20)], tools=TOOLS)
+    parts = break_down(TALK, system=[words("you are " * 20)], tools=TOOLS)
     kinds = {(part.kind, part.name) for part in parts}
     assert kinds == {
         ("system prompt", ""), ("tools", "Bash"), ("mcp tools", "mcp__git__log"), ("user", ""),
@@ -136,5 +144,5 @@ def test_the_window_is_broken_down_by_source() -> None:
 
 
 def test_parts_add_up_to_what_was_counted() -> None:
-    assert sum(part.tokens for part in breakdown(TALK, tools=TOOLS, counted=12_345)) == 12_345
-    assert breakdown([], counted=5) == []
+    assert sum(part.tokens for part in break_down(TALK, tools=TOOLS, counted=12_345)) == 12_345
+    assert break_down([], counted=5) == []

@@ -9,20 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.catalog.lookup import CATALOG
-from clew.core.catalog.models import rates
+from clew.core.catalog.models import make_rates
 from clew.core.ledger.ledger import (
     ANSWER,
     Charge,
     Ledger,
     Spend,
     Sums,
-    charges,
+    find_charges,
     is_spent,
     server_of,
     shares,
     spend_of,
 )
-from clew.core.ledger.spending import TokenCounts, tokens_of, usd
+from clew.core.ledger.spending import TokenCounts, compute_usd, tokens_of
 from clew.core.messages import factories
 from tests.requirements import requirement
 
@@ -48,7 +48,7 @@ def charge(number: int, **more: Any) -> Charge:
 def answered(usage: dict[str, Any], *blocks: Any, model: str = MODEL, number: int = 1) -> Any:
     message = {"id": f"m{number}", "model": model, "content": list(blocks), "usage": usage}
     uuids = [f"{number}-{i}" for i in range(len(blocks))]
-    return factories.assistant(message, uuids=uuids, at=WHEN, request_id=f"r{number}")
+    return factories.make_assistant(message, uuids=uuids, at=WHEN, request_id=f"r{number}")
 
 
 def words(text: str) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def call(name: str) -> dict[str, Any]:
 @requirement("W13", "R110", "V7")
 def test_cached_tokens_stand_beside_the_input_and_never_in_it() -> None:
     usage = {"input_tokens": 50, "cache_read_input_tokens": 100_000, "output_tokens": 500}
-    assert usd(usage, MODEL, WHEN, CATALOG) == Decimal("0.03765")
+    assert compute_usd(usage, MODEL, WHEN, CATALOG) == Decimal("0.03765")
     assert tokens_of(usage).prompt == 100_050
     assert tokens_of(usage).total == 100_550
 
@@ -85,15 +85,15 @@ def test_cached_tokens_stand_beside_the_input_and_never_in_it() -> None:
     ],
 )  # fmt: skip
 def test_each_kind_of_token_has_its_price(usage: dict[str, Any], cost: str) -> None:
-    assert usd(usage, MODEL, WHEN, CATALOG) == Decimal(cost)
+    assert compute_usd(usage, MODEL, WHEN, CATALOG) == Decimal(cost)
 
 
 @requirement("W13")
 def test_what_has_no_price_is_unknown_and_never_nothing() -> None:
     usage = {"input_tokens": 1000}
-    assert usd(usage, UNKNOWN, WHEN, CATALOG) is None
-    assert usd(usage | {"speed": "fast"}, MODEL, WHEN, CATALOG) is None
-    assert usd("odd", MODEL, WHEN, CATALOG) == 0
+    assert compute_usd(usage, UNKNOWN, WHEN, CATALOG) is None
+    assert compute_usd(usage | {"speed": "fast"}, MODEL, WHEN, CATALOG) is None
+    assert compute_usd("odd", MODEL, WHEN, CATALOG) == 0
     ledger = Ledger([charge(1), charge(2, usd=None)])
     assert ledger.total.unpriced == 1
     assert not ledger.total.is_complete
@@ -103,8 +103,8 @@ def test_what_has_no_price_is_unknown_and_never_nothing() -> None:
 def test_a_fast_answer_costs_its_factor() -> None:
     fast = next(m for m in CATALOG.models if any(p.fast_factor for p in m.prices))
     usage = {"input_tokens": 1_000}
-    plain = usd(usage, fast.id, WHEN, CATALOG)
-    quick = usd(usage | {"speed": "fast"}, fast.id, WHEN, CATALOG)
+    plain = compute_usd(usage, fast.id, WHEN, CATALOG)
+    quick = compute_usd(usage | {"speed": "fast"}, fast.id, WHEN, CATALOG)
     assert plain is not None
     assert quick == plain * (fast.prices[-1].fast_factor or 0)
 
@@ -113,15 +113,15 @@ def test_a_fast_answer_costs_its_factor() -> None:
 def test_a_response_is_counted_once_however_many_lines_repeat_it() -> None:
     usage = {"input_tokens": 100, "output_tokens": 20, "cache_read_input_tokens": 7}
     entries = [
-        factories.user("hi", uuid="0", at=WHEN),
+        factories.make_user("hi", uuid="0", at=WHEN),
         *answered(usage, words("a"), call("Bash"), call("Read")),
-        factories.tool_answer("Bash", "x", uuid="8", at=WHEN, source_uuid=None),
-        factories.user("note", uuid="9", at=WHEN, is_meta=True),
+        factories.make_tool_answer("Bash", "x", uuid="8", at=WHEN, source_uuid=None),
+        factories.make_user("note", uuid="9", at=WHEN, is_meta=True),
         *answered({"input_tokens": 1}, words("b"), number=2),
-        factories.user("more", uuid="10", at=WHEN),
+        factories.make_user("more", uuid="10", at=WHEN),
         *answered({"output_tokens": 5}, words("c"), model="claude-haiku-4-5", number=3),
     ]
-    ledger = Ledger(charges(entries, CATALOG))
+    ledger = Ledger(find_charges(entries, CATALOG))
     assert len(ledger) == 3
     assert ledger.total.tokens == TokenCounts(input=101, output=25, cache_read=7)
     assert {k: v.requests for k, v in ledger.by_turn().items()} == {"1": 2, "2": 1}
@@ -137,11 +137,11 @@ def test_a_response_is_counted_once_however_many_lines_repeat_it() -> None:
 def test_usage_that_grows_from_line_to_line_counts_as_said_last() -> None:
     first, last = answered({"output_tokens": 1}, words("a"), words("b"))
     last["message"]["usage"] = {"input_tokens": 0, "output_tokens": 44}
-    assert Ledger(charges([first, last], CATALOG)).total.tokens == TokenCounts(output=44)
+    assert Ledger(find_charges([first, last], CATALOG)).total.tokens == TokenCounts(output=44)
 
 
 def test_failures_and_lines_without_usage_cost_nothing() -> None:
-    failed = factories.api_error("no", uuid="1", at=WHEN, message_id="x", error="unknown")
+    failed = factories.make_api_error("no", uuid="1", at=WHEN, message_id="x", error="unknown")
     odd: list[dict[str, Any]] = [
         {"type": "assistant"},
         {"type": "assistant", "message": {"usage": 3}},
@@ -150,7 +150,7 @@ def test_failures_and_lines_without_usage_cost_nothing() -> None:
         {"type": "user", "message": {"content": "x"}, "isVirtual": True},
         {"type": "mode"},
     ]
-    assert Ledger(charges([failed, *odd], CATALOG)).total == Spend()
+    assert Ledger(find_charges([failed, *odd], CATALOG)).total == Spend()
 
 
 def test_an_answer_without_ids_is_known_by_its_entry() -> None:
@@ -159,7 +159,7 @@ def test_an_answer_without_ids_is_known_by_its_entry() -> None:
         "uuid": "u",
         "message": {"model": MODEL, "usage": {}, "content": "x"},
     }
-    assert [c.message_id for c in charges([entry], CATALOG)] == ["u"]
+    assert [c.message_id for c in find_charges([entry], CATALOG)] == ["u"]
 
 
 @requirement("R105")
@@ -178,7 +178,7 @@ def test_what_no_answer_shows_is_recorded_beside_the_chain() -> None:
         answered(usage, words("x"))[0] | {"isSidechain": True, "agentId": "a1", "durationMs": 5},
         record | {"requestId": "r1", "messageId": "m1", "usage": usage, "durationMs": 900},
     ]
-    ledger = Ledger(charges(entries, CATALOG))
+    ledger = Ledger(find_charges(entries, CATALOG))
     counted = {k: v.requests for k, v in ledger.by_purpose().items()}
     assert counted == {"compaction": 1, "other": 1, "subagent": 1}
     assert ledger.total.duration_ms == 2100
@@ -187,8 +187,8 @@ def test_what_no_answer_shows_is_recorded_beside_the_chain() -> None:
 
 def test_a_price_that_the_line_says_counts_for_a_model_nobody_knows() -> None:
     line = answered({"input_tokens": 5}, words("x"), model=UNKNOWN)[0] | {"costUSD": 0.5}
-    assert Ledger(charges([line], CATALOG)).total.usd == Decimal("0.5")
-    assert Ledger(charges([line | {"costUSD": "x"}], CATALOG)).total.unpriced == 1
+    assert Ledger(find_charges([line], CATALOG)).total.usd == Decimal("0.5")
+    assert Ledger(find_charges([line | {"costUSD": "x"}], CATALOG)).total.unpriced == 1
 
 
 def test_a_known_price_is_not_forgotten_when_the_response_is_said_again() -> None:
@@ -245,7 +245,7 @@ def test_shares_add_up_to_what_is_shared(tokens: TokenCounts, amount: Decimal, p
 
 @requirement("R236", "R249")
 def test_writes_and_reads_follow_from_the_price_of_the_input() -> None:
-    sonnet = rates("3", "15")
+    sonnet = make_rates("3", "15")
     assert (sonnet.cache_read, sonnet.cache_write_5m) == (Decimal("0.30"), Decimal("3.75"))
     assert sonnet.cache_write_1h == 6
 

@@ -1,7 +1,7 @@
 """What a request costs whose beginning is no longer the cached one."""
 
 from clew.core.catalog.lookup import CATALOG
-from clew.core.ledger.spending import TokenCounts, last_size, recached
+from clew.core.ledger.spending import TokenCounts, estimate_recaching, find_last_size
 
 AT = "2026-11-01T00:00:00.000Z"
 
@@ -19,20 +19,22 @@ def test_the_last_answer_that_was_counted_says_how_much_is_cached() -> None:
         {"type": "user", "message": {"content": "x"}},
         {"type": "assistant", "message": "no object"},
     ]
-    found = last_size(entries)
+    found = find_last_size(entries)
     assert found is not None
     assert found.total == 100
-    assert last_size([]) is None
+    assert find_last_size([]) is None
 
 
 def test_it_is_said_what_is_sent_anew_and_what_it_costs() -> None:
     last = TokenCounts(cache_read=999_000, output=1_000)
-    cost = recached(
+    cost = estimate_recaching(
         last, model="claude-opus-5-5", before="claude-sonnet-5-5", at=AT, catalog=CATALOG
     )
     assert cost.tokens == 1_000_000
     assert str(cost) == (
         "about 1,000,000 tokens are sent and cached anew: $5.0000 instead of $0.1000"
     )
-    unknown = recached(last, model="of-tomorrow", before="of-tomorrow", at=AT, catalog=CATALOG)
+    unknown = estimate_recaching(
+        last, model="of-tomorrow", before="of-tomorrow", at=AT, catalog=CATALOG
+    )
     assert str(unknown) == "about 1,000,000 tokens are sent and cached anew"

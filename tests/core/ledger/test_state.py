@@ -24,7 +24,7 @@ from clew.core.ledger.state import (
     TodosSet,
     ToolTimed,
     apply,
-    last_todos,
+    find_last_todos,
 )
 from tests.requirements import requirement
 
@@ -92,10 +92,10 @@ def test_the_list_of_a_conversation_is_the_last_one_that_was_written() -> None:
         {"toolUseResult": {"newTodos": "none"}},
         {"toolUseResult": "text"},
     ]
-    assert last_todos(written) == (TodoItem(content="look", status="pending"),)
-    assert last_todos(written[2:]) == ()
+    assert find_last_todos(written) == (TodoItem(content="look", status="pending"),)
+    assert find_last_todos(written[2:]) == ()
     done = {"toolUseResult": {"newTodos": [todo | {"status": "completed"}]}}
-    assert last_todos([*written, done]) == ()
+    assert find_last_todos([*written, done]) == ()
 
 
 def test_the_list_told_again_behind_a_summary_counts_until_it_is_written_anew() -> None:
@@ -105,8 +105,8 @@ def test_the_list_told_again_behind_a_summary_counts_until_it_is_written_anew() 
         return {"type": "attachment", "attachment": {"type": "todo", "content": content}}
 
     kept = (TodoItem(content="look", status="pending", active_form="Looking"),)
-    assert last_todos([told([todo])]) == kept
-    assert last_todos([told([todo]), {"toolUseResult": {"newTodos": []}}]) == ()
+    assert find_last_todos([told([todo])]) == kept
+    assert find_last_todos([told([todo]), {"toolUseResult": {"newTodos": []}}]) == ()
     # What another tool keeps, and what is no list.
-    assert last_todos([told([{"content": "#1 look", "status": "pending"}])]) == ()
-    assert last_todos([told("odd"), {"attachment": {"type": "date"}}]) == ()
+    assert find_last_todos([told([{"content": "#1 look", "status": "pending"}])]) == ()
+    assert find_last_todos([told("odd"), {"attachment": {"type": "date"}}]) == ()

@@ -7,7 +7,7 @@ from clew.core.catalog.lookup import CATALOG
 from clew.core.ledger.ledger import Charge, Ledger
 from clew.core.ledger.spending import TokenCounts
 from clew.core.ledger.state import ApiTimed, LinesChanged, SessionState, SessionTracker, ToolTimed
-from clew.core.ledger.totals import Past, cost_state, lines_changed, restore
+from clew.core.ledger.totals import Past, count_changed_lines, make_cost_state, restore
 from clew.core.messages import factories
 from tests.requirements import requirement
 
@@ -19,7 +19,7 @@ def answered(number: int, model: str = MODEL) -> list[dict[str, Any]]:
     usage = {"input_tokens": 100, "output_tokens": 10, "cache_creation_input_tokens": 5}
     message = {"id": f"m{number}", "model": model, "usage": usage}
     message["content"] = [{"type": "text", "text": "x"}]
-    return factories.assistant(message, uuids=[str(number)], at=WHEN, request_id=f"r{number}")
+    return factories.make_assistant(message, uuids=[str(number)], at=WHEN, request_id=f"r{number}")
 
 
 def run(ledger: Ledger) -> SessionTracker:
@@ -38,13 +38,13 @@ def test_what_a_run_left_is_what_the_next_takes_up() -> None:
     session = run(Ledger())
     entries = [*answered(1), *answered(2, "mine")]
     ledger, past = restore({}, [], entries, CATALOG)
-    left = cost_state(run(ledger), past, duration_ms=100)
+    left = make_cost_state(run(ledger), past, duration_ms=100)
     assert left["hasUnknownModelCost"] is True
     assert left["modelUsage"]["mine"]["costUSD"] is None
     again, before = restore(left, entries, answered(3), CATALOG)
     assert len(again) == 3
     assert before.spend == again.total
-    twice = cost_state(session, before, duration_ms=100)
+    twice = make_cost_state(session, before, duration_ms=100)
     assert (twice["totalAPIDuration"], twice["totalAPIDurationWithoutRetries"]) == (60, 40)
     assert (twice["totalToolDuration"], twice["totalDuration"]) == (14, 200)
     assert (twice["totalLinesAdded"], twice["totalLinesRemoved"]) == (6, 2)
@@ -69,9 +69,9 @@ def test_a_line_that_is_odd_takes_nothing_away() -> None:
 
 def test_an_edit_is_counted_by_its_patch() -> None:
     patch = [{"lines": ["+a", "-b", " c", "+d"]}]
-    assert lines_changed({"structuredPatch": patch}) == LinesChanged(added=2, removed=1)
+    assert count_changed_lines({"structuredPatch": patch}) == LinesChanged(added=2, removed=1)
     for other in (None, {}, {"structuredPatch": []}, {"structuredPatch": [{"lines": [" a"]}]}):
-        assert lines_changed(other) is None
+        assert count_changed_lines(other) is None
 
 
 def test_the_past_of_a_new_session_is_nothing() -> None:
@@ -83,5 +83,5 @@ def test_the_past_of_a_new_session_is_nothing() -> None:
         tokens=TokenCounts(input=1),
         usd=Decimal(1),
     )
-    left = cost_state(run(Ledger([charge])), Past(), duration_ms=1)
+    left = make_cost_state(run(Ledger([charge])), Past(), duration_ms=1)
     assert (left["totalCostUSD"], left["hasUnknownModelCost"]) == (1.0, False)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.catalog.models import Rates, rates
+from clew.core.catalog.models import Rates, make_rates
 from clew.core.ledger.warming import (
     Cached,
     Waiting,
@@ -14,7 +14,7 @@ from clew.core.ledger.warming import (
     chance,
     expected_gain_usd,
     most_requests,
-    pays,
+    why_not_warm,
 )
 
 FREE = Rates(
@@ -35,7 +35,7 @@ def cached(
         tail=tail,
         lifetime_s=3600.0 if is_long else 300.0,
         is_long=is_long,
-        rates=price or rates("3", "15"),
+        rates=price or make_rates("3", "15"),
     )
 
 
@@ -78,7 +78,7 @@ def test_prices_say_what_a_request_costs_and_saves() -> None:
 def test_it_pays_if_the_next_request_is_likely_to_come_in_time(
     what: Cached, waited: WarmingWait, known: list[float], left: Decimal, why: str
 ) -> None:
-    assert pays(what, waited, known, left) == why
+    assert why_not_warm(what, waited, known, left) == why
 
 
 def test_the_sessions_waits_outweigh_the_assumption() -> None:
@@ -90,12 +90,12 @@ def test_the_sessions_waits_outweigh_the_assumption() -> None:
 
 
 def test_what_costs_nothing_or_saves_nothing_is_never_worth_a_request() -> None:
-    dear = rates("3", "15", write_5m="0.1", read="0.3")
+    dear = make_rates("3", "15", write_5m="0.1", read="0.3")
     assert most_requests(cached(price=FREE)) == 0
     assert most_requests(cached(price=dear)) == 0
     assert expected_gain_usd(cached(price=dear), wait(), []) == Decimal("-Infinity")
     assert most_requests(cached()) == 11
-    even = rates("3", "15", write_5m="3.3", read="0.3")
+    even = make_rates("3", "15", write_5m="3.3", read="0.3")
     assert most_requests(cached(price=even)) == 9
 
 
@@ -119,7 +119,7 @@ def test_no_request_can_exceed_the_budget_or_make_a_wait_dearer_than_a_miss(
 ) -> None:
     what = cached(tokens, is_long=is_long)
     waited = WarmingWait(waiting=waiting, elapsed_s=elapsed_s, spent_usd=spent)
-    if not pays(what, waited, known, left):
+    if not why_not_warm(what, waited, known, left):
         assert what.worst_usd <= left
         assert spent + what.read_usd < what.saving_usd
         assert expected_gain_usd(what, waited, known) > 0

@@ -13,7 +13,7 @@ import pytest
 import clew
 from clew.core.messages import factories as make
 from clew.core.messages.errors import MisuseError
-from clew.core.messages.history import History, missing_results, with_cost, with_results
+from clew.core.messages.history import History, make_missing_results, with_cost, with_results
 from clew.core.messages.messages import AssistantMessage
 from tests.requirements import requirement
 
@@ -25,16 +25,16 @@ def asked(*call_ids: str) -> list[dict[str, Any]]:
     content = [{"type": "tool_use", "id": i, "name": "Read", "input": {}} for i in call_ids]
     message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": content}
     uuids = (f"a{n}" for n in itertools.count())
-    return make.assistant(message, uuids=uuids, at=AT, request_id="r")
+    return make.make_assistant(message, uuids=uuids, at=AT, request_id="r")
 
 
 def answered(call_id: str) -> dict[str, Any]:
-    return make.tool_answer(call_id, "out", uuid=f"u-{call_id}", at=AT, source_uuid="a0")
+    return make.make_tool_answer(call_id, "out", uuid=f"u-{call_id}", at=AT, source_uuid="a0")
 
 
 @requirement("R036")
 def test_one_call_adds_exactly_two_messages() -> None:
-    start = History([make.user("read it", uuid="u", at=AT)])
+    start = History([make.make_user("read it", uuid="u", at=AT)])
     history = with_results(start.with_messages(asked("t1")), [answered("t1")])
     assert [m["type"] for m in history] == ["user", "assistant", "user"]
     assert len(history) == len(start) + 2
@@ -50,13 +50,13 @@ def test_results_join_once_in_any_order_and_only_for_calls_that_were_made() -> N
     with pytest.raises(MisuseError, match="t9"):
         with_results(history, [answered("t9")])
     with pytest.raises(MisuseError, match="nobody"):
-        with_results(history, [make.user("no result", uuid="u", at=AT)])
+        with_results(history, [make.make_user("no result", uuid="u", at=AT)])
 
 
 def test_a_message_with_several_results_joins_as_one() -> None:
     history = History(asked("t1", "t2"))
-    blocks = [make.tool_result("t1", "a"), make.tool_result("t2", "b")]
-    message = make.user(blocks, uuid="u", at=AT)
+    blocks = [make.make_tool_result("t1", "a"), make.make_tool_result("t2", "b")]
+    message = make.make_user(blocks, uuid="u", at=AT)
     assert len(with_results(history, [message, message])) == len(history) + 1
 
 
@@ -75,7 +75,7 @@ def test_no_change_touches_what_it_was_given() -> None:
     history = History(messages)
     with_results(history, [answered("t2")])
     with_cost(messages[0], cost_usd=1, duration_ms=1)
-    missing_results(history, "gone", new_uuid=lambda: "n", at=AT)
+    make_missing_results(history, "gone", new_uuid=lambda: "n", at=AT)
     history.without(["a0"])
     assert messages == list(history) == before
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.core.messages.text import count_of, size_of
+from clew.core.messages.text import format_count, format_size
 
 
 @pytest.mark.parametrize(
@@ -17,8 +17,8 @@ from clew.core.messages.text import count_of, size_of
     ],
 )
 def test_one_is_not_many(number: int, words: tuple[str, ...], said: str) -> None:
-    assert count_of(number, *words) == said
+    assert format_count(number, *words) == said
 
 
 def test_a_size_is_said_in_three_digits_or_so() -> None:
-    assert [size_of(n) for n in (1_234, 2_345_678, 3.4e9)] == ["1.2 kB", "2.3 MB", "3.4 GB"]
+    assert [format_size(n) for n in (1_234, 2_345_678, 3.4e9)] == ["1.2 kB", "2.3 MB", "3.4 GB"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clew.core.messages.encoding import bare, decode, decode_lines, decode_object, encode
+from clew.core.messages.encoding import decode, decode_lines, decode_object, encode, strip_marks
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=20)  # lone surrogates included
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | any_text
@@ -78,7 +78,7 @@ def test_control_characters_in_a_string_are_read() -> None:
 @pytest.mark.parametrize("around", [b"\0", b"\xef\xbb\xbf", b" \r", b"\0\0 \xef\xbb\xbf \0"])
 def test_marks_around_a_value_are_passed_over(around: bytes) -> None:
     assert decode(around + b'{"a":1}' + around.replace(b"\xef\xbb\xbf", b"")) == {"a": 1}
-    assert bare(around) == b""
+    assert strip_marks(around) == b""
 
 
 def test_integers_of_any_length_are_read() -> None:

@@ -8,17 +8,17 @@ import pytest
 from clew.core.messages import factories as make
 from clew.core.messages import text
 from clew.core.messages.factories import derive_uuid
-from clew.core.messages.history import History, missing_results, unanswered
-from clew.core.messages.kinds import faults
+from clew.core.messages.history import History, find_unanswered_calls, make_missing_results
+from clew.core.messages.kinds import find_faults
 from clew.core.messages.messages import AssistantMessage, ProgressMessage, UserMessage
 from clew.core.messages.text import (
     NO_CONTENT,
-    rejected_by_reviewer,
-    rejected_by_user,
+    describe_reviewer_rejection,
+    describe_user_rejection,
     rejected_in_subagent,
-    tagged,
+    wrap_in_tag,
 )
-from clew.core.messages.views import zero_usage
+from clew.core.messages.views import make_zero_usage
 from tests.requirements import requirement
 
 AT = "2026-01-31T12:00:00.000Z"
@@ -28,7 +28,7 @@ def said(*content: dict[str, Any], **fields: Any) -> list[dict[str, Any]]:
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m"}
     message |= {"content": list(content), "stop_reason": "tool_use", "usage": {"input_tokens": 1}}
     uuids = (f"a{n}" for n in itertools.count())
-    return make.assistant(message, uuids=uuids, at=AT, request_id="req_1", **fields)
+    return make.make_assistant(message, uuids=uuids, at=AT, request_id="req_1", **fields)
 
 
 def call(tool_use_id: str) -> dict[str, Any]:
@@ -38,11 +38,11 @@ def call(tool_use_id: str) -> dict[str, Any]:
 @requirement("R079", "R080")
 def test_empty_content_becomes_the_placeholder() -> None:
     for empty in ("", []):
-        assert make.user(empty, uuid="u", at=AT)["message"]["content"] == NO_CONTENT
+        assert make.make_user(empty, uuid="u", at=AT)["message"]["content"] == NO_CONTENT
     assert make.synthetic_assistant([], uuid="u", at=AT, message_id="m")["message"]["content"] == [
         {"type": "text", "text": NO_CONTENT}
     ]
-    answer = make.tool_answer("t", "", uuid="u", at=AT, source_uuid=None)
+    answer = make.make_tool_answer("t", "", uuid="u", at=AT, source_uuid=None)
     assert answer["message"]["content"][0]["content"] == NO_CONTENT
 
 
@@ -58,9 +58,9 @@ def test_an_answer_is_one_entry_per_block_with_the_same_ids_and_usage() -> None:
 @pytest.mark.parametrize("nothing", [None, "", 5, {}])
 def test_an_answer_that_lacks_what_readers_need_can_still_be_recorded(nothing: Any) -> None:
     uuid = "0b1f9a0e-3a52-4a5e-9a43-0d2b5a1c7e11"
-    message = {"id": nothing, "role": "user", "model": nothing, "content": [make.text("hi")]}
-    [entry] = make.assistant(message, uuids=[uuid], at=AT, request_id="")
-    assert faults(entry) == []
+    message = {"id": nothing, "role": "user", "model": nothing, "content": [make.make_text("hi")]}
+    [entry] = make.make_assistant(message, uuids=[uuid], at=AT, request_id="")
+    assert find_faults(entry) == []
     answer = AssistantMessage(entry)
     assert (answer.role, answer.model) == ("assistant", "unknown")
     assert answer.message_id == answer.request_id == "msg_0b1f9a0e3a524a5e9a430d2b5a1c7e11"
@@ -81,7 +81,7 @@ def test_a_synthetic_message_wraps_words_in_one_text_block_and_says_no_model_wro
             "stop_reason": "stop_sequence",
             "stop_sequence": "",
         }
-        assert message["usage"] == zero_usage()
+        assert message["usage"] == make_zero_usage()
         assert AssistantMessage(made).is_synthetic
         assert not AssistantMessage(made).is_synthetic_api_error
 
@@ -98,7 +98,7 @@ def test_the_fixed_texts_are_what_other_programs_match() -> None:
         (text.INTERRUPTED, False),
         (text.INTERRUPTED_FOR_TOOL_USE, True),
     ):
-        made = make.interruption(uuid="u", at=AT, for_tool_use=for_tool_use)
+        made = make.make_interruption(uuid="u", at=AT, for_tool_use=for_tool_use)
         assert made["message"]["content"] == [{"type": "text", "text": mark}]
 
 
@@ -116,11 +116,11 @@ def test_what_clew_says_to_the_model_alone_is_meta_and_a_summary_has_its_own_fac
 
 @requirement("R011")
 def test_a_user_message_takes_every_field_its_caller_gives_and_writes_no_other() -> None:
-    plain = make.user("hi", uuid="u", at=AT)
+    plain = make.make_user("hi", uuid="u", at=AT)
     assert plain.keys() == {"type", "message", "uuid", "timestamp"}
     assert (plain["uuid"], plain["timestamp"]) == ("u", AT)
-    full = make.user(
-        [make.text("hi")],
+    full = make.make_user(
+        [make.make_text("hi")],
         uuid="u",
         at=AT,
         is_visible_in_transcript_only=True,
@@ -145,7 +145,9 @@ def test_a_user_message_takes_every_field_its_caller_gives_and_writes_no_other()
 @requirement("R087", "R021")
 def test_a_tools_answer_is_stored_for_the_model_and_as_the_tool_gave_it() -> None:
     raw = {"stdout": "out", "interrupted": False}
-    answer = UserMessage(make.tool_answer("t1", "out", uuid="u", at=AT, source_uuid="a1", raw=raw))
+    answer = UserMessage(
+        make.make_tool_answer("t1", "out", uuid="u", at=AT, source_uuid="a1", raw=raw)
+    )
     assert [(r.tool_use_id, r.content, r.is_error) for r in answer.tool_results] == [
         ("t1", "out", False)
     ]
@@ -153,7 +155,7 @@ def test_a_tools_answer_is_stored_for_the_model_and_as_the_tool_gave_it() -> Non
     assert answer.source_tool_assistant_uuid == "a1"
     assert (answer.face, answer.is_meta) == ("tool_result", False)
     for falsy in (0, "", [], {}):
-        kept = make.tool_answer("t1", "out", uuid="u", at=AT, source_uuid="a1", raw=falsy)
+        kept = make.make_tool_answer("t1", "out", uuid="u", at=AT, source_uuid="a1", raw=falsy)
         assert kept["toolUseResult"] == falsy
 
 
@@ -173,19 +175,19 @@ def test_the_ids_of_older_programs_collide_below_two_levels() -> None:
 
 @requirement("R088", "W10")
 def test_missing_results_are_uses_minus_results_and_asking_twice_changes_nothing() -> None:
-    answer = make.tool_answer(
+    answer = make.make_tool_answer(
         "t1", "out", uuid="r1", at=AT, source_uuid="a0", raw={"stdout": "out"}
     )
     history = History([*said(call("t1"), call("t2")), answer])
     assert [(use.id, source) for use, source in history.unanswered()] == [("t2", "a1")]
-    missing = missing_results(history, "boom", new_uuid=lambda: "new", at=AT)
+    missing = make_missing_results(history, "boom", new_uuid=lambda: "new", at=AT)
     [result] = [UserMessage(m).tool_results[0] for m in missing]
     assert (result.tool_use_id, result.is_error, result.content) == ("t2", True, "boom")
-    assert not missing_results(history.with_messages(missing), "boom", new_uuid=str, at=AT)
-    assert not unanswered(said({"type": "tool_use", "name": "x"}))
-    assert not unanswered([{"type": "system"}])
+    assert not make_missing_results(history.with_messages(missing), "boom", new_uuid=str, at=AT)
+    assert not find_unanswered_calls(said({"type": "tool_use", "name": "x"}))
+    assert not find_unanswered_calls([{"type": "system"}])
     stray = {"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": 1}]}}
-    assert [use.id for use, _ in unanswered([*said(call("t1")), stray])] == ["t1"]
+    assert [use.id for use, _ in find_unanswered_calls([*said(call("t1")), stray])] == ["t1"]
 
 
 def test_a_history_grows_by_sharing_and_a_branch_of_it_is_its_own() -> None:
@@ -202,11 +204,15 @@ def test_a_history_grows_by_sharing_and_a_branch_of_it_is_its_own() -> None:
 
 @requirement("R090", "R091")
 def test_a_denial_reads_differently_by_who_denied() -> None:
-    texts = {rejected_by_user(), rejected_in_subagent(), rejected_by_reviewer("it deletes ~")}
+    texts = {
+        describe_user_rejection(),
+        rejected_in_subagent(),
+        describe_reviewer_rejection("it deletes ~"),
+    }
     assert len(texts) == 3
-    assert "use tabs" in rejected_by_user("use tabs")
-    assert "it deletes ~" in rejected_by_reviewer("it deletes ~.")
-    for guided in (rejected_in_subagent(), rejected_by_reviewer("")):
+    assert "use tabs" in describe_user_rejection("use tabs")
+    assert "it deletes ~" in describe_reviewer_rejection("it deletes ~.")
+    for guided in (rejected_in_subagent(), describe_reviewer_rejection("")):
         assert "another tool" in guided
         assert "Do not get around" in guided
         assert "does not depend on this call" in guided
@@ -215,11 +221,13 @@ def test_a_denial_reads_differently_by_who_denied() -> None:
 def test_each_factory_makes_its_kind() -> None:
     at = {"uuid": "u", "at": AT}
     made = [
-        make.interruption(for_tool_use=True, message_id="m", **at),
-        make.api_error("API Error: 400", message_id="m", error="invalid_request", status=400, **at),
-        make.system("turn_duration", durationMs=5, **at),
-        make.attachment({"type": "date"}, rendered=["today"], **at),
-        make.attachment({"type": "hook_success"}, **at),
+        make.make_interruption(for_tool_use=True, message_id="m", **at),
+        make.make_api_error(
+            "API Error: 400", message_id="m", error="invalid_request", status=400, **at
+        ),
+        make.make_system("turn_duration", durationMs=5, **at),
+        make.make_attachment({"type": "date"}, rendered=["today"], **at),
+        make.make_attachment({"type": "hook_success"}, **at),
         make.progress("t", {"lines": 3}, parent_tool_use_id="p", **at),
         make.tombstone({"uuid": "a"}),
         make.record("tombstone", messageUuid="a", session_id="s", at=AT),
@@ -233,7 +241,7 @@ def test_each_factory_makes_its_kind() -> None:
         "system", "attachment", "attachment", "progress", "tombstone", "tombstone",
         "stream_event", "stream_request_start", "tool_use_summary",
     ]  # fmt: skip
-    assert tagged("bash-input", "ls") == "<bash-input>ls</bash-input>"
+    assert wrap_in_tag("bash-input", "ls") == "<bash-input>ls</bash-input>"
     assert all(tag == tag.strip("<>/ ") for tag in text.TAGS)
     used = make.synthetic_assistant(
         "x", uuid="u", at=AT, message_id="m", usage={"output_tokens": 3}

@@ -7,7 +7,7 @@ import pytest
 
 from clew.core.messages import factories as make
 from clew.core.messages.blocks import BLOCKS
-from clew.core.messages.kinds import faults
+from clew.core.messages.kinds import find_faults
 from tests.requirements import requirement
 
 AT = "2026-01-31T12:00:00.000Z"
@@ -18,83 +18,83 @@ ANSWER = {
     "type": "message",
     "role": "assistant",
     "model": "m",
-    "content": [make.text("x")],
+    "content": [make.make_text("x")],
 }
 
 
 def answer(*content: dict[str, Any]) -> dict[str, Any]:
     message = ANSWER | {"content": list(content)}
-    [first, *_] = make.assistant(message, uuids=itertools.repeat(UUID), at=AT, request_id="r")
+    [first, *_] = make.make_assistant(message, uuids=itertools.repeat(UUID), at=AT, request_id="r")
     return first
 
 
 @requirement("R079")
 def test_what_the_factories_make_has_no_faults() -> None:
     for message in (
-        make.user("", **at),
-        make.tool_answer("t", "", source_uuid=None, **at),
-        make.interruption(for_tool_use=False, **at),
+        make.make_user("", **at),
+        make.make_tool_answer("t", "", source_uuid=None, **at),
+        make.make_interruption(for_tool_use=False, **at),
         make.warning("x", **at),
         make.compact_summary("x", **at),
         make.compact_boundary(trigger="manual", pre_tokens=1, **at),
-        answer(make.text("x")),
+        answer(make.make_text("x")),
         answer(),
         make.synthetic_assistant("", message_id="m", **at),
-        make.api_error("x", message_id="m", error="unknown", **at),
-        make.system("turn_duration", **at),
-        make.attachment({"type": "date"}, **at),
+        make.make_api_error("x", message_id="m", error="unknown", **at),
+        make.make_system("turn_duration", **at),
+        make.make_attachment({"type": "date"}, **at),
         make.progress("t", None, **at),
         make.stream_event({}),
     ):
-        assert faults(message) == [], message
+        assert find_faults(message) == [], message
 
 
 @requirement("R004", "R005")
 @pytest.mark.parametrize(
     ("message", "change", "fault"),
     [
-        (make.user("x", **at), {"uuid": "e1"}, "uuid"),
-        (make.user("x", **at), {"timestamp": 5}, "timestamp"),
-        (make.user("x", **at), {"timestamp": "yesterday"}, "timestamp"),
-        (make.user("x", **at), {"attachment": {}}, "attachment on a message of type user"),
-        (make.user("x", **at), {"data": {}}, "data on a message of type user"),
-        (make.system("x", **at), {"message": {}}, "message on a message of type system"),
-        (make.attachment({}, **at), {"message": {}}, "message on a message of type attachment"),
+        (make.make_user("x", **at), {"uuid": "e1"}, "uuid"),
+        (make.make_user("x", **at), {"timestamp": 5}, "timestamp"),
+        (make.make_user("x", **at), {"timestamp": "yesterday"}, "timestamp"),
+        (make.make_user("x", **at), {"attachment": {}}, "attachment on a message of type user"),
+        (make.make_user("x", **at), {"data": {}}, "data on a message of type user"),
+        (make.make_system("x", **at), {"message": {}}, "message on a message of type system"),
+        (make.make_attachment({}, **at), {"message": {}}, "message on a message of type attachment"),
         (make.progress("t", {}, **at), {"attachment": {}}, "attachment on a message of type progress"),
         ({"type": "attachment", "uuid": UUID, "timestamp": AT}, {}, "no attachment"),
         ({"type": "progress", "uuid": UUID, "timestamp": AT}, {}, "no data"),
         ({"type": "user", "uuid": UUID, "timestamp": AT}, {}, "no message"),
-        (make.user("x", **at), {"message": {"role": "assistant", "content": "x"}}, "role assistant"),
-        (make.user("x", **at), {"message": {"role": "user", "content": []}}, "content"),
-        (make.user("x", **at), {"message": {"role": "user", "content": 5}}, "content"),
-        (answer(make.text("x")), {"requestId": ""}, "requestId"),
-        (answer(make.text("x")), {"message": ANSWER | {"id": ""}}, "message id"),
-        (answer(make.text("x")), {"message": ANSWER | {"usage": {}}}, "usage"),
+        (make.make_user("x", **at), {"message": {"role": "assistant", "content": "x"}}, "role assistant"),
+        (make.make_user("x", **at), {"message": {"role": "user", "content": []}}, "content"),
+        (make.make_user("x", **at), {"message": {"role": "user", "content": 5}}, "content"),
+        (answer(make.make_text("x")), {"requestId": ""}, "requestId"),
+        (answer(make.make_text("x")), {"message": ANSWER | {"id": ""}}, "message id"),
+        (answer(make.make_text("x")), {"message": ANSWER | {"usage": {}}}, "usage"),
     ],
 )  # fmt: skip
 def test_what_does_not_belong_is_named(
     message: dict[str, Any], change: dict[str, Any], fault: str
 ) -> None:
-    assert any(fault in found for found in faults(message | change))
+    assert any(fault in found for found in find_faults(message | change))
 
 
 @requirement("R030", "R031", "R032", "R033")
 def test_each_side_says_only_its_blocks() -> None:
     blocks: dict[str, dict[str, Any]] = {
-        "text": make.text("x"),
+        "text": make.make_text("x"),
         "tool_use": {"type": "tool_use", "id": "t", "name": "Read", "input": {}},
-        "tool_result": make.tool_result("t", [make.text("out")], is_error=True),
+        "tool_result": make.make_tool_result("t", [make.make_text("out")], is_error=True),
         "image": {
             "type": "image",
             "source": {"type": "base64", "data": "", "media_type": "image/png"},
         },
     }
-    users = {tag for tag, b in blocks.items() if not faults(make.user([b], **at))}
-    models = {tag for tag, b in blocks.items() if not faults(answer(b))}
+    users = {tag for tag, b in blocks.items() if not find_faults(make.make_user([b], **at))}
+    models = {tag for tag, b in blocks.items() if not find_faults(answer(b))}
     assert users == {"text", "tool_result", "image"}
     assert models == {"text", "tool_use"}
-    inside = make.tool_result("t", [blocks["image"]])
-    assert not faults(make.user([inside], **at))
+    inside = make.make_tool_result("t", [blocks["image"]])
+    assert not find_faults(make.make_user([inside], **at))
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_each_side_says_only_its_blocks() -> None:
      {"type": "tool_use", "id": "t", "input": {}}, {"type": "tool_use", "id": "t", "name": "n", "input": "{"}],
 )  # fmt: skip
 def test_a_call_without_id_name_or_input_is_named(block: dict[str, Any]) -> None:
-    assert faults(answer(block)) == ["tool_use without id, name or input"]
+    assert find_faults(answer(block)) == ["tool_use without id, name or input"]
 
 
 def test_a_result_without_call_or_content_is_named() -> None:
     for block in ({"tool_use_id": "t"}, {"content": "x"}):
-        found = faults(make.user([{"type": "tool_result"} | block], **at))
+        found = find_faults(make.make_user([{"type": "tool_result"} | block], **at))
         assert found == ["tool_result without tool_use_id or content"]
 
 
@@ -120,4 +120,9 @@ def test_text_and_calls_stream_and_images_do_not() -> None:
 
 
 def test_kinds_that_are_not_messages_have_no_faults() -> None:
-    assert faults({"type": "last-prompt"}) == faults({"type": "hologram"}) == faults({}) == []
+    assert (
+        find_faults({"type": "last-prompt"})
+        == find_faults({"type": "hologram"})
+        == find_faults({})
+        == []
+    )

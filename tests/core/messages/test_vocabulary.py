@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from clew.core.messages import blocks, factories, kinds, messages, records
 from clew.core.messages import records as events
 from clew.core.messages.history import History
-from clew.core.messages.views import Field, Usage, View, fields, usage_for_writing, zero_usage
+from clew.core.messages.views import Field, Usage, View, complete_usage, fields, make_zero_usage
 from tests.requirements import requirement
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
@@ -68,18 +68,18 @@ def test_a_field_can_be_looked_up_on_its_class() -> None:
 @requirement("R029", "W18")
 def test_unknown_kinds_are_views_that_keep_everything() -> None:
     for data in ({"type": "hologram", "x": 1}, {"type": ["?"]}, {}):
-        assert blocks.block(data).data is data
-        assert kinds.view(data).data is data
-    assert blocks.block({"type": "hologram"}).type == "hologram"
-    assert kinds.view({"type": "hologram"}).type == "hologram"
-    assert kinds.view({"type": 3}).type == blocks.block({"type": 3}).type == ""
-    assert isinstance(kinds.view({"type": "user"}), messages.UserMessage)
-    assert blocks.block(5).data == {"value": 5}
+        assert blocks.view_block(data).data is data
+        assert kinds.view_entry(data).data is data
+    assert blocks.view_block({"type": "hologram"}).type == "hologram"
+    assert kinds.view_entry({"type": "hologram"}).type == "hologram"
+    assert kinds.view_entry({"type": 3}).type == blocks.view_block({"type": 3}).type == ""
+    assert isinstance(kinds.view_entry({"type": "user"}), messages.UserMessage)
+    assert blocks.view_block(5).data == {"value": 5}
 
 
 def test_content_is_blocks_whether_it_is_a_string_a_list_or_nothing() -> None:
     def shown(content: Any) -> list[str]:
-        return [b.text for b in blocks.views(content) if isinstance(b, blocks.TextBlock)]
+        return [b.text for b in blocks.view_blocks(content) if isinstance(b, blocks.TextBlock)]
 
     assert shown("hello") == ["hello"]
     assert shown([{"type": "text", "text": "a"}, "b"]) == ["a", "b"]
@@ -100,7 +100,7 @@ def test_blocks_are_made_when_asked_for_and_once() -> None:
 @requirement("R228")
 def test_closed_names_are_one_shared_string() -> None:
     kind = "".join(["us", "er"])
-    assert kinds.view({"type": kind}).type is kinds.view({"type": "user"}).type
+    assert kinds.view_entry({"type": kind}).type is kinds.view_entry({"type": "user"}).type
     reason = "".join(["end_", "turn"])
     said = [
         messages.AssistantMessage({"message": {"stop_reason": r}}) for r in (reason, "end_turn")
@@ -163,10 +163,13 @@ def test_calls_of_the_providers_own_tools_are_not_ours_to_answer() -> None:
 
 @requirement("R023")
 def test_the_default_usage_mirrors_the_api_object_and_is_fresh_each_time() -> None:
-    usage = zero_usage()
+    usage = make_zero_usage()
     usage["server_tool_use"]["web_search_requests"] = 9
-    assert zero_usage()["server_tool_use"] == {"web_search_requests": 0, "web_fetch_requests": 0}
-    assert set(zero_usage()) == {
+    assert make_zero_usage()["server_tool_use"] == {
+        "web_search_requests": 0,
+        "web_fetch_requests": 0,
+    }
+    assert set(make_zero_usage()) == {
         "input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens",
         "server_tool_use", "service_tier", "cache_creation", "inference_geo", "iterations", "speed",
     }  # fmt: skip
@@ -188,12 +191,12 @@ def test_usage_counts_what_is_there() -> None:
 
 
 def test_usage_is_written_so_that_no_reader_misreads_it() -> None:
-    assert usage_for_writing(None) == {"input_tokens": 0, "output_tokens": 0}
+    assert complete_usage(None) == {"input_tokens": 0, "output_tokens": 0}
     split = {"ephemeral_5m_input_tokens": 1, "ephemeral_1h_input_tokens": 2}
     good = {"input_tokens": 1, "output_tokens": 2, "cache_creation_input_tokens": 3}
-    assert usage_for_writing(good | {"cache_creation": split}) == good | {"cache_creation": split}
-    assert usage_for_writing(good | {"cache_creation": {}}) == good
-    assert usage_for_writing({"output_tokens": "7"})["output_tokens"] == 0
+    assert complete_usage(good | {"cache_creation": split}) == good | {"cache_creation": split}
+    assert complete_usage(good | {"cache_creation": {}}) == good
+    assert complete_usage({"output_tokens": "7"})["output_tokens"] == 0
 
 
 @requirement("R017")

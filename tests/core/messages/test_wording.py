@@ -3,9 +3,9 @@
 import pytest
 
 from clew.core.messages.text import (
+    describe_reviewer_rejection,
+    describe_user_rejection,
     for_person,
-    rejected_by_reviewer,
-    rejected_by_user,
     rejected_in_subagent,
 )
 
@@ -13,10 +13,10 @@ from clew.core.messages.text import (
 @pytest.mark.parametrize(
     ("told", "shown"),
     [
-        (rejected_by_user(), "refused; it did not run"),
-        (rejected_by_user("use y.txt"), "refused; it did not run: use y.txt"),
+        (describe_user_rejection(), "refused; it did not run"),
+        (describe_user_rejection("use y.txt"), "refused; it did not run: use y.txt"),
         (
-            rejected_by_reviewer("it deletes"),
+            describe_reviewer_rejection("it deletes"),
             "The automatic review refused this call: it deletes. It did not run.",
         ),
         (

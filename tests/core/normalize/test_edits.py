@@ -7,7 +7,7 @@ import pytest
 
 from clew.core.messages.encoding import decode, encode
 from clew.core.normalize.for_api import for_api
-from clew.core.normalize.select import KINDS, NO_EDITS, Edits, from_record, whole
+from clew.core.normalize.select import KINDS, NO_EDITS, Edits, from_record, widen_range
 from clew.core.normalize.validate import validate
 from tests.core.normalize.generator import history
 from tests.core.normalize.test_laws import TARGETS, TOOLS
@@ -23,7 +23,7 @@ def edited(entries: list[dict[str, Any]], random: Random) -> Edits:
         if not entries:
             break
         a, b = random.randrange(len(entries)), random.randrange(len(entries))
-        begin, end = whole(entries, a, b) if random.random() < 0.8 else (min(a, b), max(a, b))
+        begin, end = widen_range(entries, a, b) if random.random() < 0.8 else (min(a, b), max(a, b))
         uuids = [str(e.get("uuid")) for e in entries[begin : end + 1]]
         edits = edits.with_one(random.choice(KINDS), uuids, "What was done.")
     return edits
@@ -91,10 +91,10 @@ TALK = [
 
 
 def test_a_range_parts_no_answer_and_no_call_from_its_result() -> None:
-    assert whole(TALK, 2, 2) == (1, 4)
-    assert whole(TALK, 4, 0) == (0, 4)
-    assert whole(TALK, 5, 5) == (5, 5)
-    assert whole(TALK, 6, 8) == (6, 8)
+    assert widen_range(TALK, 2, 2) == (1, 4)
+    assert widen_range(TALK, 4, 0) == (0, 4)
+    assert widen_range(TALK, 5, 5) == (5, 5)
+    assert widen_range(TALK, 6, 8) == (6, 8)
 
 
 def test_the_later_edit_of_an_entry_counts_and_each_can_be_taken_back() -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from clew.core.catalog.lookup import CATALOG
 from clew.core.messages import factories, kinds, text
 from clew.core.normalize.for_api import BEGINNING, CONTINUE, Outgoing, for_api
-from clew.core.normalize.repairs import refused_media
+from clew.core.normalize.repairs import find_refused_media
 from clew.core.normalize.select import ROLES
 from clew.core.normalize.target import Target
 from tests.core.normalize.build import (
@@ -131,14 +131,16 @@ def test_a_missing_result_says_so_in_the_words_that_exporters_know() -> None:
 
 @requirement("R037")
 def test_nothing_of_the_log_reaches_the_request_but_role_and_content() -> None:
-    made = factories.assistant(
+    made = factories.make_assistant(
         {"id": "m", "model": "claude-x", "role": "assistant", "content": [words("x")], "usage": {}},
         uuids=["1"],
         at=WHEN,
         request_id="r",
     )
-    asked = factories.user("hi", uuid="0", at=WHEN, permission_mode="plan", origin={"kind": "x"})
-    said = factories.user("go", uuid="2", at=WHEN, is_meta=True)
+    asked = factories.make_user(
+        "hi", uuid="0", at=WHEN, permission_mode="plan", origin={"kind": "x"}
+    )
+    said = factories.make_user("go", uuid="2", at=WHEN, is_meta=True)
     assert for_api([asked, *made, said], TARGET).messages == [
         {"role": "user", "content": [words("hi")]},
         {"role": "assistant", "content": [words("x")]},
@@ -228,8 +230,8 @@ def test_a_refusal_that_stands_takes_the_older_images_too() -> None:
 
 
 def test_a_refusal_without_words_is_of_nothing() -> None:
-    assert refused_media({"message": {"content": "image too large"}}) == {"image"}
-    assert refused_media({}) == frozenset()
+    assert find_refused_media({"message": {"content": "image too large"}}) == {"image"}
+    assert find_refused_media({}) == frozenset()
 
 
 @requirement("V8", "R265")

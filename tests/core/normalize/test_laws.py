@@ -8,7 +8,7 @@ import pytest
 from clew.core.normalize.for_api import Outgoing, Projected, for_api
 from clew.core.normalize.target import Target
 from clew.core.normalize.validate import validate
-from clew.testing.strict import BLOCK_KEYS, complaint
+from clew.testing.strict import BLOCK_KEYS, find_complaint
 from tests.core.normalize.build import as_entries
 from tests.core.normalize.generator import Entry, history
 from tests.requirements import requirement
@@ -40,7 +40,7 @@ def _hold_the_laws(seed: int) -> None:
     made = for_api(entries, target, tools=tools)
     assert made.violations == [], seed
     assert validate(made.messages, target, tools=tools) == [], seed
-    assert complaint(_as_judged(made.messages, tools)) is None, seed
+    assert find_complaint(_as_judged(made.messages, tools)) is None, seed
     _twice_is_once(made, target, tools, seed)
     _growing_is_the_same(entries, made, target, tools, random, seed)
     _the_prefix_stays(entries, target, tools, random, seed)

@@ -5,7 +5,12 @@ import struct
 
 import pytest
 
-from clew.core.normalize.shapes import UNKNOWN_SIZE, picture_size, picture_type, with_true_type
+from clew.core.normalize.shapes import (
+    UNKNOWN_SIZE,
+    detect_picture_type,
+    read_picture_size,
+    with_true_type,
+)
 from tests.core.normalize.generator import png
 from tests.requirements import requirement
 
@@ -39,15 +44,15 @@ WEBP = webp(b"VP8 ", b"\0" * 6 + struct.pack("<HH", 640, 480))
     ],
 )
 def test_each_kind_of_picture_has_its_size(data: bytes, kind: str) -> None:
-    assert picture_type(data) == kind
-    assert picture_size(data) == (640, 480)
+    assert detect_picture_type(data) == kind
+    assert read_picture_size(data) == (640, 480)
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"%PDF", PNG[:20], GIF[:8], RIFF, webp(b"ODD ", b""), JPEG[:12], b"\xff\xd8\xff"]
 )
 def test_what_is_cut_short_has_none(data: bytes) -> None:
-    assert picture_size(data) == UNKNOWN_SIZE
+    assert read_picture_size(data) == UNKNOWN_SIZE
 
 
 def test_a_picture_gets_the_type_it_is() -> None:

@@ -13,8 +13,8 @@ from clew.core.normalize.prefix import (
     Thoughts,
     with_bound,
 )
-from clew.core.normalize.repairs import Repair, in_words
-from clew.core.normalize.select import thought_id
+from clew.core.normalize.repairs import Repair, describe_repairs
+from clew.core.normalize.select import identify_thought
 
 Json = dict[str, Any]
 OPUS, FABLE, OLD = "claude-opus-5-5", "claude-fable-5-2", "claude-opus-4-5"
@@ -56,7 +56,7 @@ class Case:
     """A conversation with a model that thinks once an answer."""
 
     def __init__(self, told: list[Repair] | None = None, **options: Any) -> None:
-        self.thoughts = Thoughts(binds=binds, told=told or [], **options)
+        self.thoughts = Thoughts(binds=binds, repairs=told or [], **options)
         self.messages: list[Json] = []
         self.system, self.tools, self.reader, self.may_control = "s", "t", OPUS, False
 
@@ -86,7 +86,7 @@ class Case:
 
 
 def id_of(name: str) -> str:
-    return thought_id(thought(name))
+    return identify_thought(thought(name))
 
 
 def two_turns(**options: Any) -> Case:
@@ -354,10 +354,10 @@ def test_what_an_answer_is_bound_to_stands_with_its_thoughts_alone() -> None:
 
 
 def test_instructions_as_text_and_as_blocks_are_the_same_and_tools_that_wait_do_not_count() -> None:
-    assert prefix.system_digest("Be brief.") == prefix.system_digest([text("Be brief.")])
-    assert prefix.system_digest("") == prefix.system_digest(None)
+    assert prefix.digest_system("Be brief.") == prefix.digest_system([text("Be brief.")])
+    assert prefix.digest_system("") == prefix.digest_system(None)
     waiting = {"name": "b", "defer_loading": True}
-    assert prefix.tools_digest([{"name": "a"}, waiting]) == prefix.tools_digest([{"name": "a"}])
+    assert prefix.digest_tools([{"name": "a"}, waiting]) == prefix.digest_tools([{"name": "a"}])
 
 
 def test_entries_without_thoughts_or_sense_are_passed() -> None:
@@ -405,10 +405,10 @@ def test_a_person_reads_how_many_thoughts_and_why() -> None:
     gone = Repair(kind="thought_unbound", uuid="1", detail=prefix.TOOLS)
     unread = Repair(kind="thought_unread", uuid="2", detail=OPUS)
     media = Repair(kind="media_removed", uuid="3")
-    assert in_words([gone, gone]) == (
+    assert describe_repairs([gone, gone]) == (
         "2 earlier thoughts are no longer shown to the model, because the tools changed"
     )
-    assert in_words([media, unread]).endswith(
+    assert describe_repairs([media, unread]).endswith(
         f"; 1 earlier thought is no longer shown to the model, because they are not {OPUS}'s own"
     )
 

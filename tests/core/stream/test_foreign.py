@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from clew.core.messages import factories
-from clew.core.messages.kinds import faults as faults_of
+from clew.core.messages.kinds import find_faults as faults_of
 from clew.core.stream.events import BlockFinished, BlockStarted, StreamFault, TextDelta
 from tests.core.stream.streams import (
     Json,
@@ -30,7 +30,7 @@ RESULT: Json = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "x"}
 
 
 def entries(message: Json) -> list[Json]:
-    return factories.assistant(message, uuids=UUIDS, at=AT, request_id="r")
+    return factories.make_assistant(message, uuids=UUIDS, at=AT, request_id="r")
 
 
 @requirement("R029", "R032", "R033")

@@ -61,18 +61,18 @@ def test_a_change_of_state_is_marked_for_the_host_alone() -> None:
 
 
 def test_control_frames_name_the_request_they_belong_to() -> None:
-    assert wire.succeeded("r")["response"] == {"subtype": "success", "request_id": "r"}
-    assert wire.succeeded("r", {"a": 1})["response"]["response"] == {"a": 1}
-    assert wire.refused("r", "no")["response"]["error"] == "no"
+    assert wire.make_success("r")["response"] == {"subtype": "success", "request_id": "r"}
+    assert wire.make_success("r", {"a": 1})["response"]["response"] == {"a": 1}
+    assert wire.make_refusal("r", "no")["response"]["error"] == "no"
     unknown = wire.unsupported("r", "fly")["response"]
     assert unknown["error"] == "Unsupported control request subtype: fly"
     assert unknown["error_code"] == "unsupported_request"
-    assert wire.asked("r", "can_use_tool", {"a": 1}) == {
+    assert wire.make_request("r", "can_use_tool", {"a": 1}) == {
         "type": "control_request",
         "request_id": "r",
         "request": {"subtype": "can_use_tool", "a": 1},
     }
-    assert wire.withdrawn("r") == {"type": "control_cancel_request", "request_id": "r"}
+    assert wire.make_withdrawal("r") == {"type": "control_cancel_request", "request_id": "r"}
 
 
 def test_a_reset_is_stamped_with_the_conversation_that_is_over() -> None:

@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from clew.permissions.updates import No, UnusableVerdict, Yes, adding, question, read_verdict
+from clew.permissions.updates import (
+    No,
+    UnusableVerdict,
+    Yes,
+    make_question,
+    make_rule_update,
+    read_verdict,
+)
 
 
 def test_yes_with_another_input_and_with_updates() -> None:
@@ -13,7 +20,7 @@ def test_yes_with_another_input_and_with_updates() -> None:
         {
             "behavior": "allow",
             "updatedInput": {"command": "ls"},
-            "updatedPermissions": [adding(["Bash(ls *)"], "session")],
+            "updatedPermissions": [make_rule_update(["Bash(ls *)"], "session")],
         }
     )
     assert isinstance(found, Yes)
@@ -44,9 +51,9 @@ def test_anything_else_is_of_no_use(bad: dict[str, Any]) -> None:
 
 def test_the_question_names_the_call_and_why_it_asks() -> None:
     block = {"name": "Bash", "input": {"command": "x"}, "id": "toolu_1"}
-    asked = question(block, title="Bash: x", why="no rule", suggestions=[])
+    asked = make_question(block, title="Bash: x", why="no rule", suggestions=[])
     assert (asked["tool_use_id"], asked["decision_reason"]) == ("toolu_1", "no rule")
     assert "blocked_path" not in asked
     assert "agent_id" not in asked
-    assert question(block, title="", why="", suggestions=[], blocked_path="/x")["blocked_path"]
-    assert question(block, title="", why="", suggestions=[], agent_id="a1")["agent_id"] == "a1"
+    assert make_question(block, title="", why="", suggestions=[], blocked_path="/x")["blocked_path"]
+    assert make_question(block, title="", why="", suggestions=[], agent_id="a1")["agent_id"] == "a1"

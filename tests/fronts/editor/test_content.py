@@ -10,9 +10,9 @@ from clew.fronts.editor.protocol import (
     answers_of,
     auth_methods,
     form_of,
-    initialized,
+    make_initialize_answer,
     prompt_of,
-    shown,
+    render_blocks,
 )
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n....").decode()
@@ -66,13 +66,13 @@ def test_results_are_shown_as_far_as_an_editor_can() -> None:
         source = {"type": "base64", "media_type": "image/png", "data": data}
         return {"type": "image", "source": source}
 
-    assert shown("words") == [{"type": "text", "text": "words"}]
-    assert shown("") == []
-    assert shown([image("AAAA"), image("A" * MAX_IMAGE_CHARS), {"type": "odd"}, 3]) == [
+    assert render_blocks("words") == [{"type": "text", "text": "words"}]
+    assert render_blocks("") == []
+    assert render_blocks([image("AAAA"), image("A" * MAX_IMAGE_CHARS), {"type": "odd"}, 3]) == [
         {"type": "image", "data": "AAAA", "mimeType": "image/png"},
         {"type": "text", "text": "[image]"},
     ]
-    assert shown([{"type": "text", "text": ""}, {"type": "document"}]) == [
+    assert render_blocks([{"type": "text", "text": ""}, {"type": "document"}]) == [
         {"type": "text", "text": "[document]"}
     ]
 
@@ -86,11 +86,11 @@ def nothing(_: str) -> str | None:
 
 def test_a_call_says_its_kind_its_file_and_the_line() -> None:
     block = {"name": "Read", "input": {"file_path": "a.py", "offset": 7}}
-    told = protocol.described(block, "Read: a.py", "/w", nothing)
+    told = protocol.describe_call(block, "Read: a.py", "/w", nothing)
     assert told["kind"] == "read"
     assert told["locations"] == [{"path": "/w/a.py", "line": 7}]
     assert "content" not in told
-    assert protocol.described({"name": "Odd"}, "", "/w", nothing)["title"] == "Odd"
+    assert protocol.describe_call({"name": "Odd"}, "", "/w", nothing)["title"] == "Odd"
 
 
 def test_edits_are_shown_before_they_are_made() -> None:
@@ -98,31 +98,35 @@ def test_edits_are_shown_before_they_are_made() -> None:
         return "old" if path == "/w/a" else None
 
     write = {"name": "Write", "input": {"file_path": "/w/a", "content": "new"}}
-    assert protocol.described(write, "", "/w", before)["content"] == [
+    assert protocol.describe_call(write, "", "/w", before)["content"] == [
         protocol.diff("/w/a", "old", "new")
     ]
     edit = {"name": "Edit", "input": {"file_path": "a", "old_string": "o", "new_string": "n"}}
-    assert protocol.described(edit, "", "/w", before)["content"] == [
+    assert protocol.describe_call(edit, "", "/w", before)["content"] == [
         protocol.diff("/w/a", "o", "n")
     ]
     steps = [{"old_string": "o", "new_string": "n"}, {"old_string": "p", "new_string": "q"}]
     many = {"name": "MultiEdit", "input": {"file_path": "a", "edits": steps}}
-    assert len(protocol.described(many, "", "/w", before)["content"]) == 2
+    assert len(protocol.describe_call(many, "", "/w", before)["content"]) == 2
 
 
 def test_a_change_that_was_made_is_a_whole_file_where_it_is_known() -> None:
     written = {"filePath": "/a", "content": "new", "originalFile": None}
-    assert protocol.made("", written) == [protocol.diff("/a", None, "new")]
+    assert protocol.describe_result("", written) == [protocol.diff("/a", None, "new")]
     over = {"filePath": "/a", "content": "new", "originalFile": "old"}
-    assert protocol.made("", over) == [protocol.diff("/a", "old", "new")]
+    assert protocol.describe_result("", over) == [protocol.diff("/a", "old", "new")]
     edited = {"filePath": "/a", "oldString": "o", "newString": "n", "originalFile": "oo"}
-    assert protocol.made("", edited) == [protocol.diff("/a", "oo", "no")]
-    assert protocol.made("", edited | {"replaceAll": True}) == [protocol.diff("/a", "oo", "nn")]
-    assert protocol.made("", edited | {"originalFile": None}) == [protocol.diff("/a", "o", "n")]
+    assert protocol.describe_result("", edited) == [protocol.diff("/a", "oo", "no")]
+    assert protocol.describe_result("", edited | {"replaceAll": True}) == [
+        protocol.diff("/a", "oo", "nn")
+    ]
+    assert protocol.describe_result("", edited | {"originalFile": None}) == [
+        protocol.diff("/a", "o", "n")
+    ]
     steps = [{"old_string": "a", "new_string": "b"}, {"old_string": "", "new_string": "c"}]
     several = {"filePath": "/a", "edits": steps, "originalFileContents": "a"}
-    assert protocol.made("", several) == [protocol.diff("/a", "a", "b")]
-    assert protocol.made("said", {"stdout": "said"}) == [
+    assert protocol.describe_result("", several) == [protocol.diff("/a", "a", "b")]
+    assert protocol.describe_result("said", {"stdout": "said"}) == [
         {"type": "content", "content": {"type": "text", "text": "said"}}
     ]
 
@@ -156,7 +160,7 @@ def test_questions_become_a_form_and_its_fields_become_answers() -> None:
 
 
 def test_a_login_in_a_terminal_is_offered_to_who_has_one() -> None:
-    without = initialized(ClientAbilities())
+    without = make_initialize_answer(ClientAbilities())
     assert [m["id"] for m in without["authMethods"]] == ["api-key"]
     able = ClientAbilities(
         {"auth": {"terminal": True}, "fs": {"readTextFile": True}, "terminal": True}

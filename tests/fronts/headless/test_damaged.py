@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from clew.record.transcript.load import load
-from clew.record.transcript.paths import encoded
+from clew.record.transcript.paths import encode_path
 from clew.testing.server import LoopbackServer, serving
 from tests.fronts.headless.agents_model import by_prompt, uses
 from tests.fronts.headless.clew_process import clew, transcripts
@@ -66,7 +66,7 @@ def goes_on(home: Path, server: LoopbackServer, path: Path, *, is_said: bool = T
     assert [words for words in wanted if not any(words in each for each in sent)] == []
     assert "What next?" in sent
     after = [message["uuid"] for message in load(path).messages]
-    assert after == [message["uuid"] for message in load(path, whole=True).messages]
+    assert after == [message["uuid"] for message in load(path, reads_all=True).messages]
     stood = [message["uuid"] for message in live.messages]
     assert [uuid for uuid in after if uuid in set(stood)] == stood
 
@@ -74,7 +74,7 @@ def goes_on(home: Path, server: LoopbackServer, path: Path, *, is_said: bool = T
 def row_goes_on(home: Path, row: str) -> None:
     lines, _ = ROWS[row]
     (home / "work").mkdir()
-    path = write(home / "config" / "projects" / encoded(str((home / "work").resolve())), lines)
+    path = write(home / "config" / "projects" / encode_path(str((home / "work").resolve())), lines)
     with serving(ANY, strict=True) as server:
         goes_on(home, server, path, is_said=row != ANSWERS_NOTHING)
 

@@ -13,7 +13,7 @@ import pytest
 
 from clew.agent.tasks.registry import MOST_RUNNING
 from clew.record.kept_commands import call_off, read
-from clew.system.process.tree import parent
+from clew.system.process.tree import read_parent
 from clew.testing.server import serving
 from tests.agent.compaction.window import SUMMARY, is_summary_request
 from tests.fronts.headless.agents_model import agent, by_prompt, results, uses
@@ -173,7 +173,7 @@ def test_a_command_whose_watcher_was_killed_runs_as_long_as_it_lives(tmp_path: P
                 host.ask("keep_task", task_id=task)
             assert host.end() == 0
         for name in ("a", "b"):
-            watcher = parent(pids[name])
+            watcher = read_parent(pids[name])
             os.kill(watcher, signal.SIGKILL)
             wait_ended(watcher)
         assert [(row["isRunning"], row["isWatched"]) for row in listed(tmp_path)] == [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.providers.credentials import endpoint_with_key, printed_by
+from clew.providers.credentials import make_endpoint, run_helper
 from clew.system.config import paths
 from clew.system.process.spawn import Launcher
 from clew.testing.server import serving
@@ -45,7 +45,7 @@ async def test_what_login_kept_goes_to_the_service_and_to_nobody_else(
     places = paths.find_places(environ, tmp_path)
     launcher = Launcher()
     try:
-        found = await endpoint_with_key(environ, {}, places, launcher)
+        found = await make_endpoint(environ, {}, places, launcher)
     finally:
         await launcher.aclose()
     assert found.api_key == key
@@ -54,8 +54,8 @@ async def test_what_login_kept_goes_to_the_service_and_to_nobody_else(
 async def test_a_helper_that_fails_is_no_key(tmp_path: Path) -> None:
     launcher = Launcher()
     try:
-        assert await printed_by(launcher, "echo half; exit 3", tmp_path, {}) is None
-        assert await printed_by(launcher, "echo x", tmp_path / "gone", {}) is None
+        assert await run_helper(launcher, "echo half; exit 3", tmp_path, {}) is None
+        assert await run_helper(launcher, "echo x", tmp_path / "gone", {}) is None
     finally:
         await launcher.aclose()
 

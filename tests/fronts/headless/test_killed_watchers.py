@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from clew.system.process.tree import parent
+from clew.system.process.tree import read_parent
 from clew.testing.server import serving
 from tests.fronts.headless.agents_model import by_prompt, results, uses
 from tests.fronts.headless.clew_process import clew, command, environment, transcripts
@@ -46,8 +46,8 @@ def nothing_is_left(tmp_path: Path) -> Iterator[None]:
 
 def kill_all_that_watch(*pids: int) -> None:
     """In this order and at once: a turn that waited for the last must not end before the others."""
-    watchers = [parent(pid) for pid in pids]
-    (keeper,) = {parent(watcher) for watcher in watchers}
+    watchers = [read_parent(pid) for pid in pids]
+    (keeper,) = {read_parent(watcher) for watcher in watchers}
     for pid in (keeper, *watchers):
         os.kill(pid, signal.SIGKILL)
     for pid in (keeper, *watchers):

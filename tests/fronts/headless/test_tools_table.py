@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from clew.agent.tools.registry import builtin_tools
+from clew.agent.tools.registry import make_builtin_tools
 from clew.testing.server import serving
 from tests.agent.tools.pictures import png
 from tests.fronts.headless.clew_process import command, environment, transcripts
@@ -108,7 +108,7 @@ def test_no_tool_is_without_a_row() -> None:
         for path in folder.glob("test_*.py")
         if path != here
     )
-    offered = {tool.name for tool in builtin_tools()}
+    offered = {tool.name for tool in make_builtin_tools()}
     assert {name for name in offered - ROWS.keys() if f'"{name}"' not in others} == set()
 
 

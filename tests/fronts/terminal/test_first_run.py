@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from clew.providers.local import USUAL, local_servers, usual
+from clew.providers.local import USUAL, find_local_servers, list_usual_servers
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import transcripts
 from tests.fronts.terminal.terminal import Terminal
@@ -69,11 +69,11 @@ def test_who_declines_stays_in_a_session_and_nothing_is_set(tmp_path: Path) -> N
     ],
 )
 def test_ollamas_own_variable_moves_it_on_this_machine_only(host: str | None, port: int) -> None:
-    assert usual(host)[0] == ("Ollama", port)
-    assert usual(host)[1:] == USUAL[1:]
+    assert list_usual_servers(host)[0] == ("Ollama", port)
+    assert list_usual_servers(host)[1:] == USUAL[1:]
 
 
 async def test_what_does_not_speak_the_messages_api_is_no_server() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        assert await local_servers((("silent", silent.getsockname()[1]),)) == []
-    assert await local_servers((("nobody", 9),)) == []
+        assert await find_local_servers((("silent", silent.getsockname()[1]),)) == []
+    assert await find_local_servers((("nobody", 9),)) == []

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from clew.record.transcript.paths import encoded
+from clew.record.transcript.paths import encode_path
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import clew, transcripts
 from tests.fronts.terminal.pictures import looks_like
@@ -125,7 +125,7 @@ def test_every_session_can_be_found_however_many_there_are(tmp_path: Path) -> No
     for number, path in enumerate(made):
         here = path.read_text("utf-8").replace("/work/p0", str(tmp_path / "work"))
         path.unlink()
-        moved = tmp_path / "config" / "projects" / encoded(str(tmp_path / "work")) / path.name
+        moved = tmp_path / "config" / "projects" / encode_path(str(tmp_path / "work")) / path.name
         moved.parent.mkdir(exist_ok=True)
         moved.write_text(here, "utf-8")
         os.utime(moved, (AT_S + number, AT_S + number))

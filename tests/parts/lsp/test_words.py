@@ -18,9 +18,9 @@ from clew.parts.lsp.protocol import (
     MOST,
     MOST_OF_FILE,
     LspProblem,
-    new_ones,
+    find_new_problems,
+    format_problems,
     problems_of,
-    told,
 )
 
 Json = dict[str, Any]
@@ -94,35 +94,37 @@ def test_the_first_server_that_knows_an_ending_is_the_one() -> None:
 def test_columns_are_counted_as_the_server_counts_them() -> None:
     line = "a𝄞é b"
     for encoding, units in (("utf-8", 7), ("utf-16", 4), ("utf-32", 3), ("odd", 4)):
-        assert protocol.column_in_units(line, 4, encoding) == units
+        assert protocol.convert_column(line, 4, encoding) == units
         assert protocol.column_of(line, units, encoding) == 4
     assert protocol.column_of("ab", 9, "utf-16") == 3
 
 
 def test_places_of_every_form_are_read() -> None:
     span = {"start": {"line": 3, "character": 4}}
-    assert protocol.locations({"uri": "file:///a", "range": span}) == [("/a", 3, 4)]
+    assert protocol.read_locations({"uri": "file:///a", "range": span}) == [("/a", 3, 4)]
     link = {"targetUri": "file:///b", "targetSelectionRange": span}
-    assert protocol.locations([link, {"targetUri": "jdt://x", "targetRange": {}}, 3]) == [
+    assert protocol.read_locations([link, {"targetUri": "jdt://x", "targetRange": {}}, 3]) == [
         ("/b", 3, 4),
         ("jdt://x", 0, 0),
     ]
-    assert protocol.locations(None) == []
-    assert protocol.initialization("/w", "w", 1, {"a": 1})["initializationOptions"] == {"a": 1}
-    assert "initializationOptions" not in protocol.initialization("/w", "w", 1, None)
+    assert protocol.read_locations(None) == []
+    assert protocol.make_initialize_params("/w", "w", 1, {"a": 1})["initializationOptions"] == {
+        "a": 1
+    }
+    assert "initializationOptions" not in protocol.make_initialize_params("/w", "w", 1, None)
 
 
 def test_what_a_hover_says_is_text() -> None:
-    assert protocol.hovered({"contents": "plain "}) == "plain"
+    assert protocol.read_hover({"contents": "plain "}) == "plain"
     marked = [{"language": "python", "value": "x"}, "y", {"odd": 1}]
-    assert protocol.hovered({"contents": marked}) == "x\n\ny"
-    assert protocol.hovered(None) == ""
+    assert protocol.read_hover({"contents": marked}) == "x\n\ny"
+    assert protocol.read_hover(None) == ""
 
 
 def test_symbols_stand_below_what_they_are_in() -> None:
     inner = {"name": "b", "kind": 6, "detail": "(x)", "selectionRange": {"start": {"line": 4}}}
     outer = {"name": "A", "kind": 5, "location": {"range": {}}, "children": [inner]}
-    assert protocol.symbol_lines([outer, {"name": "odd", "kind": 99}]) == [
+    assert protocol.format_symbols([outer, {"name": "odd", "kind": 99}]) == [
         "1: class A",
         "  5: method b (x)",
         "1: symbol odd",
@@ -139,27 +141,27 @@ def problem(message: str, *, severity: int = 1, line: int = 0) -> LspProblem:
 def test_what_was_wrong_before_is_not_told_again_wherever_it_moved() -> None:
     before = {"/a": [problem("old"), problem("old")]}
     now = {"/a": [problem("old", line=9), problem("old"), problem("old"), problem("w", severity=2)]}
-    assert [p.message for p in new_ones(before, now)["/a"]] == ["old", "w"]
+    assert [p.message for p in find_new_problems(before, now)["/a"]] == ["old", "w"]
 
 
 def test_of_a_file_nobody_knew_the_errors_are_told() -> None:
     now = {"/a": [problem("e"), problem("w", severity=2)], "/b": [problem("h", severity=4)]}
-    assert {path: [p.message for p in found] for path, found in new_ones({}, now).items()} == {
-        "/a": ["e"]
-    }
+    assert {
+        path: [p.message for p in found] for path, found in find_new_problems({}, now).items()
+    } == {"/a": ["e"]}
 
 
 def test_problems_are_told_within_bounds() -> None:
     many = {"/a": [problem(f"p{n}", line=n) for n in range(MOST_OF_FILE + 5)]}
-    lines = told(many, {"/a": "a"})
+    lines = format_problems(many, {"/a": "a"})
     assert lines[0] == "a:1:1: error: p0"
     assert lines[-1] == "a: and 5 more"
     everywhere = {f"/{n}": [problem("x" * 999)] for n in range(MOST + 9)}
-    lines = told(everywhere, {})
+    lines = format_problems(everywhere, {})
     assert len(lines) == MOST + 1
     assert len(lines[0]) < MAX_WORDS + 40
     read = problems_of(
         [{"message": "a\n b", "code": 7, "source": "lint"}, {"severity": 9, "code": {}}, "odd"]
     )
-    assert told({"/a": read[:1]}, {}) == ["/a:1:1: error: a b (lint 7)"]
+    assert format_problems({"/a": read[:1]}, {}) == ["/a:1:1: error: a b (lint 7)"]
     assert [p.severity for p in read] == [1, 1, 1]

@@ -9,7 +9,7 @@ import pytest
 
 from clew.agent.deps import Granted, Question, Refused, Verdict
 from clew.agent.hooks.outcome import NOTHING, HookOutcome
-from clew.agent.models import one_at_a_time
+from clew.agent.models import serialise_questions
 from clew.parts.mcp import elicit
 from clew.parts.mcp.asking import ServerQuestions, conversation
 from clew.permissions.decision import Decision
@@ -47,7 +47,7 @@ def form(**properties: Any) -> dict[str, Any]:
 
 
 def test_a_form_is_questions_under_the_servers_name() -> None:
-    questions = elicit.questions("travel", FORM)
+    questions = elicit.make_questions("travel", FORM)
     assert all(one["question"].startswith("[MCP server travel] Where to?") for one in questions)
     labels = [[option["label"] for option in one["options"]] for one in questions]
     assert labels[0] == [elicit.EMPTY, elicit.DECLINE]
@@ -61,7 +61,7 @@ def test_a_form_is_questions_under_the_servers_name() -> None:
 
 def test_answers_become_what_the_schema_wants() -> None:
     answers = ["Rome", "Second", "7", "Yes", "sun, sea", "Big"]
-    assert elicit.content(FORM, answers) == {
+    assert elicit.read_form(FORM, answers) == {
         "city": "Rome",
         "class": "b",
         "days": 7,
@@ -73,11 +73,11 @@ def test_answers_become_what_the_schema_wants() -> None:
 
 def test_what_is_left_out_or_does_not_fit_is_left_out() -> None:
     answers = ["Rome", "Third", "many", "perhaps", ["moon"], elicit.EMPTY]
-    assert elicit.content(FORM, answers) == {"city": "Rome"}
-    assert elicit.content(FORM, [elicit.EMPTY, *answers[1:]]) is None
-    assert elicit.content(FORM, [elicit.DECLINE, *answers[1:]]) is None
-    assert elicit.content(FORM, [None, *answers[1:]]) is None
-    assert elicit.content(form(n={"type": "number"}), ["2.5"]) == {"n": 2.5}
+    assert elicit.read_form(FORM, answers) == {"city": "Rome"}
+    assert elicit.read_form(FORM, [elicit.EMPTY, *answers[1:]]) is None
+    assert elicit.read_form(FORM, [elicit.DECLINE, *answers[1:]]) is None
+    assert elicit.read_form(FORM, [None, *answers[1:]]) is None
+    assert elicit.read_form(form(n={"type": "number"}), ["2.5"]) == {"n": 2.5}
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,15 @@ def test_what_is_left_out_or_does_not_fit_is_left_out() -> None:
     ],
 )
 def test_what_asks_for_a_secret_is_not_even_shown(params: dict[str, Any], words: str) -> None:
-    assert words in elicit.refusal(params)
+    assert words in elicit.why_refused(params)
 
 
 def test_what_may_be_asked_is() -> None:
-    assert elicit.refusal(FORM) == ""
-    assert elicit.refusal({"mode": "url", "url": "https://x.example/connect"}) == ""
-    (one,) = elicit.questions("s", {"mode": "url", "url": "https://x.example/c", "message": "m"})
+    assert elicit.why_refused(FORM) == ""
+    assert elicit.why_refused({"mode": "url", "url": "https://x.example/connect"}) == ""
+    (one,) = elicit.make_questions(
+        "s", {"mode": "url", "url": "https://x.example/c", "message": "m"}
+    )
     assert "https://x.example/c" in one["question"]
     assert elicit.options(
         {"type": "string", "oneOf": 3, "enum": ["x"], "enumNames": ["1", "2"]}
@@ -225,7 +227,7 @@ async def test_a_person_is_asked_one_thing_at_a_time() -> None:
         at_once -= 1
         return Granted()
 
-    asking = one_at_a_time(ask)
+    asking = serialise_questions(ask)
     question = Question(block={}, title="", decision=asked(), why="")
     await asyncio.gather(*(asking(question) for _ in range(5)))
     assert most == 1

@@ -30,7 +30,7 @@ async def log_in(url: str, **oauth_settings: Any) -> OAuthTokens:
     transport = HttpTransport(Network())
     going: list[asyncio.Task[None]] = []
     try:
-        return await oauth.login(
+        return await oauth.obtain_tokens(
             HttpServer(url=url, oauth=OAuthSettings(**oauth_settings)),
             transport,
             lambda address: going.append(asyncio.create_task(visiting(address))),
@@ -133,7 +133,7 @@ async def test_an_answer_with_another_state_is_none_and_nobody_is_waited_for_for
     with authority() as there:
         transport = HttpTransport(Network())
         with pytest.raises(oauth.LoginError, match="nobody came back"):
-            await oauth.login(
+            await oauth.obtain_tokens(
                 HttpServer(url=f"{there.url}/mcp"), transport, lambda _: None, person_s=0.05
             )
         await transport.aclose()
@@ -142,7 +142,7 @@ async def test_an_answer_with_another_state_is_none_and_nobody_is_waited_for_for
 async def test_a_server_elsewhere_needs_https() -> None:
     transport = HttpTransport(Network())
     with pytest.raises(oauth.LoginError, match="https"):
-        await oauth.login(HttpServer(url="http://10.0.0.1/mcp"), transport, lambda _: None)
+        await oauth.obtain_tokens(HttpServer(url="http://10.0.0.1/mcp"), transport, lambda _: None)
     await transport.aclose()
 
 
@@ -206,17 +206,17 @@ def test_challenges_and_places_are_read_without_trust() -> None:
         'Bearer realm="a \\"b\\"", resource_metadata=https://x/y, scope="s"'
     )
     assert said == {"realm": 'a "b"', "resource_metadata": "https://x/y", "scope": "s"}
-    assert oauth_words.resource_places(
+    assert oauth_words.list_resource_urls(
         "https://x/mcp", {"resource_metadata": "https://evil/m"}
     ) == [
         "https://x/.well-known/oauth-protected-resource/mcp",
         "https://x/.well-known/oauth-protected-resource",
     ]
     own = {"resource_metadata": "https://x/m"}
-    assert oauth_words.resource_places("https://x", own)[0] == "https://x/m"
-    assert len(oauth_words.issuer_places("https://x")) == 2
+    assert oauth_words.list_resource_urls("https://x", own)[0] == "https://x/m"
+    assert len(oauth_words.list_issuer_urls("https://x")) == 2
     assert (
-        oauth_words.issuer_places("https://x/t")[-1]
+        oauth_words.list_issuer_urls("https://x/t")[-1]
         == "https://x/t/.well-known/openid-configuration"
     )
     assert not oauth_words.same_origin("https://x", "nonsense")
@@ -255,7 +255,7 @@ def test_metadata_is_read_as_far_as_it_goes() -> None:
             "scopes_supported": ["a", 1]}  # fmt: skip
     assert oauth_words.issuer_of(full, "https://x").scopes == ("a",)
     assert oauth_words.with_query("https://x?a=1", {"b": "c d", "e": ""}) == "https://x?a=1&b=c%20d"
-    assert oauth_words.registration("r", "s")["scope"] == "s"
+    assert oauth_words.make_registration("r", "s")["scope"] == "s"
     assert oauth_words.query_of("/x?a=1&a=2&b") == {"a": "1", "b": ""}
 
 

@@ -40,11 +40,11 @@ def nested(depth: int) -> dict[str, Any]:
     ],
 )
 def test_a_sound_schema_passes_as_it_is(schema: dict[str, Any]) -> None:
-    assert schemas.usable(schema) == (schema, "")
+    assert schemas.make_usable(schema) == (schema, "")
 
 
 def test_an_input_without_a_type_is_an_object() -> None:
-    assert schemas.usable({"properties": {}}) == ({"type": "object", "properties": {}}, "")
+    assert schemas.make_usable({"properties": {}}) == ({"type": "object", "properties": {}}, "")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_an_input_without_a_type_is_an_object() -> None:
     ],
 )
 def test_a_schema_the_service_would_refuse_is_an_open_object(schema: Any, why: str) -> None:
-    used, said = schemas.usable(schema)
+    used, said = schemas.make_usable(schema)
     assert used == schemas.OPEN
     assert why in said
 
@@ -87,7 +87,7 @@ def test_arguments_said_in_headers_are_found_by_their_path() -> None:
             "e": True,
         },
     }
-    assert schemas.headers_in(schema) == {("a",): "Region", ("b", "d"): "D"}
+    assert schemas.find_headers(schema) == {("a",): "Region", ("b", "d"): "D"}
 
 
 # -- lists

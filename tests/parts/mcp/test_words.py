@@ -14,9 +14,9 @@ from clew.parts.mcp.config import (
     OAuthSettings,
     ServerConfig,
     StdioServer,
-    forbidden,
+    find_variables,
     read_server,
-    variables_in,
+    why_forbidden,
 )
 from clew.parts.mcp.protocol import EVENTS, STATES, Agreement, Event, State
 from clew.system.jsonrpc.peer import PeerFailure
@@ -54,7 +54,7 @@ def test_no_server_takes_a_tool_into_anothers_name() -> None:
 
 
 def test_tools_that_read_alike_stay_two() -> None:
-    named = config.distinct("s", ["a.b", "a b", "a.b", "x" * 200])
+    named = config.make_distinct_names("s", ["a.b", "a b", "a.b", "x" * 200])
     assert sorted(named.values()) == ["a b", "a.b", "x" * 200]
     assert "mcp__s__a_b" in named
 
@@ -68,7 +68,7 @@ def test_a_server_goes_through_its_life_and_begins_again() -> None:
     seen = []
     life: list[Event] = ["connect", "opened", "agreed", "changed", "lost", "connect", "opened"]
     for event in [*life, "agreed", "close", "closed"]:
-        state = states.after(state, event)
+        state = states.next_state(state, event)
         seen.append(state)
     assert seen == [
         "connecting",
@@ -87,22 +87,28 @@ def test_a_server_goes_through_its_life_and_begins_again() -> None:
 @requirement("R151", "W26")
 def test_every_state_has_a_way_out_and_every_way_leads_to_a_state() -> None:
     for state in STATES:
-        assert any(states.after(state, event) != state for event in EVENTS), state
+        assert any(states.next_state(state, event) != state for event in EVENTS), state
         assert state in states.PATIENCE_S
-        assert states.word(state) in ("connected", "pending", "failed", "needs-auth", "disabled")
+        assert states.name_state(state) in (
+            "connected",
+            "pending",
+            "failed",
+            "needs-auth",
+            "disabled",
+        )
     reached = set(states.TRANSITIONS.values())
     assert reached == set(STATES)
-    assert states.after("ready", "lost") == "waiting"
-    assert states.after("failed", "reset") == "disconnected"
-    assert states.after("failed", "lost") == "failed"
+    assert states.next_state("ready", "lost") == "waiting"
+    assert states.next_state("failed", "reset") == "disconnected"
+    assert states.next_state("failed", "lost") == "failed"
 
 
 @requirement("W26")
 def test_attempts_come_later_each_time_and_end() -> None:
-    delays = [states.delay_s(n, random=0) for n in range(1, states.MOST_ATTEMPTS + 2)]
+    delays = [states.compute_delay_s(n, random=0) for n in range(1, states.MOST_ATTEMPTS + 2)]
     assert delays[:3] == [0.5, 1.0, 2.0]
     assert delays[-1] is None
-    assert states.delay_s(1, random=1) == 0.625
+    assert states.compute_delay_s(1, random=1) == 0.625
 
 
 # -- versions
@@ -118,7 +124,7 @@ def test_capabilities_are_objects_and_only_what_there_is_is_offered() -> None:
 
 @requirement("R149")
 def test_the_handshake_settles_version_and_what_the_server_offers() -> None:
-    found = protocol.agreed(
+    found = protocol.read_agreement(
         {
             "protocolVersion": "2025-06-18",
             "capabilities": {"tools": {"listChanged": True}, "prompts": 3},
@@ -132,12 +138,12 @@ def test_the_handshake_settles_version_and_what_the_server_offers() -> None:
     assert not found.offers("prompts")
     assert found.feature("tools", "listChanged")
     assert not found.feature("resources", "subscribe")
-    assert isinstance(protocol.agreed({"protocolVersion": "2026-07-28"}), str)
-    assert isinstance(protocol.agreed([]), str)
+    assert isinstance(protocol.read_agreement({"protocolVersion": "2026-07-28"}), str)
+    assert isinstance(protocol.read_agreement([]), str)
 
 
 def test_the_stateless_era_is_settled_by_a_list_of_versions() -> None:
-    found = protocol.discovered(
+    found = protocol.read_discovery(
         {
             "supportedVersions": ["2026-07-28", "2030-01-01"],
             "capabilities": {},
@@ -146,8 +152,8 @@ def test_the_stateless_era_is_settled_by_a_list_of_versions() -> None:
     )
     assert isinstance(found, Agreement)
     assert (found.era, found.version, found.server) == ("stateless", "2026-07-28", {"name": "n"})
-    assert isinstance(protocol.discovered({"supportedVersions": ["2030-01-01"]}), str)
-    assert isinstance(protocol.discovered("no"), str)
+    assert isinstance(protocol.read_discovery({"supportedVersions": ["2030-01-01"]}), str)
+    assert isinstance(protocol.read_discovery("no"), str)
 
 
 def test_a_refused_handshake_may_ask_for_the_later_era() -> None:
@@ -162,9 +168,9 @@ def test_a_refused_handshake_may_ask_for_the_later_era() -> None:
 
 
 def test_a_request_that_stands_alone_says_who_asks_and_what_they_can() -> None:
-    meta = protocol.envelope("2026-07-28", {"roots": {}}, None)
+    meta = protocol.make_meta("2026-07-28", {"roots": {}}, None)
     assert meta["io.modelcontextprotocol/clientCapabilities"] == {"roots": {}}
-    assert protocol.envelope("v", {}, "info")["io.modelcontextprotocol/logLevel"] == "info"
+    assert protocol.make_meta("v", {}, "info")["io.modelcontextprotocol/logLevel"] == "info"
     assert protocol.with_meta({"a": 1, "_meta": {"t": 2}}, {"x": 3}) == {
         "a": 1,
         "_meta": {"t": 2, "x": 3},
@@ -242,7 +248,7 @@ def test_what_is_wrong_with_an_entry_is_said(entry: Any, why: str) -> None:
 
 
 def test_the_variables_of_an_entry_are_those_without_a_default() -> None:
-    assert variables_in({"a": "${X}", "b": ["${Y:-z}", 3], "c": {"d": "${Z}"}}) == ["X", "Z"]
+    assert find_variables({"a": "${X}", "b": ["${Y:-z}", 3], "c": {"d": "${Z}"}}) == ["X", "Z"]
 
 
 def test_fields_that_others_need_are_left_to_them() -> None:
@@ -254,16 +260,16 @@ def test_fields_that_others_need_are_left_to_them() -> None:
 
 def test_a_denied_server_is_denied_and_an_allow_list_allows_nothing_else() -> None:
     program, url = good({"command": "npx", "args": ["a"]}), good({"url": "https://a.ok.com/mcp"})
-    assert forbidden(program, None, None) == ""
-    assert "denied" in forbidden(program, None, [{"serverName": "one"}])
-    assert "denied" in forbidden(program, None, [{"serverCommand": ["npx", "a"]}])
-    assert forbidden(url, None, [{"serverCommand": ["npx", "a"]}, "odd"]) == ""
-    assert "allowed" in forbidden(program, [], None)
-    assert forbidden(program, [{"serverName": "one"}], None) == ""
+    assert why_forbidden(program, None, None) == ""
+    assert "denied" in why_forbidden(program, None, [{"serverName": "one"}])
+    assert "denied" in why_forbidden(program, None, [{"serverCommand": ["npx", "a"]}])
+    assert why_forbidden(url, None, [{"serverCommand": ["npx", "a"]}, "odd"]) == ""
+    assert "allowed" in why_forbidden(program, [], None)
+    assert why_forbidden(program, [{"serverName": "one"}], None) == ""
     # By name alone, any command could call itself so.
     listed = [{"serverName": "one"}, {"serverCommand": ["npx", "b"]}]
-    assert "allowed" in forbidden(program, listed, None)
-    assert forbidden(good({"type": "sdk"}), [{"serverName": "one"}], None) == ""
+    assert "allowed" in why_forbidden(program, listed, None)
+    assert why_forbidden(good({"type": "sdk"}), [{"serverName": "one"}], None) == ""
 
 
 @pytest.mark.parametrize(
@@ -278,7 +284,7 @@ def test_a_denied_server_is_denied_and_an_allow_list_allows_nothing_else() -> No
     ],
 )
 def test_a_star_does_not_leave_its_host(pattern: Any, url: str, fits: bool) -> None:
-    why = forbidden(good({"url": url}), [{"serverUrl": pattern}], None)
+    why = why_forbidden(good({"url": url}), [{"serverUrl": pattern}], None)
     assert (why == "") is fits
 
 

@@ -12,14 +12,14 @@ from clew.agent.calls import bind, run_tool
 from clew.agent.tools.base import Progress, ShellSetup, Tool, ToolContext, ToolOutcome, ToolSession
 from clew.parts.mcp.client import Helpers
 from clew.parts.mcp.config import ServerConfig, read_server
-from clew.parts.mcp.connect import line_maker
+from clew.parts.mcp.connect import make_line_maker
 from clew.parts.mcp.server import McpServer
 from clew.parts.mcp.servers import Servers
 from clew.system.config.environment import freeze
 from clew.system.config.paths import find_places
 from clew.system.process.spawn import Launcher
 from clew.system.transport.http import HttpTransport
-from clew.system.transport.network import network_from
+from clew.system.transport.network import read_network
 from tests.fronts.headless.clew_process import until as seen
 
 PROGRAM = str(Path(__file__).with_name("server_program.py"))
@@ -90,9 +90,9 @@ async def yard(folder: Path, entries: dict[str, Any], **more: Any) -> AsyncItera
     launcher = Launcher()
     helpers = more.pop("helpers", None) or Helpers(roots=lambda: [str(folder)])
     settle = more.pop("settle", True)
-    transport = HttpTransport(network_from(freeze(os.environ)))
+    transport = HttpTransport(read_network(freeze(os.environ)))
     environ = {**os.environ, "HOME": str(folder), "CLEW_CONFIG_DIR": str(folder / "config")}
-    make = line_maker(
+    make = make_line_maker(
         launcher=launcher,
         transport=transport,
         places=find_places(environ, folder),

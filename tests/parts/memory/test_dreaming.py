@@ -10,7 +10,7 @@ import pytest
 from clew.agent.context.notebook import Memo, MemoryNotebook
 from clew.agent.tasks.registry import Tasks
 from clew.core.messages.errors import SettingsError
-from clew.parts.memory.dreaming import Dreamer, idle_s, proposals
+from clew.parts.memory.dreaming import Dreamer, proposals, read_idle_s
 from clew.providers.base import Failure
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import until
@@ -114,10 +114,10 @@ def test_only_what_replaces_memories_there_are_is_a_proposal(tmp_path: Path) -> 
 
 
 def test_the_setting_is_a_span_or_off() -> None:
-    assert [idle_s(said) for said in (None, "off", "10m")] == [0, 0, 600]
+    assert [read_idle_s(said) for said in (None, "off", "10m")] == [0, 0, 600]
     for wrong in ("soon", 5):
         with pytest.raises(SettingsError):
-            idle_s(wrong)
+            read_idle_s(wrong)
 
 
 def test_an_idle_session_dreams_when_its_settings_say_so(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ import pytest
 from clew.parts.plugins.manifest import (
     PluginSource,
     last_of,
-    manifest,
-    market,
+    parse_manifest,
+    parse_market,
+    parse_source,
     source,
-    typed_source,
     with_root,
 )
 
@@ -18,17 +18,17 @@ COMMIT = "a" * 40
 
 
 def test_a_manifest_is_read_for_what_counts() -> None:
-    said = manifest({"name": "x", "author": {"name": "Ada"}, "skills": "./s", "other": 1})
+    said = parse_manifest({"name": "x", "author": {"name": "Ada"}, "skills": "./s", "other": 1})
     assert not isinstance(said, str)
     assert (said.author, said.declared, said.version) == ("Ada", {"skills": "./s"}, "")
-    plain = manifest({"name": "x", "author": "Ada"})
+    plain = parse_manifest({"name": "x", "author": "Ada"})
     assert not isinstance(plain, str)
     assert plain.author == "Ada"
 
 
 @pytest.mark.parametrize("data", [[], {}, {"name": "a b"}, {"name": "../x"}, {"name": 1}])
 def test_a_plugin_without_a_proper_name_is_none(data: Any) -> None:
-    assert isinstance(manifest(data), str)
+    assert isinstance(parse_manifest(data), str)
 
 
 @pytest.mark.parametrize(
@@ -61,10 +61,10 @@ def test_a_source_is_a_folder_or_a_repository(value: Any, found: PluginSource | 
 
 
 def test_what_a_person_types_is_a_source() -> None:
-    assert typed_source("a/b#v1") == PluginSource(url="https://github.com/a/b.git", ref="v1")
-    assert typed_source(f"https://h/x.git#{COMMIT}").commit == COMMIT
-    assert typed_source("./a/b") == PluginSource(path="./a/b")
-    assert [str(typed_source(words)) for words in ("./x", "https://h/x", "a/b#v")] == [
+    assert parse_source("a/b#v1") == PluginSource(url="https://github.com/a/b.git", ref="v1")
+    assert parse_source(f"https://h/x.git#{COMMIT}").commit == COMMIT
+    assert parse_source("./a/b") == PluginSource(path="./a/b")
+    assert [str(parse_source(words)) for words in ("./x", "https://h/x", "a/b#v")] == [
         "./x",
         "https://h/x",
         "https://github.com/a/b.git#v",
@@ -72,17 +72,17 @@ def test_what_a_person_types_is_a_source() -> None:
 
 
 def test_a_package_is_named_as_npm_names_it() -> None:
-    assert typed_source("npm:far") == PluginSource(url="npm:far")
-    assert typed_source("npm:@a/far@1.2.0") == PluginSource(url="npm:@a/far", ref="1.2.0")
-    assert str(typed_source("npm:@a/far@1.2.0")) == "npm:@a/far@1.2.0"
-    assert str(typed_source("npm:@a/far")) == "npm:@a/far"
-    assert not typed_source("https://h/x.git").is_package
+    assert parse_source("npm:far") == PluginSource(url="npm:far")
+    assert parse_source("npm:@a/far@1.2.0") == PluginSource(url="npm:@a/far", ref="1.2.0")
+    assert str(parse_source("npm:@a/far@1.2.0")) == "npm:@a/far@1.2.0"
+    assert str(parse_source("npm:@a/far")) == "npm:@a/far"
+    assert not parse_source("https://h/x.git").is_package
     with pytest.raises(ValueError, match="expected the name of a package"):
-        typed_source("npm:../x")
+        parse_source("npm:../x")
 
 
 def test_a_marketplace_keeps_what_can_be_read() -> None:
-    said = market(
+    said = parse_market(
         {
             "name": "m",
             "metadata": {"pluginRoot": "./plugins/"},
@@ -97,10 +97,10 @@ def test_a_marketplace_keeps_what_can_be_read() -> None:
     assert not isinstance(said, str)
     assert [str(one.source) for one in said.offers] == ["./plugins/a", "https://github.com/x/y.git"]
     assert len(said.faults) == 2
-    assert isinstance(market([]), str)
-    assert isinstance(market({"name": ""}), str)
-    assert isinstance(market({"name": "m", "plugins": {}}), str)
-    assert not isinstance(market({"name": "m", "plugins": []}), str)
+    assert isinstance(parse_market([]), str)
+    assert isinstance(parse_market({"name": ""}), str)
+    assert isinstance(parse_market({"name": "m", "plugins": {}}), str)
+    assert not isinstance(parse_market({"name": "m", "plugins": []}), str)
 
 
 def test_only_named_places_are_put_in() -> None:
@@ -120,7 +120,7 @@ def test_only_named_places_are_put_in() -> None:
     ],
 )
 def test_a_source_has_a_name(words: str, name: str) -> None:
-    assert last_of(typed_source(words)) == name
+    assert last_of(parse_source(words)) == name
 
 
 def test_a_folder_of_a_repository_is_called_like_the_folder() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from clew.agent.tasks.registry import Tasks
 from clew.core.messages.errors import UserError
-from clew.parts.schedules.board import MOST, Board, ScheduleRequest, line
+from clew.parts.schedules.board import MOST, Board, ScheduleRequest, format_schedule
 from clew.parts.schedules.cron import read
 
 BEGAN = datetime(2026, 11, 20, 12, 0)
@@ -110,7 +110,9 @@ async def test_money_and_time_end_a_schedule() -> None:
     await clock.go(0.5)
     assert len(heard(tasks)) == 1
     cost[0] = 1.6
-    assert "$0.6000 of $0.50 spent since it began: dear" in line(dear, board.spent_since(dear))
+    assert "$0.6000 of $0.50 spent since it began: dear" in format_schedule(
+        dear, board.spent_since(dear)
+    )
     await clock.go(30)
     assert [words.split("\n")[1] for words in heard(tasks)] == ["short"]
     assert board.running() == []

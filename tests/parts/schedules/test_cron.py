@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.parts.schedules.cron import read, seconds, span
+from clew.parts.schedules.cron import format_span, parse_span, read
 
 FROM = datetime(2026, 11, 20, 17, 58, 30)  # a Friday
 
@@ -69,13 +69,18 @@ def test_the_next_time_is_later_and_fits(moment: datetime, minute: int, hour: in
 
 
 def test_a_span_beyond_all_bounds_is_a_long_one() -> None:
-    longest = seconds("3650d")
-    assert seconds("999999999999999999999999h") == longest
-    assert seconds("99999999d") == longest
-    assert seconds("٣h") is None
+    longest = parse_span("3650d")
+    assert parse_span("999999999999999999999999h") == longest
+    assert parse_span("99999999d") == longest
+    assert parse_span("٣h") is None
 
 
 def test_spans_are_read_as_written() -> None:
-    assert [seconds(text) for text in ("90s", "5m", "1h30m", "2D")] == [90, 300, 5400, 172_800]
-    assert [seconds(text) for text in ("", "5", "m", "5x", "5m later")] == [None] * 5
-    assert [span(count) for count in (0, 90, 5400, 172_800)] == ["0s", "1m30s", "1h30m", "2d"]
+    assert [parse_span(text) for text in ("90s", "5m", "1h30m", "2D")] == [90, 300, 5400, 172_800]
+    assert [parse_span(text) for text in ("", "5", "m", "5x", "5m later")] == [None] * 5
+    assert [format_span(count) for count in (0, 90, 5400, 172_800)] == [
+        "0s",
+        "1m30s",
+        "1h30m",
+        "2d",
+    ]

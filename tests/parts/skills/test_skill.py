@@ -1,13 +1,13 @@
 """A head says what a skill is, what it takes, what it brings and who may call it."""
 
-from clew.parts.skills.skill import Origin, Skill, ranked, skill
+from clew.parts.skills.skill import Origin, Skill, make_skill, rank_skills
 from clew.system.config import frontmatter
 from tests.requirements import requirement
 
 
 def of(*lines: str, name: str = "x", origin: Origin = "user") -> Skill:
     head = frontmatter.read("\n".join(["---", *lines, "---", "", "# Do it", "well"]))
-    return skill(head, name=name, origin=origin, file=f"/{origin}/{name}.md")
+    return make_skill(head, name=name, origin=origin, file=f"/{origin}/{name}.md")
 
 
 def test_a_head_that_says_nothing_leaves_a_skill_for_everybody() -> None:
@@ -46,7 +46,7 @@ def test_what_a_head_says_counts() -> None:
 
 def test_of_one_name_the_persons_own_is_called_and_the_others_stay_in_reach() -> None:
     mine, theirs, ours = (of(origin=o) for o in ("user", "project", "bundled"))
-    found = ranked([ours, theirs, mine, of(name="y", origin="project")])
+    found = rank_skills([ours, theirs, mine, of(name="y", origin="project")])
     assert found["x"] is mine
     assert found["project:x"] is theirs
     assert found["bundled:x"] is ours
@@ -54,7 +54,7 @@ def test_of_one_name_the_persons_own_is_called_and_the_others_stay_in_reach() ->
 
 
 def test_a_file_without_words_has_no_description() -> None:
-    empty = skill(frontmatter.read("---\nname: x\n---\n"), name="x", origin="user", file="f")
+    empty = make_skill(frontmatter.read("---\nname: x\n---\n"), name="x", origin="user", file="f")
     assert empty.description == ""
 
 

@@ -19,7 +19,15 @@ from clew.record.exchange.account import (
     pieces_of,
     shown_input,
 )
-from clew.record.exchange.pages import block, changed, escaped, fenced, html, markdown, prose
+from clew.record.exchange.pages import (
+    block,
+    changed,
+    escaped,
+    fenced,
+    prose,
+    render_html,
+    render_markdown,
+)
 from clew.record.transcript.load import load
 from tests.commands.sessions.place import Place
 from tests.record.transcript.build import (
@@ -234,7 +242,7 @@ def test_an_account_tells_everything_in_its_order() -> None:
         "person", "context", "thinking", "thinking", "call", "result", "image", "image", "note",
         "result", "image", "call", "note", "context", "note", "note", "model",
     ]  # fmt: skip
-    for form in (html, markdown):
+    for form in (render_html, render_markdown):
         assert "it broke" in form(account(*found))
 
 
@@ -280,7 +288,7 @@ def account(*found: Piece, agent: str = "") -> Account:
 
 
 def test_every_voice_has_a_place() -> None:
-    for form in (html, markdown):
+    for form in (render_html, render_markdown):
         assert "words" in form(account(*pieces()))
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.messages.kinds import faults
+from clew.core.messages.kinds import find_faults
 from clew.record.exchange import codex, one_file, pi
 from clew.record.exchange.conversion import Builder, Converted
 from clew.record.transcript.load import load
@@ -373,7 +373,7 @@ def test_every_item_of_codex_has_a_place_or_a_loss() -> None:
         {"type": "compacted", "payload": {"message": "so far"}},
     )  # fmt: skip
     assert (found.source_id, found.branch) == ("old", "b")
-    assert not any(faults(m) for m in found.messages)
+    assert not any(find_faults(m) for m in found.messages)
     assert [type(content) is str or content[0]["type"] for content in shown(found)] == [
         "text", "tool_use", "tool_result", "tool_use", "tool_result", "tool_use", "tool_result",
         "tool_use", True,
@@ -423,7 +423,7 @@ def test_every_entry_of_pi_has_a_place_or_a_loss() -> None:
         ],
         numbered(),
     )
-    assert not any(faults(m) for m in found.messages)
+    assert not any(find_faults(m) for m in found.messages)
     assert [m["type"] for m in found.messages] == [
         "user", "assistant", "assistant", "user", "user", "user", "user",
     ]  # fmt: skip
@@ -533,4 +533,4 @@ def test_no_line_of_any_shape_breaks_an_import(found: list[dict[str, Any]]) -> N
 
 def assert_sound(messages: Iterable[dict[str, Any]]) -> None:
     for message in messages:
-        assert not [f for f in faults(message) if "said by" not in f], message
+        assert not [f for f in find_faults(message) if "said by" not in f], message

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from clew.record.transcript.paths import project_dir
+from clew.record.transcript.paths import get_project_dir
 
 AT = "2026-01-02T03:04:05.678Z"
 WORDS = (Path(random.__file__).read_text("utf-8") + Path(uuid.__file__).read_text("utf-8")).split()
@@ -15,7 +15,7 @@ WORDS = (Path(random.__file__).read_text("utf-8") + Path(uuid.__file__).read_tex
 def generate(home: Path, *, sessions: int, projects: int, entries: int, words: int) -> list[Path]:
     """Sessions of `entries` lines of `words` words, in turn over the projects `/work/pN`."""
     chance = random.Random(7)
-    folders = [project_dir(home, f"/work/p{n}") for n in range(projects)]
+    folders = [get_project_dir(home, f"/work/p{n}") for n in range(projects)]
     for folder in folders:
         folder.mkdir(parents=True)
     made = []

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.record.library.words import (
-    answers,
+    collapse_spaces,
     fts_of,
+    make_snippet,
+    match_words,
     query_of,
-    snippet,
-    spaced,
     speaker_of,
     text_of,
 )
@@ -134,7 +134,7 @@ def test_a_query_is_answered_the_same_by_the_index_and_by_reading(
     query: str, text: str, *, holds: bool
 ) -> None:
     wanted = query_of(query)
-    assert answers(wanted, text) is holds
+    assert match_words(wanted, text) is holds
     assert matches(fts_of(wanted), text) is holds
 
 
@@ -143,7 +143,7 @@ def matches(fts: str, text: str) -> bool:
     database.execute(
         "CREATE VIRTUAL TABLE w USING fts5(t, content='', tokenize='unicode61 remove_diacritics 0')"
     )
-    database.execute("INSERT INTO w (rowid, t) VALUES (1, ?)", (spaced(text),))
+    database.execute("INSERT INTO w (rowid, t) VALUES (1, ?)", (collapse_spaces(text),))
     found = database.execute("SELECT rowid FROM w WHERE w MATCH ?", (fts,)).fetchall()
     database.close()
     return bool(found)
@@ -156,7 +156,7 @@ LETTERS = st.text(alphabet="abAB01 .-_/\"'é中文\n", min_size=1, max_size=12)
 def test_no_query_is_an_error_and_both_ways_agree(query: str, text: str) -> None:
     wanted = query_of(query)
     if not wanted.is_empty:
-        assert matches(fts_of(wanted), text) is answers(wanted, text)
+        assert matches(fts_of(wanted), text) is match_words(wanted, text)
 
 
 def test_nothing_to_look_for_is_said() -> None:
@@ -165,12 +165,12 @@ def test_nothing_to_look_for_is_said() -> None:
 
 def test_a_snippet_shows_the_place() -> None:
     text = "begin " * 60 + "\nthe needle, here\n" + "end " * 60
-    shown = snippet(query_of("needle"), text)
+    shown = make_snippet(query_of("needle"), text)
     assert "the needle, here" in shown
     assert shown.startswith("…")
     assert shown.endswith("…")
-    assert snippet(query_of("short"), "short") == "short"
-    assert snippet(query_of("nowhere"), "short") == "short"
+    assert make_snippet(query_of("short"), "short") == "short"
+    assert make_snippet(query_of("nowhere"), "short") == "short"
     # Lower case of this letter is two characters: no place can be told, the beginning is shown.
-    assert snippet(query_of("end"), "İ end") == "İ end"
-    assert snippet(query_of("索引"), "x" * 300 + "全文索引").endswith("全文索引")
+    assert make_snippet(query_of("end"), "İ end") == "İ end"
+    assert make_snippet(query_of("索引"), "x" * 300 + "全文索引").endswith("全文索引")

@@ -12,13 +12,13 @@ from clew.record.rewind.changes import (
     FileState,
     PathChange,
     Rewind,
-    expected_now,
-    in_order,
+    compute_expected_states,
+    compute_wanted_states,
+    order_changes,
     path_of_text,
     step_of,
     text_of_path,
     to_redo,
-    wanted_at,
 )
 
 A = FileState(kind="file", sha256="a" * 64, size=1, mode=0o644)
@@ -109,14 +109,14 @@ def test_what_a_file_was_is_what_the_next_change_found() -> None:
             PathChange(path="/b", before=A, after=ABSENT),
         ),
     ]
-    assert wanted_at(steps, 0) == {"/a": ABSENT, "/b": A}
-    assert wanted_at(steps, 1) == {"/a": A, "/b": A}
-    assert wanted_at(steps, 2) == {}
-    assert expected_now(steps) == {"/a": (B,), "/b": (ABSENT,)}
+    assert compute_wanted_states(steps, 0) == {"/a": ABSENT, "/b": A}
+    assert compute_wanted_states(steps, 1) == {"/a": A, "/b": A}
+    assert compute_wanted_states(steps, 2) == {}
+    assert compute_expected_states(steps) == {"/a": (B,), "/b": (ABSENT,)}
     back = step(3, PathChange(path="/a", before=B, after=A), rewind=REWIND)
-    assert expected_now([*steps, back])["/a"] == (A, B)
+    assert compute_expected_states([*steps, back])["/a"] == (A, B)
     other = step(4, PathChange(path="/a", before=A, after=LINK), rewind=REWIND)
-    assert expected_now([*steps, back, other])["/a"] == (LINK, A, ABSENT)
+    assert compute_expected_states([*steps, back, other])["/a"] == (LINK, A, ABSENT)
 
 
 REWIND = Rewind(to="u", leaf="l", conversation=True)
@@ -124,7 +124,7 @@ REWIND = Rewind(to="u", leaf="l", conversation=True)
 
 def test_files_go_before_their_folders_and_come_after_them() -> None:
     folder = FileState(kind="folder", mode=0o755)
-    away, made = in_order(
+    away, made = order_changes(
         [
             PathChange(path="/z", before=A, after=folder),
             PathChange(path="/z/b", before=ABSENT, after=A),

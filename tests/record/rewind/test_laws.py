@@ -61,7 +61,7 @@ class Sitting:
         random = self._random
         path = self.work / random.choice(NAMES)
         named = Named(deep=frozenset({str(path)})) if random.random() < 0.5 else Named()
-        before = self._watch.before(named, str(self.work), whole=True)
+        before = self._watch.before(named, str(self.work), looks_everywhere=True)
         match random.choice(("write", "write", "remove", "link", "mode", "folder")):
             case "write":
                 self._clear(path)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clew.record.rewind.changes import ABSENT, PathChange
 from clew.record.rewind.disk import Blobs, blobs_dir
-from clew.record.rewind.git_index import same_look, tracked
+from clew.record.rewind.git_index import read_tracked, same_look
 from clew.record.rewind.repository import Objects
 from clew.record.rewind.watch import AT_ONCE, CallWatch, Named
 from tests.record.rewind.trips import Trip, bash
@@ -64,13 +64,13 @@ def test_index_and_contents_are_read_as_git_reads_them(repository: Path, version
     if version == "3":
         (repository / "later").touch()
         git(repository, "add", "-N", "later")
-    found = tracked((repository / ".git" / "index").read_bytes())
+    found = read_tracked((repository / ".git" / "index").read_bytes())
     assert found is not None
     assert len(list((repository / ".git" / "objects" / "pack").glob("*.pack"))) == 1
     objects = Objects(repository / ".git" / "objects")
     held = contents(repository)
     git(repository, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},module")
-    again = tracked((repository / ".git" / "index").read_bytes())
+    again = read_tracked((repository / ".git" / "index").read_bytes())
     assert again is not None
     assert again.keys() == found.keys()
     assert {path: objects.blob(file.oid) for path, file in found.items()} == held
@@ -112,14 +112,14 @@ def test_borrowed_damaged_and_foreign_stores_are_no_contents(
 
 @given(st.binary(max_size=200) | st.binary(max_size=200).map(lambda b: b"DIRC\0\0\0\2\0\0\0\1" + b))
 def test_no_bytes_of_an_index_are_more_than_unreadable(data: bytes) -> None:
-    found = tracked(data)
+    found = read_tracked(data)
     assert found is None or isinstance(found, dict)
 
 
 def test_an_index_that_is_spread_over_files_is_not_read(repository: Path) -> None:
     git(repository, "update-index", "--split-index")
-    assert tracked((repository / ".git" / "index").read_bytes()) is None
-    assert tracked(b"DIRC\0\0\0\5\0\0\0\0" + bytes(20)) is None
+    assert read_tracked((repository / ".git" / "index").read_bytes()) is None
+    assert read_tracked(b"DIRC\0\0\0\5\0\0\0\0" + bytes(20)) is None
 
 
 def test_what_a_command_changes_without_naming_it_comes_back(
@@ -164,7 +164,7 @@ def files(trip: Trip) -> dict[str, str]:
 
 
 def watched(watch: CallWatch, work: Path, line: str) -> list[PathChange]:
-    before = watch.before(Named(), str(work), whole=True)
+    before = watch.before(Named(), str(work), looks_everywhere=True)
     subprocess.run(["sh", "-c", line], cwd=work, check=True, timeout=60)
     return watch.after(before)[0]
 
@@ -192,7 +192,7 @@ def test_what_was_there_before_and_unseen_is_not_taken_for_new(tmp_path: Path) -
     (work / "hidden").write_text("old", "utf-8")
     os.utime(work / "hidden", (1, 1))
     watch = CallWatch(Blobs(tmp_path / "home" / "clew" / "files"))
-    before = watch.before(Named(), str(work), whole=True)
+    before = watch.before(Named(), str(work), looks_everywhere=True)
     before.begin_ns += 10**15
     (work / ".gitignore").write_text("", "utf-8")
     changes = {Path(c.path).name: c for c in watch.after(before)[0]}
@@ -215,7 +215,7 @@ def test_what_a_first_command_does_not_wait_for_is_copied_behind_it(tmp_path: Pa
         (work / f"{n}").write_text(f"number {n}", "utf-8")
     blobs = Blobs(tmp_path / "home" / "clew" / "files")
     watch = CallWatch(blobs)
-    before = watch.before(Named(), str(work), whole=True)
+    before = watch.before(Named(), str(work), looks_everywhere=True)
     assert len(list(blobs.each())) == AT_ONCE
     assert watch.after(before) == ([], 0)
     assert len(list(blobs.each())) == AT_ONCE + 50

@@ -17,7 +17,7 @@ from clew.record.stores.base import (
     StoreError,
     TranscriptKey,
 )
-from clew.record.stores.merge import identity, merge, uuids_of, whole_lines, with_last
+from clew.record.stores.merge import identity, merge, select_whole_lines, uuids_of, with_last
 from clew.record.stores.transfer import Diagnostic, hydrate, hydrate_session, send
 from clew.record.transcript.load import load
 from clew.record.transcript.log import Log
@@ -33,7 +33,7 @@ KEY = TranscriptKey(session_id=SESSION)
 
 
 def lines(entries: list[dict[str, object]]) -> list[bytes]:
-    return whole_lines(encoded(entries))
+    return select_whole_lines(encoded(entries))
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ async def test_a_session_comes_home_and_what_is_only_here_stays(
     await store.append(KEY, lines([user("u7", "a2", "only there")]), at=4)
     done, notes = await brought(place, store)
     assert notes[0].what == "both went on"
-    loaded = load(place.transcript, whole=True)
+    loaded = load(place.transcript, reads_all=True)
     assert names(loaded.messages) == "u1 a1 u2 a2 u9"
     assert len(loaded.uuids) == 6
     backup = home_of(place) / "clew" / "backups" / f"{SESSION}.1.jsonl"

@@ -54,7 +54,7 @@ class Session:
         return str(uuid.uuid5(uuid.UUID(SESSION), str(next(_IDS))))
 
     def user(self, text: str, **more: Any) -> dict[str, Any]:
-        return factories.user(text, uuid=self.new_id(), at=self.now(), **more)
+        return factories.make_user(text, uuid=self.new_id(), at=self.now(), **more)
 
     def answer(
         self, *blocks: dict[str, Any], message_id: str | None = None
@@ -72,7 +72,7 @@ class Session:
             "stop_sequence": None,
             "usage": USAGE,
         }
-        return factories.assistant(
+        return factories.make_assistant(
             message,
             uuids=[self.new_id() for _ in blocks],
             at=self.now(),
@@ -80,13 +80,13 @@ class Session:
         )
 
     def result(self, tool_use_id: str, text: str = "done") -> dict[str, Any]:
-        return factories.tool_answer(
+        return factories.make_tool_answer(
             tool_use_id, text, uuid=self.new_id(), at=self.now(), source_uuid=None, raw=text
         )
 
     def boundary(self, **meta: Any) -> dict[str, Any]:
         meta = {"trigger": "manual", "preTokens": 9, **meta}
-        return factories.system(
+        return factories.make_system(
             "compact_boundary",
             "Compacted",
             uuid=self.new_id(),
@@ -108,7 +108,7 @@ class Session:
 
 
 def text(words: str) -> dict[str, Any]:
-    return factories.text(words)
+    return factories.make_text(words)
 
 
 def call(tool_use_id: str, command: str = "ls") -> dict[str, Any]:

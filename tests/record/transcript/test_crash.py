@@ -17,7 +17,7 @@ from claude_agent_sdk import get_session_messages
 
 from clew.record.transcript.load import LoadedSession, load
 from clew.record.transcript.log import Log
-from clew.record.transcript.paths import SessionPlace, project_dir
+from clew.record.transcript.paths import SessionPlace, get_project_dir
 from clew.record.transcript.resume import resume
 from tests.record.transcript.disk import Faulty, Powered
 from tests.record.transcript.session import SESSION, Session, call, text, uuids
@@ -25,7 +25,7 @@ from tests.requirements import requirement
 
 
 def transcript_in(home: Path) -> Path:
-    return SessionPlace(session_id=SESSION, project_dir=project_dir(home, "/w")).transcript
+    return SessionPlace(session_id=SESSION, project_dir=get_project_dir(home, "/w")).transcript
 
 
 class Story:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clew.core.messages.kinds import view
+from clew.core.messages.kinds import view_entry
 from clew.core.messages.views import fields
 from clew.record.transcript.entries import (
     Keys,
@@ -56,7 +56,7 @@ def hold(line: bytes) -> None:
     assert entry.raw == line
     expected = entry.data.get("uuid")
     assert keys.uuid == (expected if isinstance(expected, str) else None)
-    shown = view(entry.data)
+    shown = view_entry(entry.data)
     for name in fields(type(shown)):
         getattr(shown, name)
     assert repr(shown).isprintable()

@@ -22,5 +22,5 @@ def test_a_file_of_that_version_loads_as_it_did(version: int) -> None:
     assert loaded.leaf_uuid == expected["leaf"]
     assert loaded.side.current["clew-session"]["format"] == version
     assert loaded.side.current["custom-title"]["customTitle"] == expected["title"]
-    assert len(load(path, whole=True).messages) == len(expected["live"])
+    assert len(load(path, reads_all=True).messages) == len(expected["live"])
     assert examine(path).errors == []

@@ -64,7 +64,7 @@ def test_of_a_large_file_only_the_two_ends_are_read(tmp_path: Path) -> None:
     assert ends is not None
     assert len(ends.head) + len(ends.tail) <= 2 * light.READ_SIZE_BYTES + 1100
     assert light.READ_SIZE_BYTES == 65536
-    found = light.outline(path)
+    found = light.read_outline(path)
     assert found is not None
     assert (found.title, found.first_prompt, found.cwd) == ("Kept", "hello", "/w")
     assert found.size_bytes == path.stat().st_size
@@ -77,7 +77,7 @@ def test_a_line_longer_than_either_end_is_read_whole(tmp_path: Path) -> None:
     prompt = user([picture, {"type": "text", "text": "what is this?"}])
     title = line(type="ai-title", aiTitle="A picture", sessionId=SESSION)
     path = session(tmp_path, prompt, title, answer(400_000))
-    found = light.outline(path)
+    found = light.read_outline(path)
     assert found is not None
     assert (found.first_prompt, found.title) == ("what is this?", "A picture")
 
@@ -85,10 +85,10 @@ def test_a_line_longer_than_either_end_is_read_whole(tmp_path: Path) -> None:
 @requirement("R177")
 def test_a_field_is_found_in_a_cut_line_and_unescaped_only_if_it_must_be() -> None:
     cut = b'{"cwd":"/plain","title": "tab\\t\\u00e9\\"q\\"","x":"unfini'
-    assert light.string_field(cut, "cwd") == "/plain"
-    assert light.string_field(cut, "title") == 'tab\té"q"'
-    assert light.string_field(cut, "x") is None
-    assert light.string_field(b'{"a":"1"}{"a":"2"}', "a", last=True) == "2"
+    assert light.find_string_field(cut, "cwd") == "/plain"
+    assert light.find_string_field(cut, "title") == 'tab\té"q"'
+    assert light.find_string_field(cut, "x") is None
+    assert light.find_string_field(b'{"a":"1"}{"a":"2"}', "a", last=True) == "2"
     assert light.unescape(b"\xff\\ud800") == "\ufffd?"
     assert light.unescape(b"bad \\x escape") == "bad \\x escape"
 
@@ -98,15 +98,15 @@ def test_a_field_is_found_in_a_cut_line_and_unescaped_only_if_it_must_be() -> No
     "text", ["<ide-context> x", "<task-notification>\n", "[Request interrupted by user]", "  "]
 )
 def test_what_a_program_wrote_is_not_the_first_prompt(tmp_path: Path, text: str) -> None:
-    assert light.first_prompt(user(text) + user("real")) == "real"
+    assert light.find_first_prompt(user(text) + user("real")) == "real"
 
 
 @requirement("W28")
 def test_a_prompt_that_begins_with_a_tag_counts_where_the_entry_says_who_wrote_it() -> None:
     text = "<div> renders twice, fix it"
-    assert light.first_prompt(user(text, origin={"kind": "human"})) == text
-    assert light.first_prompt(user(text, promptSource="typed")) == text
-    assert light.first_prompt(user(text)) is None
+    assert light.find_first_prompt(user(text, origin={"kind": "human"})) == text
+    assert light.find_first_prompt(user(text, promptSource="typed")) == text
+    assert light.find_first_prompt(user(text)) is None
 
 
 def test_meta_results_and_summaries_are_no_prompts_and_commands_a_last_resort() -> None:
@@ -120,15 +120,15 @@ def test_meta_results_and_summaries_are_no_prompts_and_commands_a_last_resort() 
             b'{"type":"user","message":3}\n{"type":"user","message":{"content":[1,{"type":"text"}]}}\n',
         ]
     )
-    assert light.first_prompt(head) == "/init"
-    assert light.first_prompt(head + user("a\n  b " + "c" * 300)) == "a b " + "c" * 196 + "…"
+    assert light.find_first_prompt(head) == "/init"
+    assert light.find_first_prompt(head + user("a\n  b " + "c" * 300)) == "a b " + "c" * 196 + "…"
 
 
 def test_titles_rank_custom_generated_last_prompt_first_prompt(tmp_path: Path) -> None:
     lines = [user("first")]
 
     def title() -> str:
-        found = light.outline(session(tmp_path, *lines))
+        found = light.read_outline(session(tmp_path, *lines))
         assert found is not None
         return found.title
 
@@ -143,7 +143,7 @@ def test_titles_rank_custom_generated_last_prompt_first_prompt(tmp_path: Path) -
     lines.append(line(type="custom-title", customTitle=""))
     assert title() == "generated"
     lines.append(line(type="tag", tag="release", sessionId=SESSION))
-    found = light.outline(session(tmp_path, *lines))
+    found = light.read_outline(session(tmp_path, *lines))
     assert found is not None
     assert (found.tag, found.custom_title) == ("release", None)
 
@@ -152,7 +152,7 @@ def test_damage_hides_nothing_that_is_whole(tmp_path: Path) -> None:
     path = session(
         tmp_path, b"\xef\xbb\xbf", user("hello"), b"{oops\n\x00\x00\n[1]\n", b'"\xff"\n', b'{"torn'
     )
-    found = light.outline(path)
+    found = light.read_outline(path)
     assert found is not None
     assert found.title == "hello"
 
@@ -169,6 +169,6 @@ def test_a_list_has_sessions_newest_first_and_nothing_else(tmp_path: Path) -> No
     (tmp_path / "agent-7.jsonl").write_bytes(user("agent"))
     (tmp_path / "notes.txt").touch()
     (tmp_path / f"{'4' * 8}{SESSION[8:]}.jsonl").write_bytes(user("side", isSidechain=True))
-    assert [o.title for o in light.outlines(tmp_path)] == ["prompt 0", "prompt 1", "prompt 2"]
-    assert light.session_files(tmp_path / "missing") == []
+    assert [o.title for o in light.read_outlines(tmp_path)] == ["prompt 0", "prompt 1", "prompt 2"]
+    assert light.list_session_files(tmp_path / "missing") == []
     assert light.read_ends(tmp_path / "missing") is None

@@ -104,7 +104,7 @@ def session(folder: str, written: list[dict[str, Any] | bytes]) -> Path:
 @given(lines)
 def test_every_entry_is_live_once_or_named_once(written: list[dict[str, Any] | bytes]) -> None:
     with TemporaryDirectory() as folder:
-        loaded = load(session(folder, written), whole=True)
+        loaded = load(session(folder, written), reads_all=True)
     links = loaded.chain.links
     live = loaded.chain.live
     assert len(set(live)) == len(live)
@@ -124,7 +124,7 @@ def test_from_the_last_boundary_on_is_the_same_conversation(
 ) -> None:
     with TemporaryDirectory() as folder:
         path = session(folder, written)
-        assert load(path).messages == load(path, whole=True).messages
+        assert load(path).messages == load(path, reads_all=True).messages
 
 
 @pytest.mark.laws
@@ -162,7 +162,7 @@ def test_repair_keeps_the_conversation_or_refuses_and_writes_nothing(
 ) -> None:
     with TemporaryDirectory() as folder:
         path = session(folder, written)
-        before, whole = path.read_bytes(), load(path, whole=True)
+        before, whole = path.read_bytes(), load(path, reads_all=True)
         try:
             done = carry_out(plan(path), Path(folder) / "backups")
         except WouldLoseError:
@@ -173,5 +173,5 @@ def test_repair_keeps_the_conversation_or_refuses_and_writes_nothing(
         kept = [
             n.uuid for n in whole.chain.nodes() if not (n.is_boundary and whole.chain.boundary < 0)
         ]
-        repaired = [n.uuid for n in load(done.plan.target, whole=True).chain.nodes()]
+        repaired = [n.uuid for n in load(done.plan.target, reads_all=True).chain.nodes()]
         assert [u for u in repaired if u in set(kept)] == kept

@@ -575,7 +575,7 @@ def test_a_row(row: str, tmp_path: Path) -> None:
     path = write(tmp_path, lines)
     loaded = load(path)
     assert names(loaded.messages) == expected
-    assert names(load(path, whole=True).messages) == expected
+    assert names(load(path, reads_all=True).messages) == expected
 
 
 def conversation_lines(lines: Lines) -> int:
@@ -593,7 +593,7 @@ def test_each_conversation_entry_is_live_or_named_with_its_line_and_reason(
     row: str, tmp_path: Path
 ) -> None:
     lines, _ = ROWS[row]
-    loaded = load(write(tmp_path, lines), whole=True)
+    loaded = load(write(tmp_path, lines), reads_all=True)
     named = list(loaded.chain.left_out())
     assert len(loaded.messages) + len(named) == conversation_lines(lines)
     assert all(1 <= note.number <= len(lines) and note.rule for note in named)

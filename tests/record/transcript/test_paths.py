@@ -22,7 +22,7 @@ def test_the_config_home_is_what_the_environment_says_now() -> None:
     assert find_config_home({"HOME": "/home/e\u0301va"}, Path("/w")) == Path(
         "/home/\u00e9va/.claude"
     )
-    assert paths.projects_dir(Path("/a")) == Path("/a/projects")
+    assert paths.get_projects_dir(Path("/a")) == Path("/a/projects")
 
 
 @requirement("C17", "R166")
@@ -38,25 +38,25 @@ def test_the_config_home_is_what_the_environment_says_now() -> None:
     ],
 )
 def test_a_folder_is_named_as_the_published_reader_names_it(folder: str) -> None:
-    assert paths.encoded(folder) == project_key_for_directory(folder)
+    assert paths.encode_path(folder) == project_key_for_directory(folder)
 
 
 @requirement("C17")
 def test_each_utf_16_unit_outside_letters_and_digits_becomes_a_dash() -> None:
-    assert paths.encoded("/a🙂b") == "-a--b"
-    assert paths.encoded("/a-b") == paths.encoded("/a/b") == "-a-b"
-    assert paths.encoded(os.fsdecode(b"/a\xff")) == "-a-"
+    assert paths.encode_path("/a🙂b") == "-a--b"
+    assert paths.encode_path("/a-b") == paths.encode_path("/a/b") == "-a-b"
+    assert paths.encode_path(os.fsdecode(b"/a\xff")) == "-a-"
 
 
 def test_a_long_folder_written_under_another_hash_is_found(tmp_path: Path) -> None:
     cwd = "/" + "long/" * 50
-    name = paths.encoded(paths.canonical(cwd))
-    foreign = paths.projects_dir(tmp_path) / (name[:201] + "zzzzzz")
-    assert paths.project_dir(tmp_path, cwd).name == name
+    name = paths.encode_path(paths.resolve_folder(cwd))
+    foreign = paths.get_projects_dir(tmp_path) / (name[:201] + "zzzzzz")
+    assert paths.get_project_dir(tmp_path, cwd).name == name
     foreign.mkdir(parents=True)
-    assert paths.project_dir(tmp_path, cwd) == foreign
-    (paths.projects_dir(tmp_path) / name).mkdir()
-    assert paths.project_dir(tmp_path, cwd).name == name
+    assert paths.get_project_dir(tmp_path, cwd) == foreign
+    (paths.get_projects_dir(tmp_path) / name).mkdir()
+    assert paths.get_project_dir(tmp_path, cwd).name == name
 
 
 @requirement("R165")
@@ -83,7 +83,7 @@ def test_a_symlinked_start_folder_writes_where_its_target_writes(tmp_path: Path)
     by_link = paths.SessionPaths(home=home, cwd=str(tmp_path / "link"), session_id=SESSION)
     by_name = paths.SessionPaths(home=home, cwd=str(real), session_id=SESSION)
     assert by_link.place == by_name.place
-    folder = home / "projects" / paths.encoded(paths.canonical(str(real)))
+    folder = home / "projects" / paths.encode_path(paths.resolve_folder(str(real)))
     assert by_link.place.transcript == folder / f"{SESSION}.jsonl"
     assert by_link.agent("a1") == folder / SESSION / "subagents" / "agent-a1.jsonl"
     assert by_link.place.tool_results == folder / SESSION / "tool-results"
@@ -96,7 +96,7 @@ def test_agents_of_one_run_share_a_folder_from_before_they_run_until_they_end(
     session = paths.SessionPaths(home=tmp_path, cwd="/", session_id=SESSION)
     session.group_agent("a1", "workflows/run7")
     assert session.agent("a1").parent.parts[-3:] == ("subagents", "workflows", "run7")
-    assert paths.sidecar(session.agent("a1")).name == "agent-a1.meta.json"
+    assert paths.get_sidecar(session.agent("a1")).name == "agent-a1.meta.json"
 
 
 @pytest.mark.parametrize("bad", ["../x", "a/../../b", "/etc", "a//b", "a b"])
@@ -119,7 +119,7 @@ def test_id_and_folder_change_together_and_the_current_path_is_the_written_path(
     assert session.place is place
     assert place.transcript == elsewhere / f"{OTHER}.jsonl"
     assert session.of(OTHER) is place, "the current id means the current folder, not a guess"
-    assert session.of(SESSION).project_dir == paths.project_dir(tmp_path, "/")
+    assert session.of(SESSION).project_dir == paths.get_project_dir(tmp_path, "/")
     assert session.of(SESSION, elsewhere).project_dir == elsewhere
     assert session.agent("a1").parent.name == "subagents", "groups belong to the old session"
 

@@ -9,10 +9,10 @@ import pytest
 
 from clew.core.messages import factories as make
 from clew.core.messages.errors import MisuseError
-from clew.core.messages.factories import written
+from clew.core.messages.factories import format_timestamp
 from clew.core.messages.kinds import KINDS
 from clew.record.transcript.entries import encode
-from clew.record.transcript.policy import CLEANED, Writer, cleaned, placed
+from clew.record.transcript.policy import CLEANED, Writer, clean_message, place_message
 from tests.requirements import requirement
 
 WRITER = Writer(session_id="5d1c9a30-7f4e-4b52-9c1d-3b8e2f6a7c10", cwd="/p", version="0.1.0.dev1")
@@ -26,7 +26,7 @@ USAGE = {
 
 
 def now() -> dict[str, Any]:
-    return {"uuid": next(ids), "at": written(1_769_860_800_120)}
+    return {"uuid": next(ids), "at": format_timestamp(1_769_860_800_120)}
 
 
 def answer(**fields: Any) -> list[dict[str, Any]]:
@@ -36,21 +36,25 @@ def answer(**fields: Any) -> list[dict[str, Any]]:
     ]
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m"}
     message |= {"content": blocks, "stop_reason": "tool_use", "stop_sequence": None, "usage": USAGE}
-    return make.assistant(message | fields, uuids=ids, at=written(0), request_id="req_1")
+    return make.make_assistant(
+        message | fields, uuids=ids, at=format_timestamp(0), request_id="req_1"
+    )
 
 
 def conversation() -> list[dict[str, Any]]:
     """A prompt, an answer of two blocks, a result, a compaction, each behind the one before."""
     said = answer()
-    result = make.tool_answer("toolu_1", "1\tx", source_uuid=said[1]["uuid"], raw={"n": 1}, **now())
+    result = make.make_tool_answer(
+        "toolu_1", "1\tx", source_uuid=said[1]["uuid"], raw={"n": 1}, **now()
+    )
     segment = {"headUuid": said[0]["uuid"], "anchorUuid": "x", "tailUuid": result["uuid"]}
     cut = {"trigger": "auto", "pre_tokens": 9, "preserved_segment": segment}
-    messages = [make.user("why?", prompt_source="typed", **now()), *said, result]
+    messages = [make.make_user("why?", prompt_source="typed", **now()), *said, result]
     messages += [make.compact_boundary(**cut, **now()), make.compact_summary("short", **now())]
     lines: list[dict[str, Any]] = []
     for message in messages:
         parent = lines[-1]["uuid"] if lines else None
-        lines.append(placed(message, parent_uuid=parent, writer=WRITER))
+        lines.append(place_message(message, parent_uuid=parent, writer=WRITER))
     return lines
 
 
@@ -68,15 +72,17 @@ def test_rule_1_json_is_compact() -> None:
 def test_rule_2_times_have_three_decimals_and_a_z() -> None:
     form = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
     assert all(re.fullmatch(form, line["timestamp"]) for line in conversation())
-    assert written(1_769_860_800_120) == "2026-01-31T12:00:00.120Z"
-    assert written(0) == "1970-01-01T00:00:00.000Z"
+    assert format_timestamp(1_769_860_800_120) == "2026-01-31T12:00:00.120Z"
+    assert format_timestamp(0) == "1970-01-01T00:00:00.000Z"
     for at in (
         "2026-01-31T12:00:00.123456Z",
         "2026-01-31T12:00:00.12Z",
         "2026-01-31T12:00:00+00:00",
     ):
         with pytest.raises(MisuseError, match="timestamp"):
-            placed(make.user("x", uuid=next(ids), at=at), parent_uuid=None, writer=WRITER)
+            place_message(
+                make.make_user("x", uuid=next(ids), at=at), parent_uuid=None, writer=WRITER
+            )
 
 
 def test_rule_3_the_version_begins_x_y_z() -> None:
@@ -88,11 +94,11 @@ def test_rule_3_the_version_begins_x_y_z() -> None:
 
 def test_rule_4_the_request_id_is_there_and_the_same_on_all_lines_of_an_answer() -> None:
     assert [line["requestId"] for line in assistants()] == ["req_1", "req_1"]
-    said = make.assistant(
-        {"id": "m", "model": "m", "content": []}, uuids=ids, at=written(0), request_id="r"
+    said = make.make_assistant(
+        {"id": "m", "model": "m", "content": []}, uuids=ids, at=format_timestamp(0), request_id="r"
     )
     with pytest.raises(MisuseError, match="requestId"):
-        placed(said[0] | {"requestId": ""}, parent_uuid=None, writer=WRITER)
+        place_message(said[0] | {"requestId": ""}, parent_uuid=None, writer=WRITER)
 
 
 def test_rule_5_the_message_id_is_the_same_on_all_lines_of_an_answer() -> None:
@@ -100,7 +106,7 @@ def test_rule_5_the_message_id_is_the_same_on_all_lines_of_an_answer() -> None:
     line = answer()[0]
     nameless = line | {"message": line["message"] | {"id": ""}}
     with pytest.raises(MisuseError, match="message id"):
-        placed(nameless, parent_uuid=None, writer=WRITER)
+        place_message(nameless, parent_uuid=None, writer=WRITER)
 
 
 def test_rule_6_every_line_of_an_answer_has_the_final_usage() -> None:
@@ -110,12 +116,12 @@ def test_rule_6_every_line_of_an_answer_has_the_final_usage() -> None:
 @pytest.mark.parametrize("usage", [None, {}, {"input_tokens": 3}, {"output_tokens": None}])
 def test_rule_7_both_counts_are_there(usage: Any) -> None:
     for message in answer(usage=usage):
-        written_usage = placed(message, parent_uuid=None, writer=WRITER)["message"]["usage"]
+        written_usage = place_message(message, parent_uuid=None, writer=WRITER)["message"]["usage"]
         assert all(type(written_usage[k]) is int for k in ("input_tokens", "output_tokens"))
     broken = answer()[0]
     broken["message"] = broken["message"] | {"usage": {"input_tokens": 1}}
     with pytest.raises(MisuseError, match="usage"):
-        placed(broken, parent_uuid=None, writer=WRITER)
+        place_message(broken, parent_uuid=None, writer=WRITER)
 
 
 def test_rule_8_the_split_of_cache_writes_adds_up_or_is_left_out() -> None:
@@ -139,16 +145,18 @@ def test_rule_9_every_line_has_the_keys_that_strict_readers_insist_on() -> None:
 def test_rule_10_ids_are_uuids_and_the_session_id_is_the_writers() -> None:
     assert {line["sessionId"] for line in conversation()} == {WRITER.session_id}
     with pytest.raises(MisuseError, match="uuid"):
-        placed(make.user("x", uuid="e1", at=written(0)), parent_uuid=None, writer=WRITER)
+        place_message(
+            make.make_user("x", uuid="e1", at=format_timestamp(0)), parent_uuid=None, writer=WRITER
+        )
 
 
 def test_rule_11_only_known_kinds_stand_on_the_chain_and_the_others_have_no_uuid() -> None:
     for tag in (*KINDS, "kind-of-tomorrow"):
         if tag not in ("user", "assistant", "attachment", "system"):
             with pytest.raises(MisuseError, match="chain"):
-                placed({"type": tag, "uuid": "x"}, parent_uuid=None, writer=WRITER)
+                place_message({"type": tag, "uuid": "x"}, parent_uuid=None, writer=WRITER)
     for tag in ("tombstone", "tool-started", "custom-title"):
-        assert "uuid" not in make.record(tag, session_id="s", at=written(0))
+        assert "uuid" not in make.record(tag, session_id="s", at=format_timestamp(0))
     for tag, fields in (
         ("user", {}),
         ("summary", {}),
@@ -174,9 +182,11 @@ def test_rule_13_calls_and_results_are_whole() -> None:
         {"type": "tool_use", "input": {}},
     ):
         with pytest.raises(MisuseError, match="tool_use"):
-            placed(answer(content=[broken])[0], parent_uuid=None, writer=WRITER)
+            place_message(answer(content=[broken])[0], parent_uuid=None, writer=WRITER)
     with pytest.raises(MisuseError, match="tool_result"):
-        placed(make.user([{"type": "tool_result"}], **now()), parent_uuid=None, writer=WRITER)
+        place_message(
+            make.make_user([{"type": "tool_result"}], **now()), parent_uuid=None, writer=WRITER
+        )
 
 
 def test_rule_14_lines_are_valid_utf8_without_lone_surrogates() -> None:
@@ -198,7 +208,7 @@ def test_rule_15_a_compaction_is_a_rootless_boundary_and_a_summary_behind_it() -
 
 def test_rule_16_lines_of_a_subagent_say_so() -> None:
     writer = Writer(session_id="s", cwd="/p", version="0.1.0", agent_id="a1", agent_name="warp")
-    line = placed(make.user("x", **now()), parent_uuid=None, writer=writer)
+    line = place_message(make.make_user("x", **now()), parent_uuid=None, writer=writer)
     assert (line["isSidechain"], line["agentId"], line["agentName"]) == (True, "a1", "warp")
     assert not conversation()[0]["isSidechain"]
     assert "agentId" not in conversation()[0]
@@ -208,12 +218,12 @@ def test_an_answer_is_written_one_block_a_line() -> None:
     whole = answer()[0]
     whole["message"] = whole["message"] | {"content": whole["message"]["content"] * 2}
     with pytest.raises(MisuseError, match="one block"):
-        placed(whole, parent_uuid=None, writer=WRITER)
+        place_message(whole, parent_uuid=None, writer=WRITER)
 
 
 @requirement("R262")
 def test_cleaning_takes_out_what_its_table_names_and_pointers_only_when_they_dangle() -> None:
     message = {"type": "user", "uuid": "u", "custom": 1, "sourceToolAssistantUUID": "a"}
     live = message | {key: 1 for key in CLEANED if key != "sourceToolAssistantUUID"}
-    assert cleaned(live, {"a"}) == message
-    assert "sourceToolAssistantUUID" not in cleaned(live, {"b"})
+    assert clean_message(live, {"a"}) == message
+    assert "sourceToolAssistantUUID" not in clean_message(live, {"b"})

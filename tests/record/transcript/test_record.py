@@ -13,17 +13,17 @@ from clew.core.messages.errors import MisuseError
 from clew.record.transcript import light
 from clew.record.transcript.agents import (
     AgentMetadata,
-    agents,
+    list_agents,
     read_metadata,
     read_remote,
-    remote_agents,
+    read_remote_agents,
     resume_agent,
     write_metadata,
     write_remote,
 )
 from clew.record.transcript.load import load
 from clew.record.transcript.log import Saved
-from clew.record.transcript.paths import sidecar
+from clew.record.transcript.paths import get_sidecar
 from tests.record.transcript.session import OTHER, SESSION, Session, call, text, uuids
 from tests.requirements import requirement
 
@@ -162,7 +162,7 @@ def test_a_prompt_that_was_durable_is_listed_and_resumable_at_once(
     session.recorder.record([prompt])
     assert asyncio.run(session.recorder.durable()) == Saved()
     # Nothing is closed or flushed: this is what a kill leaves.
-    found = list(light.outlines(session.recorder.transcript.parent))
+    found = list(light.read_outlines(session.recorder.transcript.parent))
     assert [outline.title for outline in found] == ["fix the tests"]
     assert uuids(load(session.recorder.transcript).messages) == [prompt["uuid"]]
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
@@ -303,7 +303,7 @@ def test_what_stands_beside_has_its_calls_and_the_last_of_a_kind_is_loaded(
     assert loaded.side.last_prompt == "go"
     assert loaded.side.kinds["queue-operation"] == 2
     assert len(loaded.side.replacements) == 1
-    found = light.outline(recorder.transcript)
+    found = light.read_outline(recorder.transcript)
     assert found is not None
     assert (found.title, found.tag) == ("Second", "blue")
     assert len(lines(session.paths.agent("a1"))) == 1
@@ -391,7 +391,7 @@ def test_a_subagent_writes_its_own_file_and_chain_under_the_sessions_id(session:
     assert all(line["isSidechain"] and line["agentId"] == "a1" for line in written)
     assert {line["sessionId"] for line in written} == {SESSION}
     assert len(chain(recorder.transcript)) == 1
-    assert agents(session.paths.place) == [path]
+    assert list_agents(session.paths.place) == [path]
     assert len(load(path).messages) == 3
     assert not recorder.of_agent("a2").record([])
 
@@ -426,7 +426,7 @@ def test_older_and_broken_sidecars_are_read_as_far_as_they_go(
 ) -> None:
     path = session.paths.agent("a1")
     path.parent.mkdir(parents=True)
-    sidecar(path).write_bytes(content)
+    get_sidecar(path).write_bytes(content)
     found = read_metadata(path)
     assert found == (
         AgentMetadata(agent_type="x", more={"spawnDepth": 2})
@@ -438,12 +438,12 @@ def test_older_and_broken_sidecars_are_read_as_far_as_they_go(
 @requirement("R205")
 def test_remote_agents_are_kept_by_task_and_listed(session: Session) -> None:
     place = session.paths.place
-    assert list(remote_agents(place)) == []
+    assert list(read_remote_agents(place)) == []
     write_remote(place, "task-1", {"remoteSessionId": "r1"})
     write_remote(place, "task-2", {"remoteSessionId": "r2"})
     assert read_remote(place, "task-1") == {"remoteSessionId": "r1"}
     assert read_remote(place, "task-3") is None
-    assert [task for task, _ in remote_agents(place)] == ["task-1", "task-2"]
+    assert [task for task, _ in read_remote_agents(place)] == ["task-1", "task-2"]
     with pytest.raises(ValueError, match="agent id"):
         write_remote(place, "../x", {})
 

@@ -38,7 +38,7 @@ def test_what_was_live_stays_live_and_no_error_remains(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "projects" / "-w", ODD[name])
-    before, live = path.read_bytes(), load(path, whole=True)
+    before, live = path.read_bytes(), load(path, reads_all=True)
     done = carry_out(plan(path), tmp_path / "backups")
     after = path.read_bytes()
     if done.plan.kind == "append":
@@ -49,7 +49,7 @@ def test_what_was_live_stays_live_and_no_error_remains(
         assert after == before
     errors = [f for f in done.remaining if f.severity == "error" and f.name != "nothing-live"]
     assert not errors, [str(f) for f in errors]
-    repaired = load(done.plan.target, whole=True)
+    repaired = load(done.plan.target, reads_all=True)
     kept = [m.uuid for m in live.chain.nodes() if not is_void(live, m)]
     assert [u for u in ids(repaired) if u in set(kept)] == kept
     if not any(word in name for word in OTHERWISE):
@@ -63,11 +63,11 @@ def test_a_copy_that_mends_warnings_is_clean_or_says_what_happened(
     name: str, tmp_path: Path
 ) -> None:
     path = write(tmp_path, ODD[name])
-    before, live = path.read_bytes(), load(path, whole=True)
+    before, live = path.read_bytes(), load(path, reads_all=True)
     done = carry_out(plan(path, warnings=True), tmp_path / "backups")
     if done.plan.kind == "new session":
         assert path.read_bytes() == before
-    repaired = load(done.plan.target, whole=True)
+    repaired = load(done.plan.target, reads_all=True)
     kept = [m.uuid for m in live.chain.nodes() if not is_void(live, m)]
     assert [u for u in ids(repaired) if u in set(kept)] == kept
     assert {finding.name for finding in done.remaining} <= set(TRUTHS)
@@ -157,7 +157,7 @@ def test_a_result_that_would_change_the_order_of_what_is_there_is_not_appended(
     """In a shuffled file the answer's parts would be sorted anew around what is pulled in."""
     first = {k: v for k, v in said("a1", None).items() if k != "message"}
     path = write(tmp_path, [said("a2", "a1", call("z")), first, result("a3", "a2", "x")])
-    before, live = path.read_bytes(), ids(load(path, whole=True))
+    before, live = path.read_bytes(), ids(load(path, reads_all=True))
     done = carry_out(plan(path), tmp_path / "backups")
     assert done.plan.kind == "new session"
     assert path.read_bytes() == before

@@ -10,7 +10,7 @@ from clew.record.transcript.leaf import Side
 from clew.record.transcript.load import load
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import rescue_dirs
-from clew.record.transcript.resume import LockedSession, forked, resume
+from clew.record.transcript.resume import LockedSession, resume, write_fork
 from tests.record.transcript.build import (
     boundary,
     kept,
@@ -90,7 +90,7 @@ def test_a_fork_begins_as_the_original_does_and_leaves_it_alone(
     path = write(folder, [*FORKABLE[name], title])
     before, loaded = path.read_bytes(), load(path)
     copy = folder / f"{OTHER}.jsonl"
-    copy.write_bytes(b"".join(forked(loaded, OTHER)))
+    copy.write_bytes(b"".join(write_fork(loaded, OTHER)))
     again = load(copy)
     assert names(again.messages) == names(loaded.messages)
     assert {m["sessionId"] for m in again.messages} == {OTHER}
@@ -104,7 +104,7 @@ def test_a_fork_begins_as_the_original_does_and_leaves_it_alone(
 def test_a_fork_can_stop_at_an_entry(tmp_path: Path) -> None:
     loaded = load(write(tmp_path, talk(3)))
     copy = tmp_path / f"{OTHER}.jsonl"
-    copy.write_bytes(b"".join(forked(loaded, OTHER, until=uid("a2"))))
+    copy.write_bytes(b"".join(write_fork(loaded, OTHER, until=uid("a2"))))
     assert names(load(copy).messages) == "u1 a1 u2 a2"
 
 

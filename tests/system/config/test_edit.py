@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.system.config.json_text import with_value, without
-from clew.system.config.layers import value_at
+from clew.system.config.json_text import remove_value, set_value
+from clew.system.config.layers import find_value
 from clew.system.files import replace
 
 
@@ -41,7 +41,7 @@ from clew.system.files import replace
 def test_a_value_is_set_in_place(
     text: str, path: tuple[str | int, ...], value: Any, expected: str
 ) -> None:
-    changed = with_value(text, path, value)
+    changed = set_value(text, path, value)
     assert json.loads(changed) == json.loads(expected)
     if "    " not in text:
         assert changed == expected
@@ -60,7 +60,7 @@ def test_a_value_is_set_in_place(
 def test_a_value_is_taken_out_with_its_comma(
     text: str, path: tuple[str | int, ...], expected: str
 ) -> None:
-    assert without(text, path) == expected
+    assert remove_value(text, path) == expected
 
 
 keys = st.text(alphabet="abc", min_size=1, max_size=2)
@@ -82,15 +82,15 @@ def test_setting_changes_that_member_alone(
     data: dict[str, Any], path: list[str], value: Any, indent: int | str | None
 ) -> None:
     text = json.dumps(data, indent=indent)
-    changed = with_value(text, tuple(path), value)
+    changed = set_value(text, tuple(path), value)
     result = json.loads(changed)
-    assert value_at(result, tuple(path)) == (True, value)
+    assert find_value(result, tuple(path)) == (True, value)
     for name, kept in data.items():
         if name != path[0]:
             assert result[name] == kept
             assert json.dumps({name: kept}, indent=indent).strip("{}").strip() in changed
-    back = json.loads(without(changed, tuple(path)))
-    assert value_at(back, tuple(path)) == (False, None)
+    back = json.loads(remove_value(changed, tuple(path)))
+    assert find_value(back, tuple(path)) == (False, None)
 
 
 def test_a_file_is_replaced_whole_and_keeps_its_bits_and_its_link(tmp_path: Path) -> None:

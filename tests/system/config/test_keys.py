@@ -10,14 +10,14 @@ import pytest
 from clew.system.config.environment import freeze
 from clew.system.config.keys import (
     ApiKey,
+    abbreviate_key,
     find_key,
     find_keyring,
     in_environment,
     read_login,
-    shown,
     write_secrets,
 )
-from clew.system.config.mask import all_without
+from clew.system.config.mask import remove_all_secrets
 from clew.system.config.paths import Places, find_places
 
 SECRET = "sk-ant-api03-AbCdEf0123456789"
@@ -89,8 +89,8 @@ def test_there_may_be_no_key(places: Places) -> None:
 def test_a_key_is_not_in_its_representation() -> None:
     assert SECRET not in repr(ApiKey(source="login", secret=SECRET))
     assert SECRET not in f"{[ApiKey(source='login', secret=SECRET)]}"
-    assert shown(SECRET) == "...6789"
-    assert shown("short") == "(a short key)"
+    assert abbreviate_key(SECRET) == "...6789"
+    assert abbreviate_key("short") == "(a short key)"
 
 
 def test_a_file_that_others_can_read_is_not_used(places: Places) -> None:
@@ -113,7 +113,7 @@ def test_without_the_extra_there_is_no_keyring() -> None:
 
 def test_known_secrets_leave_texts_of_any_shape_otherwise_as_they_are() -> None:
     value = {"a": [f"x{SECRET}y", 3, None], SECRET: {"token": "abcdefgh"}}
-    assert all_without(value, (SECRET, "abc")) == {
+    assert remove_all_secrets(value, (SECRET, "abc")) == {
         "a": ["x[masked]y", 3, None],
         "[masked]": {"token": "abcdefgh"},
     }

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.system.config.mask import HIDDEN, mask, mask_lines, mask_member
-from clew.system.config.secret_search import folded, merged, secret_spans
+from clew.system.config.secret_search import find_secret_spans, folded, merged
 from clew.system.config.secret_shapes import kind_of
 from tests.system.config.secret_samples import SAMPLES, Sample, base62, hexadecimal
 
@@ -208,7 +208,7 @@ def test_folding_keeps_every_letter_at_its_place(text: str) -> None:
 
 def test_spans_that_touch_are_one() -> None:
     assert merged([(5, 7), (0, 3), (3, 4), (6, 6), (1, 2)]) == [(0, 4), (5, 7)]
-    assert secret_spans("nothing here") == []
+    assert find_secret_spans("nothing here") == []
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_ordinary_source_stays_as_it_is() -> None:
         if "secret_" not in f.name and "gitleaks" not in f.name
     ]
     lines = sum(text.count("\n") for text in texts)
-    masked = sum(len(secret_spans(text)) for text in texts)
+    masked = sum(len(find_secret_spans(text)) for text in texts)
     assert lines > 200_000
     assert masked * 10_000 <= lines * 2
 

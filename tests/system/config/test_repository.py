@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from clew.system.config.git_config import submodules
-from clew.system.config.git_guard import is_bare, programs_of_repository
+from clew.system.config.git_config import list_submodules
+from clew.system.config.git_guard import find_repository_programs, is_bare
 
 
 def git(folder: Path, *words: str) -> str:
@@ -43,8 +43,8 @@ def top(tmp_path: Path) -> Path:
 
 
 def test_a_plain_repository_names_nothing_and_so_does_a_folder_without_one(top: Path) -> None:
-    assert programs_of_repository(str(top)) == ()
-    assert programs_of_repository(str(top.parent)) == ()
+    assert find_repository_programs(str(top)) == ()
+    assert find_repository_programs(str(top.parent)) == ()
 
 
 def by_config(top: Path, mark: Path) -> Path:
@@ -177,7 +177,7 @@ def test_where_git_status_starts_a_program_its_setting_is_named(
 ) -> None:
     where = way(top, top.parent / "mark")
     (top.parent / "ran").unlink(missing_ok=True)
-    named = programs_of_repository(str(where))
+    named = find_repository_programs(str(where))
     git(where, "status")
     assert (top.parent / "ran").exists(), "the way does not show what it is for"
     assert named
@@ -186,48 +186,48 @@ def test_where_git_status_starts_a_program_its_setting_is_named(
 def test_a_change_of_the_settings_is_seen_at_the_next_look(top: Path) -> None:
     for file in (top / ".git").rglob("*"):
         later(file)
-    assert programs_of_repository(str(top)) == ()
+    assert find_repository_programs(str(top)) == ()
     (top / ".git" / "config").write_text("[core]\npager = x\n", "utf-8")
-    assert programs_of_repository(str(top)) == ("core.pager",)
+    assert find_repository_programs(str(top)) == ("core.pager",)
     (top / ".git" / "config").write_text("[core]\neditor = x\n", "utf-8")
-    assert programs_of_repository(str(top)) == ("core.editor",)
+    assert find_repository_programs(str(top)) == ("core.editor",)
 
 
 def test_a_working_tree_elsewhere_is_named_because_its_files_would_be_shown(top: Path) -> None:
     git(top, "config", "core.worktree", str(top.parent))
-    assert programs_of_repository(str(top)) == ("core.worktree",)
+    assert find_repository_programs(str(top)) == ("core.worktree",)
     git(top, "config", "core.worktree", "..")
-    assert programs_of_repository(str(top)) == ()
+    assert find_repository_programs(str(top)) == ()
 
 
 @pytest.mark.parametrize("text", ["[core\n", "[a]\nb = \\x\n", "[a]\nb=" + "x" * 2_000_000])
 def test_settings_that_cannot_be_read_are_named_as_such(top: Path, text: str) -> None:
     (top / ".git" / "config").write_text(text, "utf-8")
-    (named,) = programs_of_repository(str(top))
+    (named,) = find_repository_programs(str(top))
     assert named.startswith(".git/config: ")
 
 
 def test_an_index_that_cannot_be_read_is_named(top: Path) -> None:
     (top / ".git" / "index").write_bytes(b"DIRC\0\0\0\2\0\0\0\1" + b"\xff" * 40 + b"\0\0\xe0\0")
-    assert programs_of_repository(str(top)) == (".git/index cannot be read",)
+    assert find_repository_programs(str(top)) == (".git/index cannot be read",)
 
 
 def test_files_that_include_one_another_come_to_an_end(top: Path) -> None:
     git(top, "config", "include.path", "config")
-    assert programs_of_repository(str(top)) == ("include.path",)
+    assert find_repository_programs(str(top)) == ("include.path",)
 
 
 def test_a_file_below_gits_own_installation_is_named_because_it_is_not_known_here(
     top: Path,
 ) -> None:
     git(top, "config", "include.path", "%(prefix)/x")
-    assert programs_of_repository(str(top)) == ("include.path",)
+    assert find_repository_programs(str(top)) == ("include.path",)
 
 
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(top: Path) -> None:
     (top / ".git" / "config").unlink()
     os.mkfifo(top / ".git" / "config")
-    (named,) = programs_of_repository(str(top))
+    (named,) = find_repository_programs(str(top))
     assert named.startswith(".git/config: ")
 
 
@@ -247,7 +247,7 @@ def test_an_index_with_names_of_32_bytes_is_read(tmp_path: Path) -> None:
     git(tmp_path / "within", "init", "-q", "--object-format=sha256")
     git(tmp_path / "within", "commit", "-q", "--allow-empty", "-m", "x")
     git(tmp_path, "add", "within")
-    assert submodules((tmp_path / ".git" / "index").read_bytes()) == (b"within",)
+    assert list_submodules((tmp_path / ".git" / "index").read_bytes()) == (b"within",)
 
 
 def test_an_index_that_writes_what_names_share_is_read(top: Path) -> None:
@@ -255,13 +255,13 @@ def test_an_index_that_writes_what_names_share_is_read(top: Path) -> None:
         git(top.parent, "clone", "-q", str(top), f"top/{name}"[:200])
         git(top, "add", name[:196])
     git(top, "update-index", "--index-version", "4")
-    found = submodules((top / ".git" / "index").read_bytes())
+    found = list_submodules((top / ".git" / "index").read_bytes())
     assert found == (b"long" + b"x" * 192, b"within")
 
 
 @pytest.mark.parametrize("index", [b"", b"DIRC\0\0\0\2\0\0\0\0", b"x" * 100])
 def test_an_index_without_submodules_is_not_looked_through(index: bytes) -> None:
-    assert submodules(index) == ()
+    assert list_submodules(index) == ()
 
 
 @pytest.mark.parametrize(
@@ -269,4 +269,4 @@ def test_an_index_without_submodules_is_not_looked_through(index: bytes) -> None
 )
 def test_an_index_that_may_hold_a_submodule_and_cannot_be_read_is_a_fault(index: bytes) -> None:
     with pytest.raises(ValueError, match="index"):
-        submodules(index)
+        list_submodules(index)

@@ -8,31 +8,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.system.config.json_text import dotted, scan, undotted
+from clew.system.config.json_text import join_path, scan, split_path
 from clew.system.config.layers import (
     Layer,
     Scope,
-    in_force,
+    find_origins,
+    find_value,
     merge,
-    origins,
-    usable,
-    value_at,
+    select_active,
+    select_usable,
     without,
 )
 from clew.system.config.load import (
     CommandLineSettings,
-    changed,
-    complaints,
     decoded,
-    explained,
+    describe_faults,
+    explain_setting,
+    find_changed,
     is_trusted,
-    load,
+    load_settings,
     read_trusted,
     trusts,
     write_trusted,
 )
 from clew.system.config.paths import Places, find_places
-from clew.system.config.settings import KEYS, NO_EFFECT, check, nearest, nearest_part
+from clew.system.config.settings import KEYS, NO_EFFECT, check, find_nearest_key, find_nearest_part
 from tests.requirements import requirement
 
 
@@ -82,7 +82,7 @@ def test_a_value_is_explained_by_scope_file_and_line() -> None:
     text = '{\n  "model": "a",\n  "permissions": {\n    "deny": ["x",\n      "y"]\n  }\n}'
     user = decoded("user", "/u/settings.json", "/u", text)
     above = layer("cli", {"model": "c"})
-    found = origins([user, above], ("model",))
+    found = find_origins([user, above], ("model",))
     assert [(o.layer.scope, o.value, o.layer.line(o.path)) for o in found] == [
         ("cli", "c", None),
         ("user", "a", 2),
@@ -164,7 +164,7 @@ def test_what_a_file_says_wrongly_is_told_with_its_line(
     places: Places, text: str, complaint: str | None
 ) -> None:
     write(places.user_settings, text)
-    told = complaints(load(places).layers)
+    told = describe_faults(load_settings(places).layers)
     if complaint is None:
         assert told == []
     else:
@@ -175,7 +175,7 @@ def test_what_a_file_says_wrongly_is_told_with_its_line(
 
 def test_a_wrong_value_is_left_out_and_the_rest_counts() -> None:
     data = {"model": 3, "verbose": True, "permissions": {"deny": ["a", 4, "b"], "ask": 1}}
-    assert usable(layer("user", data)) == {
+    assert select_usable(layer("user", data)) == {
         "verbose": True,
         "permissions": {"deny": ["a", "b"]},
     }
@@ -189,14 +189,14 @@ def test_every_layer_is_read_and_a_change_of_any_file_is_seen(places: Places) ->
     write(places.user_settings, '{"outputStyle": "u"}')
     write(places.project_settings, '{"outputStyle": "p"}')
     write(places.local_settings, '{"outputStyle": "l"}')
-    loaded = load(places, given=CommandLineSettings(data={"outputStyle": "c"}))
+    loaded = load_settings(places, command_line=CommandLineSettings(data={"outputStyle": "c"}))
     assert merge(loaded.layers) == {"model": "twenty", "language": "de", "outputStyle": "c"}
-    assert changed(loaded) == []
+    assert find_changed(loaded) == []
     write(places.local_settings, '{"outputStyle": "other"}')
-    assert changed(loaded) == [places.local_settings]
-    only_user = load(places, sources=("user",))
+    assert find_changed(loaded) == [places.local_settings]
+    only_user = load_settings(places, sources=("user",))
     assert merge(only_user.layers)["outputStyle"] == "u"
-    assert merge(load(places, sources=()).layers) == {"model": "twenty", "language": "de"}
+    assert merge(load_settings(places, sources=()).layers) == {"model": "twenty", "language": "de"}
 
 
 def test_in_the_home_folder_a_persons_settings_are_read_once_and_as_their_own(
@@ -205,23 +205,23 @@ def test_in_the_home_folder_a_persons_settings_are_read_once_and_as_their_own(
     home = tmp_path.resolve()
     places = find_places({"HOME": str(home)}, home, managed_folders=())
     write(places.user_settings, '{"model": "m"}')
-    assert [one.scope for one in load(places).layers] == ["user"]
-    assert [one.scope for one in load(places, sources=("project",)).layers] == []
+    assert [one.scope for one in load_settings(places).layers] == ["user"]
+    assert [one.scope for one in load_settings(places, sources=("project",)).layers] == []
 
 
 def test_a_file_that_comes_later_is_a_change(places: Places) -> None:
-    loaded = load(places)
+    loaded = load_settings(places)
     write(places.managed_folders[0] / "managed-settings.d" / "10.json", "{}")
     write(places.project_settings, "{}")
-    assert set(changed(loaded)) >= {places.project_settings}
-    assert len(changed(loaded)) == 2
+    assert set(find_changed(loaded)) >= {places.project_settings}
+    assert len(find_changed(loaded)) == 2
 
 
 def test_a_file_that_cannot_be_read_is_told_not_skipped(places: Places) -> None:
     places.user_settings.mkdir(parents=True)
     write(places.project_settings, "")
     places.local_settings.write_bytes(b"\xff")
-    told = complaints(load(places).layers)
+    told = describe_faults(load_settings(places).layers)
     assert told == [
         f"{places.local_settings}: is not UTF-8",
         f"{places.user_settings}: Is a directory",
@@ -229,7 +229,9 @@ def test_a_file_that_cannot_be_read_is_told_not_skipped(places: Places) -> None:
 
 
 def test_command_line_settings_tell_their_faults_too(places: Places) -> None:
-    told = complaints(load(places, given=CommandLineSettings(data={"model": 3})).layers)
+    told = describe_faults(
+        load_settings(places, command_line=CommandLineSettings(data={"model": 3})).layers
+    )
     assert told == ["(cli): model: expected a string, found a number"]
 
 
@@ -273,9 +275,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize("scope", ["project", "local"])
 def test_what_an_untrusted_folder_would_execute_is_inert(scope: Scope) -> None:
-    layers, inert = in_force([layer(scope, HOSTILE)], trusted=False)
+    layers, inert = select_active([layer(scope, HOSTILE)], trusted=False)
     assert merge(layers) == {"model": "m", "permissions": {"deny": ["Read(.env)"]}}
-    assert {dotted(i.path) for i in inert} == {
+    assert {join_path(i.path) for i in inert} == {
         "env",
         "apiKeyHelper",
         "hooks",
@@ -287,13 +289,13 @@ def test_what_an_untrusted_folder_would_execute_is_inert(scope: Scope) -> None:
 
 
 def test_a_trusted_folder_executes_but_does_not_choose_a_reckless_mode() -> None:
-    layers, inert = in_force([layer("project", HOSTILE)], trusted=True)
-    assert [dotted(i.path) for i in inert] == ["permissions.defaultMode"]
+    layers, inert = select_active([layer("project", HOSTILE)], trusted=True)
+    assert [join_path(i.path) for i in inert] == ["permissions.defaultMode"]
     assert merge(layers)["hooks"] == HOSTILE["hooks"]
 
 
 def test_a_persons_own_settings_need_no_trust() -> None:
-    layers, inert = in_force([layer("user", HOSTILE)], trusted=False)
+    layers, inert = select_active([layer("user", HOSTILE)], trusted=False)
     assert inert == []
     assert merge(layers) == HOSTILE
 
@@ -326,26 +328,26 @@ def test_a_link_to_a_trusted_folder_is_trusted_by_its_real_name(places: Places) 
 
 def test_the_keys_are_named_once_and_near_names_are_found() -> None:
     assert len({k.name for k in KEYS}) == len(KEYS)
-    assert nearest("PERMISSIONS") == "permissions"
-    assert nearest("zzzzzz") is None
-    assert nearest_part("disallowBypass") == "permissions.disableBypassPermissionsMode"
-    assert nearest_part("permissions.dny") == "permissions.deny"
-    assert nearest_part("zzzzzz") is None
+    assert find_nearest_key("PERMISSIONS") == "permissions"
+    assert find_nearest_key("zzzzzz") is None
+    assert find_nearest_part("disallowBypass") == "permissions.disableBypassPermissionsMode"
+    assert find_nearest_part("permissions.dny") == "permissions.deny"
+    assert find_nearest_part("zzzzzz") is None
 
 
 def test_what_is_not_there_cannot_be_dropped_and_says_nothing() -> None:
     assert without({"a": [1]}, [("b",)]) == {"a": [1]}
-    assert origins([layer("user", {"model": "x"})], ("verbose",)) == []
-    layers, inert = in_force([layer("project", {"model": "x"})], trusted=False)
+    assert find_origins([layer("user", {"model": "x"})], ("verbose",)) == []
+    layers, inert = select_active([layer("project", {"model": "x"})], trusted=False)
     assert (merge(layers), inert) == ({"model": "x"}, [])
 
 
 def test_value_at_walks_objects_and_arrays_only() -> None:
     data = {"a": [{"b": 1}], "c": "text"}
-    assert value_at(data, ("a", 0, "b")) == (True, 1)
-    assert value_at(data, ("a", 1)) == (False, None)
-    assert value_at(data, ("a", "0")) == (False, None)
-    assert value_at(data, ("c", 0)) == (False, None)
+    assert find_value(data, ("a", 0, "b")) == (True, 1)
+    assert find_value(data, ("a", 1)) == (False, None)
+    assert find_value(data, ("a", "0")) == (False, None)
+    assert find_value(data, ("c", 0)) == (False, None)
 
 
 values = st.recursive(
@@ -367,23 +369,23 @@ def test_every_member_is_found_where_it_stands(
     text = json.dumps(data, indent=indent, ensure_ascii=False)
     found = scan(text)
     for path, member in found.members.items():
-        assert (True, json.loads(text[member.start : member.end])) == value_at(data, path)
+        assert (True, json.loads(text[member.start : member.end])) == find_value(data, path)
         assert found.line(path) == text.count("\n", 0, member.key_start) + 1
 
 
 @pytest.mark.parametrize("path", [("a",), ("a", "b", 3), ("permissions", "allow", 0)])
 def test_a_path_is_written_as_people_write_it(path: tuple[str | int, ...]) -> None:
-    assert undotted(dotted(path)) == path
+    assert split_path(join_path(path)) == path
 
 
 def test_edits_are_let_through_by_a_folders_settings_once_it_is_trusted() -> None:
     said = layer("project", {"permissions": {"defaultMode": "acceptEdits"}})
-    assert [dotted(i.path) for i in in_force([said], trusted=False)[1]] == [
+    assert [join_path(i.path) for i in select_active([said], trusted=False)[1]] == [
         "permissions.defaultMode"
     ]
-    assert in_force([said], trusted=True)[1] == []
+    assert select_active([said], trusted=True)[1] == []
 
 
 def test_a_key_without_effect_says_so(places: Places) -> None:
-    assert explained(places, "companyAnnouncements")[1] == f"  {NO_EFFECT}"
-    assert NO_EFFECT not in "\n".join(explained(places, "model"))
+    assert explain_setting(places, "companyAnnouncements")[1] == f"  {NO_EFFECT}"
+    assert NO_EFFECT not in "\n".join(explain_setting(places, "model"))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from clew.system.config.layers import merge, restricting, walls
-from clew.system.config.load import CommandLineSettings, complaints, load
+from clew.system.config.layers import keep_restrictions, merge, narrow_sandbox
+from clew.system.config.load import CommandLineSettings, describe_faults, load_settings
 from clew.system.config.paths import Places
 from clew.system.config.settings import KEYS
 from tests.system.config.test_settings import places, write
@@ -49,7 +49,7 @@ EVERYTHING: dict[str, Any] = {
 
 
 def test_only_what_takes_away_is_kept_and_the_rest_is_named() -> None:
-    kept, rest = restricting(EVERYTHING)
+    kept, rest = keep_restrictions(EVERYTHING)
     assert kept == {
         "permissions": {
             "deny": ["Bash(rm:*)"],
@@ -84,37 +84,39 @@ def test_no_key_that_executes_or_widens_is_ever_kept() -> None:
     for key in KEYS:
         head, _, tail = key.name.partition(".")
         for value in ({"x": 1}, "x", ["x"], True, False, 3, None):
-            kept, _ = restricting({head: {tail: value} if tail else value})
+            kept, _ = keep_restrictions({head: {tail: value} if tail else value})
             if key.executes and key.name != "sandbox":
                 assert not kept.get(head), key.name
 
 
 @pytest.mark.parametrize("value", [True, "true", "yes", "", 1, 0, None, [], "no"])
 def test_hooks_that_are_not_plainly_wanted_are_the_administrators_alone(value: object) -> None:
-    assert restricting({"disableAllHooks": value}) == ({"allowManagedHooksOnly": True}, [])
+    assert keep_restrictions({"disableAllHooks": value}) == ({"allowManagedHooksOnly": True}, [])
 
 
 @pytest.mark.parametrize("value", [False, "false"])
 def test_hooks_that_are_plainly_wanted_stay(value: object) -> None:
-    assert restricting({"disableAllHooks": value}) == ({}, [])
+    assert keep_restrictions({"disableAllHooks": value}) == ({}, [])
 
 
 def test_what_is_of_the_wrong_kind_is_named_and_restricts_nothing() -> None:
     said = {"permissions": 3, "sandbox": "on", "allowManagedHooksOnly": "yes"}
-    assert restricting(said) == ({}, ["permissions", "sandbox", "allowManagedHooksOnly"])
-    assert walls({"filesystem": 3, "enabled": False}) == ({}, ["filesystem", "enabled"])
+    assert keep_restrictions(said) == ({}, ["permissions", "sandbox", "allowManagedHooksOnly"])
+    assert narrow_sandbox({"filesystem": 3, "enabled": False}) == ({}, ["filesystem", "enabled"])
 
 
 def test_handed_settings_stand_above_a_persons_and_are_told(places: Places) -> None:
     write(places.user_settings, '{"disableAutoMode": "disable", "deniedMcpServers": ["u"]}')
     said = {"deniedMcpServers": [{"serverName": "x"}], "model": "opus"}
-    loaded = load(places, given=CommandLineSettings(data={"model": "c"}, managed=said))
+    loaded = load_settings(
+        places, command_line=CommandLineSettings(data={"model": "c"}, managed=said)
+    )
     assert merge(loaded.layers) == {
         "model": "c",
         "disableAutoMode": "disable",
         "deniedMcpServers": [{"serverName": "x"}, "u"],
     }
-    (told,) = complaints(loaded.layers)
+    (told,) = describe_faults(loaded.layers)
     assert told.startswith("--managed-settings:1: model: does not count")
 
 
@@ -126,23 +128,23 @@ def test_beside_an_administrators_settings_they_count_where_those_let_them(place
     }
     own = {"allowedMcpServers": [{"serverName": "own"}]}
     path = write(places.managed_folders[0] / "managed-settings.json", json.dumps(own))
-    loaded = load(places, given=CommandLineSettings(data={}, managed=said))
+    loaded = load_settings(places, command_line=CommandLineSettings(data={}, managed=said))
     assert merge(loaded.layers) == own
-    (told,) = complaints(loaded.layers)
+    (told,) = describe_faults(loaded.layers)
     assert told.startswith("--managed-settings:1: counts for nothing beside")
     own["parentSettingsBehavior"] = "merge"  # type: ignore[assignment]
     write(path, json.dumps(own))
-    loaded = load(places, given=CommandLineSettings(data={}, managed=said))
+    loaded = load_settings(places, command_line=CommandLineSettings(data={}, managed=said))
     assert merge(loaded.layers) == own | {
         "deniedMcpServers": [{"serverName": "x"}],
         "strictKnownMarketplaces": [],
     }
-    (told,) = complaints(loaded.layers)
+    (told,) = describe_faults(loaded.layers)
     assert told.startswith("--managed-settings:1: allowedMcpServers: does not count")
 
 
 def test_nobody_but_an_administrator_lets_them_count(places: Places, tmp_path: Path) -> None:
     write(places.user_settings, '{"parentSettingsBehavior": "merge"}')
-    assert complaints(load(places).layers) == [
+    assert describe_faults(load_settings(places).layers) == [
         f"{places.user_settings}:1: parentSettingsBehavior: counts in managed settings only"
     ]

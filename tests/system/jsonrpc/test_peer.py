@@ -81,7 +81,7 @@ def test_a_request_that_is_not_answered_in_time_fails_and_the_peer_is_told() -> 
     assert isinstance(ended.outcome, PeerFailure)
     assert ended.outcome.kind == "timeout"
     assert isinstance(owed, OwedMessage)
-    assert owed.message == wire.notification("cancel", {"id": identity, "reason": "timeout"})
+    assert owed.message == wire.make_notification("cancel", {"id": identity, "reason": "timeout"})
     assert peer.due_at() is None
 
 
@@ -105,7 +105,7 @@ def test_progress_of_nothing_is_nothing(params: Any) -> None:
 @requirement("W26")
 def test_giving_up_tells_the_peer_once() -> None:
     peer, identity = asking()
-    assert peer.give_up(identity, "why") == wire.notification(
+    assert peer.give_up(identity, "why") == wire.make_notification(
         "cancel", {"id": identity, "reason": "why"}
     )
     assert peer.give_up(identity, "why") is None

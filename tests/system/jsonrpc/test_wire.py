@@ -29,8 +29,8 @@ def test_a_notification_has_no_id() -> None:
     assert wire.read(b'{"jsonrpc":"2.0","method":"m","params":[1]}') == [
         Notification(method="m", params=[1])
     ]
-    assert "id" not in wire.notification("m", None)
-    assert wire.notification("m", {}) == {"jsonrpc": "2.0", "method": "m", "params": {}}
+    assert "id" not in wire.make_notification("m", None)
+    assert wire.make_notification("m", {}) == {"jsonrpc": "2.0", "method": "m", "params": {}}
 
 
 @pytest.mark.parametrize("holder", [list, dict])
@@ -42,11 +42,11 @@ def test_what_is_nested_deeper_than_anybody_reads_is_no_message(holder: type) ->
         return value
 
     # The message itself is one of the levels.
-    assert wire.read_value(wire.success(1, nested(wire.MOST_DEEP - 1)))[0] == Success(
+    assert wire.read_value(wire.make_success(1, nested(wire.MOST_DEEP - 1)))[0] == Success(
         id=1, result=nested(wire.MOST_DEEP - 1)
     )
     for levels in (wire.MOST_DEEP, 100_000):
-        (found,) = wire.read_value(wire.success(1, nested(levels)))
+        (found,) = wire.read_value(wire.make_success(1, nested(levels)))
         assert isinstance(found, MalformedMessage)
         assert (found.kind, found.answer_to) == ("response", 1)
         assert found.why == "it is nested deeper than 200 levels"
@@ -57,10 +57,10 @@ def test_what_is_nested_deeper_than_anybody_reads_is_no_message(holder: type) ->
 
 @requirement("R148")
 def test_an_answer_is_a_result_or_an_error_with_code_message_and_data() -> None:
-    assert wire.read_value(wire.success(1, None)) == [Success(id=1, result=None)]
+    assert wire.read_value(wire.make_success(1, None)) == [Success(id=1, result=None)]
     fault = RpcFault(code=-3, message="no", data=[1])
-    assert wire.read_value(wire.refusal("a", fault)) == [RpcRefusal(id="a", fault=fault)]
-    assert wire.refusal(None, RpcFault(code=1, message="x")) == {
+    assert wire.read_value(wire.make_refusal("a", fault)) == [RpcRefusal(id="a", fault=fault)]
+    assert wire.make_refusal(None, RpcFault(code=1, message="x")) == {
         "jsonrpc": "2.0",
         "id": None,
         "error": {"code": 1, "message": "x"},

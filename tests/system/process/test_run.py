@@ -14,7 +14,7 @@ from clew.core.messages.errors import OutsideError
 from clew.system.process.output import ProcessOutput
 from clew.system.process.run import FinishedCommand, run
 from clew.system.process.spawn import IDLE_MOST, Launcher
-from clew.system.process.tree import ProcessExit, parent
+from clew.system.process.tree import ProcessExit, read_parent
 from tests.system.process.processes import lives, read_pids, wait_ended
 
 ENVIRONMENT = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
@@ -316,7 +316,7 @@ def test_what_a_killed_watcher_held_ends_though_the_keeper_was_killed_too() -> N
     async def go() -> None:
         async with launching() as launcher:
             child = await launcher.spawn(["sleep", "600"], cwd="/", env=ENVIRONMENT, descriptors={})
-            watcher, keeper = parent(child.pid), launcher._keeper
+            watcher, keeper = read_parent(child.pid), launcher._keeper
             os.kill(keeper, signal.SIGKILL)
             wait_ended(keeper)
             os.kill(watcher, signal.SIGKILL)

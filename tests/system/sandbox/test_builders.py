@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from clew.system.process.walls import OF_FILES, READ_DIR, READING, all_rights
+from clew.system.process.walls import OF_FILES, READ_DIR, READING, list_rights
 from clew.system.sandbox import backends
-from clew.system.sandbox.filters import INET, NETLINK, UNIX, read_only_filter, socket_filter
+from clew.system.sandbox.filters import INET, NETLINK, UNIX, make_socket_filter, read_only_filter
 from clew.system.sandbox.policy import SandboxPolicy
 from clew.system.sandbox.protected_paths import Listing
 from tests.requirements import requirement
@@ -27,7 +27,7 @@ def policy(home: Path, **more: Any) -> SandboxPolicy:
 
 @requirement("R220")
 def test_bubblewraps_arguments_put_the_deeper_in_front(tmp_path: Path) -> None:
-    made = backends.bubblewrap_arguments(policy(tmp_path), f"{tmp_path}/work", filter_fd=7)
+    made = backends.make_bubblewrap_arguments(policy(tmp_path), f"{tmp_path}/work", filter_fd=7)
     line = " ".join(made)
     assert line.startswith(
         "bwrap --unshare-user --cap-drop ALL --disable-userns --ro-bind / / --dev /dev --proc /proc"
@@ -50,10 +50,10 @@ def test_what_is_opened_again_inside_what_may_be_written_is_written(tmp_path: Pa
     inside = policy(
         tmp_path, no_read=(f"{tmp_path}/work/secret",), read=(f"{tmp_path}/work/secret",)
     )
-    line = " ".join(backends.bubblewrap_arguments(inside, "/"))
+    line = " ".join(backends.make_bubblewrap_arguments(inside, "/"))
     assert f"--bind {tmp_path}/work/secret {tmp_path}/work/secret" in line
     apart = policy(tmp_path, read=(f"{tmp_path}/work",))
-    assert "--ro-bind / /" in " ".join(backends.bubblewrap_arguments(apart, "/"))
+    assert "--ro-bind / /" in " ".join(backends.make_bubblewrap_arguments(apart, "/"))
 
 
 def test_landlocks_rules_leave_out_what_may_not_be_read(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_landlocks_rules_leave_out_what_may_not_be_read(tmp_path: Path) -> None:
     assert f"{home}/file" not in rules
     assert str(home) not in rules
     assert rules[f"{home}/secret/open"] == READING
-    assert rules[f"{home}/work"] == all_rights(7)
+    assert rules[f"{home}/work"] == list_rights(7)
     assert rules["/dev/null"] == OF_FILES | READ_DIR
 
 
@@ -75,23 +75,23 @@ def test_landlock_shuts_a_part_of_what_may_be_written_to_readers_too(tmp_path: P
     assert f"{home}/work" not in rules
     assert f"{home}/work/secret" not in rules
     assert f"{home}/link" not in rules
-    assert rules[f"{home}/work/kept"] == all_rights(7)
+    assert rules[f"{home}/work/kept"] == list_rights(7)
     everything = dict(backends.each_rule(policy(home, no_read=()), 7, Listing()))
     assert everything["/"] == READING
 
 
 def test_landlocks_walls_shut_the_network_or_leave_the_proxys_port(tmp_path: Path) -> None:
-    shut = backends.walls(policy(tmp_path), known=7, port=None)
+    shut = backends.make_walls(policy(tmp_path), version=7, port=None)
     assert shut["ports"] == []
-    some = backends.walls(policy(tmp_path, unix_sockets=True), known=7, port=3128)
+    some = backends.make_walls(policy(tmp_path, unix_sockets=True), version=7, port=3128)
     assert some["ports"] == [3128]
     assert some["filter"] != shut["filter"] or not shut["filter"]
 
 
 def test_the_filter_is_made_for_machines_that_are_known() -> None:
-    assert socket_filter("riscv64", families=frozenset({UNIX}), stream_only=True) == b""
+    assert make_socket_filter("riscv64", families=frozenset({UNIX}), stream_only=True) == b""
     for machine in ("x86_64", "aarch64"):
-        program = socket_filter(machine, families=frozenset({INET, NETLINK}), stream_only=True)
+        program = make_socket_filter(machine, families=frozenset({INET, NETLINK}), stream_only=True)
         assert len(program) % 8 == 0
         assert len(program) // 8 < 32
 
@@ -106,7 +106,7 @@ def test_the_filter_of_the_read_only_wall_refuses_signals_where_nothing_else_doe
 
 
 def test_rights_grow_with_the_kernel() -> None:
-    assert [bin(all_rights(known)).count("1") for known in (1, 2, 3, 4, 5, 7)] == [
+    assert [bin(list_rights(known)).count("1") for known in (1, 2, 3, 4, 5, 7)] == [
         13,
         14,
         15,
@@ -118,7 +118,7 @@ def test_rights_grow_with_the_kernel() -> None:
 
 def test_seatbelts_profile_says_the_same(tmp_path: Path) -> None:
     """Only its text is held here: no machine that runs it was at hand."""
-    made = backends.seatbelt_arguments(policy(tmp_path, unix_sockets=True), port=3128)
+    made = backends.make_seatbelt_arguments(policy(tmp_path, unix_sockets=True), port=3128)
     assert made[:2] == ["/usr/bin/sandbox-exec", "-p"]
     profile = made[2].splitlines()
     assert profile.index("(deny file-write*)") < profile.index(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.system.sandbox.protected_paths import linked, written_by_commits
+from clew.system.sandbox.protected_paths import linked, list_commit_paths
 from clew.testing.server import serving
 from tests.fronts.headless.agents_model import agent, by_prompt, uses
 from tests.fronts.headless.clew_process import clew, command, environment
@@ -107,14 +107,14 @@ def test_a_file_that_only_says_it_is_a_checkout_opens_nothing(tmp_path: Path) ->
     git(work, "worktree", "add", "-q", "-b", "other", str(tmp_path / "linked"))
     (own,) = (work / ".git" / "worktrees").iterdir()
     assert linked(tmp_path / "linked") == (own.resolve(), (work / ".git").resolve())
-    assert written_by_commits(str(work)) == []
+    assert list_commit_paths(str(work)) == []
     forged = tmp_path / "forged"
     forged.mkdir()
     (forged / ".git").write_text(f"gitdir: {own}\n", "utf-8")
-    assert written_by_commits(str(forged)) == []
+    assert list_commit_paths(str(forged)) == []
     (tmp_path / "secrets").mkdir()
     (forged / ".git").write_text(f"gitdir: {tmp_path / 'secrets'}\n", "utf-8")
-    assert written_by_commits(str(forged)) == []
+    assert list_commit_paths(str(forged)) == []
 
 
 def test_a_pipe_in_the_place_of_gits_own_is_not_waited_for(tmp_path: Path) -> None:

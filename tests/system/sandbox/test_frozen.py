@@ -16,7 +16,7 @@ def rules(home: Path) -> SessionRules:
     trust.parent.mkdir(parents=True)
     trust.write_text(json.dumps({"folders": [str((home / "work").resolve())]}), "utf-8")
     environ = {**os.environ, "HOME": str(home), "CLEW_CONFIG_DIR": str(home / "config")}
-    return SessionRules(environ, home / "work", mode=None, given=None)
+    return SessionRules(environ, home / "work", mode=None, command_line=None)
 
 
 def say(home: Path, value: dict[str, Any]) -> None:

@@ -79,10 +79,10 @@ def test_what_changed_where_no_wall_holds_it_is_named(tmp_path: Path) -> None:
     config.write_text(config.read_text("utf-8") + "[core]\n\tfsmonitor = touch x\n", "utf-8")
     (work / ".git" / "hooks").mkdir(exist_ok=True)
     (work / ".git" / "hooks" / "pre-push").write_text("x", "utf-8")
-    told = watched.settle(tmp_path / "aside", held=())
+    told = watched.settle(tmp_path / "aside", protected_places=())
     assert "hooks/pre-push" in told[0]
     assert told[1].endswith(f"{config}.")
-    assert watched.settle(tmp_path / "aside", held=(f"{work}/.git",)) == []
+    assert watched.settle(tmp_path / "aside", protected_places=(f"{work}/.git",)) == []
     assert [path.name for path in (tmp_path / "aside").iterdir()] == ["pre-push"]
 
 
@@ -93,6 +93,6 @@ def test_what_clew_itself_writes_is_left_alone(tmp_path: Path) -> None:
     watched = Watched([str(tmp_path)], Listing(), own=str(own))
     (own / "new").write_text("of clew", "utf-8")
     (tmp_path / ".envrc").write_text("x", "utf-8")
-    (told,) = watched.settle(tmp_path / "aside", held=())
+    (told,) = watched.settle(tmp_path / "aside", protected_places=())
     assert ".envrc" in told
     assert (own / "new").exists()

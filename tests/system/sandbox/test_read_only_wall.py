@@ -10,7 +10,7 @@ import platform
 
 import pytest
 
-from clew.system.process.walls import version
+from clew.system.process.walls import read_version
 from clew.system.sandbox.box import Kind
 from clew.system.sandbox.filters import MACHINES, number
 from tests.requirements import requirement
@@ -153,9 +153,9 @@ def test_what_readers_do_works_behind_it(kind: Kind, who: str) -> None:
 @pytest.mark.parametrize("known", [3, 5])
 def test_an_older_landlock_holds_the_same(known: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without rights for devices and without scopes the filter has to do more."""
-    if not can("landlock") or version() < known:
+    if not can("landlock") or read_version() < known:
         return
-    monkeypatch.setattr("clew.system.process.walls.version", lambda: known)
+    monkeypatch.setattr("clew.system.process.walls.read_version", lambda: known)
     with world(os.geteuid()) as here:
         lines = [*writes(here), *reaches(here), *reads(here)]
         printed = asyncio.run(runs("landlock", here, lines))

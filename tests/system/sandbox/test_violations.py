@@ -5,7 +5,13 @@ import os
 import pytest
 
 from clew.system.sandbox.policy import SandboxPolicy
-from clew.system.sandbox.violations import SETTINGS, SandboxViolation, found, listed, words
+from clew.system.sandbox.violations import (
+    SETTINGS,
+    SandboxViolation,
+    describe_violations,
+    find_violations,
+    list_violations,
+)
 
 POLICY = SandboxPolicy(write=("/work",), no_write=("/work/.git/hooks",), no_read=("/home/me/.ssh",))
 
@@ -13,7 +19,7 @@ POLICY = SandboxPolicy(write=("/work",), no_write=("/work/.git/hooks",), no_read
 def told(output: str, **more: object) -> list[str]:
     refused = more.get("refused", ())
     assert isinstance(refused, tuple)
-    violations = found(
+    violations = find_violations(
         output, POLICY, cwd="/work/sub", home="/home/me", refused=refused, can_do=os.access
     )
     return [f"{each} ({SETTINGS[each.kind]})" for each in violations]
@@ -77,10 +83,10 @@ def test_the_proxy_knows_best_what_it_refused() -> None:
 
 
 def test_the_note_says_who_can_allow_it() -> None:
-    assert words([], is_read_only=False) == ""
+    assert describe_violations([], is_read_only=False) == ""
     line = "sh: /etc/x: Permission denied"
-    violations = found(line, POLICY, cwd="/work", home="/home/me", can_do=os.access)
-    note = words(violations, is_read_only=False)
+    violations = find_violations(line, POLICY, cwd="/work", home="/home/me", can_do=os.access)
+    note = describe_violations(violations, is_read_only=False)
     assert "writing /etc/x" in note
     assert "Only the user can allow it" in note
 
@@ -112,12 +118,12 @@ def test_behind_the_read_only_wall_what_the_user_may_not_do_either_is_not_named(
     def can_do(path: str, what: int) -> bool:
         return path in there and (what == os.F_OK or path.startswith("/mine"))
 
-    violations = found(line, READ_ONLY, cwd="/mine", home="/home/me", can_do=can_do)
-    assert listed(violations) == violation
+    violations = find_violations(line, READ_ONLY, cwd="/mine", home="/home/me", can_do=can_do)
+    assert list_violations(violations) == violation
 
 
 def test_the_note_of_the_read_only_wall_names_no_setting() -> None:
-    note = words([SandboxViolation(kind="writing", target="/x")], is_read_only=True)
+    note = describe_violations([SandboxViolation(kind="writing", target="/x")], is_read_only=True)
     assert "read-only wall, which blocked writing /x." in note
     assert "sandbox." not in note
 
@@ -127,5 +133,5 @@ def test_the_note_of_the_read_only_wall_names_no_setting() -> None:
 )
 def test_what_is_missing_is_not_blamed_on_the_read_only_wall(line: str) -> None:
     wall = SandboxPolicy(write=(), is_read_only=True)
-    violations = found(line, wall, cwd="/tmp", home="/home/me", can_do=lambda _, __: True)
+    violations = find_violations(line, wall, cwd="/tmp", home="/home/me", can_do=lambda _, __: True)
     assert violations == []

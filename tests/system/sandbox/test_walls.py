@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.system.process.walls import HAS_SCOPES, HAS_TCP, version
+from clew.system.process.walls import HAS_SCOPES, HAS_TCP, read_version
 from clew.system.sandbox.box import Kind
 from clew.system.sandbox.walled import SandboxError
 from tests.requirements import requirement
@@ -48,7 +48,10 @@ def attempt(kind: Kind, tmp_path: Path) -> Try:
 
 
 def test_landlock_is_in_this_kind_of_kernel_or_said_not_to_be(tmp_path: Path) -> None:
-    assert (version() > 0) is can("landlock") or os.uname().machine not in ("x86_64", "aarch64")
+    assert (read_version() > 0) is can("landlock") or os.uname().machine not in (
+        "x86_64",
+        "aarch64",
+    )
 
 
 def test_what_is_inside_can_be_worked_with(attempt: Try, tmp_path: Path) -> None:
@@ -227,7 +230,7 @@ def test_what_goes_around_the_proxy_gets_nowhere(attempt: Try, tmp_path: Path) -
 
 def test_other_processes_are_out_of_reach(attempt: Try, kind: Kind, tmp_path: Path) -> None:
     done = attempt(f"kill -0 {os.getpid()} && echo could; kill -TERM {os.getpid()} && echo did")
-    if done is not None and (kind == "bubblewrap" or version() >= HAS_SCOPES):
+    if done is not None and (kind == "bubblewrap" or read_version() >= HAS_SCOPES):
         assert "could" not in done.output
         assert "did" not in done.output
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from clew.system.config.environment import freeze
-from clew.system.transport.network import Network, network_from
+from clew.system.transport.network import Network, read_network
 from clew.system.transport.seam import Head, HttpRequest, Transport, TransportError
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -20,7 +20,7 @@ BOUND_S = 20.0
 
 def network(environ: Mapping[str, str] = MappingProxyType({})) -> Network:
     """What these variables say of the network."""
-    return network_from(freeze(environ))
+    return read_network(freeze(environ))
 
 
 class Server:

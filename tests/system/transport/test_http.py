@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from clew.system.transport.body import PIECE_BYTES, decoder_for
+from clew.system.transport.body import PIECE_BYTES, choose_decoder
 from clew.system.transport.http import MAX_IDLE, HttpTransport
 from clew.system.transport.seam import HttpRequest
 from tests.system.transport.servers import (
@@ -128,7 +128,7 @@ def test_a_body_of_any_size_is_undone_whole(size: int, coding: str) -> None:
         packer = zlib.compressobj(wbits=-15 if coding == "raw" else 15)
         packed = packer.compress(body) + packer.flush()
     for cut in (1, 7, len(packed)):
-        decoder = decoder_for("gzip" if coding == "gzip" else "deflate")
+        decoder = choose_decoder("gzip" if coding == "gzip" else "deflate")
         found = b""
         for start in range(0, len(packed), cut):
             found += decoder.feed(packed[start : start + cut])

@@ -7,7 +7,7 @@ import pytest
 
 from clew.system.config.environment import freeze
 from clew.system.transport.http import HttpTransport
-from clew.system.transport.network import network_from, read_proxy, rules_of, split_url
+from clew.system.transport.network import read_network, read_proxy, rules_of, split_url
 from clew.system.transport.seam import TransportError
 from tests.system.transport.servers import (
     Authority,
@@ -40,7 +40,7 @@ def test_each_scheme_has_its_variable_and_all_proxy_stands_in() -> None:
 
 def test_an_explicit_proxy_stands_above_the_variables_and_keeps_the_exceptions() -> None:
     environment = {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "inside.example"}
-    rules = rules_of(network_from(freeze(environment), proxy="http://mine:2"))
+    rules = rules_of(read_network(freeze(environment), proxy="http://mine:2"))
     proxy = rules.choose(API)
     assert proxy is not None
     assert proxy.place == "mine:2"

@@ -18,7 +18,7 @@ import h2.events
 import pytest
 
 from clew.system.transport.body import PIECE_BYTES
-from clew.system.transport.choose import transport_for
+from clew.system.transport.choose import choose_transport
 from clew.system.transport.http import HttpTransport
 from clew.system.transport.seam import HttpRequest
 from clew.system.transport.wide import WideTransport
@@ -40,17 +40,17 @@ from tests.system.transport.test_socks import Socks
 
 
 def test_only_http2_takes_the_larger_transport() -> None:
-    assert isinstance(transport_for(network()), HttpTransport)
-    assert isinstance(transport_for(network({"HTTPS_PROXY": "socks5h://p:1"})), HttpTransport)
-    assert isinstance(transport_for(network({"CLEW_HTTP2": "1"})), WideTransport)
-    assert isinstance(transport_for(network({"CLEW_HTTP2": "0"})), HttpTransport)
+    assert isinstance(choose_transport(network()), HttpTransport)
+    assert isinstance(choose_transport(network({"HTTPS_PROXY": "socks5h://p:1"})), HttpTransport)
+    assert isinstance(choose_transport(network({"CLEW_HTTP2": "1"})), WideTransport)
+    assert isinstance(choose_transport(network({"CLEW_HTTP2": "0"})), HttpTransport)
 
 
 async def test_a_packed_body_comes_in_pieces_within_bounds_by_either_transport() -> None:
     body = b"word " * 100_000
     head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"
     for variables in ({"CLEW_HTTP2": "1"}, {}):
-        transport = transport_for(network(variables))
+        transport = choose_transport(network(variables))
         async with serving(answering(head + gzip.compress(body, mtime=0))) as server:
             exchange = transport.exchange(HttpRequest(method="GET", url=server.url))
             await exchange.open()
@@ -81,7 +81,7 @@ async def test_broken_answers_have_the_kinds_of_the_smaller_transport(
 ) -> None:
     async with serving(answering(reply)) as server:
         for variables in ({"CLEW_HTTP2": "1"}, {}):
-            transport = transport_for(network(variables))
+            transport = choose_transport(network(variables))
             error = await fault(transport, server.url)
             assert error.kind == kind
             await transport.aclose()
@@ -111,14 +111,14 @@ async def test_no_connection_has_the_kind_of_the_smaller_transport(
     ):
         url = url.replace("{plain}", str(plain.port)).replace("{secure}", str(secure.port))
         for variables in ({"CLEW_HTTP2": "1"}, {}):
-            transport = transport_for(network(variables))
+            transport = choose_transport(network(variables))
             assert (await fault(transport, url)).kind == kind
             await transport.aclose()
 
 
 async def test_a_header_that_cannot_be_sent_is_a_fault_without_its_value() -> None:
     async with serving(answering(answer(b"x"))) as server:
-        transport = transport_for(network({"CLEW_HTTP2": "1"}))
+        transport = choose_transport(network({"CLEW_HTTP2": "1"}))
         error = await fault(transport, server.url, **{"x-key": "secret\r\nx: y"})
         assert error.kind == "configuration"
         assert "secret" not in error.message
@@ -156,7 +156,9 @@ async def speaking_two(
 ) -> AsyncIterator[tuple[str, WideTransport]]:
     authority = Authority(folder)
     async with serving(two(authority.context, resets=resets), authority.context) as server:
-        transport = transport_for(network({"CLEW_HTTP2": "1", "CLEW_CA_FILE": str(authority.file)}))
+        transport = choose_transport(
+            network({"CLEW_HTTP2": "1", "CLEW_CA_FILE": str(authority.file)})
+        )
         assert isinstance(transport, WideTransport)
         yield f"https://127.0.0.1:{server.port}", transport
         await transport.aclose()
@@ -254,7 +256,7 @@ async def test_a_plain_request_goes_through_its_proxy_by_http_1() -> None:
 
     async with serving(proxy) as server:
         variables = {"CLEW_HTTP2": "1", "HTTP_PROXY": f"http://me:p%40ss@127.0.0.1:{server.port}"}
-        transport = transport_for(network(variables))
+        transport = choose_transport(network(variables))
         _, body = await fetch(transport, "http://api.invalid/v1")
         assert body == b"POST http://api.invalid/v1 HTTP/1.1 Basic bWU6cEBzcw=="
         await transport.aclose()
@@ -266,7 +268,7 @@ async def test_http2_is_spoken_through_a_proxy(tmp_path: Path, kind: str) -> Non
     async with serving(two(authority.context), authority.context) as server:
         proxy = Socks().handler if kind == "socks5" else tunnel(server.port, asked)
         async with serving(proxy) as between:
-            transport = transport_for(
+            transport = choose_transport(
                 network(
                     {
                         "CLEW_HTTP2": "1",
@@ -290,7 +292,7 @@ async def test_a_cancel_while_a_connection_is_made_leaves_none(
         await reader.read(-1)
 
     async with serving(silent) as server:
-        transport = transport_for(network({"CLEW_HTTP2": "1"}))
+        transport = choose_transport(network({"CLEW_HTTP2": "1"}))
         for _ in range(20):
             await cancelled_after(open_steps, fetch(transport, f"https://127.0.0.1:{server.port}/"))
         async with asyncio.timeout(BOUND_S):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.system.transport.addresses import admitted, is_literal, is_public
+from clew.system.transport.addresses import is_admitted, is_literal, is_public
 
 
 @pytest.mark.parametrize(
@@ -25,11 +25,11 @@ def test_addresses_inside_are_not_however_they_are_written(address: str) -> None
 
 
 def test_a_host_that_a_person_named_is_admitted_alone_or_with_its_port() -> None:
-    assert admitted("wiki.inside", 80, "10.0.0.1", ["WIKI.inside"])
-    assert admitted("localhost.", 3000, "127.0.0.1", ["localhost:3000"])
-    assert not admitted("localhost", 3001, "127.0.0.1", ["localhost:3000"])
-    assert not admitted("evil.example", 80, "127.0.0.1", ["localhost"])
-    assert admitted("example.com", 443, "93.184.216.34", [])
+    assert is_admitted("wiki.inside", 80, "10.0.0.1", ["WIKI.inside"])
+    assert is_admitted("localhost.", 3000, "127.0.0.1", ["localhost:3000"])
+    assert not is_admitted("localhost", 3001, "127.0.0.1", ["localhost:3000"])
+    assert not is_admitted("evil.example", 80, "127.0.0.1", ["localhost"])
+    assert is_admitted("example.com", 443, "93.184.216.34", [])
 
 
 def test_a_host_may_be_written_as_an_address() -> None:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.system.web_page import Page, markdown
+from clew.system.web_page import Page, convert_to_markdown
 
 
 def text(html: str) -> str:
-    return markdown(html, base="https://example.com/docs/page.html", join=urljoin).text
+    return convert_to_markdown(html, base="https://example.com/docs/page.html", join=urljoin).text
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ def test_a_page_reads_as_its_reader_sees_it(html: str, shown: str) -> None:
 
 
 def test_the_title_stands_apart() -> None:
-    page = markdown(
+    page = convert_to_markdown(
         "<head><title>A &amp;\n B</title></head><title>C</title>x", base="", join=urljoin
     )
     assert page == Page(title="A & B", text="x")
-    assert markdown("<title>open", base="", join=urljoin).title == "open"
+    assert convert_to_markdown("<title>open", base="", join=urljoin).title == "open"
 
 
 @given(st.text(alphabet="<>/ab !-\"'=\n&;#hidenprtuloqs", max_size=300))
 def test_every_text_is_a_page(html: str) -> None:
-    markdown(html, base="https://example.com/", join=urljoin)
+    convert_to_markdown(html, base="https://example.com/", join=urljoin)

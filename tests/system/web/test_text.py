@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.system.web_page import decoded, is_markup, is_textual
+from clew.system.web_page import decode_page, is_markup, is_textual
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from clew.system.web_page import decoded, is_markup, is_textual
     ],
 )
 def test_text_is_read_by_what_it_says_of_itself(body: bytes, charset: str, shown: str) -> None:
-    assert decoded(body, charset) == shown
+    assert decode_page(body, charset) == shown
 
 
 def test_what_is_text_and_what_is_a_page() -> None:

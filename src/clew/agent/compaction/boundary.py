@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.agent.compaction.retelling import prompts
+from clew.agent.compaction.retelling import list_prompts
 from clew.core.json_object import Json
 from clew.core.messages import factories
-from clew.core.messages.text import count_of
+from clew.core.messages.text import format_count
 from clew.core.normalize import select
 from clew.core.normalize.select import Edits
-from clew.core.normalize.tokens import MESSAGE_OVERHEAD, content_tokens
-from clew.record.transcript.siblings import block_ids
+from clew.core.normalize.tokens import MESSAGE_OVERHEAD, estimate_content_tokens
+from clew.record.transcript.siblings import find_block_ids
 
 # What a summary stands for: which entries, which files, which open tasks. Pure.
 
@@ -34,12 +34,12 @@ def covers(
 ) -> Json:
     """The receipt: `by` is who wrote the summary, `left_out` what it did not see."""
     uuids = [str(entry["uuid"]) for entry in covered if "uuid" in entry]
-    read, changed = files(covered)
+    read, changed = list_used_files(covered)
     return {
         "entries": len(uuids),
         "firstUuid": uuids[0] if uuids else None,
         "lastUuid": uuids[-1] if uuids else None,
-        "promptUuids": [str(e.get("uuid")) for e in prompts(covered, last=MAX_NAMED)],
+        "promptUuids": [str(e.get("uuid")) for e in list_prompts(covered, last=MAX_NAMED)],
         "filesRead": read[:MAX_NAMED],
         "filesChanged": changed[:MAX_NAMED],
         "openTodos": [str(t.get("content")) for t in todos if t.get("status") != "completed"][
@@ -50,7 +50,7 @@ def covers(
     }
 
 
-def files(entries: Sequence[Json]) -> tuple[list[str], list[str]]:
+def list_used_files(entries: Sequence[Json]) -> tuple[list[str], list[str]]:
     """The files that tools read, and those that they changed, newest first."""
     read: dict[str, None] = {}
     changed: dict[str, None] = {}
@@ -66,40 +66,42 @@ def files(entries: Sequence[Json]) -> tuple[list[str], list[str]]:
     return list(read), list(changed)
 
 
-def in_words(receipt: Json, *, kept: int, transcript: str) -> str:
+def in_words(receipt: Json, *, kept_count: int, transcript: str) -> str:
     """The receipt as the model reads it, behind the summary."""
     changed = receipt["filesChanged"]
-    more = len(changed) - SHOWN_FILES
-    named = ", ".join(changed[:SHOWN_FILES]) + (f" and {more} more" if more > 0 else "")
+    omitted_count = len(changed) - SHOWN_FILES
+    file_names = ", ".join(changed[:SHOWN_FILES]) + (
+        f" and {omitted_count} more" if omitted_count > 0 else ""
+    )
     lines = [f"This summary covers {receipt['entries']} entries of the conversation."]
-    if kept:
-        lines.append(f"{kept} entries are kept word for word.")
-    if named:
-        lines.append(f"Files changed in the part it covers: {named}.")
+    if kept_count:
+        lines.append(f"{kept_count} entries are kept word for word.")
+    if file_names:
+        lines.append(f"Files changed in the part it covers: {file_names}.")
     lines.append(f"Nothing is lost: the whole conversation is in {transcript}.")
     return " ".join(lines)
 
 
-def shown(boundary: Json) -> str:
+def describe_boundary(boundary: Json) -> str:
     """What a person is told of a compaction: what went, what stayed, how to have it back."""
     metadata = boundary["compactMetadata"]
     receipt = metadata.get("covers") or {}
-    kept = (metadata.get("preservedMessages") or {}).get("uuids") or []
+    uuids = (metadata.get("preservedMessages") or {}).get("uuids") or []
     lines = [
         f"{metadata['preTokens']:,} tokens before, about {metadata.get('postTokens', 0):,} now; "
-        f"{count_of(receipt.get('entries', 0), 'entry', 'entries')} summarised, {len(kept)} kept word for word"
+        f"{format_count(receipt.get('entries', 0), 'entry', 'entries')} summarised, {len(uuids)} kept word for word"
     ]
     for label, name in (("changed", "filesChanged"), ("read", "filesRead"), ("open", "openTodos")):
-        named = receipt.get(name) or []
-        if named:
-            more = f" and {len(named) - SHOWN_FILES} more" if len(named) > SHOWN_FILES else ""
-            lines.append(f"{label}: {', '.join(named[:SHOWN_FILES])}{more}")
+        names = receipt.get(name) or []
+        if names:
+            suffix = f" and {len(names) - SHOWN_FILES} more" if len(names) > SHOWN_FILES else ""
+            lines.append(f"{label}: {', '.join(names[:SHOWN_FILES])}{suffix}")
     for words in receipt.get("leftOut") or ():
         lines.append(words if words.startswith(NO_MODEL) else f"not seen by the summary: {words}")
     return "\n".join(lines)
 
 
-def summary_entry(words: Sequence[str], *, uuid: str, at: str) -> Json:
+def make_summary_entry(words: Sequence[str], *, uuid: str, at: str) -> Json:
     """The entry that stands for what was covered."""
     return factories.compact_summary("\n\n".join(filter(None, words)), uuid=uuid, at=at)
 
@@ -122,8 +124,8 @@ def entry_tokens(entry: Json) -> int:
     if isinstance(message, dict):
         if entry.get("isApiErrorMessage") is True:
             return 0
-        return content_tokens(message.get("content")) + MESSAGE_OVERHEAD
-    return sum(content_tokens(piece.get("content")) for piece in rendered(entry))
+        return estimate_content_tokens(message.get("content")) + MESSAGE_OVERHEAD
+    return sum(estimate_content_tokens(piece.get("content")) for piece in rendered(entry))
 
 
 def rendered(entry: Json) -> Iterator[Json]:
@@ -135,7 +137,7 @@ def rendered(entry: Json) -> Iterator[Json]:
 
 def with_tail(entries: Sequence[Json], keep_tokens: int) -> Selection:
     """The longest end of the conversation that fits is kept; it may be nothing."""
-    floor = select.begun_at(entries)
+    floor = select.find_beginning(entries)
     allowed = cuts(entries)
     cut, at, size = len(entries), len(entries), 0
     while at > max(floor, 1):
@@ -150,18 +152,18 @@ def with_tail(entries: Sequence[Json], keep_tokens: int) -> Selection:
     return Selection(covered=_said(entries[:cut]), kept=list(entries[cut:]))
 
 
-def up_to(entries: Sequence[Json], place: int) -> Selection:
+def select_up_to(entries: Sequence[Json], place: int) -> Selection:
     """Everything before a place is covered; from there on all is kept."""
     cut = _allowed(entries, place)
-    is_row = cut >= select.begun_at(entries)
+    is_row = cut >= select.find_beginning(entries)
     return Selection(covered=_said(entries[:cut]), kept=list(entries[cut:]), is_row=is_row)
 
 
-def since(entries: Sequence[Json], place: int) -> Selection:
+def select_since(entries: Sequence[Json], place: int) -> Selection:
     """Everything from a place on is covered; what stands before it is kept."""
     cut = _allowed(entries, place)
-    kept = _said(entries[:cut])
-    return Selection(covered=list(entries[cut:]), kept=kept, is_before=True, is_row=False)
+    kept_entries = _said(entries[:cut])
+    return Selection(covered=list(entries[cut:]), kept=kept_entries, is_before=True, is_row=False)
 
 
 def with_edits(selection: Selection, edits: Edits, *, keeps_pins: bool) -> Selection:
@@ -197,9 +199,9 @@ def _ties(entry: Json) -> Iterator[tuple[str, object]]:
     message = entry.get("message")
     if entry.get("type") == "assistant" and isinstance(message, dict) and message.get("id"):
         yield "answer", str(message["id"])
-    for call in block_ids(entry, "tool_use", "id"):
+    for call in find_block_ids(entry, "tool_use", "id"):
         yield "call", call
-    for call in block_ids(entry, "tool_result", "tool_use_id"):
+    for call in find_block_ids(entry, "tool_result", "tool_use_id"):
         yield "call", call
 
 
@@ -253,7 +255,7 @@ def cuts(entries: Sequence[Json]) -> list[bool]:
     return allowed
 
 
-def made(
+def make_boundary(
     selection: Selection,
     *,
     uuid: str,
@@ -268,14 +270,18 @@ def made(
 ) -> Json:
     """The boundary. What is kept stands behind the summary, or, where its end was summarised,
     between boundary and summary."""
-    kept = [str(entry["uuid"]) for entry in selection.kept]
+    kept_ids = [str(entry["uuid"]) for entry in selection.kept]
     anchor = uuid if selection.is_before else summary_uuid
-    more: Json = {}
-    if kept:
-        more["preservedMessages"] = {"anchorUuid": anchor, "uuids": kept, "allUuids": kept}
+    fields: Json = {}
+    if kept_ids:
+        fields["preservedMessages"] = {
+            "anchorUuid": anchor,
+            "uuids": kept_ids,
+            "allUuids": kept_ids,
+        }
     segment = None
-    if kept and selection.is_row:
-        segment = {"headUuid": kept[0], "anchorUuid": anchor, "tailUuid": kept[-1]}
+    if kept_ids and selection.is_row:
+        segment = {"headUuid": kept_ids[0], "anchorUuid": anchor, "tailUuid": kept_ids[-1]}
     return factories.compact_boundary(
         uuid=uuid,
         at=at,
@@ -285,12 +291,12 @@ def made(
         postTokens=post_tokens,
         cumulativeDroppedTokens=dropped_before + max(0, pre_tokens - post_tokens),
         durationMs=round(duration_ms),
-        **more,
+        **fields,
         covers=covers,
     )
 
 
-def dropped_before(entries: select.Entries) -> int:
+def count_dropped_tokens(entries: select.Entries) -> int:
     """What earlier compactions of this conversation took out of it, in tokens."""
     first = entries[0] if len(entries) else {}
     metadata = first.get("compactMetadata") if select.is_boundary(first) else None

@@ -39,7 +39,9 @@ class Room(Struct, frozen=True, kw_only=True):
     cold: int
 
 
-def room(window: int | None, *, output: int | None = None, at: float | None = None) -> Room:
+def divide_window(
+    window: int | None, *, output: int | None = None, at: float | None = None
+) -> Room:
     """The parts of a window. `at` is when to shorten: a part of the window up to 1, else tokens."""
     size = max(LEAST_WINDOW, window or USUAL_WINDOW)
     answer = min(output or ANSWER_TOKENS, ANSWER_TOKENS, size // 5)
@@ -47,11 +49,11 @@ def room(window: int | None, *, output: int | None = None, at: float | None = No
     if at is not None:
         wanted = round(size * at) if at <= 1 else round(at)
         auto = max(size // 10, min(wanted, size - answer))
-    known = window is not None
+    is_known = window is not None
     return Room(
         window=window,
-        auto=auto if known else None,
-        warn=auto - min(20_000, auto // 8) if known else None,
+        auto=auto if is_known else None,
+        warn=auto - min(20_000, auto // 8) if is_known else None,
         kept=min(20_000, auto // 6),
         files=min(25_000, auto // 6),
         file=min(5_000, auto // 20),
@@ -67,14 +69,14 @@ def at_of(setting: Any, model: str) -> float | None:
     """When to shorten a conversation with `model`, by a setting: a number, or one for each pattern
     of names, the first that fits."""
     if isinstance(setting, Mapping):
-        found = (value for pattern, value in setting.items() if fnmatchcase(model, str(pattern)))
-        return at_of(next(found, None), model)
+        values = (value for pattern, value in setting.items() if fnmatchcase(model, str(pattern)))
+        return at_of(next(values, None), model)
     if isinstance(setting, bool) or not isinstance(setting, int | float) or not setting > 0:
         return None
     return float(setting)
 
 
-def next_step(size: int, room: Room, *, freeable: int, is_cold: bool) -> Step:
+def choose_step(size: int, room: Room, *, freeable: int, is_cold: bool) -> Step:
     """What to do before a request of this size. Old results are taken out where that is enough, or
     where nothing is cached that it could spoil."""
     if room.auto is None or room.warn is None:

@@ -18,20 +18,20 @@ from msgspec.structs import replace
 from clew.agent.compaction import boundary, kept, micro, retelling
 from clew.agent.compaction import boundary as receipt
 from clew.agent.compaction.boundary import Selection
-from clew.agent.compaction.budget import Room, next_step
+from clew.agent.compaction.budget import Room, choose_step
 from clew.agent.compaction.summary import Summaries, SummaryResult
 from clew.agent.context.facts import Fact
-from clew.agent.deps import Deps, Emit, saved
+from clew.agent.deps import Deps, Emit, ensure_saved
 from clew.agent.events import Compacted, Compacting, NotCompacted, Noticed, Recorded, TurnEnded
-from clew.agent.hooked import fire, heard, join
+from clew.agent.hooked import fire_event, join_outcome, report_notices
 from clew.agent.loop import prepare
-from clew.agent.requests import whole
+from clew.agent.requests import estimate_input_tokens
 from clew.agent.story import Story
 from clew.core.input import CompactSession
 from clew.core.json_object import Json
 from clew.core.messages import factories
 from clew.core.messages.history import History
-from clew.core.normalize.tokens import content_tokens, tool_tokens
+from clew.core.normalize.tokens import estimate_content_tokens, estimate_tool_tokens
 from clew.providers.answer_events import CompactionDue
 from clew.providers.base import ModelRequest
 
@@ -103,9 +103,9 @@ class Compactor:
         old: list[micro.Old] = []
         if size >= room.auto or is_cold:
             over = max(0, size - (room.warn or size))
-            old = micro.enough(loose(deps.story), over)
-        freeable = sum(one.tokens for one in old)
-        match next_step(size, room, freeable=freeable, is_cold=is_cold):
+            old = micro.select_results(loose(deps.story), over)
+        freeable = sum(result.tokens for result in old)
+        match choose_step(size, room, freeable=freeable, is_cold=is_cold):
             case "free":
                 return await self._free(deps, old, size, emit)
             case "shorten" if size >= self._held:
@@ -139,8 +139,8 @@ class Compactor:
         size = self._around.estimate(request, deps.story.history)
         size = max(size, (due and due.overflow.input_tokens) or 0)
         if tries == 1:
-            large = micro.enough(loose(deps.story), size // 4)
-            if 4 * sum(one.tokens for one in large) >= size:
+            large = micro.select_results(loose(deps.story), size // 4)
+            if 4 * sum(result.tokens for result in large) >= size:
                 return await self._free(deps, large, size, emit)
         keep_tokens = (room.kept, room.kept // 4, 0)[tries - 1]
         selection = boundary.with_tail(entries, keep_tokens)
@@ -151,7 +151,10 @@ class Compactor:
         """Where nothing is left to be shortened: what takes the room, and what a person can do."""
         window = self._room(request.model).window
         tools = request.tools or []
-        system, described = content_tokens(request.system), sum(map(tool_tokens, tools))
+        system, described = (
+            estimate_content_tokens(request.system),
+            sum(map(estimate_tool_tokens, tools)),
+        )
         if window is not None and 2 * (system + described) > window:
             words = WITHOUT_TALK.format(
                 standing=system + described,
@@ -166,7 +169,9 @@ class Compactor:
         """Does what a person ordered between two turns."""
         if order.undo:
             return await self._undone(deps)
-        await join(deps, emit, await heard(deps, emit, await deps.hooks.waiting(emit)))
+        await join_outcome(
+            deps, emit, await report_notices(deps, emit, await deps.hooks.waiting(emit))
+        )
         entries = list(deps.story.history)
         selection = selected(entries, order)
         if isinstance(selection, str):
@@ -176,18 +181,18 @@ class Compactor:
         whole_fits = order.up_to is None and order.since is None
         room = self._room(request.model)
         work = Work(request=request, room=room, size=size, may_ask_whole=whole_fits)
-        said: list[str] = []
+        messages: list[str] = []
 
         async def listening(event: Any) -> None:
             if isinstance(event, Compacted):
-                said.append(event.message)
+                messages.append(event.message)
             await emit(event)
 
         failure = await self._shorten(deps, "manual", order, selection, work, listening)
         self._held, self._is_warned = 0, False
         if failure is not None:
             return TurnEnded(reason="failed", message=failure)
-        return TurnEnded(reason="completed", message=said[-1])
+        return TurnEnded(reason="completed", message=messages[-1])
 
     async def _undone(self, deps: Deps) -> TurnEnded:
         why = await deps.story.uncompact()
@@ -210,14 +215,14 @@ class Compactor:
         """Takes results out, each into a file; a disk that takes none keeps them where they are."""
         references: dict[str, str] = {}
         saved_tokens = 0
-        for one in old:
-            path = self._around.keep(one.text)
+        for result in old:
+            path = self._around.keep(result.text)
             if path is not None:
-                references[one.tool_use_id] = micro.reference(one, path)
-                saved_tokens += one.tokens
+                references[result.tool_use_id] = micro.describe_reference(result, path)
+                saved_tokens += result.tokens
         if not references:
             return False
-        entry = micro.made(
+        entry = micro.make_entry(
             references,
             uuid=deps.clock.new_id(),
             at=deps.clock.now(),
@@ -227,7 +232,7 @@ class Compactor:
         )
         deps.story.add([entry])
         await emit(Recorded(entries=[entry]))
-        await saved(deps, emit)
+        await ensure_saved(deps, emit)
         return True
 
     # -- the summary
@@ -245,62 +250,67 @@ class Compactor:
         edits = deps.story.edits
         selection = boundary.with_edits(selection, edits, keeps_pins=not work.is_last)
         focus = order.focus
-        said = await fire(
+        outcome = await fire_event(
             deps, emit, "PreCompact", trigger=trigger, custom_instructions=focus or None
         )
-        if said.block is not None or said.halt is not None:
-            why = f"a hook prevented the summary: {said.block or said.halt}"
+        if outcome.block is not None or outcome.halt is not None:
+            why = f"a hook prevented the summary: {outcome.block or outcome.halt}"
             await emit(NotCompacted(message=why, trigger=trigger))
             return why
         await emit(Compacting(trigger=trigger))
         try:
-            focus = "\n".join(filter(None, [focus, *said.context]))
-            asked = await self._asked(deps, selection, focus, work)
-            if isinstance(asked, Prevented):
-                await emit(NotCompacted(message=asked.why, trigger=trigger))
-                return asked.why
-            await self._begin_anew(deps, trigger, selection, asked, work, emit)
+            focus = "\n".join(filter(None, [focus, *outcome.context]))
+            result = await self._asked(deps, selection, focus, work)
+            if isinstance(result, Prevented):
+                await emit(NotCompacted(message=result.why, trigger=trigger))
+                return result.why
+            await self._begin_anew(deps, trigger, selection, result, work, emit)
         except asyncio.CancelledError:
             await emit(NotCompacted(message="stopped", trigger=trigger))
             raise
-        await self._after(deps, trigger, asked.words, work.request.model, emit)
+        await self._after(deps, trigger, result.words, work.request.model, emit)
         return None
 
     async def _asked(
         self, deps: Deps, selection: Selection, focus: str, work: "Work"
     ) -> SummaryResult | Prevented:
         begin_s = deps.clock.monotonic_s()
-        asked = await self._around.summaries.ask(
-            selection, focus, work.request, room=work.room, size=work.size, whole=work.may_ask_whole
+        result = await self._around.summaries.ask(
+            selection,
+            focus,
+            work.request,
+            room=work.room,
+            size=work.size,
+            is_full=work.may_ask_whole,
         )
-        if isinstance(asked, str):
+        if isinstance(result, str):
             if not work.must:
-                return Prevented(why=f"no summary could be written: {asked}")
+                return Prevented(why=f"no summary could be written: {result}")
             words = retelling.without_model(selection.covered)
-            asked = SummaryResult(
-                words=words, by="record", left_out=(f"{receipt.NO_MODEL}{asked}",)
+            result = SummaryResult(
+                words=words, by="record", left_out=(f"{receipt.NO_MODEL}{result}",)
             )
-        return replace(asked, duration_ms=(deps.clock.monotonic_s() - begin_s) * 1000)
+        return replace(result, duration_ms=(deps.clock.monotonic_s() - begin_s) * 1000)
 
     async def _begin_anew(
         self,
         deps: Deps,
         trigger: str,
         selection: Selection,
-        asked: SummaryResult,
+        result: SummaryResult,
         work: "Work",
         emit: Emit,
     ) -> None:
         """From here to the log without a wait: what is chosen and what is written belong together."""
         room = work.room
         facts = await self._around.facts(selection.covered, selection.kept, room)
-        left_out, shortened = list(asked.left_out), list[str]()
+        left_out, shortened = list(result.left_out), list[str]()
         if work.is_last:
-            facts, shortened = kept.fitted(facts, room.files)
+            facts, shortened = kept.fit_facts(facts, room.files)
             left_out += shortened
         uuid, summary_uuid, at = deps.clock.new_id(), deps.clock.new_id(), deps.clock.now()
-        told = [
-            factories.attachment(
+        opening_entries = [
+            factories.make_attachment(
                 fact.payload,
                 uuid=deps.clock.new_id(),
                 at=at,
@@ -310,21 +320,23 @@ class Compactor:
             for fact in facts
         ]
         covers = receipt.covers(
-            selection.covered, todos=self._around.todos(), by=asked.by, left_out=left_out
+            selection.covered, todos=self._around.todos(), by=result.by, left_out=left_out
         )
         words = [
-            asked.words,
+            result.words,
             # Between two turns what was asked last is done; quoted, it might be done again.
             self._last_request(selection, room) if trigger == "auto" else "",
             receipt.in_words(
-                covers, kept=len(selection.kept), transcript=str(deps.story.recorder.transcript)
+                covers,
+                kept_count=len(selection.kept),
+                transcript=str(deps.story.recorder.transcript),
             ),
         ]
-        told.append(receipt.summary_entry(words, uuid=summary_uuid, at=at))
-        post_tokens = whole(replace(work.request, messages=[])) + sum(
-            map(boundary.entry_tokens, [*told, *selection.kept])
+        opening_entries.append(receipt.make_summary_entry(words, uuid=summary_uuid, at=at))
+        post_tokens = estimate_input_tokens(replace(work.request, messages=[])) + sum(
+            map(boundary.entry_tokens, [*opening_entries, *selection.kept])
         )
-        entry = boundary.made(
+        entry = boundary.make_boundary(
             selection,
             uuid=uuid,
             summary_uuid=summary_uuid,
@@ -332,33 +344,37 @@ class Compactor:
             trigger=trigger,
             pre_tokens=work.size,
             post_tokens=post_tokens,
-            dropped_before=boundary.dropped_before(deps.story.history),
-            duration_ms=asked.duration_ms,
+            dropped_before=boundary.count_dropped_tokens(deps.story.history),
+            duration_ms=result.duration_ms,
             covers=covers,
         )
-        deps.story.compact(entry, told, selection.kept, kept_first=selection.is_before)
+        deps.story.compact(entry, opening_entries, selection.kept, kept_first=selection.is_before)
         self._is_warned = False
-        await saved(deps, emit)
-        await emit(Compacted(boundary=entry, entries=told, message=receipt.shown(entry)))
+        await ensure_saved(deps, emit)
+        await emit(
+            Compacted(
+                boundary=entry, entries=opening_entries, message=receipt.describe_boundary(entry)
+            )
+        )
         if shortened:
             await emit(Noticed(messages=(SHORTENED.format(what="; ".join(shortened)),)))
 
     def _last_request(self, selection: Selection, room: Room) -> str:
         """What the person asked last, word for word, where only the summary would tell of it."""
-        if selection.is_before or retelling.prompts(selection.kept, last=1):
+        if selection.is_before or retelling.list_prompts(selection.kept, last=1):
             return ""
-        asked = retelling.prompts(selection.covered, last=1)
-        if not asked:
-            return retelling.quote_before(selection.covered)
-        text = retelling.prompt_text(asked[-1])
-        shown = retelling.cut(text, room.quote * 3)
-        where = "" if shown == text else self._around.keep(text) or "the transcript"
-        return retelling.quoted(shown, where)
+        prompts = retelling.list_prompts(selection.covered, last=1)
+        if not prompts:
+            return retelling.find_quote(selection.covered)
+        text = retelling.prompt_text(prompts[-1])
+        excerpt = retelling.cut_middle(text, room.quote * 3)
+        where = "" if excerpt == text else self._around.keep(text) or "the transcript"
+        return retelling.quote_request(excerpt, where)
 
     async def _after(self, deps: Deps, trigger: str, summary: str, model: str, emit: Emit) -> None:
-        await fire(deps, emit, "PostCompact", trigger=trigger, compact_summary=summary)
-        begun = await fire(deps, emit, "SessionStart", source="compact", model=model)
-        await join(deps, emit, begun)
+        await fire_event(deps, emit, "PostCompact", trigger=trigger, compact_summary=summary)
+        outcome = await fire_event(deps, emit, "SessionStart", source="compact", model=model)
+        await join_outcome(deps, emit, outcome)
 
 
 def loose(story: Story) -> list[Json]:
@@ -389,13 +405,19 @@ def selected(entries: Sequence[Json], order: CompactSession) -> Selection | str:
     place = place_of(entries, order.up_to or order.since or "")
     if place is None:
         return f"no message {order.up_to or order.since} stands in this conversation"
-    found = boundary.up_to(entries, place) if order.up_to else boundary.since(entries, place)
-    if not found.covered or not (found.kept or order.up_to):
+    selection = (
+        boundary.select_up_to(entries, place)
+        if order.up_to
+        else boundary.select_since(entries, place)
+    )
+    if not selection.covered or not (selection.kept or order.up_to):
         return "that would leave nothing to summarise or nothing before it"
-    return found
+    return selection
 
 
 def place_of(entries: Sequence[Json], name: str) -> int | None:
     """Where a message stands: by its id, or the beginning of one that only it has."""
-    found = [at for at, e in enumerate(entries) if name and str(e.get("uuid", "")).startswith(name)]
-    return found[0] if len(found) == 1 else None
+    places = [
+        at for at, e in enumerate(entries) if name and str(e.get("uuid", "")).startswith(name)
+    ]
+    return places[0] if len(places) == 1 else None

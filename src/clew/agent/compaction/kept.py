@@ -10,14 +10,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from clew.agent.compaction.boundary import files
-from clew.agent.compaction.retelling import cut
+from clew.agent.compaction.boundary import list_used_files
+from clew.agent.compaction.retelling import cut_middle
 from clew.agent.context.facts import Fact
 from clew.agent.subagents.offer import BACKGROUND_TASKS
-from clew.agent.tasks.notice import plain
+from clew.agent.tasks.notice import escape_tags
 from clew.core.json_object import Json
-from clew.core.messages.text import tagged
-from clew.core.normalize.tokens import content_tokens, text_tokens
+from clew.core.messages.text import wrap_in_tag
+from clew.core.normalize.tokens import estimate_content_tokens, estimate_text_tokens
 
 MAX_FILES = 5
 # A token holds more characters than that in most languages.
@@ -27,7 +27,7 @@ SAFE_CHARS = 2
 CARRIED = frozenset({"nested_memory", "memory_note"})
 
 
-def carried(covered: Iterable[Json]) -> Iterator[Fact]:
+def collect_carried_facts(covered: Iterable[Json]) -> Iterator[Fact]:
     """What the covered part was told and has to go on knowing."""
     for entry in covered:
         payload = entry.get("attachment") if entry.get("type") == "attachment" else None
@@ -43,15 +43,15 @@ def carried(covered: Iterable[Json]) -> Iterator[Fact]:
                 )
 
 
-def new(facts: Iterable[Fact], kept: Sequence[Json]) -> Iterator[Fact]:
+def select_new_facts(facts: Iterable[Fact], kept_entries: Sequence[Json]) -> Iterator[Fact]:
     """The facts that the kept part of the conversation does not hold already."""
-    told = {
+    known_facts = {
         (entry["attachment"].get("type"), _words(entry.get("rendered")))
-        for entry in kept
+        for entry in kept_entries
         if isinstance(entry.get("attachment"), dict)
     }
     for fact in facts:
-        if (fact.payload.get("type"), tuple(fact.rendered)) not in told:
+        if (fact.payload.get("type"), tuple(fact.rendered)) not in known_facts:
             yield fact
 
 
@@ -60,21 +60,23 @@ def _words(rendered: Any) -> tuple[Any, ...]:
     return tuple(str(p.get("content")) for p in pieces if isinstance(p, dict))
 
 
-def fitted(facts: Sequence[Fact], limit_tokens: int) -> tuple[list[Fact], list[str]]:
+def fit_facts(facts: Sequence[Fact], limit_tokens: int) -> tuple[list[Fact], list[str]]:
     """The facts, of those that are larger than this the two ends, and what is to be said of them."""
-    told: list[Fact] = []
+    fitting_facts: list[Fact] = []
     shortened: list[str] = []
     for fact in facts:
-        size = sum(map(content_tokens, fact.rendered))
+        size = sum(map(estimate_content_tokens, fact.rendered))
         if size > limit_tokens:
             limit = limit_tokens * SAFE_CHARS // len(fact.rendered)
-            fact = replace(fact, rendered=tuple(cut(words, limit) for words in fact.rendered))
+            fact = replace(
+                fact, rendered=tuple(cut_middle(words, limit) for words in fact.rendered)
+            )
             shortened.append(
                 f"the middle of {fact.payload.get('type')}, about {size:,} tokens, too much for "
                 "this window"
             )
-        told.append(fact)
-    return told, shortened
+        fitting_facts.append(fact)
+    return fitting_facts, shortened
 
 
 def todos_fact(todos: Sequence[Json]) -> Fact | None:
@@ -100,7 +102,7 @@ def tasks_fact(rows: Sequence[Json]) -> Fact | None:
     )
     return Fact(
         payload={"type": BACKGROUND_TASKS, "tasks": list(rows)},
-        rendered=(_reminder(words + plain("\n".join(lines))),),
+        rendered=(_reminder(words + escape_tags("\n".join(lines))),),
     )
 
 
@@ -114,16 +116,16 @@ def plan_file_fact(path: str, text: str) -> Fact | None:
     )
 
 
-def recent_files(
+def read_recent_files(
     covered: Sequence[Json],
-    kept: Sequence[Json],
+    kept_entries: Sequence[Json],
     read: Callable[[str], str | None],
     *,
     total_tokens: int,
     file_tokens: int,
 ) -> Iterator[Fact]:
     """The files that were last in use, as they are now, the newest first."""
-    in_sight = {path for file in files(kept) for path in file}
+    in_sight = {path for file in list_used_files(kept_entries) for path in file}
     left, count = total_tokens, 0
     for path in _newest(covered):
         if count == MAX_FILES:
@@ -131,38 +133,38 @@ def recent_files(
         text = None if path in in_sight else read(path)
         if text is None:
             continue
-        shown = _fitted(text, min(file_tokens, left))
-        size = text_tokens(shown)
-        if not shown or size > left:
+        excerpt = _fitted(text, min(file_tokens, left))
+        size = estimate_text_tokens(excerpt)
+        if not excerpt or size > left:
             continue
         left -= size
         count += 1
-        yield _file_fact(path, shown, is_whole=shown == text)
+        yield _file_fact(path, excerpt, is_whole=excerpt == text)
 
 
 def _newest(covered: Sequence[Json]) -> list[str]:
     """Files by when they were last in use, whoever read or wrote them."""
     order: dict[str, None] = {}
     for entry in reversed(covered):
-        for file in files([entry]):
+        for file in list_used_files([entry]):
             order.update(dict.fromkeys(path for path in file if path not in order))
     return list(order)
 
 
 def _fitted(text: str, tokens: int) -> str:
     """The beginning of a text, whole lines, as far as it fits."""
-    if tokens <= 0 or text_tokens(text) <= tokens:
+    if tokens <= 0 or estimate_text_tokens(text) <= tokens:
         return text if tokens > 0 else ""
     part = text[: tokens * 3]
     return part[: part.rfind("\n") + 1]
 
 
 def _file_fact(path: str, text: str, *, is_whole: bool) -> Fact:
-    more = "" if is_whole else " (its beginning; read on where it matters)"
-    words = f"{path}, which was in use before the summary, is now{more}:\n{text}"
+    note = "" if is_whole else " (its beginning; read on where it matters)"
+    words = f"{path}, which was in use before the summary, is now{note}:\n{text}"
     payload = {"type": "file", "filename": path, "displayPath": path, "truncated": not is_whole}
     return Fact(payload=payload, rendered=(_reminder(words),))
 
 
 def _reminder(words: str) -> str:
-    return tagged("system-reminder", f"\n{words}\n")
+    return wrap_in_tag("system-reminder", f"\n{words}\n")

@@ -14,7 +14,7 @@ from msgspec import Struct
 from clew.core.json_object import Json
 from clew.core.messages import factories
 from clew.core.normalize import select
-from clew.core.normalize.tokens import block_tokens
+from clew.core.normalize.tokens import estimate_block_tokens
 
 # The last results stay, whatever their size: the model works with them.
 RECENT = 6
@@ -39,9 +39,9 @@ class Old(Struct, frozen=True, kw_only=True):
 
 def removable(entries: Sequence[Json], *, recent: int, least_tokens: int) -> list[Old]:
     """The results that can go, oldest first. What is no text stays: nobody could read it again."""
-    gone = select.references(entries)
+    gone = select.find_references(entries)
     tools: dict[str, str] = {}
-    found: list[Old | None] = []
+    candidates: list[Old | None] = []
     for entry in entries:
         message = entry.get("message")
         content = message.get("content") if isinstance(message, dict) else None
@@ -51,8 +51,8 @@ def removable(entries: Sequence[Json], *, recent: int, least_tokens: int) -> lis
             if block.get("type") == "tool_use":
                 tools[str(block.get("id"))] = str(block.get("name"))
             elif block.get("type") == "tool_result":
-                found.append(_old(block, tools, gone, least_tokens))
-    return [old for old in found[: max(0, len(found) - recent)] if old is not None]
+                candidates.append(_old(block, tools, gone, least_tokens))
+    return [old for old in candidates[: max(0, len(candidates) - recent)] if old is not None]
 
 
 def _old(block: Json, tools: dict[str, str], gone: dict[str, str], least: int) -> Old | None:
@@ -60,7 +60,7 @@ def _old(block: Json, tools: dict[str, str], gone: dict[str, str], least: int) -
     text = _text(block.get("content"))
     if type(call) is not str or call in gone or text is None or block.get("is_error") is True:
         return None
-    tokens = block_tokens(block)
+    tokens = estimate_block_tokens(block)
     return (
         Old(tool_use_id=call, tool=tools.get(call, "tool"), text=text, tokens=tokens)
         if (tokens >= least)
@@ -79,7 +79,7 @@ def _text(content: Any) -> str | None:
     return "\n\n".join(str(text) for text in texts)
 
 
-def reference(old: Old, path: str) -> str:
+def describe_reference(old: Old, path: str) -> str:
     """What the model reads in place of a result: the way to it, and how much of it was new."""
     half = SEEN_CHARS // 2 if old.is_recent else BEGIN_CHARS
     begin, end = old.text[:half].strip(), old.text[-half:].strip()
@@ -90,29 +90,29 @@ def reference(old: Old, path: str) -> str:
     return f"{words}\n...\nIt ended: {end}]" if old.is_recent else f"{words}]"
 
 
-def enough(entries: Sequence[Json], over_tokens: int) -> list[Old]:
+def select_results(entries: Sequence[Json], over_tokens: int) -> list[Old]:
     """What to take out of a conversation that is too long by so much: old results, and where they
     are not enough, large ones of the last rounds."""
     old = removable(entries, recent=RECENT, least_tokens=LEAST_TOKENS)
-    if sum(one.tokens for one in old) > over_tokens:
+    if sum(result.tokens for result in old) > over_tokens:
         return old
-    known = {one.tool_use_id for one in old}
+    old_ids = {result.tool_use_id for result in old}
     large = removable(entries, recent=0, least_tokens=LARGE_TOKENS)
-    more = [
+    extra = [
         Old(
-            tool_use_id=one.tool_use_id,
-            tool=one.tool,
-            text=one.text,
-            tokens=one.tokens,
+            tool_use_id=result.tool_use_id,
+            tool=result.tool,
+            text=result.text,
+            tokens=result.tokens,
             is_recent=True,
         )
-        for one in large
-        if one.tool_use_id not in known
+        for result in large
+        if result.tool_use_id not in old_ids
     ]
-    return [*old, *more] if sum(one.tokens for one in [*old, *more]) > over_tokens else old
+    return [*old, *extra] if sum(result.tokens for result in [*old, *extra]) > over_tokens else old
 
 
-def made(
+def make_entry(
     references: dict[str, str], *, uuid: str, at: str, trigger: str, pre_tokens: int, saved: int
 ) -> Json:
     """The entry that says which results are gone from here on."""
@@ -125,5 +125,5 @@ def made(
         "clearedAttachmentUUIDs": [],
         "references": references,
     }
-    note = factories.system(select.MICRO, words, uuid=uuid, at=at)
+    note = factories.make_system(select.MICRO, words, uuid=uuid, at=at)
     return note | {"microcompactMetadata": metadata}

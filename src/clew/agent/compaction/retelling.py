@@ -13,7 +13,7 @@ from clew.core.messages.messages import UserMessage
 from clew.core.messages.text import CONTINUED, NO_RESPONSE_REQUESTED
 from clew.core.normalize import select
 from clew.core.normalize.for_api import CONTINUE
-from clew.core.normalize.tokens import text_tokens
+from clew.core.normalize.tokens import estimate_text_tokens
 
 INSTRUCTION = """\
 This conversation is about to be replaced by a summary, because it outgrows the window; you write that \
@@ -59,7 +59,7 @@ PROMPT_CHARS = 1_200
 QUOTED_PROMPTS = 40
 
 
-def instruction(focus: str, *, keeps: bool) -> str:
+def compose_instruction(focus: str, *, keeps: bool) -> str:
     """The question itself."""
     words = INSTRUCTION.replace("{kept}", AND_KEPT if keeps else "")
     return words + (FOCUS.format(focus=focus.strip()) if focus.strip() else "")
@@ -68,22 +68,22 @@ def instruction(focus: str, *, keeps: bool) -> str:
 def with_question(messages: Sequence[Json], words: str) -> tuple[list[Json], int]:
     """The messages of a request with a question behind them, and how many of them at the end no later
     request will share. Roles alternate, so the question joins what a person said last."""
-    said = list(messages)
+    request_messages = list(messages)
     question = {"type": "text", "text": words}
-    last = said[-1] if said else {"role": "assistant"}
+    last = request_messages[-1] if request_messages else {"role": "assistant"}
     if last.get("role") == "user":
         blocks = blocks_of(last)
         is_filler = blocks == [{"type": "text", "text": CONTINUE}]
-        said[-1] = last | {"content": [question] if is_filler else [*blocks, question]}
-        return said, 1
+        request_messages[-1] = last | {"content": [question] if is_filler else [*blocks, question]}
+        return request_messages, 1
     if last.get("role") == "system":
         # Behind a system message only an answer can stand.
-        said.append({"role": "assistant", "content": NO_RESPONSE_REQUESTED})
-        return [*said, {"role": "user", "content": [question]}], 2
-    return [*said, {"role": "user", "content": [question]}], 1
+        request_messages.append({"role": "assistant", "content": NO_RESPONSE_REQUESTED})
+        return [*request_messages, {"role": "user", "content": [question]}], 2
+    return [*request_messages, {"role": "user", "content": [question]}], 1
 
 
-def summary_in(answer: str) -> str | None:
+def extract_summary(answer: str) -> str | None:
     """The summary of an answer; None where it holds none."""
     match = SUMMARY.search(answer)
     words = match[1].strip() if match else ""
@@ -97,11 +97,11 @@ def record_of(entries: Sequence[Json], limit_tokens: int) -> tuple[str, list[str
     size = 0
     for entry in reversed(entries):
         for part in reversed(list(told(entry, lost))):
-            size += text_tokens(part) + 2
+            size += estimate_text_tokens(part) + 2
             if size > limit_tokens and parts:
                 parts.append("(what was said before this is left out)")
                 return "\n\n".join(reversed(parts)), sorted({*lost, EARLIER})
-            parts.append(cut(part, max(LEAST_CHARS, limit_tokens * 3), lost))
+            parts.append(cut_middle(part, max(LEAST_CHARS, limit_tokens * 3), lost))
     return "\n\n".join(reversed(parts)), sorted(lost)
 
 
@@ -130,13 +130,13 @@ def blocks_of(message: Json) -> list[Json]:
 def _block_told(block: Json, lost: set[str]) -> str:
     match block.get("type"):
         case "text":
-            return cut(str(block.get("text")), SAID_CHARS, lost)
+            return cut_middle(str(block.get("text")), SAID_CHARS, lost)
         case "tool_use":
-            given = cut(encode(block.get("input")).decode(), INPUT_CHARS, lost)
-            return f"[you called {block.get('name')} with {given}]"
+            arguments = cut_middle(encode(block.get("input")).decode(), INPUT_CHARS, lost)
+            return f"[you called {block.get('name')} with {arguments}]"
         case "tool_result":
             text = _result_text(block.get("content"), lost)
-            return f"[it answered: {cut(text, RESULT_CHARS, lost)}]"
+            return f"[it answered: {cut_middle(text, RESULT_CHARS, lost)}]"
         case "image" | "document" as kind:
             lost.add(MEDIA)
             return f"[the person showed an {kind}]" if kind == "image" else "[a document was shown]"
@@ -152,7 +152,7 @@ def _result_text(content: Any, lost: set[str]) -> str:
     return "\n".join(str(b.get("text") or f"({b.get('type')})") for b in blocks)
 
 
-def cut(text: str, limit: int, lost: set[str] | None = None) -> str:
+def cut_middle(text: str, limit: int, lost: set[str] | None = None) -> str:
     """The two ends of a text that is too long; `lost` is told that its middle is not there."""
     if len(text) <= limit:
         return text
@@ -167,17 +167,17 @@ def is_answered(entries: Sequence[Json]) -> bool:
     return any(entry.get("type") == "assistant" for entry in entries)
 
 
-def prompts(entries: Sequence[Json], *, last: int | None = None) -> list[Json]:
+def list_prompts(entries: Sequence[Json], *, last: int | None = None) -> list[Json]:
     """What a person or host said, of these entries; of the end of them, with `last`."""
-    found: list[Json] = []
+    prompt_entries: list[Json] = []
     for entry in reversed(entries):
-        if len(found) == last:
+        if len(prompt_entries) == last:
             break
         # Most of a user's entries are results, told by a field; the others are looked at.
         is_said = entry.get("type") == "user" and "toolUseResult" not in entry
         if is_said and UserMessage(entry).face == "typed":
-            found.append(entry)
-    return found[::-1]
+            prompt_entries.append(entry)
+    return prompt_entries[::-1]
 
 
 def prompt_text(entry: Json) -> str:
@@ -188,19 +188,19 @@ def prompt_text(entry: Json) -> str:
 
 def without_model(entries: Sequence[Json]) -> str:
     """A summary that no model wrote: what was asked, and the last words of the answers."""
-    asked = prompts(entries)
-    older = len(asked) - QUOTED_PROMPTS
+    prompt_entries = list_prompts(entries)
+    older = len(prompt_entries) - QUOTED_PROMPTS
     lines = ["No summary could be written; this is what the record itself shows.", ""]
     lines.append("What the person asked, oldest first:")
     lines += [f"- (and {older} earlier ones)"] if older > 0 else []
     before = QUOTE.sub("", summarised_before(entries)).strip()
     if before:
-        lines[1:1] = ["", "What an earlier summary said:", cut(before, SAID_CHARS), ""]
-    for entry in asked[-QUOTED_PROMPTS:]:
-        lines.append(f"- {cut(' '.join(prompt_text(entry).split()), PROMPT_CHARS)}")
-    said = last_said(entries)
-    if said:
-        lines += ["", "What you said last:", cut(said, SAID_CHARS)]
+        lines[1:1] = ["", "What an earlier summary said:", cut_middle(before, SAID_CHARS), ""]
+    for entry in prompt_entries[-QUOTED_PROMPTS:]:
+        lines.append(f"- {cut_middle(' '.join(prompt_text(entry).split()), PROMPT_CHARS)}")
+    last_text = last_said(entries)
+    if last_text:
+        lines += ["", "What you said last:", cut_middle(last_text, SAID_CHARS)]
     return "\n".join(lines)
 
 
@@ -210,7 +210,7 @@ def summarised_before(entries: Sequence[Json]) -> str:
     return "" if last is None else prompt_text(last).removeprefix(CONTINUED).strip()
 
 
-def quote_before(entries: Sequence[Json]) -> str:
+def find_quote(entries: Sequence[Json]) -> str:
     """What an earlier summary quotes the person with: one turn may be summarised more than once."""
     match = QUOTE.search(summarised_before(entries))
     return "" if match is None else match[0]
@@ -225,7 +225,7 @@ def last_said(entries: Sequence[Json]) -> str:
     return ""
 
 
-def quoted(text: str, where: str) -> str:
+def quote_request(text: str, where: str) -> str:
     """The last request of the person, word for word, behind a summary that covers it."""
-    more = f" (its middle is left out; the whole is in {where})" if where else ""
-    return f"What the person asked last, in their words{more}:\n<request>\n{text}\n</request>"
+    note = f" (its middle is left out; the whole is in {where})" if where else ""
+    return f"What the person asked last, in their words{note}:\n<request>\n{text}\n</request>"

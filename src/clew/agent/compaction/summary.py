@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from clew.agent.compaction import retelling
 from clew.agent.compaction.boundary import Selection
 from clew.agent.compaction.budget import Room
-from clew.agent.side_question import said
+from clew.agent.side_question import read_answer
 from clew.core.json_object import Json
 from clew.core.messages.messages import AssistantMessage
 from clew.core.normalize.prefix import is_bound_elsewhere
@@ -46,13 +46,13 @@ class Summaries:
         *,
         room: Room,
         size: int,
-        whole: bool,
+        is_full: bool,
     ) -> SummaryResult | str:
-        """The summary of what is selected; `whole` says that the conversation may be the prompt."""
+        """The summary of what is selected; `is_full` says that the conversation may be the prompt."""
         if not retelling.is_answered(selection.covered):
             return "there was no answer in it yet"
-        words = retelling.instruction(focus, keeps=bool(selection.kept))
-        if whole and fits(size + room.summary, room):
+        words = retelling.compose_instruction(focus, keeps=bool(selection.kept))
+        if is_full and fits(size + room.summary, room):
             ended = await self._put(with_question(request, words, room.summary, size))
             summary = summary_of(ended)
             if summary is not None:
@@ -112,10 +112,10 @@ def summary_of(ended: Ended, *, is_last: bool = False) -> str | None:
     if not isinstance(ended, Answered):
         return None
     text = AssistantMessage({"type": "assistant", "message": ended.message}).text
-    found = retelling.summary_in(text)
-    if found is None and is_last and len(text.strip()) >= retelling.LEAST_CHARS:
+    summary = retelling.extract_summary(text)
+    if summary is None and is_last and len(text.strip()) >= retelling.LEAST_CHARS:
         return text.strip()
-    return found
+    return summary
 
 
 def is_of_thoughts(ended: Ended) -> bool:
@@ -124,5 +124,5 @@ def is_of_thoughts(ended: Ended) -> bool:
 
 
 def failure_of(ended: Ended) -> str:
-    words = said(ended)
+    words = read_answer(ended)
     return words.message if isinstance(words, Failure) else "the model wrote no summary"

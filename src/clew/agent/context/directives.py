@@ -32,7 +32,7 @@ class Directed(Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...] = ()
 
 
-def directed(text: str) -> Directed:
+def read_directives(text: str) -> Directed:
     """Reads a file's front matter and first line."""
     head = frontmatter.read(text)
     paths, text = head.texts("paths"), head.body
@@ -43,32 +43,36 @@ def directed(text: str) -> Directed:
     return Directed(text=text[first.end() :].strip(), stance=stance, paths=paths)
 
 
-def alternatives(pattern: str) -> list[str]:
+def expand_alternatives(pattern: str) -> list[str]:
     """A pattern with `{a,b}` in it as the patterns it stands for, at most `MAX_ALTERNATIVES`."""
-    made = [pattern]
-    while len(made) < MAX_ALTERNATIVES:
-        found = [(one, match) for one in made if (match := _BRACES.search(one))]
-        if not found:
+    patterns = [pattern]
+    while len(patterns) < MAX_ALTERNATIVES:
+        matches = [
+            (candidate, match) for candidate in patterns if (match := _BRACES.search(candidate))
+        ]
+        if not matches:
             break
-        one, match = found[0]
-        made.remove(one)
-        made += [one[: match.start()] + w + one[match.end() :] for w in match[1].split(",")]
-    return made[:MAX_ALTERNATIVES]
+        candidate, match = matches[0]
+        patterns.remove(candidate)
+        patterns += [
+            candidate[: match.start()] + w + candidate[match.end() :] for w in match[1].split(",")
+        ]
+    return patterns[:MAX_ALTERNATIVES]
 
 
-def imports(text: str) -> list[str]:
+def find_imports(text: str) -> list[str]:
     """The paths that a text imports, in order and each once; none from code blocks and spans."""
     prose = _SPAN.sub(" ` ", _without_fences(text))
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for match in _IMPORT.finditer(prose):
         path = match[1].rstrip(_ENDS).replace("\\ ", " ")
         if path and (path[0].isalnum() or path[0] in "./~_"):
-            found[path] = None
-    return list(found)
+            paths[path] = None
+    return list(paths)
 
 
 def _without_fences(text: str) -> str:
-    kept: list[str] = []
+    kept_lines: list[str] = []
     fence = ""
     for line in text.split("\n"):
         mark = _FENCE.match(line)
@@ -78,5 +82,5 @@ def _without_fences(text: str) -> str:
         elif mark is not None:
             fence = mark[1]
         else:
-            kept.append(line)
-    return "\n".join(kept)
+            kept_lines.append(line)
+    return "\n".join(kept_lines)

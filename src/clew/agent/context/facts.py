@@ -11,13 +11,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.agent.context.git_report import Report, told
+from clew.agent.context.git_report import Report, format_report
 from clew.agent.context.memory import MemoryFile, in_order
 from clew.core.json_object import Json
 from clew.core.messages import factories
-from clew.core.messages.text import tagged
+from clew.core.messages.text import wrap_in_tag
 from clew.permissions.in_session import SessionRules
-from clew.system.clock import new_id, now
+from clew.system.clock import get_timestamp, make_id
 from clew.system.files import is_there
 
 MAX_TREE_LINES = 120
@@ -32,14 +32,14 @@ class Fact(Struct, frozen=True, kw_only=True):
 
 
 def _reminder(words: str) -> tuple[str, ...]:
-    return (tagged("system-reminder", f"\n{words}\n"),)
+    return (wrap_in_tag("system-reminder", f"\n{words}\n"),)
 
 
-def memory_fact(files: Sequence[MemoryFile], *, kind: str = "instructions") -> Fact | None:
+def make_memory_fact(files: Sequence[MemoryFile], *, kind: str = "instructions") -> Fact | None:
     """What the memory files say; none if none does."""
     if not files:
         return None
-    named = [
+    file_records = [
         {"path": f.path, "type": f.layer.capitalize(), "content": f.text}
         | ({"importedBy": f.imported_by} if f.imported_by else {})
         | ({"globs": list(f.paths)} if f.paths else {})
@@ -50,11 +50,12 @@ def memory_fact(files: Sequence[MemoryFile], *, kind: str = "instructions") -> F
         "person says in this conversation goes before them."
     )
     return Fact(
-        payload={"type": kind, "files": named}, rendered=_reminder(f"{head}\n\n{in_order(files)}")
+        payload={"type": kind, "files": file_records},
+        rendered=_reminder(f"{head}\n\n{in_order(files)}"),
     )
 
 
-def environment_fact(
+def make_environment_fact(
     *,
     cwd: str,
     is_repository: bool,
@@ -86,40 +87,40 @@ def environment_fact(
     return Fact(payload=payload, rendered=("\n".join(lines),), role="system")
 
 
-def date_fact(day: str) -> Fact:
+def make_date_fact(day: str) -> Fact:
     """Today, as YYYY-MM-DD."""
     return Fact(
         payload={"type": "date", "date": day}, rendered=(f"Today is {day}.",), role="system"
     )
 
 
-def git_fact(report: Report) -> Fact:
+def make_git_fact(report: Report) -> Fact:
     """How the repository was when the session began; it does not follow what happens since."""
-    words = f"The git repository when this conversation began:\n{told(report)}"
-    payload = {"type": "session_context", "context": {"gitStatus": told(report)}}
+    words = f"The git repository when this conversation began:\n{format_report(report)}"
+    payload = {"type": "session_context", "context": {"gitStatus": format_report(report)}}
     return Fact(payload=payload, rendered=_reminder(words))
 
 
-def tree_fact(paths: Iterable[str]) -> Fact:
+def make_tree_fact(paths: Iterable[str]) -> Fact:
     """The structure of the folder, two levels deep and bounded."""
-    shown: dict[str, None] = {}
+    names: dict[str, None] = {}
     for path in sorted(paths):
         parts = path.split("/")
-        shown["/".join(parts[:2]) + ("/" if len(parts) > 2 else "")] = None
-    lines = list(shown)
-    more = [f"... and {len(lines) - MAX_TREE_LINES} more"] if len(lines) > MAX_TREE_LINES else []
-    words = "\n".join(["Files here, two levels deep:", *lines[:MAX_TREE_LINES], *more])
+        names["/".join(parts[:2]) + ("/" if len(parts) > 2 else "")] = None
+    lines = list(names)
+    notes = [f"... and {len(lines) - MAX_TREE_LINES} more"] if len(lines) > MAX_TREE_LINES else []
+    words = "\n".join(["Files here, two levels deep:", *lines[:MAX_TREE_LINES], *notes])
     return Fact(payload={"type": "directory_structure"}, rendered=_reminder(words))
 
 
 # Facts, as entries of a conversation.
 
 
-def attachments(facts: Iterable[Fact]) -> list[Json]:
+def make_attachments(facts: Iterable[Fact]) -> list[Json]:
     """Facts as the entries that will say so from now on."""
     return [
-        factories.attachment(
-            fact.payload, uuid=new_id(), at=now(), rendered=fact.rendered, role=fact.role
+        factories.make_attachment(
+            fact.payload, uuid=make_id(), at=get_timestamp(), rendered=fact.rendered, role=fact.role
         )
         for fact in facts
     ]
@@ -134,7 +135,7 @@ SHOWN_CHARACTERS = 400
 
 def find_listed_agents(entries: Iterable[dict[str, Any]]) -> dict[str, str]:
     """What the model was told of each kind that it knows."""
-    known: dict[str, str] = {}
+    agents: dict[str, str] = {}
     for entry in entries:
         payload = entry.get("attachment") if entry.get("type") == "attachment" else None
         if type(payload) is not dict or payload.get("type") != AGENT_LISTING:
@@ -142,18 +143,18 @@ def find_listed_agents(entries: Iterable[dict[str, Any]]) -> dict[str, str]:
         removed, added = payload.get("removedTypes"), payload.get("addedTypes")
         lines = payload.get("addedLines")
         for name in removed if type(removed) is list else ():
-            known.pop(name, None) if type(name) is str else None
+            agents.pop(name, None) if type(name) is str else None
         if type(added) is list and type(lines) is list:
             pairs = zip(added, lines, strict=False)
-            known |= {n: line for n, line in pairs if type(n) is str and type(line) is str}
-    return known
+            agents |= {n: line for n, line in pairs if type(n) is str and type(line) is str}
+    return agents
 
 
-def agent_listing_fact(known: Mapping[str, str], kinds: Mapping[str, str]) -> Fact | None:
+def make_agent_listing_fact(agents: Mapping[str, str], kinds: Mapping[str, str]) -> Fact | None:
     """What to say so that the model knows of `kinds`, name to use; nothing if it does."""
     lines = {name: line_of(name, use) for name, use in kinds.items()}
-    added = sorted(name for name, line in lines.items() if known.get(name) != line)
-    removed = sorted(set(known) - set(kinds))
+    added = sorted(name for name, line in lines.items() if agents.get(name) != line)
+    removed = sorted(set(agents) - set(kinds))
     if not added and not removed:
         return None
     words = (
@@ -212,12 +213,12 @@ def plan_fact(
     words = (FRAME if how else WORDS).format(
         path=path, exists=EXISTS if exists else "It does not exist yet.", how=how
     )
-    told = {"type": BEGUN, "reminderType": "full", "isSubAgent": False, **payload}
-    return Fact(payload=told, rendered=reminder(words))
+    fact_payload = {"type": BEGUN, "reminderType": "full", "isSubAgent": False, **payload}
+    return Fact(payload=fact_payload, rendered=reminder(words))
 
 
 def reminder(words: str) -> tuple[str, ...]:
-    return (tagged("system-reminder", f"\n{words}\n"),)
+    return (wrap_in_tag("system-reminder", f"\n{words}\n"),)
 
 
 def was_told(history: Iterable[Json]) -> bool:
@@ -233,7 +234,7 @@ def was_told(history: Iterable[Json]) -> bool:
 # Whether the model must hear that plan mode is on, or over: the mode of the moment and its file.
 
 
-def planning(
+def make_plan_fact(
     rules: SessionRules, history: Iterable[dict[str, Any]], how: str | None
 ) -> Fact | None:
     path = rules.plan_file
@@ -257,7 +258,7 @@ def told_of(entries: Iterable[dict[str, Any]]) -> set[str]:
     return names
 
 
-def instructions_fact(words: Mapping[str, str]) -> Fact | None:
+def make_instructions_fact(words: Mapping[str, str]) -> Fact | None:
     """What servers say about how to use them, by name."""
     if not words:
         return None
@@ -276,7 +277,7 @@ def instructions_fact(words: Mapping[str, str]) -> Fact | None:
     return Fact(payload=payload, rendered=(f"<system-reminder>\n{rendered}\n</system-reminder>",))
 
 
-def changed_fact(changed: Mapping[str, Iterable[str]]) -> Fact | None:
+def make_changed_fact(changed: Mapping[str, Iterable[str]]) -> Fact | None:
     """Which resources are others than when they were read, by server."""
     lines = [f"- {uri} of {name}" for name in sorted(changed) for uri in sorted(changed[name])]
     if not lines:
@@ -309,9 +310,9 @@ def _names(value: Any) -> set[str]:
     return {name for name in value if type(name) is str} if type(value) is list else set()
 
 
-def tool_listing_fact(known: Collection[str], names: Collection[str]) -> Fact | None:
+def make_tool_listing_fact(known_names: Collection[str], names: Collection[str]) -> Fact | None:
     """What to say so that the model knows of `names`; nothing if it does."""
-    added, removed = sorted(set(names) - set(known)), sorted(set(known) - set(names))
+    added, removed = sorted(set(names) - set(known_names)), sorted(set(known_names) - set(names))
     lines = []
     if added:
         lines += ["Tools that ToolSearch can load:", *grouped(added)]

@@ -18,13 +18,13 @@ from clew.agent.context.git_report import (
     FIELD,
     GitChange,
     Report,
+    describe_untracked,
     read_changes,
     read_log,
     read_status,
-    untracked,
 )
-from clew.system.config.git_guard import OWN_GIT, reading_git
-from clew.system.files import content, is_folder, is_there
+from clew.system.config.git_guard import OWN_GIT, prepare_git_reading
+from clew.system.files import is_folder, is_there, read_content
 from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
 from clew.system.process.spawn import Launcher
@@ -43,15 +43,15 @@ NAME_BYTES = 4_096
 
 def waits_at(folder: Path, *, everywhere: bool = False) -> str | None:
     """The name at which git would wait: of those it opens first, or of all that it may open."""
-    top = next((one for one in (folder, *folder.parents) if is_there(one / ".git")), None)
+    top = next((path for path in (folder, *folder.parents) if is_there(path / ".git")), None)
     if top is None:
         return None
     gits = list(_git_folders(top))
     names = (f"{git}/{name}" for git in gits for name in FIRST)
-    found = next((name for name in names if _waits(name)), None)
-    if found is None and everywhere:
-        found = next((name for name in _below(top, gits) if _waits(name)), None)
-    return found
+    waiting_name = next((name for name in names if _waits(name)), None)
+    if waiting_name is None and everywhere:
+        waiting_name = next((name for name in _below(top, gits) if _waits(name)), None)
+    return waiting_name
 
 
 def _git_folders(top: Path) -> Iterator[Path]:
@@ -61,9 +61,9 @@ def _git_folders(top: Path) -> Iterator[Path]:
         yield git
         return
     try:
-        own = Path(top, os.fsdecode(content(git, NAME_BYTES)).removeprefix("gitdir:").strip())
+        own = Path(top, os.fsdecode(read_content(git, NAME_BYTES)).removeprefix("gitdir:").strip())
         yield own
-        yield Path(own, os.fsdecode(content(own / "commondir", NAME_BYTES)).strip())
+        yield Path(own, os.fsdecode(read_content(own / "commondir", NAME_BYTES)).strip())
     except OSError:
         return  # no link, or of a repository that shares nothing
 
@@ -82,13 +82,13 @@ def _below(top: Path, gits: list[Path]) -> Iterator[str]:
 
 def _waits(name: str) -> bool:
     try:
-        found = Path(name).stat()
+        status = Path(name).stat()
     except (OSError, ValueError):
         return False
-    if S_ISCHR(found.st_mode):
+    if S_ISCHR(status.st_mode):
         # Walls put that one over names: it is an empty file for whoever reads it.
-        return found.st_rdev != Path(os.devnull).stat().st_rdev
-    return S_ISFIFO(found.st_mode)
+        return status.st_rdev != Path(os.devnull).stat().st_rdev
+    return S_ISFIFO(status.st_mode)
 
 
 TIMEOUT_S = 5.0
@@ -146,41 +146,41 @@ async def report(
         status = group.create_task(git.ask(_STATUS))
         log = group.create_task(git.ask(_LOG))
         main = group.create_task(git.main_branch())
-        asked: set[asyncio.Task[Any]] = {status, log, main}
-        _, late = await asyncio.wait(asked, timeout=SOON_S)
+        tasks: set[asyncio.Task[Any]] = {status, log, main}
+        _, late = await asyncio.wait(tasks, timeout=SOON_S)
         waits = await asyncio.to_thread(waits_at, cwd, everywhere=True) if late else None
-        for one in late if waits else ():
-            one.cancel()
-    if any(one.cancelled() for one in asked):
+        for task in late if waits else ():
+            task.cancel()
+    if any(task.cancelled() for task in tasks):
         return None
-    told, is_cut = status.result()
-    if told is None:
+    output, is_cut = status.result()
+    if output is None:
         return None
     commits = read_log(log.result()[0] or "")
-    return replace(read_status(told), main_branch=main.result(), commits=commits, is_cut=is_cut)
+    return replace(read_status(output), main_branch=main.result(), commits=commits, is_cut=is_cut)
 
 
-async def difference(
+async def read_difference(
     launcher: Launcher, cwd: Path, env: Mapping[str, str], *, timeout_s: float = TIMEOUT_S
 ) -> str:
     """What is changed and not committed, for those who ask for it; empty if nothing is."""
-    told, is_cut = await _Git(launcher, cwd, env, timeout_s).ask(_DIFF)
-    return (told or "") + ("\n(there is more)" if is_cut else "")
+    output, is_cut = await _Git(launcher, cwd, env, timeout_s).ask(_DIFF)
+    return (output or "") + ("\n(there is more)" if is_cut else "")
 
 
-async def files(
+async def list_files(
     launcher: Launcher, env: Mapping[str, str], folder: Path, *, timeout_s: float = TIMEOUT_S
 ) -> list[str] | None:
     """What lies below a folder and is not ignored, as far as it comes; None if git does not know."""
-    told, is_cut = await _Git(launcher, folder, env, timeout_s).ask(_FILES)
-    if told is None:
+    output, is_cut = await _Git(launcher, folder, env, timeout_s).ask(_FILES)
+    if output is None:
         return None
-    names = told.split("\0")
+    names = output.split("\0")
     # The last one is empty, or cut.
     return names[:-1] if is_cut or not names[-1] else names
 
 
-async def changes(
+async def find_changes(
     launcher: Launcher, cwd: Path, env: Mapping[str, str], *, timeout_s: float = TIMEOUT_S
 ) -> Changes | None:
     """What is not committed in the repository around `cwd`; where nothing is, what its branch has changed
@@ -192,26 +192,30 @@ async def changes(
     git = _Git(launcher, folder, env, timeout_s)
     head = await git.head()
     async with asyncio.TaskGroup() as group:
-        known = group.create_task(git.changes_since(head))
+        change_task = group.create_task(git.changes_since(head))
         new = group.create_task(git.new_files())
         left = group.create_task(git.fork())
-    (old, more), (added, even_more), (base, branch) = known.result(), new.result(), left.result()
+    (old, has_more), (added, even_more), (base, branch) = (
+        change_task.result(),
+        new.result(),
+        left.result(),
+    )
     if old or added or base in ("", head):
-        return Changes(root=folder, files=(*old, *added), is_cut=more or even_more)
+        return Changes(root=folder, files=(*old, *added), is_cut=has_more or even_more)
     files, is_cut = await git.changes_since(base)
     return Changes(root=folder, files=tuple(files), is_cut=is_cut, base=base, branch=branch)
 
 
 def _read_new(folder: Path, names: Sequence[str]) -> list[GitChange]:
     """Files that git does not know, each up to a bound; what is no file, or gone by now, is left out."""
-    found = []
+    changes = []
     for name in names:
         try:
-            data = content(folder / name, NEW_FILE_BYTES + 1)
+            data = read_content(folder / name, NEW_FILE_BYTES + 1)
         except OSError:
             continue
-        found.append(untracked(name, data if len(data) <= NEW_FILE_BYTES else None))
-    return found
+        changes.append(describe_untracked(name, data if len(data) <= NEW_FILE_BYTES else None))
+    return changes
 
 
 class _Git:
@@ -222,7 +226,7 @@ class _Git:
     ) -> None:
         self._launcher = launcher
         self._cwd = cwd
-        reading = reading_git({**env, **ENVIRONMENT}, cwd)
+        reading = prepare_git_reading({**env, **ENVIRONMENT}, cwd)
         self._env, self._of_status = reading.environment, reading.of_status
         self._waits = waits_at(cwd) is not None
         # Of all that is asked together.
@@ -230,8 +234,8 @@ class _Git:
 
     async def ask(self, arguments: Sequence[str]) -> tuple[str | None, bool]:
         """What git prints, None if it failed; and whether that is not all of it."""
-        told, is_cut = await self.raw(arguments, KEEP_BYTES)
-        return None if told is None else told.decode("utf-8", "replace"), is_cut
+        output, is_cut = await self.raw(arguments, KEEP_BYTES)
+        return None if output is None else output.decode("utf-8", "replace"), is_cut
 
     async def raw(self, arguments: Sequence[str], most_bytes: int) -> tuple[bytes | None, bool]:
         """The same in bytes."""
@@ -260,36 +264,36 @@ class _Git:
 
     async def changes_since(self, commit: str) -> tuple[list[GitChange], bool]:
         """What the folder has otherwise than a commit, and whether there is more."""
-        told, is_cut = await self.raw((*_CHANGES, commit, "--"), CHANGES_BYTES)
-        return read_changes(told or b"", is_cut=is_cut), is_cut
+        output, is_cut = await self.raw((*_CHANGES, commit, "--"), CHANGES_BYTES)
+        return read_changes(output or b"", is_cut=is_cut), is_cut
 
     async def new_files(self) -> tuple[list[GitChange], bool]:
         """The files that git neither knows nor ignores, and whether there are more."""
-        told, is_cut = await self.ask(_UNTRACKED)
-        names = (told or "").split("\0")[:-1]
-        found = await asyncio.to_thread(_read_new, self._cwd, names[:NEW_FILES])
-        return found, is_cut or len(names) > NEW_FILES
+        output, is_cut = await self.ask(_UNTRACKED)
+        names = (output or "").split("\0")[:-1]
+        changes = await asyncio.to_thread(_read_new, self._cwd, names[:NEW_FILES])
+        return changes, is_cut or len(names) > NEW_FILES
 
     async def head(self) -> str:
         """The commit that the folder stands at; before the first one, the empty tree."""
-        told, _ = await self.ask(("rev-parse", "--quiet", "--verify", "HEAD^{commit}"))
-        if told is None:
-            told, _ = await self.ask(("hash-object", "-t", "tree", os.devnull))
-        return (told or "").strip()
+        output, _ = await self.ask(("rev-parse", "--quiet", "--verify", "HEAD^{commit}"))
+        if output is None:
+            output, _ = await self.ask(("hash-object", "-t", "tree", os.devnull))
+        return (output or "").strip()
 
     async def fork(self) -> tuple[str, str]:
         """Where the branch of the folder left the main one, and that one's name; empty if it is that one."""
         main = await self.main_branch()
         for name in (f"refs/heads/{main}", f"refs/remotes/origin/{main}"):
-            told, _ = await self.ask(("merge-base", name, "HEAD"))
-            if told:
-                return told.strip(), main
+            output, _ = await self.ask(("merge-base", name, "HEAD"))
+            if output:
+                return output.strip(), main
         return "", ""
 
     async def main_branch(self) -> str:
-        told, _ = await self.ask(_MAIN)
-        if told:
-            return told.strip().removeprefix("origin/")
+        output, _ = await self.ask(_MAIN)
+        if output:
+            return output.strip().removeprefix("origin/")
         heads, _ = await self.ask(
             (
                 "for-each-ref",

@@ -57,7 +57,7 @@ def read_changes(output: bytes, *, is_cut: bool = False) -> list[GitChange]:
                 added=added or 0,
                 removed=removed or 0,
                 is_binary=added is None,
-                hunks=tuple(hunk for each in own for hunk in each) if own else None,
+                hunks=tuple(hunk for hunks in own for hunk in hunks) if own else None,
             )
         )
     return changes
@@ -127,20 +127,20 @@ def read_hunk(head: bytes, lines: Iterator[bytes]) -> Hunk:
     """One hunk: its head says how many lines it has, so that no line of a file is taken for a head."""
     old_start, old_lines, new_start, new_lines = ranges(head)
     old, new = old_lines, new_lines
-    said: list[str] = []
+    hunk_lines: list[str] = []
     while (old > 0 or new > 0) and (line := next(lines, None)) is not None:
         mark = line[:1] or b" "  # git may leave out the space of an empty line
         if mark == b"\\":
             continue
         old -= mark != b"+"
         new -= mark != b"-"
-        said.append(text(line) or " ")
+        hunk_lines.append(text(line) or " ")
     return Hunk(
         old_start=old_start,
         old_lines=old_lines,
         new_start=new_start,
         new_lines=new_lines,
-        lines=tuple(said),
+        lines=tuple(hunk_lines),
     )
 
 
@@ -152,7 +152,7 @@ def ranges(head: bytes) -> tuple[int, int, int, int]:
     return int(old), int(old_lines or b"1"), int(new), int(new_lines or b"1")
 
 
-def untracked(path: str, data: bytes | None) -> GitChange:
+def describe_untracked(path: str, data: bytes | None) -> GitChange:
     """A file that git does not know, as all new; None: too large to be read."""
     if data is None or b"\0" in data[:8000]:
         return GitChange(
@@ -210,7 +210,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
 def read_status(output: str) -> Report:
     """The output of `git status --porcelain=v2 --branch -z`."""
-    found: dict[str, list[str]] = {"staged": [], "modified": [], "untracked": [], "conflicted": []}
+    groups: dict[str, list[str]] = {"staged": [], "modified": [], "untracked": [], "conflicted": []}
     branch, ahead, behind = "HEAD", 0, 0
     records = iter(output.split("\0"))
     for record in records:
@@ -222,15 +222,15 @@ def read_status(output: str) -> Report:
             elif name == "branch.ab":
                 ahead, behind = _ahead_behind(value)
         else:
-            _read_path(kind, rest, found, records)
+            _read_path(kind, rest, groups, records)
     return Report(
         branch=branch,
         ahead=ahead,
         behind=behind,
-        staged=tuple(found["staged"]),
-        modified=tuple(found["modified"]),
-        untracked=tuple(found["untracked"]),
-        conflicted=tuple(found["conflicted"]),
+        staged=tuple(groups["staged"]),
+        modified=tuple(groups["modified"]),
+        untracked=tuple(groups["untracked"]),
+        conflicted=tuple(groups["conflicted"]),
     )
 
 
@@ -241,9 +241,9 @@ def _ahead_behind(value: str) -> tuple[int, int]:
     return int(numbers[0]), int(numbers[1])
 
 
-def _read_path(kind: str, rest: str, found: dict[str, list[str]], records: Iterator[str]) -> None:
+def _read_path(kind: str, rest: str, groups: dict[str, list[str]], records: Iterator[str]) -> None:
     if kind == "?":
-        found["untracked"].append(rest)
+        groups["untracked"].append(rest)
         return
     fields = {"1": 8, "2": 9, "u": 10}.get(kind)
     parts = rest.split(" ", (fields or 1) - 1)
@@ -253,12 +253,12 @@ def _read_path(kind: str, rest: str, found: dict[str, list[str]], records: Itera
     if kind == "2":
         next(records, "")  # where it was before
     if kind == "u":
-        found["conflicted"].append(path)
+        groups["conflicted"].append(path)
         return
     if state[:1] != ".":
-        found["staged"].append(path)
+        groups["staged"].append(path)
     if state[1:2] != ".":
-        found["modified"].append(path)
+        groups["modified"].append(path)
 
 
 def read_log(output: str) -> tuple[Commit, ...]:
@@ -271,7 +271,7 @@ def read_log(output: str) -> tuple[Commit, ...]:
     return tuple(commits)
 
 
-def told(report: Report) -> str:
+def format_report(report: Report) -> str:
     """The report in words, bounded, with how much was left out."""
     lines = [f"Branch: {report.branch}"]
     if report.ahead or report.behind:
@@ -294,12 +294,12 @@ def told(report: Report) -> str:
 
 
 def _listed(title: str, paths: Iterable[str]) -> list[str]:
-    given = list(paths)
-    if not given:
+    names = list(paths)
+    if not names:
         return []
-    shown = [f"  {_visible(path)}" for path in given[:MAX_PATHS]]
-    left = [f"  ... and {len(given) - MAX_PATHS} more"] if len(given) > MAX_PATHS else []
-    return [f"{title}:", *shown, *left]
+    lines = [f"  {_visible(path)}" for path in names[:MAX_PATHS]]
+    left = [f"  ... and {len(names) - MAX_PATHS} more"] if len(names) > MAX_PATHS else []
+    return [f"{title}:", *lines, *left]
 
 
 def _visible(path: str) -> str:

@@ -18,8 +18,13 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.agent.context.directives import Directed, alternatives, directed, imports
-from clew.permissions.patterns import path_rules
+from clew.agent.context.directives import (
+    Directed,
+    expand_alternatives,
+    find_imports,
+    read_directives,
+)
+from clew.permissions.patterns import compile_path_rules
 from clew.permissions.protected import why_protected_read
 from clew.permissions.request import ResolvedPath
 from clew.permissions.rules import Behavior, PermissionRule, RuleSet
@@ -68,27 +73,29 @@ class MemoryGate:
 
     def news(self) -> tuple[str, ...]:
         """Return what you should know of and were not told yet, in one sentence."""
-        found = [line for line in self._news if line not in self._told]
-        self._told.update(found)
-        if not found:
+        new_lines = [line for line in self._news if line not in self._told]
+        self._told.update(new_lines)
+        if not new_lines:
             return ()
-        more = f" (and {len(found) - 1} more: clew memory explain)" if len(found) > 1 else ""
-        return (found[0] + more,)
+        suffix = (
+            f" (and {len(new_lines) - 1} more: clew memory explain)" if len(new_lines) > 1 else ""
+        )
+        return (new_lines[0] + suffix,)
 
 
 def _restraint(rules: RuleSet, path: ResolvedPath, *, own: bool) -> PermissionRule | None:
-    found = _first(rules, path)
-    if found is None or not own or found.source.scope not in OF_THE_FOLDER:
-        return found
+    rule = _first(rules, path)
+    if rule is None or not own or rule.source.scope not in OF_THE_FOLDER:
+        return rule
     of_others = [rule for rule in rules.rules if rule.source.scope not in OF_THE_FOLDER]
     return _first(RuleSet(of_others, anchors=rules.anchors), path)
 
 
 def _first(rules: RuleSet, path: ResolvedPath) -> PermissionRule | None:
-    asked = (
+    matches = (
         rules.paths[behavior, "read"].find(path, "", untrusted=False) for behavior in RESTRAINING
     )
-    return next((rule for rule in asked if rule is not None), None)
+    return next((rule for rule in matches if rule is not None), None)
 
 
 def _leads_out(
@@ -216,15 +223,15 @@ class FileCache:
         """The text and its sha256. Raises OSError."""
         stat = path.stat()
         stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-        known = self._known.get(str(path))
-        is_settled = known is not None and known.seen_ns - stamp[0] > UNSETTLED_NS
-        if known is None or known.stamp != stamp or not is_settled:
+        entry = self._known.get(str(path))
+        is_settled = entry is not None and entry.seen_ns - stamp[0] > UNSETTLED_NS
+        if entry is None or entry.stamp != stamp or not is_settled:
             data = path.read_bytes()
             self.reads += 1
             text = data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
             digest = hashlib.sha256(data).hexdigest()
-            known = self._known[str(path)] = _Known(stamp, self._now_ns(), digest, text)
-        return known.text, known.sha256
+            entry = self._known[str(path)] = _Known(stamp, self._now_ns(), digest, text)
+        return entry.text, entry.sha256
 
 
 Approved: TypeAlias = Callable[[Path], bool]
@@ -234,7 +241,7 @@ def _nobody(_: Path) -> bool:
     return False
 
 
-def load(sources: Sources, cache: FileCache, *, approved: Approved = _nobody) -> Memory:
+def load_memory(sources: Sources, cache: FileCache, *, approved: Approved = _nobody) -> Memory:
     """All memory that speaks at the start of a session in this folder."""
     loader = _Loader(sources, cache, approved)
     for folder in sources.managed_folders:
@@ -245,7 +252,7 @@ def load(sources: Sources, cache: FileCache, *, approved: Approved = _nobody) ->
     return loader.memory()
 
 
-def nested(
+def load_nested(
     sources: Sources,
     cache: FileCache,
     memory: Memory,
@@ -261,19 +268,21 @@ def nested(
         below = [p for p in reversed(touched.parents) if p.is_relative_to(sources.cwd)]
         for folder in below[1:]:
             loader.project_folder(folder)
-    found = loader.memory()
+    nested_memory = loader.memory()
     rules = [
-        rule for rule in (*memory.rules, *found.rules) if matches(rule.paths, touched, sources.root)
+        rule
+        for rule in (*memory.rules, *nested_memory.rules)
+        if matches(rule.paths, touched, sources.root)
     ]
-    return [*found.files, *rules]
+    return [*nested_memory.files, *rules]
 
 
 def matches(paths: Sequence[str], touched: Path, root: Path) -> bool:
     """Whether patterns are meant for a file; they are read from the project's folder."""
     if not touched.is_relative_to(root):
         return False
-    patterns = [alternative for pattern in paths for alternative in alternatives(pattern)]
-    return path_rules(patterns).match_file(touched.relative_to(root).as_posix())
+    patterns = [alternative for pattern in paths for alternative in expand_alternatives(pattern)]
+    return compile_path_rules(patterns).match_file(touched.relative_to(root).as_posix())
 
 
 class _Loader:
@@ -323,10 +332,10 @@ class _Loader:
         self._take(folder / "CLAUDE.local.md", "local")
 
     def _take_rules(self, folder: Path, layer: Layer) -> None:
-        found = sorted(_markdown(folder))
-        for path in found[:MAX_RULES]:
+        paths = sorted(_markdown(folder))
+        for path in paths[:MAX_RULES]:
             self._take(path, layer)
-        for path in found[MAX_RULES:]:
+        for path in paths[MAX_RULES:]:
             self._skip(path, f"more than {MAX_RULES} rules in {folder}")
 
     def _take(
@@ -366,31 +375,33 @@ class _Loader:
             return
         self._inodes.add((stat.st_dev, stat.st_ino))
         self._bytes += stat.st_size
-        said = directed(text)
-        if not said.paths:
-            said = replace(said, paths=paths)
-        self._add(path, layer, said, digest, by)
-        for name in imports(said.text):
-            self._import(path, name, layer, depth + 1, said.paths)
+        content = read_directives(text)
+        if not content.paths:
+            content = replace(content, paths=paths)
+        self._add(path, layer, content, digest, by)
+        for name in find_imports(content.text):
+            self._import(path, name, layer, depth + 1, content.paths)
 
-    def _add(self, path: Path, layer: Layer, said: Directed, digest: str, by: Path | None) -> None:
+    def _add(
+        self, path: Path, layer: Layer, content: Directed, digest: str, by: Path | None
+    ) -> None:
         file = MemoryFile(
             path=str(path),
             layer=layer,
-            text=said.text,
+            text=content.text,
             sha256=digest,
             imported_by=None if by is None else str(by),
-            paths=said.paths,
+            paths=content.paths,
         )
-        if said.paths:
+        if content.paths:
             self._rules.append(file)
             return
-        if said.stance == "override":
+        if content.stance == "override":
             for silent in self._files:
                 if silent.layer != "managed":
                     self._skip(Path(silent.path), f"overridden by {path}")
             self._files = [f for f in self._files if f.layer == "managed"]
-        if said.text:
+        if content.text:
             self._files.append(file)
 
     def _import(

@@ -11,8 +11,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from clew.agent.context.facts import Fact, memory_fact
-from clew.agent.context.memory import FileCache, Memory, MemoryGate, find_sources, load, nested
+from clew.agent.context.facts import Fact, make_memory_fact
+from clew.agent.context.memory import (
+    FileCache,
+    Memory,
+    MemoryGate,
+    find_sources,
+    load_memory,
+    load_nested,
+)
 from clew.core.json_object import Json
 
 # The file that was touched, as the log names it.
@@ -40,29 +47,29 @@ class Nearby:
 
     def beside(self, results: Sequence[Json]) -> list[Fact]:
         """What speaks of the files that these results were about, and was not told yet."""
-        facts = [self._of(path) for path in dict.fromkeys(touched(results))]
+        facts = [self._of(path) for path in dict.fromkeys(find_touched_paths(results))]
         return [fact for fact in facts if fact is not None]
 
     def _of(self, path: Path) -> Fact | None:
         where = find_sources(self._environ, self._cwd, self._gate)
         if self._memory is None:
-            self._memory = load(where, self._cache)
-        found = nested(where, self._cache, self._memory, path)
-        new = [file for file in found if file.path not in self._told]
+            self._memory = load_memory(where, self._cache)
+        files = load_nested(where, self._cache, self._memory, path)
+        new = [file for file in files if file.path not in self._told]
         self._told |= {file.path for file in new}
-        fact = memory_fact(new, kind="nested_memory")
+        fact = make_memory_fact(new, kind="nested_memory")
         return None if fact is None else replace(fact, payload=fact.payload | {TRIGGER: str(path)})
 
 
-def touched(results: Iterable[Json]) -> Iterator[Path]:
+def find_touched_paths(results: Iterable[Json]) -> Iterator[Path]:
     """The files that tools read or wrote, by their results."""
     for result in results:
         raw = result.get("toolUseResult")
         if isinstance(raw, dict):
             file = raw.get("file")
-            for said in (raw, file if isinstance(file, dict) else {}):
-                if isinstance(said.get("filePath"), str):
-                    yield Path(said["filePath"])
+            for record in (raw, file if isinstance(file, dict) else {}):
+                if isinstance(record.get("filePath"), str):
+                    yield Path(record["filePath"])
 
 
 def told_paths(entries: Iterable[Json]) -> Iterator[str]:
@@ -81,34 +88,34 @@ def told_paths(entries: Iterable[Json]) -> Iterator[str]:
 MAX_NAMES = 200
 
 
-def file_fact(path: Path, shown: str, content: str | list[Any], result: Any) -> Fact:
+def make_file_fact(path: Path, label: str, content: str | list[Any], result: Any) -> Fact:
     """A file as Read gave it: words, or blocks for what is not text."""
-    head = f"The person's prompt names the file {shown}; this is what it holds:"
+    head = f"The person's prompt names the file {label}; this is what it holds:"
     blocks: Any = (
         f"<system-reminder>\n{head}\n{content}\n</system-reminder>"
         if isinstance(content, str)
         else [{"type": "text", "text": head}, *content]
     )
-    payload = {"type": "file", "filename": str(path), "content": result, "displayPath": shown}
+    payload = {"type": "file", "filename": str(path), "content": result, "displayPath": label}
     return Fact(payload=payload, rendered=(blocks,))
 
 
-def folder_fact(path: Path, shown: str, may_read: Callable[[str], bool]) -> Fact:
+def make_folder_fact(path: Path, label: str, may_read: Callable[[str], bool]) -> Fact:
     """The names in a folder, without those that may not be read. Raises OSError."""
     names = sorted(
         f"{entry.name}/" if entry.is_dir() else entry.name
         for entry in os.scandir(path)
         if may_read(entry.name)
     )
-    more = [f"... and {len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
-    listing = "\n".join([*names[:MAX_NAMES], *more]) or "(nothing)"
-    words = f"The person's prompt names the folder {shown}; it holds:\n{listing}"
-    payload = {"type": "directory", "path": str(path), "content": listing, "displayPath": shown}
+    notes = [f"... and {len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
+    listing = "\n".join([*names[:MAX_NAMES], *notes]) or "(nothing)"
+    words = f"The person's prompt names the folder {label}; it holds:\n{listing}"
+    payload = {"type": "directory", "path": str(path), "content": listing, "displayPath": label}
     return Fact(payload=payload, rendered=(f"<system-reminder>\n{words}\n</system-reminder>",))
 
 
-def noted_fact(path: Path, words: str) -> Fact:
+def make_note_fact(path: Path, words: str) -> Fact:
     """What a person put into a memory file while the conversation ran."""
-    told = f"The person added to {path}, for you to keep to from now on:\n{words}"
+    text = f"The person added to {path}, for you to keep to from now on:\n{words}"
     payload = {"type": "memory_note", "path": str(path), "content": words}
-    return Fact(payload=payload, rendered=(f"<system-reminder>\n{told}\n</system-reminder>",))
+    return Fact(payload=payload, rendered=(f"<system-reminder>\n{text}\n</system-reminder>",))

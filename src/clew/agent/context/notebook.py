@@ -13,8 +13,8 @@ from msgspec.structs import replace as with_fields
 
 from clew.agent.context.facts import Fact
 from clew.core.messages.errors import UserError
-from clew.core.messages.text import tagged
-from clew.system.files import is_there, only_files, replace
+from clew.core.messages.text import wrap_in_tag
+from clew.system.files import is_there, open_only_files, replace
 
 INDEX = "MEMORY.md"
 PROPOSED = "proposed"
@@ -49,9 +49,9 @@ class Memo(Struct, frozen=True, kw_only=True):
         """Where it comes from, for people."""
         message = f", message {self.message[:8]}" if self.message else ""
         where = f" in {self.session[:8]}{message}" if self.session else ""
-        said = f", said by {self.said_by}" if self.said_by else ""
+        speaker = f", said by {self.said_by}" if self.said_by else ""
         instead = f", in the place of {', '.join(self.replaces)}" if self.replaces else ""
-        return f"{self.by}{where}{said}{instead}"
+        return f"{self.by}{where}{speaker}{instead}"
 
 
 class MemoryNotebook:
@@ -67,8 +67,8 @@ class MemoryNotebook:
         text = _read(self.folder / INDEX, INDEX_BYTES + 1)
         cut = text.encode()[:INDEX_BYTES].decode("utf-8", "ignore")
         lines = cut.split("\n")
-        told = "\n".join(lines[:INDEX_LINES]).strip()
-        return told, len(told) < len(text.strip())
+        head_text = "\n".join(lines[:INDEX_LINES]).strip()
+        return head_text, len(head_text) < len(text.strip())
 
     def memos(self) -> list[Memo]:
         return list(_memos(self.folder))
@@ -77,10 +77,10 @@ class MemoryNotebook:
         return list(_memos(self.folder / PROPOSED))
 
     def find(self, name: str, *, proposed: bool = False) -> Memo:
-        found = [m for m in (self.proposals() if proposed else self.memos()) if m.name == name]
-        if not found:
+        memos = [m for m in (self.proposals() if proposed else self.memos()) if m.name == name]
+        if not memos:
             raise UserError(f"no {'proposal' if proposed else 'memory'} {name!r} in {self.folder}")
-        return found[0]
+        return memos[0]
 
     # -- changes
 
@@ -105,9 +105,9 @@ class MemoryNotebook:
         memo = self.find(name, proposed=True)
         path = self.keep(with_fields(memo, replaces=()))
         self.drop(name)
-        there = {one.name for one in self.memos()} - {path.stem}
+        names = {memo.name for memo in self.memos()} - {path.stem}
         for replaced in memo.replaces:
-            if replaced in there:
+            if replaced in names:
                 self.forget(replaced)
         return path
 
@@ -120,16 +120,16 @@ class MemoryNotebook:
         self.find(name)
         index = self.folder / INDEX
         lines = _read(index, 1 << 20).split("\n")
-        kept = [line for line in lines if f"]({name}.md)" not in line]
-        if kept != lines:
-            replace(index, "\n".join(kept), mode=0o600)
+        kept_lines = [line for line in lines if f"]({name}.md)" not in line]
+        if kept_lines != lines:
+            replace(index, "\n".join(kept_lines), mode=0o600)
         (self.folder / f"{name}.md").unlink(missing_ok=True)
 
     def knows(self, memo: Memo) -> bool:
         """Whether the same is kept or proposed already."""
         return any(
-            known.title.casefold() == memo.title.casefold() or known.text == memo.text
-            for known in (*self.memos(), *self.proposals())
+            known_memo.title.casefold() == memo.title.casefold() or known_memo.text == memo.text
+            for known_memo in (*self.memos(), *self.proposals())
         )
 
     def _write(self, folder: Path, memo: Memo) -> Path:
@@ -152,7 +152,7 @@ def index_fact(notebook: MemoryNotebook) -> Fact | None:
         words += f"\n\n(the index goes on; only {INDEX_LINES} lines of it are told)"
     return Fact(
         payload={"type": "memory_folder", "path": str(notebook.folder), "content": text},
-        rendered=(tagged("system-reminder", f"\n{words}\n"),),
+        rendered=(wrap_in_tag("system-reminder", f"\n{words}\n"),),
     )
 
 
@@ -202,7 +202,7 @@ def _as_file(memo: Memo) -> str:
     return f"---\n{lines}\n---\n{memo.text.strip()}\n"
 
 
-def fitting(memo: Memo) -> Memo:
+def fit_memo(memo: Memo) -> Memo:
     """A memory whose title is one line that is not too long, and whose text is within its limit."""
     title = " ".join(memo.title.translate(_NO_BRACKETS).split())[:TITLE_CHARS]
     text = memo.text.encode()[:MEMORY_BYTES].decode("utf-8", "ignore").strip()
@@ -232,7 +232,7 @@ def _read(path: Path, most: int) -> str:
     try:
         if not path.resolve().is_relative_to(path.parent.resolve()):
             return ""
-        with open(path, "rb", opener=only_files) as file:
+        with open(path, "rb", opener=open_only_files) as file:
             return file.read(most).decode("utf-8", "replace")
     except OSError:
         return ""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from clew.agent.context import facts, git
 from clew.agent.context.facts import Fact
-from clew.agent.context.memory import FileCache, MemoryGate, find_sources, load
+from clew.agent.context.memory import FileCache, MemoryGate, find_sources, load_memory
 from clew.system.files import is_file, is_there
 from clew.system.process.spawn import Launcher
 
@@ -61,8 +61,8 @@ class Opening:
         """What the memory files say."""
         if not self._has_memory:
             return None
-        return facts.memory_fact(
-            load(find_sources(self._environ, cwd, self._gate), FileCache()).files
+        return facts.make_memory_fact(
+            load_memory(find_sources(self._environ, cwd, self._gate), FileCache()).files
         )
 
     def _index(self) -> Fact | None:
@@ -81,10 +81,10 @@ class Opening:
         `cwd` is where a conversation works that is not in the session's own folder.
         """
         cwd = cwd or self._cwd
-        told = [
+        candidates = [
             self._memory(cwd) if reads_memory else None,
             self._index(),
-            facts.environment_fact(
+            facts.make_environment_fact(
                 cwd=str(cwd),
                 is_repository=self._is_repository,
                 platform=sys.platform,
@@ -93,17 +93,17 @@ class Opening:
                 folders=self._folders,
                 nonce=self._nonce,
             ),
-            facts.date_fact(day),
+            facts.make_date_fact(day),
         ]
         report = await self._git if self._git is not None else None
         if report is not None:
-            told.append(facts.git_fact(report))
+            candidates.append(facts.make_git_fact(report))
         if self._structure is not None:
-            told.append(await self._structure.fact(cwd))
-        return [fact for fact in told if fact is not None]
+            candidates.append(await self._structure.fact(cwd))
+        return [fact for fact in candidates if fact is not None]
 
 
 def structure_by(launcher: Launcher, environ: Mapping[str, str]) -> "Structure":
     from clew.agent.context.structure import Structure  # few people want it
 
-    return Structure(partial(git.files, launcher, environ))
+    return Structure(partial(git.list_files, launcher, environ))

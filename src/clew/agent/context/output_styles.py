@@ -12,11 +12,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from clew.agent.options import SOURCES, Options
-from clew.core.messages.errors import in_words
+from clew.core.messages.errors import describe_error
 from clew.permissions.session_rules import CurrentRules
 from clew.system.config import frontmatter
 from clew.system.config.settings import read_text
-from clew.system.files import content, is_file
+from clew.system.files import is_file, read_content
 
 DEFAULT = "default"
 FOLDER = "output-styles"
@@ -66,7 +66,7 @@ class Styles(Struct, frozen=True, kw_only=True):
 
     def named(self, name: str) -> Style | None:
         """The style of a name, however its letters are written."""
-        return next((one for one in self.found if one.name.lower() == name.lower()), None)
+        return next((style for style in self.found if style.name.lower() == name.lower()), None)
 
 
 def find(places: Iterable[tuple[Path, str]]) -> Styles:
@@ -76,9 +76,9 @@ def find(places: Iterable[tuple[Path, str]]) -> Styles:
     for place, prefix in places:
         for path in [place] if is_file(place) else sorted(place.glob("*.md")):
             try:
-                head = frontmatter.read(content(path, MAX_BYTES).decode("utf-8", "replace"))
+                head = frontmatter.read(read_content(path, MAX_BYTES).decode("utf-8", "replace"))
             except OSError as error:
-                faults.append(in_words(error))
+                faults.append(describe_error(error))
                 continue
             faults += [f"{path}:{fault}" for fault in head.faults]
             name = prefix + (head.text("name") or path.stem)
@@ -92,8 +92,8 @@ def find(places: Iterable[tuple[Path, str]]) -> Styles:
                     where=str(path),
                 ),
             )
-    for one in BUILTIN:
-        by_name.setdefault(one.name, one)
+    for style in BUILTIN:
+        by_name.setdefault(style.name, style)
     return Styles(found=tuple(by_name.values()), faults=tuple(faults))
 
 
@@ -131,15 +131,15 @@ class Speech:
         self.styles: Styles = find([*folders(self._options, standing), *plugins])
         # What the project has and nobody vouches for yet.
         waiting = [] if standing.is_trusted else of_project(self._options, standing)
-        own = {one.name for one in BUILTIN}
-        self.held = tuple(one for one in find(waiting).found if one.name not in own)
+        own = {style.name for style in BUILTIN}
+        self.held = tuple(style for style in find(waiting).found if style.name not in own)
 
     def no_such(self, name: str) -> str:
         """Why there is no style of that name."""
-        if any(one.name.lower() == name.lower() for one in self.held):
+        if any(style.name.lower() == name.lower() for style in self.held):
             return f"the project's style {name!r} {WAITS}"
-        there = ", ".join(one.name for one in self.styles.found)
-        return f"there is no style {name!r}; there are {there}"
+        names = ", ".join(style.name for style in self.styles.found)
+        return f"there is no style {name!r}; there are {names}"
 
 
 def of_project(options: Options, standing: CurrentRules) -> list[tuple[Path, str]]:
@@ -154,7 +154,7 @@ def folders(options: Options, standing: CurrentRules) -> list[tuple[Path, str]]:
     """The strongest first: the organisation's, the person's own, the project's."""
     places = standing.places
     sources = SOURCES if options.sources is None else options.sources
-    found = [(folder / ".claude" / FOLDER, "") for folder in places.managed_folders]
+    pairs = [(folder / ".claude" / FOLDER, "") for folder in places.managed_folders]
     if "user" in sources:
-        found.append((places.config_home / FOLDER, ""))
-    return [*found, *of_project(options, standing)] if standing.is_trusted else found
+        pairs.append((places.config_home / FOLDER, ""))
+    return [*pairs, *of_project(options, standing)] if standing.is_trusted else pairs

@@ -22,12 +22,12 @@ from msgspec.structs import replace
 from clew.agent.options import Options
 from clew.core.catalog.lookup import ModelCatalog
 from clew.core.json_object import Json
-from clew.core.ledger.spending import last_size, recached
+from clew.core.ledger.spending import estimate_recaching, find_last_size
 from clew.core.messages.text import SYNTHETIC_MODEL
 from clew.providers.base import ModelRequest
 from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.record import Recorder
-from clew.system.clock import now
+from clew.system.clock import get_timestamp
 from clew.system.files import is_there
 from clew.version import VERSION
 
@@ -113,49 +113,51 @@ class Prompts:
             "version": standing.version,
         }
 
-    def take_up(self, made: PromptOpening, record: Json) -> TakenUp:
-        """`made`, with everything from the recorded session that no person changed; a record that says
+    def take_up(self, opening: PromptOpening, record: Json) -> TakenUp:
+        """`opening`, with everything from the recorded session that no person changed; a record that says
         nothing, since no disk took one, says of nothing that it changed."""
         system, tools = self.get(record.get("systemSha256")), self.get(record.get("toolsSha256"))
-        if record.get("model", made.model) != made.model:
-            return TakenUp(standing=made, changed=("the model",))
+        if record.get("model", opening.model) != opening.model:
+            return TakenUp(standing=opening, changed=("the model",))
         if system is None or tools is None:
             is_known = record.get("systemSha256") is not None
-            return TakenUp(standing=made, changed=("the instructions",) if is_known else ())
+            return TakenUp(standing=opening, changed=("the instructions",) if is_known else ())
         changed: list[str] = []
-        if record.get("askedSha256") != made.asked:
+        if record.get("askedSha256") != opening.asked:
             changed.append("the instructions")
-            system = made.system
-        is_same_clew = record.get("version") == made.version
-        offered = same_tools(tools, made.tools, may_grow=is_same_clew)
+            system = opening.system
+        is_same_clew = record.get("version") == opening.version
+        offered = same_tools(tools, opening.tools, may_grow=is_same_clew)
         if offered != tools:
             changed.append("the tools")
-        standing = msgspec.structs.replace(made, system=system, tools=offered)
+        standing = msgspec.structs.replace(opening, system=system, tools=offered)
         return TakenUp(standing=standing, changed=tuple(changed), may_grow=is_same_clew)
 
 
-def same_tools(kept: Sequence[Json], made: Sequence[Json], *, may_grow: bool) -> list[Json]:
+def same_tools(
+    recorded_tools: Sequence[Json], current_tools: Sequence[Json], *, may_grow: bool
+) -> list[Json]:
     """The tools as the session knows them, without those that are gone. What a newer clew brought is for
     new sessions; a tool of a server, or one that a person switched on, is added behind."""
-    there = {tool.get("name") for tool in made}
-    known = {tool.get("name") for tool in kept}
-    more = [tool for tool in made if tool.get("name") not in known]
+    current_names = {tool.get("name") for tool in current_tools}
+    recorded_names = {tool.get("name") for tool in recorded_tools}
+    extra_tools = [tool for tool in current_tools if tool.get("name") not in recorded_names]
     if not may_grow:
-        more = [tool for tool in more if str(tool.get("name")).startswith("mcp__")]
-    return [*(tool for tool in kept if tool.get("name") in there), *more]
+        extra_tools = [tool for tool in extra_tools if str(tool.get("name")).startswith("mcp__")]
+    return [*(tool for tool in recorded_tools if tool.get("name") in current_names), *extra_tools]
 
 
 # What a session's requests begin with: made anew for a new one, taken up for one that goes on.
 
 
-def spoke_with(loaded: LoadedSession | None, catalog: ModelCatalog) -> str | None:
+def find_last_model(loaded: LoadedSession | None, catalog: ModelCatalog) -> str | None:
     """The model a session was asked to speak with last; of a session of another program, the one that
     answered last, if it is known here."""
     if loaded is None:
         return None
-    named = recorded(loaded).get("model")
-    if isinstance(named, str) and named:
-        return named
+    model = read_recorded_opening(loaded).get("model")
+    if isinstance(model, str) and model:
+        return model
     return next((m for m in answered_by(loaded) if catalog.find(m) is not None), None)
 
 
@@ -163,17 +165,17 @@ def asked_last(loaded: LoadedSession) -> str | None:
     """The model that gave the last answer, by the name under which it was asked: a gateway may sign with
     another."""
     for entry in reversed(loaded.messages):
-        said = entry.get("message") if entry.get("type") == "assistant" else None
-        if isinstance(said, dict) and said.get("model") != SYNTHETIC_MODEL:
-            name = entry.get("requestedModel") or said.get("model")
+        message = entry.get("message") if entry.get("type") == "assistant" else None
+        if isinstance(message, dict) and message.get("model") != SYNTHETIC_MODEL:
+            name = entry.get("requestedModel") or message.get("model")
             return name if isinstance(name, str) else None
     return None
 
 
 def answered_by(loaded: LoadedSession) -> Iterator[str]:
     """The models that answered, the last one first."""
-    said = (m.get("message") for m in reversed(loaded.messages) if m.get("type") == "assistant")
-    names = (each.get("model") for each in said if isinstance(each, dict))
+    messages = (m.get("message") for m in reversed(loaded.messages) if m.get("type") == "assistant")
+    names = (message.get("model") for message in messages if isinstance(message, dict))
     return (name for name in names if isinstance(name, str) and name != SYNTHETIC_MODEL)
 
 
@@ -186,13 +188,13 @@ class RequestBeginning(Struct, frozen=True, kw_only=True):
     is_as_recorded: bool = False
     notices: tuple[str, ...] = ()
 
-    def tools_of(self, there: list[Json]) -> list[Json]:
-        """The tools to offer while those in `there` exist: as they were, and new ones behind."""
-        return same_tools(self.request.tools or [], there, may_grow=self.may_grow)
+    def tools_of(self, current_tools: list[Json]) -> list[Json]:
+        """The tools to offer while those in `current_tools` exist: as they were, and new ones behind."""
+        return same_tools(self.request.tools or [], current_tools, may_grow=self.may_grow)
 
 
-def taken_up(
-    made: ModelRequest,
+def begin_requests(
+    request: ModelRequest,
     options: Options,
     prompts: Prompts,
     recorder: Recorder,
@@ -200,44 +202,44 @@ def taken_up(
     catalog: ModelCatalog,
     style: str = "",
 ) -> RequestBeginning:
-    record = None if loaded is None or not options.keeps_prompt else recorded(loaded)
-    found = as_before(made, options, prompts, record, style)
+    record = None if loaded is None or not options.keeps_prompt else read_recorded_opening(loaded)
+    result = as_before(request, options, prompts, record, style)
     if options.persists and options.keeps_prompt:
-        named = prompts.record_of(found.standing)
-        if named is not None and not is_named(record, named):
-            recorder.prompt_hashes(**named)
+        opening_record = prompts.record_of(result.standing)
+        if opening_record is not None and not is_named(record, opening_record):
+            recorder.prompt_hashes(**opening_record)
     return RequestBeginning(
-        request=replace(made, system=found.standing.system, tools=found.standing.tools),
-        may_grow=found.may_grow,
-        is_as_recorded=bool(record) and not found.changed,
-        notices=() if loaded is None else told(loaded, made.model, found.changed, catalog),
+        request=replace(request, system=result.standing.system, tools=result.standing.tools),
+        may_grow=result.may_grow,
+        is_as_recorded=bool(record) and not result.changed,
+        notices=() if loaded is None else told(loaded, request.model, result.changed, catalog),
     )
 
 
-def recorded(loaded: LoadedSession) -> Json:
+def read_recorded_opening(loaded: LoadedSession) -> Json:
     """The line that names what the session began with; empty if it has none."""
     return loaded.side.current.get("prompt-hashes", {})
 
 
 def as_before(
-    made: ModelRequest, options: Options, prompts: Prompts, record: Json | None, style: str = ""
+    request: ModelRequest, options: Options, prompts: Prompts, record: Json | None, style: str = ""
 ) -> TakenUp:
-    """What requests begin with: `made`, as far as the session does not stand on another."""
-    asked = [options.system_prompt, options.append_system_prompt]
+    """What requests begin with: `request`, as far as the session does not stand on another."""
+    system_prompts = [options.system_prompt, options.append_system_prompt]
     fresh = PromptOpening(
-        model=made.model,
-        system=made.system if isinstance(made.system, list) else [],
-        tools=made.tools or [],
-        asked=digest([*asked, style] if style else asked),
+        model=request.model,
+        system=request.system if isinstance(request.system, list) else [],
+        tools=request.tools or [],
+        asked=digest([*system_prompts, style] if style else system_prompts),
         version=VERSION,
     )
     return TakenUp(standing=fresh) if record is None else prompts.take_up(fresh, record)
 
 
-def is_named(record: Json | None, named: Json) -> bool:
+def is_named(record: Json | None, expected: Json) -> bool:
     """Whether the session's log says this already; the version that said so stays."""
     return record is not None and all(
-        record.get(key) == value for key, value in named.items() if key != "version"
+        record.get(key) == value for key, value in expected.items() if key != "version"
     )
 
 
@@ -245,13 +247,13 @@ def told(
     loaded: LoadedSession, model: str, changed: tuple[str, ...], catalog: ModelCatalog
 ) -> tuple[str, ...]:
     """What a change costs, before it is paid."""
-    last = last_size(loaded.messages)
+    last = find_last_size(loaded.messages)
     before = asked_last(loaded) or model
     if not changed and before != model and catalog.entry(before).id != model:
         changed = ("the model",)
     if not changed or last is None or not last.total:
         return ()
-    cost = recached(last, model=model, before=before, at=now(), catalog=catalog)
+    cost = estimate_recaching(last, model=model, before=before, at=get_timestamp(), catalog=catalog)
     what = " and ".join(changed)
     are = "are" if what.endswith("s") else "is"
     return (f"{what} {are} not as in the last request, so nothing is cached for it: {cost}",)

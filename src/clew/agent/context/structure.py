@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from clew.agent.context.facts import Fact, tree_fact
+from clew.agent.context.facts import Fact, make_tree_fact
 
 # Asks git; None where there is none.
 Files: TypeAlias = Callable[[Path], Awaitable[list[str] | None]]
@@ -27,13 +27,13 @@ class Structure:
     async def fact(self, folder: Path) -> Fact | None:
         """The structure as it is now; None of a folder that is empty or cannot be listed."""
         stamp = tuple(stamps(folder))
-        known = self._known.get(folder)
-        if known is not None and known[0] == stamp:
-            return known[1]
+        cached = self._known.get(folder)
+        if cached is not None and cached[0] == stamp:
+            return cached[1]
         paths = await self._files(folder)
         if paths is None:
             paths = list(listed(folder))
-        fact = tree_fact(paths) if paths else None
+        fact = make_tree_fact(paths) if paths else None
         self._known[folder] = (stamp, fact)
         return fact
 
@@ -67,7 +67,7 @@ def listed(folder: Path) -> Iterator[str]:
 def entries(folder: str) -> list[os.DirEntry[str]]:
     """What is in it and not hidden, by name."""
     try:
-        with os.scandir(folder) as found:
-            return sorted((e for e in found if not e.name.startswith(".")), key=lambda e: e.name)
+        with os.scandir(folder) as scan:
+            return sorted((e for e in scan if not e.name.startswith(".")), key=lambda e: e.name)
     except OSError:
         return []

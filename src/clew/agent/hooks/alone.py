@@ -14,17 +14,17 @@ from clew.agent.hooks.run import Here, SessionHooks
 from clew.permissions.session_rules import CurrentRules
 from clew.system.config.environment import freeze
 from clew.system.process.spawn import Launcher
-from clew.system.transport.choose import transport_for
-from clew.system.transport.network import network_from
+from clew.system.transport.choose import choose_transport
+from clew.system.transport.network import read_network
 
 NO_SESSION = "00000000-0000-4000-8000-000000000000"
 
 
 @asynccontextmanager
-async def hooks_alone(stood: CurrentRules, found: HookListing) -> AsyncIterator[SessionHooks]:
+async def open_hooks(stood: CurrentRules, listing: HookListing) -> AsyncIterator[SessionHooks]:
     """The hooks of a folder; what they start ends with the block."""
     cwd = str(stood.places.cwd)
-    launcher, transport = Launcher(), transport_for(network_from(freeze(stood.environ)))
+    launcher, transport = Launcher(), choose_transport(read_network(freeze(stood.environ)))
     try:
         reach = Reach(
             launcher=launcher,
@@ -35,7 +35,7 @@ async def hooks_alone(stood: CurrentRules, found: HookListing) -> AsyncIterator[
         )
         hooks = SessionHooks(
             reach,
-            here=lambda: Here(found=found, context=stood.context, resolve=stood.resolve),
+            read_state=lambda: Here(found=listing, context=stood.context, resolve=stood.resolve),
             base=lambda: {
                 "session_id": NO_SESSION,
                 "transcript_path": "",

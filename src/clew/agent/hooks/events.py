@@ -59,7 +59,7 @@ CALL: Json = {
 }
 
 
-def tool_event(name: str, when: str, **more: Any) -> Event:
+def tool_event(name: str, when: str, **fields: Any) -> Event:
     return Event(
         name=name,
         when=when,
@@ -67,13 +67,13 @@ def tool_event(name: str, when: str, **more: Any) -> Event:
         has_mode=True,
         has_tool=True,
         has_effort=True,
-        **more,
+        **fields,
     )
 
 
-def silent(name: str, when: str, **more: Any) -> Event:
+def silent(name: str, when: str, **fields: Any) -> Event:
     """An event whose hooks are for what they do elsewhere; nothing they answer counts here."""
-    return Event(name=name, when=when, may_halt=False, may_tell=False, **more)
+    return Event(name=name, when=when, may_halt=False, may_tell=False, **fields)
 
 
 EVENTS: tuple[Event, ...] = (
@@ -385,7 +385,7 @@ BY_NAME: dict[str, Event] = {event.name: event for event in EVENTS}
 WITH_ENV_FILE = frozenset({"SessionStart", "Setup", "CwdChanged", "FileChanged"})
 
 
-def nearest(name: str) -> str | None:
+def find_nearest_event(name: str) -> str | None:
     """The event that a misspelled name most likely meant."""
     return next(iter(get_close_matches(name, BY_NAME, n=1, cutoff=0.7)), None)
 
@@ -399,6 +399,6 @@ def subject_of(event: Event, fields: Json) -> str | None:
     return text.rpartition("/")[2] if event.name == "FileChanged" else text
 
 
-def label(event: str, subject: str | None) -> str:
+def label_event(event: str, subject: str | None) -> str:
     """How one occasion of an event is called in the log and to people."""
     return f"{event}:{subject}" if subject else event

@@ -21,13 +21,13 @@ from clew.agent.hooks.handlers import (
     McpToolHook,
     PromptHook,
 )
-from clew.agent.hooks.output import Ran, judged
+from clew.agent.hooks.output import Ran, make_verdict
 from clew.agent.hooks.reach import HookError, Reach
 from clew.core.json_object import Json
 from clew.system.config.environment import for_programs
 from clew.system.files import is_folder
 from clew.system.process.output import ProcessOutput
-from clew.system.process.run import held, run
+from clew.system.process.run import hold_data, run
 from clew.system.transport.seam import HttpRequest
 
 KEEP_BYTES = 1 << 20
@@ -35,11 +35,13 @@ FLOOD_BYTES = 64 << 20
 PLACEHOLDERS = ("CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA")
 
 
-async def run_command(hook: Hook, handler: CommandHook, given: Json, reach: Reach) -> Ran:
+async def run_command(hook: Hook, handler: CommandHook, hook_input: Json, reach: Reach) -> Ran:
     variables = {"CLAUDE_PROJECT_DIR": reach.project, **dict(hook.variables)}
-    whole = reach.environment()
-    named = {name: whole[name] for name in handler.allowed_variables if name in whole}
-    environment = {**for_programs(whole), **named, **variables, "CLEW": "1"}
+    own_variables = reach.environment()
+    allowed_variables = {
+        name: own_variables[name] for name in handler.allowed_variables if name in own_variables
+    }
+    environment = {**for_programs(own_variables), **allowed_variables, **variables, "CLEW": "1"}
     if reach.env_file is not None and hook.event.name in WITH_ENV_FILE:
         reach.env_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         reach.env_file.touch(0o600)
@@ -50,7 +52,7 @@ async def run_command(hook: Hook, handler: CommandHook, given: Json, reach: Reac
         if stdout.size + stderr.size > FLOOD_BYTES:
             raise HookError(f"printed more than {FLOOD_BYTES >> 20} MiB and was ended")
 
-    with held(json.encode(given)) as source:
+    with hold_data(json.encode(hook_input)) as source:
         finished = await run(
             reach.launcher,
             argv(handler, variables),
@@ -99,18 +101,20 @@ MOST_BYTES = 1 << 20
 VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 
 
-async def post(handler: HttpHook, given: Json, reach: Reach) -> Ran:
+async def post(handler: HttpHook, hook_input: Json, reach: Reach) -> Ran:
     if reach.transport is None:
         raise HookError("nothing can be sent from here")
     allowed = reach.allowed_urls()
-    if allowed is not None and not any(fnmatch.fnmatchcase(handler.url, each) for each in allowed):
+    if allowed is not None and not any(
+        fnmatch.fnmatchcase(handler.url, pattern) for pattern in allowed
+    ):
         raise HookError(f"{handler.url} is not among allowedHttpHookUrls")
     headers = fill_headers(handler, reach.environment(), reach.allowed_variables())
     request = HttpRequest(
         method="POST",
         url=handler.url,
         headers=(("Content-Type", "application/json"), *headers.items()),
-        body=json.encode(given),
+        body=json.encode(hook_input),
     )
     exchange = reach.transport.exchange(request)
     try:
@@ -135,8 +139,8 @@ def fill_headers(
     if allowed is not None:
         names &= set(allowed)
 
-    def value(found: re.Match[str]) -> str:
-        name = found[1] or found[2]
+    def value(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
         return environment.get(name, "") if name in names else ""
 
     return {name: VARIABLE.sub(value, text) for name, text in handler.headers.items()}
@@ -154,27 +158,27 @@ PLACE = re.compile(r"(?<!\\)\$ARGUMENTS")
 OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
 
-async def ask(hook: Hook, handler: PromptHook, given: Json, reach: Reach) -> Ran:
+async def ask(hook: Hook, handler: PromptHook, hook_input: Json, reach: Reach) -> Ran:
     if reach.ask_model is None:
         raise HookError("no model can be asked from here")
-    prompt = asked(handler.prompt, given, f"{FORM} {NEVER}")
+    prompt = asked(handler.prompt, hook_input, f"{FORM} {NEVER}")
     words = await reach.ask_model(prompt, handler.model)
-    answer = judged(hook.event.name, verdict(words), continues=handler.continues)
+    answer = make_verdict(hook.event.name, verdict(words), continues=handler.continues)
     return Ran(stdout=json.encode(answer).decode() if answer else "")
 
 
-async def look(hook: Hook, handler: AgentHook, given: Json, reach: Reach) -> Ran:
+async def look(hook: Hook, handler: AgentHook, hook_input: Json, reach: Reach) -> Ran:
     """An agent looks around before it answers; its no never ends the turn."""
     if reach.ask_agent is None:
         raise HookError("no agent can be asked from here")
-    words = await reach.ask_agent(asked(handler.prompt, given, FORM), handler.model)
-    said = {name: value for name, value in verdict(words).items() if name != "impossible"}
-    answer = judged(hook.event.name, said, continues=True)
+    words = await reach.ask_agent(asked(handler.prompt, hook_input, FORM), handler.model)
+    reply = {name: value for name, value in verdict(words).items() if name != "impossible"}
+    answer = make_verdict(hook.event.name, reply, continues=True)
     return Ran(stdout=json.encode(answer).decode() if answer else "")
 
 
-def asked(prompt: str, given: Json, form: str) -> str:
-    event = json.encode(given).decode()
+def asked(prompt: str, hook_input: Json, form: str) -> str:
+    event = json.encode(hook_input).decode()
     filled, count = PLACE.subn(lambda _: event, prompt)
     filled = filled.replace("\\$", "$")
     parts = [filled] if count else [filled, event]
@@ -201,33 +205,33 @@ BEFORE_SERVERS = frozenset({"SessionStart", "Setup"})
 PATH = re.compile(r"\$\{([A-Za-z0-9_.]+)\}")
 
 
-async def call_tool(handler: McpToolHook, given: Json, reach: Reach) -> Ran:
-    event = given["hook_event_name"]
+async def call_tool(handler: McpToolHook, hook_input: Json, reach: Reach) -> Ran:
+    event = hook_input["hook_event_name"]
     if event in BEFORE_SERVERS:
         raise HookError(f"MCP servers are not there yet at {event}")
     if reach.call_tool is None:
         raise HookError(f"no MCP server {handler.server} is connected")
     words, is_error = await reach.call_tool(
-        handler.server, handler.tool, substituted(handler.input, given)
+        handler.server, handler.tool, substituted(handler.input, hook_input)
     )
     if is_error:
         raise HookError(f"{handler.title} failed: {words}")
     return Ran(stdout=words)
 
 
-def substituted(value: Any, given: Json) -> Any:
+def substituted(value: Any, hook_input: Json) -> Any:
     """The input with `${tool_input.file_path}` and its like replaced by what the event says."""
     if isinstance(value, str):
-        return PATH.sub(lambda found: told(given, found[1]), value)
+        return PATH.sub(lambda match: told(hook_input, match[1]), value)
     if isinstance(value, list):
-        return [substituted(each, given) for each in value]
+        return [substituted(item, hook_input) for item in value]
     if isinstance(value, dict):
-        return {name: substituted(each, given) for name, each in value.items()}
+        return {name: substituted(item, hook_input) for name, item in value.items()}
     return value
 
 
-def told(given: Json, path: str) -> str:
-    value: Any = given
+def told(hook_input: Json, path: str) -> str:
+    value: Any = hook_input
     for part in path.split("."):
         value = value.get(part) if isinstance(value, dict) else None
     if value is None:

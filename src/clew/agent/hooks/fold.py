@@ -12,12 +12,18 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct
 
-from clew.agent.hooks.events import Event, label, subject_of
+from clew.agent.hooks.events import Event, label_event, subject_of
 from clew.agent.hooks.handlers import Hook
 from clew.agent.hooks.outcome import NOTHING, HookAttachment, HookOutcome, Permission
-from clew.agent.hooks.output import HookOutput, HookPermissionAnswer, HookReply, Specific, sequence
+from clew.agent.hooks.output import (
+    HookOutput,
+    HookPermissionAnswer,
+    HookReply,
+    Specific,
+    read_sequence,
+)
 from clew.core.json_object import Json
-from clew.core.messages.text import tagged
+from clew.core.messages.text import wrap_in_tag
 
 Shorten: TypeAlias = Callable[[str], str]
 
@@ -35,16 +41,16 @@ class Occasion(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        return label(self.event.name, subject_of(self.event, self.fields))
+        return label_event(self.event.name, subject_of(self.event, self.fields))
 
     @property
     def tool_use_id(self) -> str:
-        said = self.fields.get("tool_use_id")
-        return said if isinstance(said, str) else ""
+        tool_use_id = self.fields.get("tool_use_id")
+        return tool_use_id if isinstance(tool_use_id, str) else ""
 
     def spoken(self, words: str) -> str:
         """Words of a hook as the model reads them: it sees whose they are."""
-        return tagged("system-reminder", f"\n{self.name} hook: {words}\n")
+        return wrap_in_tag("system-reminder", f"\n{self.name} hook: {words}\n")
 
 
 def fold(
@@ -55,10 +61,10 @@ def fold(
         return NOTHING
     event = occasion.event
     outputs = [reply.said for _, reply in replies]
-    specifics = [said.specific for said in outputs if said.specific is not None]
+    specifics = [output.specific for output in outputs if output.specific is not None]
     permission, reason = permitted(event, [reply for _, reply in replies])
     blocks = [why for _, reply in replies if (why := blocked(event, reply)) is not None]
-    halts = [said.stop_reason or STOPPED for said in outputs if said.goes_on is False]
+    halts = [output.stop_reason or STOPPED for output in outputs if output.goes_on is False]
     context = tuple(shorten(text) for text in contexts(event, outputs))
     return HookOutcome(
         permission=permission,
@@ -82,7 +88,7 @@ def fold(
         hides_prompt=any(s.hides_prompt for s in specifics),
         attached=tuple(a for hook, reply in replies for a in kept(occasion, hook, reply, shorten)),
         notices=tuple(n for hook, reply in replies for n in told(occasion, hook, reply)),
-        sequences=tuple(filter(None, map(sequence, outputs))),
+        sequences=tuple(filter(None, map(read_sequence, outputs))),
         summary=summary(occasion, replies, halts, blocks=bool(blocks))
         if event.name in ENDS
         else None,
@@ -100,9 +106,9 @@ def permitted(event: Event, replies: Sequence[HookReply]) -> tuple[Permission | 
     """May the call run (or the model be switched): the strictest word, and why."""
     if event.name not in ("PreToolUse", "PreModelSwitch"):
         return None, ""
-    said = [word for reply in replies if (word := permission_of(reply)) is not None]
+    answers = [word for reply in replies if (word := permission_of(reply)) is not None]
     for permission in STRICTEST:
-        reasons = [why for word, why in said if word == permission]
+        reasons = [why for word, why in answers if word == permission]
         if reasons:
             return permission, "\n".join(filter(None, reasons))
     return None, ""
@@ -137,8 +143,8 @@ def blocked(event: Event, reply: HookReply) -> str | None:
 def contexts(event: Event, outputs: Sequence[HookOutput]) -> list[str]:
     if not event.takes_context:
         return []
-    said = [o.specific.context for o in outputs if o.specific is not None]
-    return [text for text in said if text]
+    texts = [o.specific.context for o in outputs if o.specific is not None]
+    return [text for text in texts if text]
 
 
 def answered(answers: Sequence[HookPermissionAnswer]) -> Json | None:
@@ -198,7 +204,7 @@ def kept(
     occasion: Occasion, hook: Hook, reply: HookReply, shorten: Shorten
 ) -> list[HookAttachment]:
     """One hook's part of the log, in the order in which it matters."""
-    event, ran, said = occasion.event, reply.ran, reply.said
+    event, ran, hook_output = occasion.event, reply.ran, reply.said
     if not event.may_tell and not event.takes_context:
         return []
     base: Json = {
@@ -212,11 +218,11 @@ def kept(
         "stderr": shorten(ran.stderr),
         "exitCode": ran.exit_code,
     }
-    made: list[HookAttachment] = []
+    attachments: list[HookAttachment] = []
 
     def keep(kind: str, payload: Json, words: str = "") -> None:
         rendered = (occasion.spoken(words),) if words else ()
-        made.append(HookAttachment(payload={"type": kind} | payload, rendered=rendered))
+        attachments.append(HookAttachment(payload={"type": kind} | payload, rendered=rendered))
 
     why = blocked(event, reply)
     if ran.is_timeout:
@@ -236,18 +242,18 @@ def kept(
         heard = shorten(reply.words) if event.hears else ""
         keep("hook_success", run | output | {"content": heard}, heard)
     # At a turn's end these words are the next message; the log has them there.
-    for text in contexts(event, [said]) if event.name not in ENDS else ():
+    for text in contexts(event, [hook_output]) if event.name not in ENDS else ():
         context = shorten(text)
         keep("hook_additional_context", base | {"content": [context]}, context)
-    if said.message and event.may_tell:
-        keep("hook_system_message", base | {"content": shorten(said.message)})
+    if hook_output.message and event.may_tell:
+        keep("hook_system_message", base | {"content": shorten(hook_output.message)})
     word = permission_of(reply)
     if word is not None and event.name == "PreToolUse":
         keep("hook_permission_decision", base | {"decision": word[0]})
-    if said.goes_on is False and event.may_halt:
-        words = said.stop_reason or STOPPED
+    if hook_output.goes_on is False and event.may_halt:
+        words = hook_output.stop_reason or STOPPED
         keep("hook_stopped_continuation", base | {"message": words}, words)
-    return made
+    return attachments
 
 
 def summary(

@@ -10,12 +10,19 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-from clew.agent.hooks.events import BY_NAME, TIMEOUTS_S, USUAL_TIMEOUT_S, Event, Kind, nearest
+from clew.agent.hooks.events import (
+    BY_NAME,
+    TIMEOUTS_S,
+    USUAL_TIMEOUT_S,
+    Event,
+    Kind,
+    find_nearest_event,
+)
 from clew.agent.hooks.outcome import is_readable, rule_of
 from clew.core.json_object import Json
 from clew.permissions.rules import RejectedRule
-from clew.system.config.json_text import Path, dotted
-from clew.system.config.layers import Layer, Scope, ordered, usable
+from clew.system.config.json_text import Path, join_path
+from clew.system.config.layers import Layer, Scope, order_layers, select_usable
 from clew.system.config.settings import read_switch
 
 
@@ -134,9 +141,9 @@ class Hook(Struct, frozen=True, kw_only=True):
 
     @property
     def timeout_s(self) -> float:
-        said = self.handler.timeout
-        if said is not None:
-            return said
+        timeout = self.handler.timeout
+        if timeout is not None:
+            return timeout
         usual = TIMEOUTS_S.get(self.kind)
         return min(self.event.timeout_s, USUAL_TIMEOUT_S if usual is None else usual)
 
@@ -156,7 +163,7 @@ class HookListing(Struct, frozen=True, kw_only=True):
 
 def read_layers(layers: Iterable[Layer]) -> HookListing:
     """The hooks of all layers that count. The same handler in two files runs once."""
-    layers = ordered(layers)
+    layers = order_layers(layers)
     managed_only = any(
         layer.scope == "managed" and read_switch(layer.data, "allowManagedHooksOnly")
         for layer in layers
@@ -165,13 +172,13 @@ def read_layers(layers: Iterable[Layer]) -> HookListing:
     hooks: dict[tuple[str, str, Any], Hook] = {}
     faults: list[str] = []
     for layer in layers:
-        found = read_hooks(usable(layer).get("hooks"), layer=layer)
-        faults += found.faults
+        listing = read_hooks(select_usable(layer).get("hooks"), layer=layer)
+        faults += listing.faults
         if layer.scope != "managed" and (managed_only or disabled):
             continue
         if disabled == "managed":
             continue
-        for hook in found.hooks:
+        for hook in listing.hooks:
             hooks.setdefault((hook.event.name, hook.matcher, identity(hook.handler)), hook)
     off = "only managed hooks run" if managed_only else ""
     return HookListing(
@@ -184,9 +191,9 @@ def read_layers(layers: Iterable[Layer]) -> HookListing:
 def disabled_by(layers: Sequence[Layer]) -> Scope | None:
     """The highest scope that speaks of `disableAllHooks`, if what it says is yes."""
     for layer in layers:
-        said = usable(layer).get("disableAllHooks")
-        if isinstance(said, bool):
-            return layer.scope if said else None
+        is_disabled = select_usable(layer).get("disableAllHooks")
+        if isinstance(is_disabled, bool):
+            return layer.scope if is_disabled else None
     return None
 
 
@@ -204,14 +211,14 @@ def read_hooks(
     """The hooks in an object `{event: [{matcher, hooks: [handler]}]}`, of a layer or another part."""
     hooks: list[Hook] = []
     faults: list[str] = []
-    for path, name, matcher, said in each_handler(value, faults, layer):
+    for path, name, matcher, raw_handler in each_handler(value, faults, layer):
         event = BY_NAME.get(name)
         if event is None:
-            near = nearest(name)
+            near = find_nearest_event(name)
             hint = f"; did you mean {near}?" if near else ""
             faults.append(fault(layer, path, f"no such event{hint}"))
             continue
-        handler = read_handler(said)
+        handler = read_handler(raw_handler)
         if isinstance(handler, str):
             faults.append(fault(layer, path, handler))
             continue
@@ -250,14 +257,14 @@ def each_handler(
             if matcher is not None and not isinstance(matcher, str):
                 faults.append(fault(layer, (*path, "matcher"), "expected a string"))
                 continue
-            for k, said in enumerate(group["hooks"]):
-                yield (*path, "hooks", k), name, matcher or "", said
+            for k, raw_handler in enumerate(group["hooks"]):
+                yield (*path, "hooks", k), name, matcher or "", raw_handler
 
 
-def read_handler(said: Any) -> Written | str:
+def read_handler(raw_handler: Any) -> Written | str:
     """A handler, or what is wrong with it."""
     try:
-        handler: Written = msgspec.convert(said, Written)
+        handler: Written = msgspec.convert(raw_handler, Written)
     except msgspec.ValidationError as error:
         return str(error).replace(" - at `$.", ": at `")
     return handler
@@ -273,9 +280,9 @@ def why_never(hook: Hook) -> str:
     if hook.handler.condition and not hook.event.has_tool:
         return f"`if` is about a call, and {hook.event.name} is about none"
     if hook.handler.condition and isinstance(
-        wrong := rule_of(hook.handler.condition, "/"), RejectedRule
+        rule := rule_of(hook.handler.condition, "/"), RejectedRule
     ):
-        return f"if: {wrong.text}: {wrong.what}"
+        return f"if: {rule.text}: {rule.what}"
     if hook.handler.timeout is not None and hook.handler.timeout <= 0:
         return "a timeout is more than 0 seconds"
     if isinstance(hook.handler, CommandHook) and hook.handler.shell == "powershell":
@@ -292,4 +299,4 @@ def place(layer: Layer | None, path: Path) -> str:
 
 def fault(layer: Layer | None, path: Path, what: str) -> str:
     where = place(layer, path)
-    return f"{f'{where}: ' if where else ''}{dotted(path)}: {what}"
+    return f"{f'{where}: ' if where else ''}{join_path(path)}: {what}"

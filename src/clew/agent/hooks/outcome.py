@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from clew.core.json_object import Json
-from clew.permissions.decision import Ask, Decision, Deny, Finding, NeedsReview, decided
+from clew.permissions.decision import Ask, Decision, Deny, Finding, NeedsReview, make_decision
 from clew.permissions.request import Context, PermissionRequest, Resolve, subject_of, tool_of
 from clew.permissions.rules import (
     Anchors,
@@ -43,8 +43,8 @@ def meets(condition: str, request: PermissionRequest, context: Context, resolve:
     family = tool_of(request.tool).family
     if tool_of(rule.tool).family != family:
         return False
-    found = findings(rule, request, context, resolve)
-    if not any(finding.rule is not None for finding in found):
+    rule_findings = findings(rule, request, context, resolve)
+    if not any(finding.rule is not None for finding in rule_findings):
         return is_unclear(rule, request)
     if family not in FILES:
         return True
@@ -162,21 +162,21 @@ class HookOutcome(Struct, frozen=True, kw_only=True):
 NOTHING = HookOutcome()
 
 
-def with_hooks(decision: Decision, said: HookOutcome) -> Decision:
+def with_hooks(decision: Decision, outcome: HookOutcome) -> Decision:
     """The decision once hooks have spoken. They may restrain anything; they grant only what no rule
     and no guard holds back, as a person's yes would not lift those either."""
-    match said.permission:
+    match outcome.permission:
         case None:
             return decision
         case "deny":
-            return Deny(findings=(*decision.findings, said_by_hook("deny", said.reason)))
+            return Deny(findings=(*decision.findings, said_by_hook("deny", outcome.reason)))
         case "ask" | "defer":
             # Where nobody can be asked later, somebody is asked now.
             if isinstance(decision, Deny):
                 return decision
-            return Ask(findings=(*decision.findings, said_by_hook("ask", said.reason)))
+            return Ask(findings=(*decision.findings, said_by_hook("ask", outcome.reason)))
         case "allow":
-            return granted(decision, said.reason)
+            return granted(decision, outcome.reason)
         case _ as never:
             assert_never(never)
 
@@ -191,7 +191,7 @@ def granted(decision: Decision, reason: str) -> Decision:
     if not isinstance(decision, Ask | NeedsReview):
         return decision
     why = f"a hook allows it{f': {reason}' if reason else ''}"
-    return decided(
+    return make_decision(
         [
             replace(finding, verdict="allow", reason=why, effect="unknown")
             if finding.nature == "base" and finding.verdict in ("ask", "review")
@@ -204,7 +204,7 @@ def granted(decision: Decision, reason: str) -> Decision:
 # What the model reads of a result that a hook replaced. Pure.
 
 
-def rewritten(raw: Any, new: Any, *, is_mcp: bool) -> str | list[dict[str, Any]] | None:
+def rewrite_result(raw: Any, new: Any, *, is_mcp: bool) -> str | list[dict[str, Any]] | None:
     """The replacement as the content of a result; None if it is no result of this tool."""
     if not is_mcp and not fits(raw, new):
         return None
@@ -213,9 +213,9 @@ def rewritten(raw: Any, new: Any, *, is_mcp: bool) -> str | list[dict[str, Any]]
     if isinstance(new, list) and all(isinstance(b, dict) and "type" in b for b in new):
         return new
     if isinstance(new, dict):
-        said = words(new)
-        if said is not None:
-            return said
+        text = words(new)
+        if text is not None:
+            return text
     return msgspec.json.encode(new).decode()
 
 
@@ -230,6 +230,6 @@ def words(new: dict[str, Any]) -> str | None:
     if "stdout" in new:
         return "\n".join(str(new[name]) for name in ("stdout", "stderr") if new.get(name))
     file = new.get("file")
-    held = file if isinstance(file, dict) else new
-    content = held.get("content")
+    fields = file if isinstance(file, dict) else new
+    content = fields.get("content")
     return content if isinstance(content, str) else None

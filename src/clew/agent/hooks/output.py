@@ -103,19 +103,19 @@ def read(event: Event, ran: Ran) -> HookReply:
         return HookReply(
             ran=ran, error=ran.trouble, block=ran.trouble if ran.blocks_on_trouble else None
         )
-    said = parsed(event, ran)
+    reply = parsed(event, ran)
     if ran.exit_code == BLOCKS:
-        output = said if isinstance(said, HookOutput) else HookOutput()
+        output = reply if isinstance(reply, HookOutput) else HookOutput()
         why = blocking_reason(output) or ran.stderr.strip() or "no reason given"
         return HookReply(ran=ran, said=output, block=why)
-    if isinstance(said, HookOutput):
-        return HookReply(ran=ran, said=said)
-    if isinstance(said, Wrong):
-        return HookReply(ran=ran, error=said.what)
+    if isinstance(reply, HookOutput):
+        return HookReply(ran=ran, said=reply)
+    if isinstance(reply, Wrong):
+        return HookReply(ran=ran, error=reply.what)
     if ran.exit_code != 0:
-        told = first_line(ran.stderr) or f"exit code {ran.exit_code}"
-        return HookReply(ran=ran, error=f"Failed with non-blocking status code: {told}")
-    return HookReply(ran=ran, words=said)
+        reason = first_line(ran.stderr) or f"exit code {ran.exit_code}"
+        return HookReply(ran=ran, error=f"Failed with non-blocking status code: {reason}")
+    return HookReply(ran=ran, words=reply)
 
 
 class Wrong(Struct, frozen=True):
@@ -172,17 +172,17 @@ def blocking_reason(output: HookOutput) -> str | None:
     return output.reason if output.decision == "block" else None
 
 
-def sequence(output: HookOutput) -> str:
+def read_sequence(output: HookOutput) -> str:
     """Signals for the terminal, if they are of those that may be given."""
-    said = output.sequence or ""
-    return said if SEQUENCES.fullmatch(said) else ""
+    sequence = output.sequence or ""
+    return sequence if SEQUENCES.fullmatch(sequence) else ""
 
 
 def first_line(text: str) -> str:
     return text.strip().split("\n", 1)[0]
 
 
-def judged(event: str, verdict: Json, *, continues: bool) -> Json:
+def make_verdict(event: str, verdict: Json, *, continues: bool) -> Json:
     """A model's yes or no as the answer of a hook. `continues`: a no does not end the turn."""
     if verdict.get("ok") is not False:
         return {}

@@ -72,15 +72,15 @@ class HookFileWatch:
         """What became of the files since the last look. A matcher names files of the folder."""
         paths = {str(Path(folder, name)) for text in matchers for name in text.split("|") if name}
         paths |= {path for path in self.also if Path(path).is_absolute()}
-        found: list[tuple[str, Change]] = []
+        changes: list[tuple[str, Change]] = []
         marks = {path: mark(path) for path in sorted(paths)}
         for path, now in marks.items():
             before = self._marks.get(path, now)
             if before != now:
                 kind: Change = "add" if before is None else "unlink" if now is None else "change"
-                found.append((path, kind))
+                changes.append((path, kind))
         self._marks = marks
-        return found
+        return changes
 
 
 def mark(path: str) -> Mark:

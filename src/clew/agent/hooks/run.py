@@ -38,7 +38,7 @@ from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError
 from clew.permissions.request import Context, PermissionRequest, Resolve
 from clew.permissions.resolver import expand
-from clew.system.config.mask import without
+from clew.system.config.mask import remove_secrets
 
 Tell: TypeAlias = Callable[[HookStarted | HookFinished], Awaitable[None]]
 
@@ -66,13 +66,13 @@ class SessionHooks:
         self,
         reach: Reach,
         *,
-        here: Callable[[], Here],
+        read_state: Callable[[], Here],
         base: Callable[[], Json],
         effort: Callable[[], str | None] = lambda: None,
     ) -> None:
         """`effort`: how hard the model thinks; None where nothing says it."""
         self._reach = reach
-        self._here = here
+        self._here = read_state
         self._base = base
         self._prompt_id = ""
         self._added: list[Hook] = []
@@ -115,23 +115,23 @@ class SessionHooks:
         if "prompt_id" in fields:
             self._prompt_id = fields["prompt_id"]
         row = BY_NAME[event]
-        here = self._here()
+        state = self._here()
         chosen = [
             hook
-            for hook in (*here.found.hooks, *self._added)
-            if calls(hook, row, fields, here, call)
+            for hook in (*state.found.hooks, *self._added)
+            if calls(hook, row, fields, state, call)
         ]
         if not chosen:
             return NOTHING
         spent = [hook for hook in chosen if hook.handler.once]
         self._added = [hook for hook in self._added if hook not in spent]
         occasion = Occasion(event=row, fields=fields)
-        given = self._input(row, fields)
-        replies = await self._all(chosen, occasion, given, emit)
-        said = fold(occasion, replies, self._reach.shorten)
-        if said.watch is not None:
-            self._watch.also = said.watch
-        return said
+        hook_input = self._input(row, fields)
+        replies = await self._all(chosen, occasion, hook_input, emit)
+        outcome = fold(occasion, replies, self._reach.shorten)
+        if outcome.watch is not None:
+            self._watch.also = outcome.watch
+        return outcome
 
     def hears(self, event: str) -> bool:
         """Whether any hook is there for an event."""
@@ -139,10 +139,10 @@ class SessionHooks:
 
     async def aside(self, event: str, fields: Json, /) -> HookOutcome:
         """An event that is no part of a turn: what hooks say is heard with the next prompt."""
-        said = await self.fire(event, fields, self._keep)
-        if said is not NOTHING:
-            self._late.append(said)
-        return said
+        outcome = await self.fire(event, fields, self._keep)
+        if outcome is not NOTHING:
+            self._late.append(outcome)
+        return outcome
 
     def tell(self, event: str, fields: Json, /) -> None:
         """An event that nobody waits for."""
@@ -161,33 +161,33 @@ class SessionHooks:
     def _input(self, event: Event, fields: Json) -> Json:
         if event.has_tool:
             fields = fields | {"tool_input": absolute(fields["tool_input"], self._reach)}
-        given = self._base() | ({"prompt_id": self._prompt_id} if self._prompt_id else {})
+        hook_input = self._base() | ({"prompt_id": self._prompt_id} if self._prompt_id else {})
         if not event.has_mode:
-            given.pop("permission_mode", None)
+            hook_input.pop("permission_mode", None)
         if level := self._effort():
-            given["effort"] = {"level": level}
-        given |= {"hook_event_name": event.name} | fields
+            hook_input["effort"] = {"level": level}
+        hook_input |= {"hook_event_name": event.name} | fields
         if not event.has_effort:
-            given.pop("effort", None)
-        return given
+            hook_input.pop("effort", None)
+        return hook_input
 
     async def _all(
-        self, chosen: Sequence[Hook], occasion: Occasion, given: Json, emit: Tell
+        self, chosen: Sequence[Hook], occasion: Occasion, hook_input: Json, emit: Tell
     ) -> list[tuple[Hook, HookReply]]:
         """All at once; the replies in the order in which the hooks are listed."""
         waited: list[tuple[Hook, asyncio.Task[Ran]]] = []
         async with asyncio.TaskGroup() as group:
             for hook in chosen:
                 if is_background(hook):
-                    self._in_background(hook, occasion, given, emit)
+                    self._in_background(hook, occasion, hook_input, emit)
                 else:
-                    task = group.create_task(self._one(hook, occasion, given, emit))
+                    task = group.create_task(self._one(hook, occasion, hook_input, emit))
                     waited.append((hook, task))
         return [(hook, read(occasion.event, task.result())) for hook, task in waited]
 
-    async def _one(self, hook: Hook, occasion: Occasion, given: Json, emit: Tell) -> Ran:
+    async def _one(self, hook: Hook, occasion: Occasion, hook_input: Json, emit: Tell) -> Ran:
         is_shown = not isinstance(hook.handler, CallbackHook)
-        hook_id, call_id = str(uuid4()), str(given.get("tool_use_id", ""))
+        hook_id, call_id = str(uuid4()), str(hook_input.get("tool_use_id", ""))
         if is_shown:
             await emit(
                 HookStarted(
@@ -198,7 +198,7 @@ class SessionHooks:
                     tool_use_id=call_id,
                 )
             )
-        ran = self._masked(await run_hook(hook, given, self._reach))
+        ran = self._masked(await run_hook(hook, hook_input, self._reach))
         if is_shown:
             await emit(
                 HookFinished(
@@ -216,9 +216,9 @@ class SessionHooks:
         secrets = self._reach.secrets
         return replace(
             ran,
-            stdout=without(ran.stdout, secrets),
-            stderr=without(ran.stderr, secrets),
-            trouble=without(ran.trouble, secrets),
+            stdout=remove_secrets(ran.stdout, secrets),
+            stderr=remove_secrets(ran.stderr, secrets),
+            trouble=remove_secrets(ran.trouble, secrets),
         )
 
     # -- what nobody waits for
@@ -227,10 +227,10 @@ class SessionHooks:
         """Begins the hooks of the session's start; the first prompt waits for them."""
 
         async def started() -> HookOutcome:
-            said = await self.fire("SessionStart", fields, self._keep)
-            if said.reloads_skills:
+            outcome = await self.fire("SessionStart", fields, self._keep)
+            if outcome.reloads_skills:
                 reload_skills()
-            return said
+            return outcome
 
         self._begun = self._group.create_task(started())
         self._look_on()
@@ -256,18 +256,18 @@ class SessionHooks:
     async def waiting(self, emit: Tell, /) -> HookOutcome:
         self._look_on()
         if self._begun is not None:
-            begun = await asyncio.shield(self._begun)
+            outcome = await asyncio.shield(self._begun)
             self._begun = None
-            self._late.insert(0, begun)
+            self._late.insert(0, outcome)
         for event in self._early:
             await emit(event)
         self._early = []
         late, self._late = self._late, []
         return joined(late)
 
-    def _in_background(self, hook: Hook, occasion: Occasion, given: Json, emit: Tell) -> None:
+    def _in_background(self, hook: Hook, occasion: Occasion, hook_input: Json, emit: Tell) -> None:
         async def follow() -> HookOutcome:
-            ran = await self._one(hook, occasion, given, emit)
+            ran = await self._one(hook, occasion, hook_input, emit)
             outcome = late_words(occasion, hook, read(occasion.event, ran), self._reach.shorten)
             self._late.append(outcome)
             return outcome
@@ -289,7 +289,7 @@ def absolute(tool_input: Json, reach: Reach) -> Json:
 
 
 def calls(
-    hook: Hook, event: Event, fields: Json, here: Here, call: BoundCall | None = None
+    hook: Hook, event: Event, fields: Json, state: Here, call: BoundCall | None = None
 ) -> bool:
     """Whether an event with these fields calls a hook."""
     if hook.event is not event or hook.agent_id not in ("", fields.get("agent_id")):
@@ -304,7 +304,7 @@ def calls(
         input=fields["tool_input"],
         line=None if call is None else call.line,
     )
-    return meets(hook.handler.condition, request, here.context, here.resolve)
+    return meets(hook.handler.condition, request, state.context, state.resolve)
 
 
 def is_background(hook: Hook) -> bool:
@@ -313,7 +313,7 @@ def is_background(hook: Hook) -> bool:
     )
 
 
-async def run_hook(hook: Hook, given: Json, reach: Reach) -> Ran:
+async def run_hook(hook: Hook, hook_input: Json, reach: Reach) -> Ran:
     """One hook to its end. Raises CancelledError and nothing else."""
     begin_s = time.monotonic()
     timeout_s = hook.timeout_s
@@ -322,7 +322,7 @@ async def run_hook(hook: Hook, given: Json, reach: Reach) -> Ran:
     is_timeout = False
     try:
         async with asyncio.timeout(None if is_background(hook) else timeout_s):
-            return timed(await handled(hook, given, reach), begin_s)
+            return timed(await handled(hook, hook_input, reach), begin_s)
     except TimeoutError:
         is_timeout = True
         trouble = f"gave no answer within {timeout_s:g} s and was ended"
@@ -353,25 +353,25 @@ def timed(ran: Ran, begin_s: float) -> Ran:
     return replace(ran, duration_ms=round((time.monotonic() - begin_s) * 1000))
 
 
-async def handled(hook: Hook, given: Json, reach: Reach) -> Ran:
+async def handled(hook: Hook, hook_input: Json, reach: Reach) -> Ran:
     # Loaded with the first hook that runs.
     from clew.agent.hooks.executors import ask, call_tool, look, post, run_command
 
     handler = hook.handler
     match handler:
         case CommandHook():
-            return await run_command(hook, handler, given, reach)
+            return await run_command(hook, handler, hook_input, reach)
         case HttpHook():
-            return await post(handler, given, reach)
+            return await post(handler, hook_input, reach)
         case McpToolHook():
-            return await call_tool(handler, given, reach)
+            return await call_tool(handler, hook_input, reach)
         case PromptHook():
-            return await ask(hook, handler, given, reach)
+            return await ask(hook, handler, hook_input, reach)
         case AgentHook():
-            return await look(hook, handler, given, reach)
+            return await look(hook, handler, hook_input, reach)
         case CallbackHook():
-            said = await handler.call(given, given.get("tool_use_id"))
-            return Ran(stdout=json.encode(said).decode(), is_structured=True)
+            answer = await handler.call(hook_input, hook_input.get("tool_use_id"))
+            return Ran(stdout=json.encode(answer).decode(), is_structured=True)
         case _ as never:
             assert_never(never)
 
@@ -394,9 +394,11 @@ def late_words(
     occasion: Occasion, hook: Hook, reply: HookReply, shorten: Callable[[str], str]
 ) -> HookOutcome:
     """Of a hook in the background only its words count, for the next request."""
-    said = reply.said
+    output = reply.said
     words = [
-        text for text in (said.specific.context if said.specific else None, said.message) if text
+        text
+        for text in (output.specific.context if output.specific else None, output.message)
+        if text
     ]
     if isinstance(hook.handler, CommandHook) and hook.handler.wakes and reply.block is not None:
         words.append(reply.ran.stderr.strip() or reply.ran.stdout.strip() or reply.block)

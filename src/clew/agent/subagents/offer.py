@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from clew.agent.subagents.specs import TRUSTED, AgentSpec
 from clew.core.json_object import Json
 from clew.core.messages.messages import AssistantMessage
-from clew.core.messages.text import count_of
+from clew.core.messages.text import format_count
 
 # Tools about the person or the session itself: an agent has neither.
 NEVER = frozenset({
@@ -16,7 +16,7 @@ SAME = {"Task": "Agent"}
 WIDTH = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions")
 
 
-def offered(spec: AgentSpec, names: Iterable[str], *, may_delegate: bool) -> list[str]:
+def select_tools(spec: AgentSpec, names: Iterable[str], *, may_delegate: bool) -> list[str]:
     """The tools among `names` that an agent may call, in their order."""
     return [
         name
@@ -28,17 +28,17 @@ def offered(spec: AgentSpec, names: Iterable[str], *, may_delegate: bool) -> lis
 def has(spec: AgentSpec, name: str) -> bool:
     """Whether a definition leaves an agent the tool of a name."""
     is_listed = spec.tools is None or is_named(name, spec.tools)
-    return is_listed and not is_named(name, spec.disallowed, whole=True)
+    return is_listed and not is_named(name, spec.disallowed, is_whole_tool=True)
 
 
-def is_named(name: str, patterns: Iterable[str], *, whole: bool = False) -> bool:
+def is_named(name: str, patterns: Iterable[str], *, is_whole_tool: bool = False) -> bool:
     """Whether a list names a tool: itself, with what it may be called with, or the server it is of.
 
-    `whole`: what stands in parentheses does not take all of a tool away.
+    `is_whole_tool`: what stands in parentheses does not take all of a tool away.
     """
     for pattern in patterns:
         base, parenthesis, _ = pattern.partition("(")
-        if whole and parenthesis:
+        if is_whole_tool and parenthesis:
             continue
         base = SAME.get(base.strip(), base.strip())
         if name == base or (base.startswith("mcp__") and of_server(name, base)):
@@ -66,9 +66,9 @@ def mode_of(spec: AgentSpec, session_mode: str, *, is_trusted: bool, may_bypass:
     return own if by_person else session_mode
 
 
-def refused(spec: AgentSpec) -> tuple[str, ...]:
+def list_refusals(spec: AgentSpec) -> tuple[str, ...]:
     """The rules by which an agent's own definition denies some calls of a tool it has."""
-    return tuple(one for one in spec.disallowed if "(" in one)
+    return tuple(rule for rule in spec.disallowed if "(" in rule)
 
 
 # Which agents of a session the conversation has not heard the end of. Pure: reads entries alone.
@@ -85,22 +85,24 @@ SHOWN_STEPS = 8
 SHOWN_CHARACTERS = 120
 
 
-def told_ends(entries: Iterable[Json]) -> dict[str, bool]:
+def find_reported_ends(entries: Iterable[Json]) -> dict[str, bool]:
     """Of each agent that a conversation speaks of, whether the last that was said is how it ended."""
-    told: dict[str, bool] = {}
+    ends: dict[str, bool] = {}
     for entry in entries:
         raw = entry.get("toolUseResult")
         # Words to one that works have no status: they tell of no end.
         if type(raw) is dict and type(raw.get("agentId")) is str and "status" in raw:
-            told[raw["agentId"]] = raw["status"] != "async_launched"
+            ends[raw["agentId"]] = raw["status"] != "async_launched"
         origin = entry.get("origin")
         if type(origin) is dict and origin.get("kind") in HEARD:
-            told[str(origin.get("runId"))] = HEARD[origin["kind"]] and not tells_it_runs(entry)
-        told.update((row["taskId"], False) for row in told_again(entry) if row["kind"] == "agent")
-    return told
+            ends[str(origin.get("runId"))] = HEARD[origin["kind"]] and not tells_it_runs(entry)
+        ends.update(
+            (row["taskId"], False) for row in find_retold_tasks(entry) if row["kind"] == "agent"
+        )
+    return ends
 
 
-def told_again(entry: Json) -> list[dict[str, str]]:
+def find_retold_tasks(entry: Json) -> list[dict[str, str]]:
     """The tasks that an entry behind a summary says to be at work: each by `taskId`, `kind`, `title` and
     the `toolUseId` of the call that began it."""
     payload = entry.get("attachment")
@@ -118,13 +120,13 @@ def tells_it_runs(entry: Json) -> bool:
     return RUNNING in str(entry.get("message"))
 
 
-def letters_heard(entries: Iterable[Json]) -> set[str]:
+def find_heard_letters(entries: Iterable[Json]) -> set[str]:
     """The messages of agents that a conversation has heard, by their ids."""
     heard: set[str] = set()
     for entry in entries:
         origin = entry.get("origin")
         if type(origin) is dict and type(origin.get("messages")) is list:
-            heard.update(str(one) for one in origin["messages"])
+            heard.update(str(message) for message in origin["messages"])
     return heard
 
 
@@ -138,8 +140,12 @@ class Begun:
             raw = entry.get("toolUseResult")
             agent_id = raw.get("agentId") if type(raw) is dict else None
             for block in blocks_of(entry):
-                given = block.get("input")
-                if block.get("name") in CALLED and type(given) is dict and not given.get("resume"):
+                arguments = block.get("input")
+                if (
+                    block.get("name") in CALLED
+                    and type(arguments) is dict
+                    and not arguments.get("resume")
+                ):
                     self._calls[str(block.get("id"))] = block
                 elif block.get("type") == "tool_result" and type(agent_id) is str:
                     self._agents[str(block.get("tool_use_id"))] = agent_id
@@ -147,10 +153,10 @@ class Begun:
     def call_of(self, agent_id: str, first_words: str) -> Json | None:
         """The call that began an agent: its result names the agent, or none, and then it asked for what the
         agent heard first."""
-        for call_id, begun in self._agents.items():
-            if begun == agent_id and call_id in self._calls:
+        for call_id, started_id in self._agents.items():
+            if started_id == agent_id and call_id in self._calls:
                 return self._calls[call_id]
-        asked = [
+        calls = [
             call
             for call_id, call in self._calls.items()
             if call_id not in self._agents
@@ -158,17 +164,17 @@ class Begun:
             and prompt
             and first_words.endswith(prompt)
         ]
-        kinds = {str(call["input"].get("subagent_type")) for call in asked}
-        return asked[0] if len(kinds) == 1 else None
+        kinds = {str(call["input"].get("subagent_type")) for call in calls}
+        return calls[0] if len(kinds) == 1 else None
 
 
 def blocks_of(entry: Json) -> list[Json]:
     message = entry.get("message")
     content = message.get("content") if type(message) is dict else None
-    return [one for one in content if type(one) is dict] if type(content) is list else []
+    return [block for block in content if type(block) is dict] if type(content) is list else []
 
 
-def own_part(entries: Sequence[Json], begins_behind: object) -> Sequence[Json]:
+def select_own_part(entries: Sequence[Json], begins_behind: object) -> Sequence[Json]:
     """What an agent said itself, where it began with what was said elsewhere."""
     for place, entry in enumerate(entries):
         if begins_behind and entry.get("uuid") == begins_behind:
@@ -176,7 +182,7 @@ def own_part(entries: Sequence[Json], begins_behind: object) -> Sequence[Json]:
     return entries
 
 
-def steps(entries: Iterable[Json]) -> list[str]:
+def describe_steps(entries: Iterable[Json]) -> list[str]:
     """The calls that an agent made, a line each."""
     return [
         step_of(block)
@@ -189,17 +195,17 @@ def steps(entries: Iterable[Json]) -> list[str]:
 
 def step_of(block: Json) -> str:
     """A call by its tool and the first text of its input."""
-    given = block.get("input")
-    texts = [v for v in given.values() if type(v) is str] if type(given) is dict else []
+    arguments = block.get("input")
+    texts = [v for v in arguments.values() if type(v) is str] if type(arguments) is dict else []
     words = " ".join(texts[0].split())[:SHOWN_CHARACTERS] if texts else ""
     return f"{block.get('name')} {words}".rstrip()
 
 
-def account(said: str, done: list[str], unheard: Sequence[str] = ()) -> str:
+def describe_work(last_text: str, done: list[str], unheard: Sequence[str] = ()) -> str:
     """What an agent had come to when it was cut off, and what it was told and had not heard."""
-    lines = [f"It had used {count_of(len(done), 'tool')}" + (", last:" if done else ".")]
+    lines = [f"It had used {format_count(len(done), 'tool')}" + (", last:" if done else ".")]
     lines += [f"- {step}" for step in done[-SHOWN_STEPS:]]
-    lines.append(f"It said last: {said}" if said else "It had said nothing.")
+    lines.append(f"It said last: {last_text}" if last_text else "It had said nothing.")
     if unheard:
         lines.append("It had not heard yet, and hears first if it goes on:")
         lines += [f"- {words}" for words in unheard]

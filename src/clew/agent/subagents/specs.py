@@ -128,54 +128,54 @@ class SpecReader:
         self._faults = faults
 
     def word(self, key: str, words: tuple[str, ...]) -> str | None:
-        said = self._head.text(key)
-        if said and said not in words:
-            self._faults.append(f"{key}: {said}: expected {' | '.join(words)}")
-        return said if said in words else None
+        text = self._head.text(key)
+        if text and text not in words:
+            self._faults.append(f"{key}: {text}: expected {' | '.join(words)}")
+        return text if text in words else None
 
     def names(self, key: str) -> tuple[str, ...] | None:
         """None where nothing is said, and where `*` says the same."""
-        found = self._head.texts(key)
+        names = self._head.texts(key)
         is_said = self._head.values.get(key) not in (None, "")
         if isinstance(self._head.values.get(key), dict):
             self._faults.append(f"{key}: expected names with commas between")
-        return None if not is_said or "*" in found else found
+        return None if not is_said or "*" in names else names
 
     def tools(self, key: str) -> None:
         """A tool that nobody has is told; it stays, as in any rule."""
-        told = (unknown_tool(text) for text in self._head.texts(key))
-        self._faults += [f"{key}: {what}" for what in told if what is not None]
+        complaints = (unknown_tool(text) for text in self._head.texts(key))
+        self._faults += [f"{key}: {what}" for what in complaints if what is not None]
 
     def count(self, key: str) -> int | None:
-        found = self._head.number(key)
-        if self._head.text(key) and not found:
+        number = self._head.number(key)
+        if self._head.text(key) and not number:
             self._faults.append(f"{key}: expected a number from 1 on")
-        return found or None
+        return number or None
 
     def table(self, key: str) -> dict[str, Any]:
-        found = self._head.values.get(key)
-        if found not in (None, "") and not isinstance(found, dict):
+        value = self._head.values.get(key)
+        if value not in (None, "") and not isinstance(value, dict):
             self._faults.append(f"{key}: expected an object")
-        return found if isinstance(found, dict) else {}
+        return value if isinstance(value, dict) else {}
 
     def servers(self, key: str) -> tuple[tuple[str, ...], dict[str, Any]]:
         """The servers that are named, and those that are described: a list of both, or an object."""
-        found = self._head.values.get(key)
-        if isinstance(found, dict):
-            found = [found]
-        elif not isinstance(found, list):
+        value = self._head.values.get(key)
+        if isinstance(value, dict):
+            value = [value]
+        elif not isinstance(value, list):
             return self._head.texts(key), {}
-        named = tuple(one for one in found if isinstance(one, str))
-        tables = [one for one in found if isinstance(one, dict)]
-        if len(named) + len(tables) < len(found):
+        names = tuple(item for item in value if isinstance(item, str))
+        tables = [item for item in value if isinstance(item, dict)]
+        if len(names) + len(tables) < len(value):
             self._faults.append(f"{key}: expected names and objects")
-        return named, {name: value for table in tables for name, value in table.items()}
+        return names, {name: value for table in tables for name, value in table.items()}
 
     def switch(self, key: str) -> bool:
-        found = self._head.flag(key)
-        if found is None and self._head.text(key):
+        flag = self._head.flag(key)
+        if flag is None and self._head.text(key):
             self._faults.append(f"{key}: expected true or false")
-        return bool(found)
+        return bool(flag)
 
 
 # The agents that every session has. Pure.
@@ -287,15 +287,15 @@ class AgentCatalog:
 
     def remove(self, origin: str) -> None:
         """Takes away what one kind of place defined, and brings back what it stood over."""
-        kept = [*self._by_name.values(), *self.shadowed]
+        specs = [*self._by_name.values(), *self.shadowed]
         self._by_name, self.shadowed = {}, []
-        self.add(spec for spec in kept if spec.origin != origin)
+        self.add(spec for spec in specs if spec.origin != origin)
 
     def find(self, name: str) -> AgentSpec | None:
         """The agent of a name, whatever its case where only one has it."""
-        found = self._by_name.get(name)
-        if found is not None:
-            return found
+        spec = self._by_name.get(name)
+        if spec is not None:
+            return spec
         near = [spec for spec in self if spec.name.lower() == name.lower()]
         return near[0] if len(near) == 1 else None
 

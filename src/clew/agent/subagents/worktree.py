@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from clew.core.messages.errors import UserError
 from clew.system.config.git_config import show_name
-from clew.system.config.git_guard import OWN_GIT, started_by
+from clew.system.config.git_guard import OWN_GIT, find_started_programs
 from clew.system.files import is_there
 from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
@@ -50,20 +50,22 @@ class Git:
         self._environ = {**environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8"}
 
     async def __call__(self, folder: str, *arguments: str) -> str:
-        if arguments[0] in _OF_FILES and (named := started_by(self._environ, Path(folder))):
+        if arguments[0] in _OF_FILES and (
+            programs := find_started_programs(self._environ, Path(folder))
+        ):
             raise UserError(
                 f"{folder} is not trusted, and its repository names programs that git would start: "
-                f"{', '.join(map(show_name, named))}. Trust it first (clew config trust), or take these "
+                f"{', '.join(map(show_name, programs))}. Trust it first (clew config trust), or take these "
                 "settings out"
             )
-        said, complained = ProcessOutput(keep_bytes=KEEP_BYTES), ProcessOutput(keep_bytes=2000)
+        output, complained = ProcessOutput(keep_bytes=KEEP_BYTES), ProcessOutput(keep_bytes=2000)
         try:
             ended = await run(
                 self._launcher,
                 [*OWN_GIT, *arguments],
                 cwd=folder,
                 env=self._environ,
-                stdout=said,
+                stdout=output,
                 stderr=complained,
                 timeout_s=TIMEOUT_S,
             )
@@ -72,16 +74,16 @@ class Git:
         if ended.timed_out or ended.exit.code != 0:
             why = bytes(complained.head).decode("utf-8", "replace").strip() or "it failed"
             raise UserError(f"git {arguments[0]}: {why}")
-        return bytes(said.head).decode("utf-8", "replace")
+        return bytes(output.head).decode("utf-8", "replace")
 
 
 def checkout_of(folder: str, name: str) -> Worktree | None:
     """The checkout of that name that a folder is in. Where it began is not known, so it counts as changed."""
-    repository, there, _ = folder.partition(f"/{FOLDER}/{name}")
-    if not there:
+    repository, separator, _ = folder.partition(f"/{FOLDER}/{name}")
+    if not separator:
         return None
     branch = branch_of(name)
-    return Worktree(path=repository + there, branch=branch, base=UNKNOWN, repository=repository)
+    return Worktree(path=repository + separator, branch=branch, base=UNKNOWN, repository=repository)
 
 
 def branch_of(name: str) -> str:
@@ -91,7 +93,7 @@ def branch_of(name: str) -> str:
 async def make(git: Git, cwd: str, name: str) -> Worktree:
     """A new checkout of what is committed, on a branch of its own."""
     root = Path((await git(cwd, "rev-parse", "--show-toplevel")).strip())
-    base = await beginning(git, cwd, root)
+    base = await find_base_commit(git, cwd, root)
     path, branch = root / FOLDER / name, branch_of(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     ignore = path.parent / ".gitignore"
@@ -102,15 +104,15 @@ async def make(git: Git, cwd: str, name: str) -> Worktree:
     return Worktree(path=str(path), branch=branch, base=base, repository=str(root))
 
 
-async def beginning(git: Git, cwd: str, root: Path) -> str:
+async def find_base_commit(git: Git, cwd: str, root: Path) -> str:
     """The commit that a new checkout begins at."""
-    base = await commit(git, cwd, "HEAD")
+    base = await resolve_commit(git, cwd, "HEAD")
     if not base:
         raise UserError(f"a checkout begins at a commit, and {root} has none yet")
     return base
 
 
-async def commit(git: Git, folder: str, name: str) -> str:
+async def resolve_commit(git: Git, folder: str, name: str) -> str:
     """The commit that something is called; empty where nothing is called so."""
     try:
         return (await git(folder, "rev-parse", "--quiet", "--verify", f"{name}^{{commit}}")).strip()
@@ -118,7 +120,7 @@ async def commit(git: Git, folder: str, name: str) -> str:
         return ""
 
 
-async def again(git: Git, tree: Worktree) -> None:
+async def restore_checkout(git: Git, tree: Worktree) -> None:
     """The checkout once more, after it was taken away."""
     await git(tree.repository, "worktree", "prune")
     if await git(tree.repository, "branch", "--list", tree.branch):
@@ -133,10 +135,10 @@ async def is_touched(git: Git, tree: Worktree) -> bool:
     head = (await git(tree.path, "rev-parse", "HEAD")).strip()
     if head != tree.base:
         return True
-    found = await git(tree.path, "status", "--porcelain", "--ignored")
+    status = await git(tree.path, "status", "--porcelain", "--ignored")
     return any(
         not (line.startswith("!! ") and line[3:].strip('"/').rpartition("/")[2] in MADE_ANEW)
-        for line in found.splitlines()
+        for line in status.splitlines()
     )
 
 
@@ -161,13 +163,13 @@ async def merge(git: Git, tree: Worktree, message: str) -> str:
     What is not committed is committed on its branch first. A merge with conflicts is undone; one of a
     person's own is never touched.
     """
-    if await commit(git, tree.repository, "MERGE_HEAD"):
+    if await resolve_commit(git, tree.repository, "MERGE_HEAD"):
         raise UserError(f"a merge is going on in {tree.repository}; end it first")
     if await git(tree.path, "status", "--porcelain"):
         await git(tree.path, "add", "--all")
         await git(tree.path, "commit", "--no-verify", "-m", message)
     try:
-        said = await git(tree.repository, "merge", "--no-edit", tree.branch)
+        output = await git(tree.repository, "merge", "--no-edit", tree.branch)
     except UserError as error:
         try:
             # The last one ends with the mark as well.
@@ -186,8 +188,8 @@ async def merge(git: Git, tree: Worktree, message: str) -> str:
     try:
         await remove(git, tree, by_force=True)
     except UserError as error:
-        return f"{said.strip()}\nIt is merged; the checkout {tree.path} stays: {error}"
-    return said.strip()
+        return f"{output.strip()}\nIt is merged; the checkout {tree.path} stays: {error}"
+    return output.strip()
 
 
 async def undone(git: Git, tree: Worktree) -> None:

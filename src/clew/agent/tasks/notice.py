@@ -10,7 +10,7 @@ import re
 
 from msgspec import Struct
 
-from clew.core.messages.text import count_of, tagged
+from clew.core.messages.text import format_count, wrap_in_tag
 
 # The kind of task that says prompts when their time has come.
 SCHEDULE = "schedule"
@@ -54,20 +54,22 @@ def in_words(notice: Notice) -> str:
         ("summary", about(notice)),
         ("result", notice.result),
     ]
-    parts = [f"<{name}>{plain(value)}</{name}>" for name, value in fields if value]
+    parts = [f"<{name}>{escape_tags(value)}</{name}>" for name, value in fields if value]
     if notice.lines:
-        more = f"\n({count_of(notice.dropped_lines, 'more line')})" if notice.dropped_lines else ""
-        parts.append(f"<event>{plain(chr(10).join(notice.lines))}{more}</event>")
-    return tagged("task-notification", "\n" + "\n".join(parts) + "\n")
+        suffix = (
+            f"\n({format_count(notice.dropped_lines, 'more line')})" if notice.dropped_lines else ""
+        )
+        parts.append(f"<event>{escape_tags(chr(10).join(notice.lines))}{suffix}</event>")
+    return wrap_in_tag("task-notification", "\n" + "\n".join(parts) + "\n")
 
 
 def about(notice: Notice) -> str:
     if notice.status == "running" and notice.is_of_before:
         return f"{named(notice.kind, notice.title)} still runs: the person kept it"
-    return summary(notice.kind, notice.title, notice.status, notice.words)
+    return read_summary(notice.kind, notice.title, notice.status, notice.words)
 
 
-def summary(kind: str, title: str, status: str, words: str) -> str:
+def read_summary(kind: str, title: str, status: str, words: str) -> str:
     name = named(kind, title)
     if status == "running":
         return f"{name} {HAS_WORDS}"
@@ -78,26 +80,26 @@ def named(kind: str, title: str) -> str:
     return f"Background {kind} “{title}”"
 
 
-def plain(text: str) -> str:
+def escape_tags(text: str) -> str:
     """Text that cannot be taken for a tag."""
     return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
-def runs_for_person(answered: str) -> str:
+def describe_background_start(answered: str) -> str:
     """What a person reads of an answer that a command runs in the background; empty for another."""
     match = _RUNS.fullmatch(answered)
     if match is None:
         return ""
-    said = match[2].partition(SO_FAR)[2]
-    return f"runs in the background as {match[1]}" + (f"\n{said}" if said else "")
+    text = match[2].partition(SO_FAR)[2]
+    return f"runs in the background as {match[1]}" + (f"\n{text}" if text else "")
 
 
-def for_person(told: str) -> str:
+def for_person(text: str) -> str:
     """What a person reads of a message that told the model: what happened, or the very words of a task
     that had some."""
-    match = _SUMMARY.search(told)
-    words = match[1] if match else told
-    said = _EVENT.search(told) if words.endswith(f" {HAS_WORDS}") else None
-    if said is not None:
-        words = f"{words.removesuffix(f' {HAS_WORDS}')}: {said[1]}"
+    match = _SUMMARY.search(text)
+    words = match[1] if match else text
+    event_match = _EVENT.search(text) if words.endswith(f" {HAS_WORDS}") else None
+    if event_match is not None:
+        words = f"{words.removesuffix(f' {HAS_WORDS}')}: {event_match[1]}"
     return words.replace("&lt;", "<").replace("&amp;", "&")

@@ -229,9 +229,9 @@ class Tasks:
         self.check_room()
         while True:
             self._count += 1
-            found = f"{kind[0]}{self._count}"
-            if found not in self._tasks and not is_taken(found):
-                return found
+            task_id = f"{kind[0]}{self._count}"
+            if task_id not in self._tasks and not is_taken(task_id):
+                return task_id
 
     def check_room(self) -> None:
         """Raises where no more may run at once."""

@@ -45,24 +45,24 @@ class Agent(Tool[AgentInput]):
     search_words = "subagent delegate parallel research"
     result_max_chars = None
 
-    def is_concurrency_safe(self, given: AgentInput) -> bool:
+    def is_concurrency_safe(self, arguments: AgentInput) -> bool:
         return True
 
-    def title(self, given: AgentInput) -> str:
-        return f"{given.subagent_type}: {given.description}"
+    def title(self, arguments: AgentInput) -> str:
+        return f"{arguments.subagent_type}: {arguments.description}"
 
-    async def call(self, given: AgentInput, ctx: ToolContext) -> ToolOutcome:
-        if given.isolation not in (None, "worktree"):
-            raise ToolError(f"isolation: {given.isolation}: there is worktree alone.")
+    async def call(self, arguments: AgentInput, ctx: ToolContext) -> ToolOutcome:
+        if arguments.isolation not in (None, "worktree"):
+            raise ToolError(f"isolation: {arguments.isolation}: there is worktree alone.")
         wish = Delegation(
-            prompt=given.prompt,
-            description=given.description,
-            kind=given.subagent_type,
-            model=given.model,
-            in_background=given.run_in_background,
-            in_worktree=None if given.isolation is None else True,
-            name=given.name,
-            resume=given.resume,
+            prompt=arguments.prompt,
+            description=arguments.description,
+            kind=arguments.subagent_type,
+            model=arguments.model,
+            in_background=arguments.run_in_background,
+            in_worktree=None if arguments.isolation is None else True,
+            name=arguments.name,
+            resume=arguments.resume,
         )
         return await agents_of(ctx).run(wish, ctx.tool_use_id)
 
@@ -96,11 +96,11 @@ class SendMessage(Tool[SendMessageInput]):
     is_deferred = True
     search_words = "agent subagent teammate message continue resume mailbox"
 
-    def is_concurrency_safe(self, given: SendMessageInput) -> bool:
+    def is_concurrency_safe(self, arguments: SendMessageInput) -> bool:
         return True
 
-    def title(self, given: SendMessageInput) -> str:
-        return f"to {given.to}"
+    def title(self, arguments: SendMessageInput) -> str:
+        return f"to {arguments.to}"
 
-    async def call(self, given: SendMessageInput, ctx: ToolContext) -> ToolOutcome:
-        return await agents_of(ctx).send(given.to, given.message)
+    async def call(self, arguments: SendMessageInput, ctx: ToolContext) -> ToolOutcome:
+        return await agents_of(ctx).send(arguments.to, arguments.message)

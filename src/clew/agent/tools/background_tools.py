@@ -11,14 +11,14 @@ from clew.agent.tools.command import (
     FILE_MAX_BYTES,
     FIRST_LOOK_S,
     RunningCommand,
-    begun,
-    described,
+    describe_state,
+    describe_task,
     file_of,
-    known,
-    new_output,
-    state,
+    find_task,
+    read_new_output,
+    report_start,
 )
-from clew.agent.tools.shell_script import first_lines, shell_program, start_folder
+from clew.agent.tools.shell_script import choose_program, compose_first_lines, start_folder
 from clew.system.files import is_there
 from clew.system.process.output import ProcessOutput
 
@@ -55,26 +55,28 @@ class TaskOutput(Tool[TaskOutputInput]):
     renamed = (("bash_id", "task_id"), ("shell_id", "task_id"))
     result_max_chars = None
 
-    def is_read_only(self, given: TaskOutputInput) -> bool:
+    def is_read_only(self, arguments: TaskOutputInput) -> bool:
         return True
 
-    def title(self, given: TaskOutputInput) -> str:
-        return given.task_id
+    def title(self, arguments: TaskOutputInput) -> str:
+        return arguments.task_id
 
-    async def call(self, given: TaskOutputInput, ctx: ToolContext) -> ToolOutcome:
-        task = known(ctx, given.task_id)
-        left_s = given.timeout / 1000 if given.block else 0.0
+    async def call(self, arguments: TaskOutputInput, ctx: ToolContext) -> ToolOutcome:
+        task = find_task(ctx, arguments.task_id)
+        left_s = arguments.timeout / 1000 if arguments.block else 0.0
         while left_s > 0 and not await task.wait(min(TICK_S, left_s)):
             left_s -= TICK_S
-            await ctx.emit(Progress(text=state(task), data={"totalBytes": task.output.size}))
-        output = new_output(task, ctx)
-        line = state(task)
-        waited = "timeout" if given.block else "not_ready"
+            await ctx.emit(
+                Progress(text=describe_state(task), data={"totalBytes": task.output.size})
+            )
+        output = read_new_output(task, ctx)
+        line = describe_state(task)
+        waited = "timeout" if arguments.block else "not_ready"
         return ToolOutcome(
             content=f"{line}\n{output}",
             tool_use_result={
                 "retrieval_status": waited if task.ending is None else "success",
-                "task": described(task, output),
+                "task": describe_task(task, output),
             },
             display=line,
         )
@@ -99,15 +101,15 @@ class TaskStop(Tool[TaskStopInput]):
     renamed = (("shell_id", "task_id"), ("bash_id", "task_id"))
     result_max_chars = None
 
-    def title(self, given: TaskStopInput) -> str:
-        return given.task_id
+    def title(self, arguments: TaskStopInput) -> str:
+        return arguments.task_id
 
-    async def call(self, given: TaskStopInput, ctx: ToolContext) -> ToolOutcome:
-        task = known(ctx, given.task_id)
+    async def call(self, arguments: TaskStopInput, ctx: ToolContext) -> ToolOutcome:
+        task = find_task(ctx, arguments.task_id)
         await ctx.session.background.tasks.stop(task)
-        line = state(task)
+        line = describe_state(task)
         return ToolOutcome(
-            content=f"{line}\n{new_output(task, ctx)}",
+            content=f"{line}\n{read_new_output(task, ctx)}",
             tool_use_result={
                 "message": line,
                 "task_id": task.id,
@@ -145,11 +147,11 @@ class Monitor(Tool[MonitorInput]):
     input_type = MonitorInput
     owns_its_time = True
 
-    def title(self, given: MonitorInput) -> str:
-        return given.description or given.command.strip(" \t\n").split("\n", 1)[0]
+    def title(self, arguments: MonitorInput) -> str:
+        return arguments.description or arguments.command.strip(" \t\n").split("\n", 1)[0]
 
-    async def call(self, given: MonitorInput, ctx: ToolContext) -> ToolOutcome:
-        refuse_odd(given.command, "A command")
+    async def call(self, arguments: MonitorInput, ctx: ToolContext) -> ToolOutcome:
+        refuse_odd(arguments.command, "A command")
         start_folder(ctx)
         tasks = ctx.session.background.tasks
         task_id = tasks.new_id("monitor", lambda name: is_there(file_of(ctx, name)))
@@ -161,17 +163,17 @@ class Monitor(Tool[MonitorInput]):
             on_line=lambda line: tasks.say(watched[0], line),
         )
         errors = ProcessOutput(keep_bytes=ERRORS_BYTES)
-        timeout_ms = None if given.persistent else given.timeout_ms
-        program = shell_program(given, first_lines(ctx))
+        timeout_ms = None if arguments.persistent else arguments.timeout_ms
+        program = choose_program(arguments, compose_first_lines(ctx))
         task = tasks.begin(
             RunningCommand(program, output, ctx, errors=errors, timeout_ms=timeout_ms).work,
             task_id=task_id,
             kind="monitor",
-            title=self.title(given),
+            title=self.title(arguments),
             output=output,
             tool_use_id=ctx.tool_use_id,
             owner=ctx.session.background.owner,
         )
         watched.append(task)
         await task.wait(FIRST_LOOK_S)
-        return begun(task, file_of(ctx, task_id), "", ctx)
+        return report_start(task, file_of(ctx, task_id), "", ctx)

@@ -21,7 +21,7 @@ from clew.agent.tools.ledger import ContentCache, ReadLedger
 from clew.agent.tools.sandboxed import Sandbox
 from clew.core.ledger.ledger import Purpose
 from clew.core.messages.errors import ClewError
-from clew.core.messages.factories import tool_result
+from clew.core.messages.factories import make_tool_result
 from clew.permissions.resolver import expand
 from clew.providers.base import Failure
 from clew.system.config.paths import Places
@@ -64,7 +64,7 @@ class ToolLimits(Struct, frozen=True, kw_only=True):
         return None if owns_its_time and nearest == EVERY else timeouts[nearest]
 
 
-def limits_from(
+def read_limits(
     number: Callable[[str], int | None], call_timeouts_s: Mapping[str, float] | None = None
 ) -> ToolLimits:
     """`number` is the frozen environment's: a field's value, in whichever spelling it was given."""
@@ -130,10 +130,10 @@ class ToolOutcome(Struct, frozen=True, kw_only=True):
 
     def block(self, tool_use_id: str) -> dict[str, Any]:
         """The content block that answers the call."""
-        return tool_result(tool_use_id, self.content, is_error=self.is_error)
+        return make_tool_result(tool_use_id, self.content, is_error=self.is_error)
 
 
-def failed(text: str) -> ToolOutcome:
+def make_failure(text: str) -> ToolOutcome:
     return ToolOutcome(
         content=text,
         is_error=True,
@@ -348,40 +348,40 @@ class Tool(ABC, Generic[Input]):
     def is_enabled(self, settings: Mapping[str, Any]) -> bool:
         return not self.programs or any(map(which, self.programs))
 
-    def is_read_only(self, given: Input) -> bool:
+    def is_read_only(self, arguments: Input) -> bool:
         """Whether the call leaves everything outside the session as it is."""
         return False
 
-    def is_concurrency_safe(self, given: Input) -> bool:
+    def is_concurrency_safe(self, arguments: Input) -> bool:
         """Whether it may run beside others that say so too."""
-        return self.is_read_only(given)
+        return self.is_read_only(arguments)
 
-    def is_destructive(self, given: Input) -> bool:
+    def is_destructive(self, arguments: Input) -> bool:
         """Whether it may take away what cannot be brought back."""
         return False
 
-    def paths(self, given: Input) -> tuple[str, ...]:
+    def paths(self, arguments: Input) -> tuple[str, ...]:
         """The files or folders the input names, as it names them."""
         return ()
 
-    def title(self, given: Input) -> str:
+    def title(self, arguments: Input) -> str:
         """The call in a few words for a person."""
         return self.name
 
-    def objection(self, given: Input, session: ToolSession) -> str:
+    def objection(self, arguments: Input, session: ToolSession) -> str:
         """Why a call with a proper input makes no sense now; nobody is asked about it then."""
         return ""
 
-    def rehearse(self, given: Input, session: ToolSession) -> None:
+    def rehearse(self, arguments: Input, session: ToolSession) -> None:
         """Raises what the call would, by what it would work on; changes nothing. Asked only where the
         paths of the call may be read: it may tell what is in them."""
 
-    def body(self, given: Input, session: ToolSession) -> str:
+    def body(self, arguments: Input, session: ToolSession) -> str:
         """What a person should see besides the input before they answer."""
         return ""
 
     @abstractmethod
-    async def call(self, given: Input, ctx: ToolContext) -> ToolOutcome: ...
+    async def call(self, arguments: Input, ctx: ToolContext) -> ToolOutcome: ...
 
 
 # What a conversation may ask of others that work for it: begin one, let one go on, tell one something.

@@ -21,21 +21,21 @@ from clew.agent.tools.base import (
     ToolContext,
     ToolError,
     ToolOutcome,
-    failed,
+    make_failure,
     refuse_odd,
 )
-from clew.agent.tools.command import RunningCommand, begun, file_of, in_background
+from clew.agent.tools.command import RunningCommand, file_of, in_background, report_start
 from clew.agent.tools.shell_script import (
     FOLDER_FD,
     FolderReport,
     ShellProgram,
-    first_lines,
-    how_it_ended,
-    script,
-    shell_program,
+    choose_program,
+    compose_first_lines,
+    describe_end,
+    open_script,
     start_folder,
 )
-from clew.system.config.mask import without
+from clew.system.config.mask import remove_secrets
 from clew.system.files import is_there
 from clew.system.process.output import ProcessOutput
 from clew.system.process.run import FinishedCommand
@@ -77,41 +77,41 @@ class Bash(Tool[CommandInput]):
     owns_its_time = True
     result_max_chars = None
 
-    def is_read_only(self, given: CommandInput) -> bool:
-        from clew.agent.tools.bash_judged import only_looks
+    def is_read_only(self, arguments: CommandInput) -> bool:
+        from clew.agent.tools.bash_judged import changes_nothing
 
-        return only_looks(given.line)
+        return changes_nothing(arguments.line)
 
-    def is_concurrency_safe(self, given: CommandInput) -> bool:
-        from clew.agent.tools.bash_judged import moves
+    def is_concurrency_safe(self, arguments: CommandInput) -> bool:
+        from clew.agent.tools.bash_judged import may_move
 
         # Two that leave the shell in another folder would race for where the next one begins.
-        return self.is_read_only(given) and not moves(given.line)
+        return self.is_read_only(arguments) and not may_move(arguments.line)
 
-    def is_destructive(self, given: CommandInput) -> bool:
+    def is_destructive(self, arguments: CommandInput) -> bool:
         from clew.agent.tools.bash_judged import may_destroy
 
-        return may_destroy(given.line)
+        return may_destroy(arguments.line)
 
-    def title(self, given: CommandInput) -> str:
-        return given.description or given.command.strip(" \t\n").split("\n", 1)[0]
+    def title(self, arguments: CommandInput) -> str:
+        return arguments.description or arguments.command.strip(" \t\n").split("\n", 1)[0]
 
-    async def call(self, given: CommandInput, ctx: ToolContext) -> ToolOutcome:
-        refuse_odd(given.command, "A command")
-        if given.run_in_background:
-            program = shell_program(given, first_lines(ctx))
-            return await in_background(program, self.title(given), given.timeout, ctx)
+    async def call(self, arguments: CommandInput, ctx: ToolContext) -> ToolOutcome:
+        refuse_odd(arguments.command, "A command")
+        if arguments.run_in_background:
+            program = choose_program(arguments, compose_first_lines(ctx))
+            return await in_background(program, self.title(arguments), arguments.timeout, ctx)
         # The editor's terminal is behind no walls.
         terminal = None if ctx.is_confined else ctx.session.shell.terminal()
         if terminal is not None:
-            return await run_in_terminal(terminal, given, ctx)
+            return await run_in_terminal(terminal, arguments, ctx)
         folders: list[str] = []
         program = ShellProgram(
-            text=given.command,
-            opened=lambda: reporting(given.command, first_lines(ctx), folders.append),
-            line=given.line,
+            text=arguments.command,
+            opened=lambda: reporting(arguments.command, compose_first_lines(ctx), folders.append),
+            line=arguments.line,
         )
-        result = await run_in_shell(given, ctx, program, self.title(given))
+        result = await run_in_shell(arguments, ctx, program, self.title(arguments))
         # None of one that goes on in the background: it moves nothing any more.
         ctx.session.cwd = folders[-1] if folders else ctx.session.cwd
         return result
@@ -122,7 +122,7 @@ def reporting(
     command: str, first: str, ended_in: Callable[[str], object]
 ) -> Iterator[tuple[list[str], dict[int, int]]]:
     """A shell that tells in which folder it ended."""
-    with script(command, first=first) as (argv, descriptors), FolderReport() as report:
+    with open_script(command, first=first) as (argv, descriptors), FolderReport() as report:
         yield argv, {**descriptors, FOLDER_FD: report.write_end}
         folder = report.folder()
         if folder is not None:
@@ -130,33 +130,33 @@ def reporting(
 
 
 async def run_in_terminal(
-    terminal: "RemoteTerminal", given: CommandInput, ctx: ToolContext
+    terminal: "RemoteTerminal", arguments: CommandInput, ctx: ToolContext
 ) -> ToolOutcome:
     """Runs a command in the terminal of the editor around the session."""
     from clew.agent.tools.editor import in_terminal
 
     limits = ctx.session.limits
-    timeout_ms = min(given.timeout or limits.bash_timeout_ms, limits.bash_max_timeout_ms)
+    timeout_ms = min(arguments.timeout or limits.bash_timeout_ms, limits.bash_max_timeout_ms)
     most = 2 * limits.bash_max_output_chars
     output = ProcessOutput(keep_bytes=most, spill=spill_path(ctx))
     gone = start_folder(ctx)
     ran = await in_terminal(
-        terminal, given.command, ctx, timeout_s=timeout_ms / 1000, most_bytes=most
+        terminal, arguments.command, ctx, timeout_s=timeout_ms / 1000, most_bytes=most
     )
     output.feed(ran.text.encode("utf-8", "replace"))
     finished = FinishedCommand(
         exit=ProcessExit(code=ran.code, signal=ran.signal), timed_out=ran.timed_out
     )
-    shown = await text_of(output, limits.bash_max_output_chars, ctx.session.secrets)
-    return outcome(shown, output, finished, timeout_ms, gone)
+    excerpt = await text_of(output, limits.bash_max_output_chars, ctx.session.secrets)
+    return outcome(excerpt, output, finished, timeout_ms, gone)
 
 
 async def run_in_shell(
-    given: CommandInput, ctx: ToolContext, program: ShellProgram, title: str
+    arguments: CommandInput, ctx: ToolContext, program: ShellProgram, title: str
 ) -> ToolOutcome:
     """Runs a shell to its end, within its time and its walls; or until it is left to the background."""
     session, limits = ctx.session, ctx.session.limits
-    timeout_ms = min(given.timeout or limits.bash_timeout_ms, limits.bash_max_timeout_ms)
+    timeout_ms = min(arguments.timeout or limits.bash_timeout_ms, limits.bash_max_timeout_ms)
     # In UTF-8 a character has at most four bytes, and half of what is shown comes from each end.
     output = ProcessOutput(keep_bytes=2 * limits.bash_max_output_chars, spill=spill_path(ctx))
     gone = start_folder(ctx)
@@ -179,15 +179,15 @@ async def run_in_shell(
             await session.background.tasks.stop(task)
         raise
     if task.is_background:
-        return begun(task, file_of(ctx, task.id), "", ctx, by_person=True)
+        return report_start(task, file_of(ctx, task.id), "", ctx, by_person=True)
     if task.fault is not None:
         raise task.fault
     finished = command.finished
     if finished is None:
         raise ToolError("The command was stopped.")
-    shown = await text_of(output, limits.bash_max_output_chars, session.secrets)
+    excerpt = await text_of(output, limits.bash_max_output_chars, session.secrets)
     held_back, blocked = command.held_back()
-    return replace(outcome(shown, output, finished, timeout_ms, gone, held_back), blocked=blocked)
+    return replace(outcome(excerpt, output, finished, timeout_ms, gone, held_back), blocked=blocked)
 
 
 def spill_path(ctx: ToolContext) -> Path:
@@ -219,25 +219,27 @@ async def text_of(output: ProcessOutput, limit_chars: int, secrets: tuple[str, .
         output.close()
     file = output.saved_at
     if file is not None:
-        file = await spill.settled(file, output.saved_bytes, secrets)
-    note = spill.whereabouts(output.size, file, output.saved_bytes)
+        file = await spill.settle_file(file, output.saved_bytes, secrets)
+    note = spill.describe_location(output.size, file, output.saved_bytes)
     half = limit_chars // 2
     # Before the cut, which might leave half a secret that nobody knows for one.
-    head = without(bytes(output.head).decode("utf-8", "replace"), secrets)[:half]
+    head = remove_secrets(bytes(output.head).decode("utf-8", "replace"), secrets)[:half]
     # The tail begins anywhere, also inside a character.
-    tail = without((bytes(output.head) + output.tail).decode("utf-8", "replace"), secrets)[-half:]
+    tail = remove_secrets((bytes(output.head) + output.tail).decode("utf-8", "replace"), secrets)[
+        -half:
+    ]
     return ShownOutput(text=spill.ends(head, note, tail), file=file)
 
 
 def outcome(
-    shown: ShownOutput,
+    excerpt: ShownOutput,
     output: ProcessOutput,
     finished: FinishedCommand,
     timeout_ms: int,
     gone: str | None,
     held_back: str = "",
 ) -> ToolOutcome:
-    text = shown.text
+    text = excerpt.text
     notes = [
         f"({note})"
         for note in (
@@ -247,9 +249,9 @@ def outcome(
         )
         if note
     ]
-    ending = how_it_ended(finished, timeout_ms)
+    ending = describe_end(finished, timeout_ms)
     if ending:
-        return failed("\n".join([ending, *([text] if text else []), *notes]))
+        return make_failure("\n".join([ending, *([text] if text else []), *notes]))
     result = {
         "stdout": text,
         "stderr": "",
@@ -257,9 +259,9 @@ def outcome(
         "isImage": False,
         "noOutputExpected": False,
     }
-    if shown.file is not None:
+    if excerpt.file is not None:
         result |= {
-            "persistedOutputPath": str(shown.file),
+            "persistedOutputPath": str(excerpt.file),
             "persistedOutputSize": output.size,
         }
     content = "\n".join([text or "(no output)", *notes])
@@ -295,26 +297,28 @@ class PowerShell(Tool[CommandInput]):
     owns_its_time = True
     result_max_chars = None
 
-    def is_destructive(self, given: CommandInput) -> bool:
+    def is_destructive(self, arguments: CommandInput) -> bool:
         # Nobody here reads the language, so anything may be.
         return True
 
-    def title(self, given: CommandInput) -> str:
-        return given.description or given.command.strip(" \t\n").split("\n", 1)[0]
+    def title(self, arguments: CommandInput) -> str:
+        return arguments.description or arguments.command.strip(" \t\n").split("\n", 1)[0]
 
-    async def call(self, given: CommandInput, ctx: ToolContext) -> ToolOutcome:
-        refuse_odd(given.command, "A command")
-        argv = arguments(given.command)
+    async def call(self, shell_arguments: CommandInput, ctx: ToolContext) -> ToolOutcome:
+        refuse_odd(shell_arguments.command, "A command")
+        argv = arguments(shell_arguments.command)
         program = ShellProgram(text=KNOWN_AS, opened=lambda: nullcontext((argv, {})))
-        if given.run_in_background:
-            return await in_background(program, self.title(given), given.timeout, ctx)
-        return await run_in_shell(given, ctx, program, self.title(given))
+        if shell_arguments.run_in_background:
+            return await in_background(
+                program, self.title(shell_arguments), shell_arguments.timeout, ctx
+            )
+        return await run_in_shell(shell_arguments, ctx, program, self.title(shell_arguments))
 
 
 def arguments(command: str) -> list[str]:
     """In base64, as it takes them: no quoting on the way can change the command."""
-    found = next(filter(None, map(shutil.which, PowerShell.programs)), None)
-    if found is None:
+    program = next(filter(None, map(shutil.which, PowerShell.programs)), None)
+    if program is None:
         raise ToolError("There is no PowerShell on this system any more.")
     coded = b64encode(command.encode("utf-16-le")).decode("ascii")
-    return [found, "-NoLogo", "-NoProfile", "-NonInteractive", "-EncodedCommand", coded]
+    return [program, "-NoLogo", "-NoProfile", "-NonInteractive", "-EncodedCommand", coded]

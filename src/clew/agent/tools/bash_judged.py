@@ -3,7 +3,7 @@
 from clew.permissions.grammar import Unread
 from clew.permissions.reading import CommandLine
 from clew.permissions.readonly import only_reads
-from clew.permissions.wrappers import CommandPart, basename
+from clew.permissions.wrappers import CommandPart, get_basename
 
 MOVES = frozenset({"cd", "pushd", "popd"})
 NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
@@ -21,7 +21,7 @@ DESTROYING_GIT = {
 }
 
 
-def only_looks(line: CommandLine) -> bool:
+def changes_nothing(line: CommandLine) -> bool:
     """Whether every part is known to change nothing outside the shell."""
     seen = line.parts
     if (
@@ -40,7 +40,7 @@ def part_looks(part: CommandPart) -> bool:
     return not part.problems and (part.plain_wrapper or only_reads(part.command))
 
 
-def moves(line: CommandLine) -> bool:
+def may_move(line: CommandLine) -> bool:
     """Whether it may end in another folder than it began."""
     return any(part.command.name in MOVES for part in line.parts.parts)
 
@@ -54,7 +54,7 @@ def may_destroy(line: CommandLine) -> bool:
 def destroys(part: CommandPart) -> bool:
     if part.problems or not part.command.words:
         return bool(part.problems)
-    name = basename(part.command.words[0])
+    name = get_basename(part.command.words[0])
     words = [word.text for word in part.command.words[1:]]
     if name == "git":
         return any(

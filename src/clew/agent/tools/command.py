@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from clew.agent.tasks.notice import RUNS, SO_FAR
 from clew.agent.tasks.registry import TASK_KEEP_BYTES, BackgroundTask, TaskEnding
 from clew.agent.tools import spill
-from clew.agent.tools.base import ToolContext, ToolError, ToolOutcome, failed
-from clew.agent.tools.sandboxed import held_back, walled
-from clew.agent.tools.shell_script import ShellProgram, environment, how_it_ended, start_folder
+from clew.agent.tools.base import ToolContext, ToolError, ToolOutcome, make_failure
+from clew.agent.tools.sandboxed import confine_command, describe_violations
+from clew.agent.tools.shell_script import ShellProgram, describe_end, make_environment, start_folder
 from clew.core.messages.errors import UserError
-from clew.system.config.mask import without
+from clew.system.config.mask import remove_secrets
 from clew.system.files import is_there
 from clew.system.process.output import ProcessOutput
 from clew.system.process.run import FinishedCommand, Hold, run
@@ -61,7 +61,7 @@ class RunningCommand:
         self._tick = tick
         self._ctx = ctx
         self._folder = ctx.session.cwd
-        self._variables = environment(ctx)
+        self._variables = make_environment(ctx)
         self._hold = Hold()
         # What is said of it once it has ended: some of it is said once only.
         self._held_back: tuple[str, str] | None = None
@@ -81,7 +81,7 @@ class RunningCommand:
         program, folder, variables = self._program, self._folder, self._variables
         try:
             with program.opened() as (argv, descriptors):
-                async with walled(
+                async with confine_command(
                     session.shell.sandbox,
                     program.text,
                     argv,
@@ -89,25 +89,25 @@ class RunningCommand:
                     variables,
                     line=program.line,
                     is_confined=self._ctx.is_confined,
-                ) as made:
-                    self.made = made
+                ) as confinement:
+                    self.made = confinement
                     self.finished = finished = await run(
                         session.shell.launcher,
-                        made.argv,
+                        confinement.argv,
                         cwd=folder,
-                        env=made.environment,
+                        env=confinement.environment,
                         stdout=self._output,
                         stderr=errors,
-                        descriptors=descriptors | made.descriptors,
+                        descriptors=descriptors | confinement.descriptors,
                         timeout_s=None if timeout_ms is None else timeout_ms / 1000,
                         tick=None if self._tick is None else tick,
-                        walls=made.walls,
+                        walls=confinement.walls,
                         hold=self._hold,
                     )
         finally:
             self._hold.over()
             if task.is_background:
-                blank(self._output, session.secrets)
+                blank_secrets(self._output, session.secrets)
         if finished.is_unseen and session.background.shelf is not None:
             finished = replace(
                 finished, called_off=session.background.shelf.was_called_off(task.id)
@@ -118,19 +118,21 @@ class RunningCommand:
     def held_back(self) -> tuple[str, str]:
         """A sentence about what the walls held back, once it has failed, and of that what it may do
         without them if a user says so."""
-        finished, made, session = self.finished, self.made, self._ctx.session
+        finished, confinement, session = self.finished, self.made, self._ctx.session
         if (
             finished is None
-            or made is None
-            or not (finished.exit.code or made.refused or made.told)
+            or confinement is None
+            or not (finished.exit.code or confinement.refused or confinement.told)
         ):
             return "", ""
-        texts = [bytes(each.head) + each.tail for each in (self._output, self._errors) if each]
-        text = without(b"\n".join(texts).decode("utf-8", "replace"), session.secrets)
+        texts = [
+            bytes(stream.head) + stream.tail for stream in (self._output, self._errors) if stream
+        ]
+        text = remove_secrets(b"\n".join(texts).decode("utf-8", "replace"), session.secrets)
         failed = self._program.text if finished.exit.code else ""
         if self._held_back is None:
-            self._held_back = held_back(
-                session.shell.sandbox, text, made, self._folder, failed=failed
+            self._held_back = describe_violations(
+                session.shell.sandbox, text, confinement, self._folder, failed=failed
             )
         return self._held_back
 
@@ -159,8 +161,8 @@ class RunningCommand:
             self._hold,
             self._output,
             kind=task.kind,
-            title=without(task.title, session.secrets),
-            command=without(self._program.text, session.secrets),
+            title=remove_secrets(task.title, session.secrets),
+            command=remove_secrets(self._program.text, session.secrets),
             cwd=self._folder,
             tool_use_id=task.tool_use_id,
         )
@@ -170,11 +172,11 @@ class RunningCommand:
         self._hold.give_up()
 
 
-def blank(output: ProcessOutput, secrets: tuple[str, ...]) -> None:
+def blank_secrets(output: ProcessOutput, secrets: tuple[str, ...]) -> None:
     """No secret stays in the file of an output."""
     if output.saved_at is not None:
         with suppress(OSError):
-            spill.blank(output.saved_at, secrets)
+            spill.blank_secrets(output.saved_at, secrets)
 
 
 def ending_of(
@@ -184,11 +186,11 @@ def ending_of(
         return TaskEnding(status="stopped", words=CALLED_OFF, exit_code=finished.exit.code)
     if finished.is_unseen:
         return TaskEnding(status="stopped", words=UNSEEN)
-    words = how_it_ended(finished, timeout_ms)
-    said = bytes(errors.head).decode("utf-8", "replace").strip() if errors is not None else ""
+    words = describe_end(finished, timeout_ms)
+    error_text = bytes(errors.head).decode("utf-8", "replace").strip() if errors is not None else ""
     return TaskEnding(
         status="failed" if words else "completed",
-        words="\n".join(filter(None, [words, said])),
+        words="\n".join(filter(None, [words, error_text])),
         exit_code=finished.exit.code,
     )
 
@@ -221,10 +223,10 @@ async def in_background(
     )
     await task.wait(FIRST_LOOK_S)
     note = f"\n(The folder {gone} is gone; it began in another.)" if gone else ""
-    return begun(task, file_of(ctx, task_id), note, ctx)
+    return report_start(task, file_of(ctx, task_id), note, ctx)
 
 
-def begun(
+def report_start(
     task: BackgroundTask, file: Path, note: str, ctx: ToolContext, *, by_person: bool = False
 ) -> ToolOutcome:
     """What a call answers whose command goes on; `by_person`: it is one that was waited for until then."""
@@ -239,11 +241,9 @@ def begun(
     if task.ending is None:
         so_far = ""
         if by_person:
-            said = new_output(task, ctx)
-            raw |= {"stdout": said if task.output.size else "", "backgroundedByUser": True}
-            so_far = (
-                f"\nThe person had it go on there; it has no limit of time any more.{SO_FAR}{said}"
-            )
+            output = read_new_output(task, ctx)
+            raw |= {"stdout": output if task.output.size else "", "backgroundedByUser": True}
+            so_far = f"\nThe person had it go on there; it has no limit of time any more.{SO_FAR}{output}"
         return ToolOutcome(
             content=f"{RUNS.format(id=task.id)}; what it prints goes to {file}. "
             "TaskOutput shows what is new, TaskStop ends it, and you are told when it has ended. "
@@ -251,26 +251,26 @@ def begun(
             tool_use_result=raw,
             display=f"Runs in the background as {task.id}",
         )
-    text = f"{state(task)}\n{new_output(task, ctx)}{note}"
+    text = f"{describe_state(task)}\n{read_new_output(task, ctx)}{note}"
     if task.status == "failed":
-        return failed(text)
-    return ToolOutcome(content=text, tool_use_result=raw, display=state(task))
+        return make_failure(text)
+    return ToolOutcome(content=text, tool_use_result=raw, display=describe_state(task))
 
 
-def known(ctx: ToolContext, task_id: str) -> BackgroundTask:
+def find_task(ctx: ToolContext, task_id: str) -> BackgroundTask:
     task = ctx.session.background.tasks.get(task_id)
     if task is None:
-        there = ", ".join(each.id for each in ctx.session.background.tasks.all()) or "none"
+        ids = ", ".join(task.id for task in ctx.session.background.tasks.all()) or "none"
         raise ToolError(
-            f"There is no task {task_id}; of this run there are: {there}. Tasks end with the run of "
+            f"There is no task {task_id}; of this run there are: {ids}. Tasks end with the run of "
             f"clew that began them. What an earlier one printed is in {file_of(ctx, task_id)}."
             if is_there(file_of(ctx, task_id))
-            else f"There is no task {task_id}; of this run there are: {there}."
+            else f"There is no task {task_id}; of this run there are: {ids}."
         )
     return task
 
 
-def state(task: BackgroundTask) -> str:
+def describe_state(task: BackgroundTask) -> str:
     """A task in one line, which counts as having been told how it ended."""
     name = f"Task {task.id} ({task.kind} “{task.title}”)"
     if task.ending is None:
@@ -281,7 +281,7 @@ def state(task: BackgroundTask) -> str:
     return f"{name} {ways[task.ending.status]}{words}".rstrip(".") + "."
 
 
-def new_output(task: BackgroundTask, ctx: ToolContext) -> str:
+def read_new_output(task: BackgroundTask, ctx: ToolContext) -> str:
     """What it printed since it was last asked; long output by its ends."""
     limit, output = ctx.session.limits.bash_max_output_chars, task.output
     output.look()
@@ -294,7 +294,9 @@ def new_output(task: BackgroundTask, ctx: ToolContext) -> str:
     head, tail = text(first[:ends] if not last else first, ctx), text(last[:ends], ctx)
     if not tail:
         return head.rstrip("\n")
-    note = spill.whereabouts(task.shown_bytes - since, output.saved_at, output.saved_bytes - since)
+    note = spill.describe_location(
+        task.shown_bytes - since, output.saved_at, output.saved_bytes - since
+    )
     return spill.ends(head, note, tail)
 
 
@@ -305,10 +307,10 @@ def half_a_character(output: ProcessOutput) -> int:
 
 
 def text(data: bytes, ctx: ToolContext) -> str:
-    return without(data.decode("utf-8", "replace"), ctx.session.secrets)
+    return remove_secrets(data.decode("utf-8", "replace"), ctx.session.secrets)
 
 
-def described(task: BackgroundTask, output: str) -> dict[str, Any]:
+def describe_task(task: BackgroundTask, output: str) -> dict[str, Any]:
     """The task as programs read it."""
     return {
         "task_id": task.id,

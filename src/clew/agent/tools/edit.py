@@ -13,9 +13,9 @@ from msgspec import Meta, Struct, to_builtins
 from clew.agent.tools import files
 from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome, ToolSession
 from clew.agent.tools.files import FileText, count_lines, crlf, decode, is_crlf
-from clew.agent.tools.patch import Region, patch_of_regions, replaced
-from clew.agent.tools.write import create, original, whole_range
-from clew.core.messages.text import count_of, unescape_tags
+from clew.agent.tools.patch import Region, diff_regions, replace_spans
+from clew.agent.tools.write import create, make_whole_range, read_original
+from clew.core.messages.text import format_count, unescape_tags
 from clew.system.files import is_there
 
 LINE_NUMBERS = re.compile(r"(?m)^\s*\d+\t")
@@ -52,19 +52,19 @@ class Edit(Tool[EditInput]):
     )
     input_type = EditInput
 
-    def paths(self, given: EditInput) -> tuple[str, ...]:
-        return (given.file_path,)
+    def paths(self, arguments: EditInput) -> tuple[str, ...]:
+        return (arguments.file_path,)
 
-    def title(self, given: EditInput) -> str:
-        return given.file_path
+    def title(self, arguments: EditInput) -> str:
+        return arguments.file_path
 
-    def rehearse(self, given: EditInput, session: ToolSession) -> None:
-        planned(session.path(given.file_path), [given], session)
+    def rehearse(self, arguments: EditInput, session: ToolSession) -> None:
+        plan_edit(session.path(arguments.file_path), [arguments], session)
 
-    async def call(self, given: EditInput, ctx: ToolContext) -> ToolOutcome:
-        path = ctx.session.path(given.file_path)
-        done = edit(path, [given], ctx)
-        return done if isinstance(done, ToolOutcome) else edited(done, given)
+    async def call(self, arguments: EditInput, ctx: ToolContext) -> ToolOutcome:
+        path = ctx.session.path(arguments.file_path)
+        done = edit(path, [arguments], ctx)
+        return done if isinstance(done, ToolOutcome) else report_edit(done, arguments)
 
 
 class EditedFile(Struct, frozen=True, kw_only=True):
@@ -91,57 +91,59 @@ class Planned(Struct, frozen=True, kw_only=True):
 
 def edit(path: Path, steps: Sequence[EditStep], ctx: ToolContext) -> EditedFile | ToolOutcome:
     """All steps, each on what the one before it left, or none of them."""
-    plan = planned(path, steps, ctx.session)
+    plan = plan_edit(path, steps, ctx.session)
     if isinstance(plan, str):
         return create(path, plan, ctx)
     written = files.put(plan.known.path, plan.data, plan.known.status)
-    files.note(ctx, written, whole_range(plan.done.after))
+    files.note(ctx, written, make_whole_range(plan.done.after))
     return plan.done
 
 
-def planned(path: Path, steps: Sequence[EditStep], session: ToolSession) -> Planned | str:
+def plan_edit(path: Path, steps: Sequence[EditStep], session: ToolSession) -> Planned | str:
     """What an edit would do, nothing of it done; the text of a file that is not there yet."""
     for step in steps:
         if step.old_string == step.new_string:
             raise ToolError("old_string and new_string are the same; there is nothing to change.")
     if not steps[0].old_string:
-        return created(path, steps)
-    known = files.take_known(path, session)
-    text = decode(known.data)
+        return plan_creation(path, steps)
+    snapshot = files.take_known(path, session)
+    text = decode(snapshot.data)
     if text is None:
         raise ToolError(f"{path} is not text; change it with a program of your own.")
-    done = changed(path, text.text, steps)
-    return Planned(known=known, done=done, data=encoded(text, done.after, path))
+    done = apply_steps(path, text.text, steps)
+    return Planned(known=snapshot, done=done, data=encode_text(text, done.after, path))
 
 
-def created(path: Path, steps: Sequence[EditStep]) -> str:
+def plan_creation(path: Path, steps: Sequence[EditStep]) -> str:
     """A file that was not there, of the first step's text, changed by the steps behind it."""
     if is_there(path):
         raise ToolError(f"{path} exists, so old_string must not be empty.")
     text = steps[0].new_string
-    return changed(path, text, steps[1:]).after if steps[1:] else text
+    return apply_steps(path, text, steps[1:]).after if steps[1:] else text
 
 
-def changed(path: Path, text: str, steps: Sequence[EditStep]) -> EditedFile:
-    after, regions, made = text, list[Region](), []
+def apply_steps(path: Path, text: str, steps: Sequence[EditStep]) -> EditedFile:
+    after, regions, replacements = text, list[Region](), []
     for number, step in enumerate(steps, 1):
         try:
-            old, new, spans = occurrences(after, step, path)
+            old, new, spans = find_occurrences(after, step, path)
         except ToolError as error:
             if len(steps) == 1:
                 raise
             raise ToolError(
                 f"Edit {number} of {len(steps)}: {error} Nothing was changed."
             ) from None
-        regions = replaced(regions, spans, len(new))
+        regions = replace_spans(regions, spans, len(new))
         after = put_in(after, spans, new)
-        made.append((old, new, len(spans)))
-    return EditedFile(path=path, before=text, after=after, regions=regions, made=made)
+        replacements.append((old, new, len(spans)))
+    return EditedFile(path=path, before=text, after=after, regions=regions, made=replacements)
 
 
-def occurrences(text: str, given: EditStep, path: Path) -> tuple[str, str, list[tuple[int, int]]]:
+def find_occurrences(
+    text: str, step: EditStep, path: Path
+) -> tuple[str, str, list[tuple[int, int]]]:
     """Old and new text in the file's line ends, and where the old one stands: once, or as often as asked."""
-    old, new = given.old_string, given.new_string
+    old, new = step.old_string, step.new_string
     if not old:
         raise ToolError("old_string must not be empty: the file is there.")
     spans = find(text, old)
@@ -156,12 +158,12 @@ def occurrences(text: str, given: EditStep, path: Path) -> tuple[str, str, list[
     elif is_crlf(text):
         new = crlf(new)
     if not spans:
-        raise ToolError(f"old_string is not in {path}.{why_not(text, given.old_string)}")
-    if len(spans) > 1 and not given.replace_all:
+        raise ToolError(f"old_string is not in {path}.{why_not(text, step.old_string)}")
+    if len(spans) > 1 and not step.replace_all:
         at = [text.count("\n", 0, begin) + 1 for begin, _ in spans]
-        shown = ", ".join(map(str, at[:10])) + (", ..." if len(at) > 10 else "")
+        line_numbers = ", ".join(map(str, at[:10])) + (", ..." if len(at) > 10 else "")
         raise ToolError(
-            f"old_string occurs {len(spans)} times in {path} (lines {shown}). Take in more of the "
+            f"old_string occurs {len(spans)} times in {path} (lines {line_numbers}). Take in more of the "
             "text around the one you mean, or set replace_all."
         )
     return old, new, spans
@@ -197,7 +199,7 @@ def put_in(text: str, spans: list[tuple[int, int]], new: str) -> str:
     return "".join((*parts, text[at:]))
 
 
-def encoded(like: FileText, text: str, path: Path) -> bytes:
+def encode_text(like: FileText, text: str, path: Path) -> bytes:
     try:
         return like.encode(text)
     except UnicodeEncodeError as error:
@@ -208,19 +210,19 @@ def encoded(like: FileText, text: str, path: Path) -> bytes:
         ) from None
 
 
-def edited(done: EditedFile, given: EditInput) -> ToolOutcome:
+def report_edit(done: EditedFile, arguments: EditInput) -> ToolOutcome:
     """What became of one edit, for the model and for programs."""
-    (made,) = done.made
+    (replacement,) = done.made
     return ToolOutcome(
         content=said(done),
         tool_use_result={
             "filePath": str(done.path),
-            "oldString": made[0],
-            "newString": made[1],
-            "originalFile": original(done.before),
-            "structuredPatch": patch_of_regions(done.before, done.after, done.regions),
+            "oldString": replacement[0],
+            "newString": replacement[1],
+            "originalFile": read_original(done.before),
+            "structuredPatch": diff_regions(done.before, done.after, done.regions),
             "userModified": False,
-            "replaceAll": given.replace_all,
+            "replaceAll": arguments.replace_all,
         },
         display=many(done.times),
     )
@@ -235,7 +237,7 @@ def said(done: EditedFile) -> str:
 
 
 def many(times: int) -> str:
-    return count_of(times, "replacement")
+    return format_count(times, "replacement")
 
 
 # MultiEdit: several replacements in one file, all of them or none.
@@ -264,26 +266,26 @@ class MultiEdit(Tool[MultiEditInput]):
     )
     input_type = MultiEditInput
 
-    def paths(self, given: MultiEditInput) -> tuple[str, ...]:
-        return (given.file_path,)
+    def paths(self, arguments: MultiEditInput) -> tuple[str, ...]:
+        return (arguments.file_path,)
 
-    def title(self, given: MultiEditInput) -> str:
-        return f"{given.file_path}, {count_of(len(given.edits), 'edit')}"
+    def title(self, arguments: MultiEditInput) -> str:
+        return f"{arguments.file_path}, {format_count(len(arguments.edits), 'edit')}"
 
-    def rehearse(self, given: MultiEditInput, session: ToolSession) -> None:
-        planned(session.path(given.file_path), given.edits, session)
+    def rehearse(self, arguments: MultiEditInput, session: ToolSession) -> None:
+        plan_edit(session.path(arguments.file_path), arguments.edits, session)
 
-    async def call(self, given: MultiEditInput, ctx: ToolContext) -> ToolOutcome:
-        done = edit(ctx.session.path(given.file_path), given.edits, ctx)
+    async def call(self, arguments: MultiEditInput, ctx: ToolContext) -> ToolOutcome:
+        done = edit(ctx.session.path(arguments.file_path), arguments.edits, ctx)
         if isinstance(done, ToolOutcome):
             return done
         return ToolOutcome(
             content=said(done),
             tool_use_result={
                 "filePath": str(done.path),
-                "edits": to_builtins(given.edits),
-                "originalFileContents": original(done.before),
-                "structuredPatch": patch_of_regions(done.before, done.after, done.regions),
+                "edits": to_builtins(arguments.edits),
+                "originalFileContents": read_original(done.before),
+                "structuredPatch": diff_regions(done.before, done.after, done.regions),
                 "userModified": False,
             },
             display=many(done.times),

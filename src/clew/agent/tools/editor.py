@@ -20,8 +20,8 @@ from clew.agent.calls import BoundCall, rehearse
 from clew.agent.tools.base import ToolContext, ToolOutcome, ToolSession
 from clew.agent.tools.editor_client import Buffers, RemoteTerminal, TerminalOutput
 from clew.agent.tools.files import crlf, decode
-from clew.agent.tools.shell_script import quoted, shell
-from clew.system.files import content, is_folder, is_there
+from clew.agent.tools.shell_script import find_shell, quote_text
+from clew.system.files import is_folder, is_there, read_content
 
 Run: TypeAlias = Callable[[BoundCall, ToolContext], Awaitable[ToolOutcome]]
 
@@ -58,7 +58,9 @@ async def as_held(buffers: Buffers, path: str, session: ToolSession) -> AsyncIte
         session.files.unsaved.pop(path, None)
 
 
-async def rehearsed(buffers: Buffers, call: BoundCall, session: ToolSession) -> ToolOutcome | None:
+async def rehearse_in_editor(
+    buffers: Buffers, call: BoundCall, session: ToolSession
+) -> ToolOutcome | None:
     """What `rehearse` says, of the file as the editor holds it."""
     path = path_of(call, session)
     if path is None:
@@ -75,8 +77,8 @@ def tool_name(call: BoundCall) -> str:
 def path_of(call: BoundCall, session: ToolSession) -> str | None:
     if tool_name(call) not in READS or call.given is None:
         return None
-    (named,) = call.paths
-    return os.path.realpath(session.path(named))
+    (name,) = call.paths
+    return os.path.realpath(session.path(name))
 
 
 async def unsaved_bytes(buffers: Buffers, path: str) -> bytes | None:
@@ -85,18 +87,18 @@ async def unsaved_bytes(buffers: Buffers, path: str) -> bytes | None:
     if saved is None:
         return None
     text = decode(saved)
-    held = None if text is None else await buffers.text(path)
-    if text is None or held is None or flat(held) == flat(text.text):
+    buffer = None if text is None else await buffers.text(path)
+    if text is None or buffer is None or flat(buffer) == flat(text.text):
         return None
     try:
-        return text.encode(crlf(held) if text.is_crlf else held)
+        return text.encode(crlf(buffer) if text.is_crlf else buffer)
     except UnicodeEncodeError:
         return None
 
 
 def on_disk(path: str) -> bytes | None:
     try:
-        data = content(Path(path), MAX_BYTES + 1)
+        data = read_content(Path(path), MAX_BYTES + 1)
     except OSError:
         return None
     return None if len(data) > MAX_BYTES else data
@@ -109,18 +111,18 @@ def flat(text: str) -> str:
 async def told(buffers: Buffers, path: str, result: ToolOutcome) -> ToolOutcome:
     """Hands the editor what was written; that it does not take it is said beside the result."""
     text = decode(on_disk(path) or b"")
-    wrong = "" if text is None else await buffers.save(path, text.text)
-    if not wrong or not isinstance(result.content, str):
+    error = "" if text is None else await buffers.save(path, text.text)
+    if not error or not isinstance(result.content, str):
         return result
-    return replace(result, content=f"{result.content}\n(The editor did not take it: {wrong}.)")
+    return replace(result, content=f"{result.content}\n(The editor did not take it: {error}.)")
 
 
 def line_of(command: str, first: Path | None, report: Path) -> list[str]:
     """The shell's arguments for a terminal; where the command ended is told in a file."""
     begin = f"trap 'command pwd -P >\"{report}\" 2>/dev/null' EXIT\n"
     if first is not None and is_there(first):
-        begin += f". {quoted(str(first))} >/dev/null\n"
-    return [shell(), "-c", f"{begin}unset CDPATH\neval {quoted(command)}"]
+        begin += f". {quote_text(str(first))} >/dev/null\n"
+    return [find_shell(), "-c", f"{begin}unset CDPATH\neval {quote_text(command)}"]
 
 
 async def in_terminal(
@@ -134,18 +136,18 @@ async def in_terminal(
 
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "ended-in"
-        shown = await terminal.run(
+        output = await terminal.run(
             line_of(command, ctx.session.shell.env_file, report),
             cwd=ctx.session.cwd,
             env={"CLEW": "1", "GIT_EDITOR": "true"},
             timeout_s=timeout_s,
             most_bytes=most_bytes,
-            begun=begun,
+            on_start=begun,
         )
         ctx.session.cwd = told_folder(report) or ctx.session.cwd
-    return shown
+    return output
 
 
 def told_folder(report: Path) -> str | None:
-    told = os.fsdecode(on_disk(str(report)) or b"").rstrip("\n")
-    return told if told and is_folder(told) else None
+    folder = os.fsdecode(on_disk(str(report)) or b"").rstrip("\n")
+    return folder if folder and is_folder(folder) else None

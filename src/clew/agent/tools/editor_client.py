@@ -36,7 +36,7 @@ class RemoteTerminal(Protocol):
         env: Mapping[str, str],
         timeout_s: float,
         most_bytes: int,
-        begun: Callable[[str], Awaitable[None]],
+        on_start: Callable[[str], Awaitable[None]],
     ) -> TerminalOutput:
         """Raises `ToolError` where there is no terminal to be had."""
         ...

@@ -40,9 +40,9 @@ class Names:
         if not word:
             return self.top[:most]
         if word.endswith("/") or not word.strip("."):
-            found = list(self._below(word))
-            if found:
-                return found[:most]
+            names = list(self._below(word))
+            if names:
+                return names[:most]
         wanted = word.lower()
         hits = list(self._holding(wanted))
         if len(hits) < most:
@@ -75,14 +75,14 @@ class Names:
     def _in_order(self, wanted: str) -> Iterator[str]:
         """Names in which the letters of the word come one after another."""
         # Each letter is taken where it first comes and never given back: a name costs its length, once.
-        letters = "".join(f"[^\n{re.escape(one)}]*+{re.escape(one)}" for one in wanted)
-        whole = re.compile(f"^{letters}", re.M)
+        letters = "".join(f"[^\n{re.escape(word)}]*+{re.escape(word)}" for word in wanted)
+        pattern = re.compile(f"^{letters}", re.M)
         seen = 0
         for names, text in self._pieces:
-            if not all(one in text for one in wanted):
+            if not all(word in text for word in wanted):
                 continue
             line = begin = 0
-            for match in whole.finditer(text):
+            for match in pattern.finditer(text):
                 line += text.count("\n", begin, match.start())
                 begin = match.start()
                 yield names[line]
@@ -149,7 +149,7 @@ class FileNames:
     async def _suggested(self, command: str, word: str, most: int) -> Sequence[str]:
         printed = await self._programs.printed(
             ["sh", "-c", command],
-            given=encode({"query": word}),
+            data=encode({"query": word}),
             timeout_s=SUGGESTING_S,
             env={"CLAUDE_PROJECT_DIR": self._programs.cwd},
         )
@@ -159,24 +159,24 @@ class FileNames:
     async def _current(self) -> Names:
         async with self._listing:
             if self._names is None or time.monotonic() - self._listed_at > STALE_S:
-                found = await self._list()
-                self._names = await asyncio.to_thread(Names, found)
+                names = await self._list()
+                self._names = await asyncio.to_thread(Names, names)
                 self._listed_at = time.monotonic()
             return self._names
 
     async def _list(self) -> list[str]:
         from clew.agent.tools.search import Job
-        from clew.agent.tools.searching import own_command, ripgrep
+        from clew.agent.tools.searching import find_ripgrep, own_command
 
-        program = ripgrep()
+        program = find_ripgrep()
         if program is None and self._with_ignored():
-            return await asyncio.to_thread(lambda: list(everything(Path(self._programs.cwd))))
+            return await asyncio.to_thread(lambda: list(expand_wrappers(Path(self._programs.cwd))))
         argv = own_command(Job()) if program is None else self._by_ripgrep(program)
         printed = await self._programs.printed(
             argv, timeout_s=LISTING_S, most_bytes=LISTING_MAX_BYTES
         )
         names = (printed or b"").replace(b"\n", b"\0").split(b"\0")
-        return [shown for name in names if name and (shown := os.fsdecode(name)).isprintable()]
+        return [path for name in names if name and (path := os.fsdecode(name)).isprintable()]
 
     def _by_ripgrep(self, program: str) -> list[str]:
         from clew.agent.tools.search import VERSION_CONTROL
@@ -188,7 +188,7 @@ class FileNames:
         return command
 
 
-def everything(top: Path) -> Iterator[str]:
+def expand_wrappers(top: Path) -> Iterator[str]:
     from clew.agent.tools.search import VERSION_CONTROL
 
     for folder, folders, names in os.walk(top):

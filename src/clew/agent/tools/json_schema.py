@@ -39,12 +39,12 @@ BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-def mismatch(value: Any, schema: Any) -> str:
+def find_mismatch(value: Any, schema: Any) -> str:
     """What does not fit, as `where: what`; empty if all does."""
     return _mismatch(value, schema, schema, "root", 0)
 
 
-def _mismatch(value: Any, schema: Any, whole: Any, where: str, depth: int) -> str:
+def _mismatch(value: Any, schema: Any, root: Any, where: str, depth: int) -> str:
     if schema is False:
         return f"{where}: nothing may stand here"
     if not isinstance(schema, dict):
@@ -52,27 +52,27 @@ def _mismatch(value: Any, schema: Any, whole: Any, where: str, depth: int) -> st
     if depth > MAX_DEPTH:
         return f"{where}: too deep"
     if "$ref" in schema:
-        return _mismatch(value, referred(schema["$ref"], whole), whole, where, depth + 1)
-    for said in (
+        return _mismatch(value, referred(schema["$ref"], root), root, where, depth + 1)
+    for problem in (
         _kind(value, schema),
         _bounds(value, schema),
     ):
-        if said:
-            return f"{where}: {said}"
+        if problem:
+            return f"{where}: {problem}"
     return (
-        _inside(value, schema, whole, where, depth)
-        or _combined(value, schema, whole, where, depth)
+        _inside(value, schema, root, where, depth)
+        or _combined(value, schema, root, where, depth)
     )  # fmt: skip
 
 
-def referred(reference: Any, whole: Any) -> Any:
+def referred(reference: Any, root: Any) -> Any:
     """What a `#/...` leads to; nothing is asked of what leads nowhere."""
-    found = whole
+    node = root
     for part in str(reference).lstrip("#").strip("/").split("/"):
         key = part.replace("~1", "/").replace("~0", "~")
         if key:
-            found = found.get(key) if isinstance(found, dict) else None
-    return found
+            node = node.get(key) if isinstance(node, dict) else None
+    return node
 
 
 def _kind(value: Any, schema: Json) -> str:
@@ -87,9 +87,9 @@ def _kind(value: Any, schema: Json) -> str:
     return ""
 
 
-def same(one: Any, other: Any) -> bool:
+def same(value: Any, other: Any) -> bool:
     """Equal as JSON is: true is not 1."""
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
+    return value == other and isinstance(value, bool) == isinstance(other, bool)
 
 
 def _bounds(value: Any, schema: Json) -> str:
@@ -106,50 +106,50 @@ def _bounds(value: Any, schema: Json) -> str:
     return ""
 
 
-def _inside(value: Any, schema: Json, whole: Any, where: str, depth: int) -> str:
+def _inside(value: Any, schema: Json, root: Any, where: str, depth: int) -> str:
     if isinstance(value, dict):
-        return _members(value, schema, whole, where, depth)
+        return _members(value, schema, root, where, depth)
     if isinstance(value, list):
         first = schema.get("prefixItems")
         firsts = first if isinstance(first, list) else []
         rest = schema.get("items", True)
         for index, item in enumerate(value):
-            asked = firsts[index] if index < len(firsts) else rest
-            said = _mismatch(item, asked, whole, f"{where}[{index}]", depth + 1)
-            if said:
-                return said
+            item_schema = firsts[index] if index < len(firsts) else rest
+            problem = _mismatch(item, item_schema, root, f"{where}[{index}]", depth + 1)
+            if problem:
+                return problem
         if schema.get("uniqueItems") is True:
             twice = any(same(a, b) for i, a in enumerate(value) for b in value[:i])
             return f"{where}: holds the same twice" if twice else ""
     return ""
 
 
-def _members(value: Json, schema: Json, whole: Any, where: str, depth: int) -> str:
+def _members(value: Json, schema: Json, root: Any, where: str, depth: int) -> str:
     required = schema.get("required")
     missing = [n for n in required if n not in value] if isinstance(required, list) else []
     if missing:
         return f"{where}: must have {', '.join(map(str, missing))}"
-    known = schema.get("properties")
-    properties = known if isinstance(known, dict) else {}
+    raw_properties = schema.get("properties")
+    properties = raw_properties if isinstance(raw_properties, dict) else {}
     for name, member in value.items():
         place = f"{where}.{name}"
-        asked = properties.get(name, schema.get("additionalProperties", True))
-        if asked is False and name not in properties:
+        member_schema = properties.get(name, schema.get("additionalProperties", True))
+        if member_schema is False and name not in properties:
             return f"{where}: must not have {name}"
-        said = _mismatch(member, asked, whole, place, depth + 1)
-        if said:
-            return said
+        problem = _mismatch(member, member_schema, root, place, depth + 1)
+        if problem:
+            return problem
     return ""
 
 
-def _combined(value: Any, schema: Json, whole: Any, where: str, depth: int) -> str:
-    def fits(one: Any) -> bool:
-        return not _mismatch(value, one, whole, where, depth + 1)
+def _combined(value: Any, schema: Json, root: Any, where: str, depth: int) -> str:
+    def fits(option: Any) -> bool:
+        return not _mismatch(value, option, root, where, depth + 1)
 
-    for one in _listed(schema, "allOf"):
-        said = _mismatch(value, one, whole, where, depth + 1)
-        if said:
-            return said
+    for option in _listed(schema, "allOf"):
+        problem = _mismatch(value, option, root, where, depth + 1)
+        if problem:
+            return problem
     anything = _listed(schema, "anyOf")
     if anything and not any(map(fits, anything)):
         return f"{where}: fits none of the {len(anything)} forms it may have"
@@ -166,7 +166,7 @@ def _listed(schema: Json, name: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def fault(schema: Any) -> str:
+def find_schema_fault(schema: Any) -> str:
     """Why a schema cannot be that of an answer: it must be an object's, with patterns that can be read."""
     if not isinstance(schema, dict):
         return "expected a JSON object"
@@ -188,4 +188,4 @@ def _unreadable(node: Any, depth: int) -> str:
         children = list(node.values())
     else:
         children = node if isinstance(node, list) else []
-    return next((said for child in children if (said := _unreadable(child, depth + 1))), "")
+    return next((problem for child in children if (problem := _unreadable(child, depth + 1))), "")

@@ -55,13 +55,13 @@ class ReadLedger:
     def get(self, path: str) -> ReadRecord | None:
         return self._records.get(path)
 
-    def note_shown(self, asked: Asked, sha256: bytes, message_uuid: str) -> None:
+    def note_shown(self, span: Asked, sha256: bytes, message_uuid: str) -> None:
         """Lines of a file stand in the conversation, as the answer to a call of this message."""
-        self._shown[asked] = (sha256, message_uuid)
+        self._shown[span] = (sha256, message_uuid)
 
-    def was_shown(self, asked: Asked, sha256: bytes, stands: Callable[[str], bool]) -> bool:
+    def was_shown(self, span: Asked, sha256: bytes, stands: Callable[[str], bool]) -> bool:
         """Whether the same lines of the same content were shown by a message that still stands."""
-        before = self._shown.get(asked)
+        before = self._shown.get(span)
         return before is not None and before[0] == sha256 and stands(before[1])
 
     def records(self) -> tuple[ReadRecord, ...]:

@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from clew.agent.tools.base import ToolError, ToolSession
 from clew.core.json_object import Json
-from clew.core.normalize.shapes import picture_size, picture_type
+from clew.core.normalize.shapes import detect_picture_type, read_picture_size
 from clew.system.process.output import ProcessOutput
-from clew.system.process.run import held, run
+from clew.system.process.run import hold_data, run
 
 # The service makes larger pictures smaller by itself, and takes none beyond this among many.
 PICTURE_MAX_PX = 2000
@@ -51,24 +51,24 @@ def source(media_type: str, data: bytes) -> Json:
     return {"type": "base64", "media_type": media_type, "data": b64encode(data).decode("ascii")}
 
 
-def document(data: bytes, title: str) -> Json:
+def make_document(data: bytes, title: str) -> Json:
     return {"type": "document", "source": source("application/pdf", data), "title": title}
 
 
 async def fit_picture(session: ToolSession, data: bytes) -> Picture:
     """The picture as the service takes it, made smaller where it has to be. Raises ToolError."""
-    size, media_type = picture_size(data), picture_type(data)
+    size, media_type = read_picture_size(data), detect_picture_type(data)
     if media_type and min(size) and max(size) <= PICTURE_MAX_PX and len(data) <= PICTURE_MAX_BYTES:
         return Picture(data=data, media_type=media_type, size=size, original_size=size)
     if find_spec("PIL") is None:
         raise ToolError(f"the picture is too large, or of a form that needs Pillow; {MORE}")
     job = {"kind": "picture", "max_px": PICTURE_MAX_PX, "max_bytes": PICTURE_MAX_BYTES}
-    found, made = await worked(session, job, data, "PIL")
+    info, picture = await worked(session, job, data, "PIL")
     return Picture(
-        data=made,
-        media_type=found["media_type"],
-        size=(found["shown_width"], found["shown_height"]),
-        original_size=(found["width"], found["height"]),
+        data=picture,
+        media_type=info["media_type"],
+        size=(info["shown_width"], info["shown_height"]),
+        original_size=(info["width"], info["height"]),
     )
 
 
@@ -83,15 +83,15 @@ async def fit_pictures(session: ToolSession, content: str | list[Json]) -> str |
 
 
 async def fit_block(session: ToolSession, block: Json) -> Json:
-    held = block.get("source")
-    if not isinstance(held, dict) or held.get("type") != "base64":
+    source = block.get("source")
+    if not isinstance(source, dict) or source.get("type") != "base64":
         return block
     try:
-        data = a2b_base64(held.get("data", ""))
+        data = a2b_base64(source.get("data", ""))
         picture = await fit_picture(session, data)
     except (ToolError, ValueError, TypeError) as error:
         return {"type": "text", "text": f"(A picture that cannot be shown: {error}.)"}
-    if picture.data is data and picture.media_type == held.get("media_type"):
+    if picture.data is data and picture.media_type == source.get("media_type"):
         return block
     return picture.block
 
@@ -105,28 +105,28 @@ class Pages(Struct, frozen=True, kw_only=True):
     total: int
 
 
-async def some_pages(
+async def extract_pages(
     session: ToolSession, data: bytes, first: int, last: int, *, as_text: bool
 ) -> Pages:
     """Raises ToolError; the whole document comes back as it was."""
     if find_spec("pypdf") is None:
         raise ToolError(f"pages of a PDF file need pypdf; {MORE}")
     job = {"kind": "pages", "first": first, "last": last, "as_text": as_text}
-    found, made = await worked(session, job, data, "pypdf")
-    if found["first"] > found["total"]:
-        raise ToolError(f"it has {found['total']} pages; page {first} is beyond them")
+    info, document = await worked(session, job, data, "pypdf")
+    if info["first"] > info["total"]:
+        raise ToolError(f"it has {info['total']} pages; page {first} is beyond them")
     return Pages(
-        data=made if made or as_text else data,
-        first=found["first"],
-        last=found["last"],
-        total=found["total"],
+        data=document if document or as_text else data,
+        first=info["first"],
+        last=info["last"],
+        total=info["total"],
     )
 
 
 async def worked(session: ToolSession, job: Json, data: bytes, library: str) -> tuple[Json, bytes]:
     """What the program made of the file. Raises ToolError."""
     out, err = ProcessOutput(keep_bytes=2 * FILE_MAX_BYTES), ProcessOutput(keep_bytes=20_000)
-    with held(data) as source:
+    with hold_data(data) as source:
         finished = await run(
             session.shell.launcher,
             command(job, library),
@@ -142,11 +142,11 @@ async def worked(session: ToolSession, job: Json, data: bytes, library: str) -> 
     if finished.exit.code or out.size < 4:
         # The last line of a traceback: the kind of fault, and what it says.
         last = (bytes(err.head) + err.tail).decode("utf-8", "replace").strip().rpartition("\n")[2]
-        said = last.partition(": ")[2] or last
-        raise ToolError(f"it cannot be read: {said.rstrip('.') or 'it broke off'}")
-    made = bytes(out.head)
-    begin = 4 + int.from_bytes(made[:4], "little")
-    return marshal.loads(made[4:begin]), made[begin:]
+        message = last.partition(": ")[2] or last
+        raise ToolError(f"it cannot be read: {message.rstrip('.') or 'it broke off'}")
+    reply = bytes(out.head)
+    begin = 4 + int.from_bytes(reply[:4], "little")
+    return marshal.loads(reply[4:begin]), reply[begin:]
 
 
 def command(job: Json, library: str) -> list[str]:

@@ -22,8 +22,8 @@ def main(argument: str) -> int:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     job: dict[str, Any] = marshal.loads(bytes.fromhex(argument))
     file = io.BytesIO(sys.stdin.buffer.read())
-    found, data = (pictured if job["kind"] == "picture" else paged)(job, file)
-    header = marshal.dumps(found)
+    info, data = (pictured if job["kind"] == "picture" else paged)(job, file)
+    header = marshal.dumps(info)
     sys.stdout.buffer.write(len(header).to_bytes(4, "little") + header + data)
     return 0
 
@@ -57,18 +57,18 @@ def pictured(job: dict[str, Any], file: io.BytesIO) -> tuple[dict[str, Any], byt
 def encoded(image: Any, max_bytes: int) -> tuple[str, bytes]:
     """As PNG if that is small enough: text and drawings stay sharp; else as JPEG."""
     has_alpha = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
-    whole = image if image.mode in ("RGB", "L") else image.convert("RGBA" if has_alpha else "RGB")
-    data = saved(whole, "PNG", optimize=False)
+    picture = image if image.mode in ("RGB", "L") else image.convert("RGBA" if has_alpha else "RGB")
+    data = saved(picture, "PNG", optimize=False)
     if len(data) <= max_bytes // 4:
         return "image/png", data
     if has_alpha:
         from PIL import Image
 
-        under = Image.new("RGB", whole.size, "white")
-        under.paste(whole, mask=whole.getchannel("A"))
-        whole = under
+        under = Image.new("RGB", picture.size, "white")
+        under.paste(picture, mask=picture.getchannel("A"))
+        picture = under
     for quality in QUALITIES:
-        data = saved(whole, "JPEG", quality=quality)
+        data = saved(picture, "JPEG", quality=quality)
         if len(data) <= max_bytes:
             break
     return "image/jpeg", data
@@ -89,19 +89,19 @@ def paged(job: dict[str, Any], file: io.BytesIO) -> tuple[dict[str, Any], bytes]
         raise ValueError("it is encrypted and needs a password")
     total = len(reader.pages)
     first, last = job["first"], min(job["last"], total)
-    found = {"total": total, "first": first, "last": last}
+    info = {"total": total, "first": first, "last": last}
     chosen = reader.pages[first - 1 : last]
     if job["as_text"]:
         texts = [page.extract_text() for page in chosen]
-        return found, "\0".join(texts).encode("utf-8", "replace")
+        return info, "\0".join(texts).encode("utf-8", "replace")
     if len(chosen) == total and not reader.is_encrypted:
-        return found, b""
+        return info, b""
     writer = PdfWriter()
     for page in chosen:
         writer.add_page(page)
     out = io.BytesIO()
     writer.write(out)
-    return found, out.getvalue()
+    return info, out.getvalue()
 
 
 if __name__ == "__main__":

@@ -46,8 +46,12 @@ class Cell(Struct, frozen=True, kw_only=True):
 
     @property
     def outputs(self) -> list[Json]:
-        found = self.held.get("outputs")
-        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+        outputs = self.held.get("outputs")
+        return (
+            [output for output in outputs if isinstance(output, dict)]
+            if isinstance(outputs, list)
+            else []
+        )
 
     def described(self) -> Json:
         """The cell as programs read it of a result; pictures stay with the content."""
@@ -63,7 +67,7 @@ class Notebook(Struct, frozen=True, kw_only=True):
 
     @property
     def cells(self) -> list[Cell]:
-        return [Cell(place=n, held=held) for n, held in enumerate(self.held["cells"])]
+        return [Cell(place=n, held=raw_cell) for n, raw_cell in enumerate(self.held["cells"])]
 
     @property
     def language(self) -> str:
@@ -86,48 +90,52 @@ def joined(text: Any) -> str:
     return text if isinstance(text, str) else ""
 
 
-def parsed(data: bytes) -> Notebook | None:
+def parse_notebook(data: bytes) -> Notebook | None:
     """None for what is no notebook, whatever its name says."""
-    found = decode(data)
+    file_text = decode(data)
     try:
-        held = json.loads(found.text) if found is not None else None
+        content = json.loads(file_text.text) if file_text is not None else None
     except (ValueError, RecursionError):
         return None
-    if found is None or not isinstance(held, dict) or not isinstance(held.get("cells"), list):
+    if (
+        file_text is None
+        or not isinstance(content, dict)
+        or not isinstance(content.get("cells"), list)
+    ):
         return None
-    if not all(isinstance(cell, dict) for cell in held["cells"]):
+    if not all(isinstance(cell, dict) for cell in content["cells"]):
         return None
-    if not isinstance(held.get("metadata", {}), dict):
+    if not isinstance(content.get("metadata", {}), dict):
         return None
-    indent = INDENT.match(found.text)
+    indent = INDENT.match(file_text.text)
     return Notebook(
-        held=held,
+        held=content,
         indent=indent[1] if indent else 1,
-        ends_line=found.text.endswith("\n"),
+        ends_line=file_text.text.endswith("\n"),
     )
 
 
-async def cells_in_words(
+async def render_cells(
     notebook: Notebook, first: int, cells: list[Cell], session: ToolSession
 ) -> tuple[int, list[Json]]:
     """How many cells fit, and the blocks that show them: words, and pictures where they were drawn."""
     content: list[Json] = []
     words: list[str] = []
-    chars = shown = pictures = 0
+    chars = shown_count = pictures = 0
     for number, cell in enumerate(cells, first):
-        said = in_words(notebook, cell, number)
-        chars += len(said)
-        if shown and chars > SHOWN_MAX_CHARS:
+        text = in_words(notebook, cell, number)
+        chars += len(text)
+        if shown_count and chars > SHOWN_MAX_CHARS:
             break
-        shown += 1
-        words.append(said)
+        shown_count += 1
+        words.append(text)
         for block in await pictures_of(cell, session):
             if pictures == MOST_PICTURES:
                 break
             pictures += 1
             content += [{"type": "text", "text": "\n".join(words)}, block]
             words = [f"(The picture above is of cell {cell.id}.)"]
-    return shown, [*content, *([{"type": "text", "text": "\n".join(words)}] if words else [])]
+    return shown_count, [*content, *([{"type": "text", "text": "\n".join(words)}] if words else [])]
 
 
 def in_words(notebook: Notebook, cell: Cell, number: int) -> str:
@@ -159,7 +167,7 @@ def output_text(output: Json) -> str:
 
 async def pictures_of(cell: Cell, session: ToolSession) -> list[Json]:
     """The pictures among a cell's outputs; one that cannot be shown is words already."""
-    found: list[Json] = []
+    blocks: list[Json] = []
     for output in cell.outputs:
         data = output.get("data")
         for kind in PICTURES if isinstance(data, dict) else ():
@@ -169,6 +177,6 @@ async def pictures_of(cell: Cell, session: ToolSession) -> list[Json]:
                     picture = await fit_picture(session, a2b_base64(joined(data[kind])))
                 except (ToolError, ValueError):
                     continue
-                found.append(picture.block)
+                blocks.append(picture.block)
                 break
-    return found
+    return blocks

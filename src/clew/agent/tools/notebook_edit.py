@@ -7,11 +7,11 @@ from msgspec import Meta, Struct
 
 from clew.agent.tools import files
 from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome, ToolSession
-from clew.agent.tools.edit import encoded
+from clew.agent.tools.edit import encode_text
 from clew.agent.tools.files import FileText, decode
-from clew.agent.tools.patch import patch_of_texts
+from clew.agent.tools.patch import diff_texts
 from clew.core.json_object import Json
-from clew.core.messages.text import count_of, unescape_like
+from clew.core.messages.text import format_count, unescape_like
 
 if TYPE_CHECKING:
     from clew.agent.tools.notebook import Cell, Notebook
@@ -41,74 +41,80 @@ class NotebookEdit(Tool[NotebookEditInput]):
     )
     input_type = NotebookEditInput
 
-    def is_destructive(self, given: NotebookEditInput) -> bool:
-        return given.edit_mode == "delete"
+    def is_destructive(self, arguments: NotebookEditInput) -> bool:
+        return arguments.edit_mode == "delete"
 
-    def paths(self, given: NotebookEditInput) -> tuple[str, ...]:
-        return (given.notebook_path,)
+    def paths(self, arguments: NotebookEditInput) -> tuple[str, ...]:
+        return (arguments.notebook_path,)
 
-    def title(self, given: NotebookEditInput) -> str:
-        cell = f", cell {given.cell_id}" if given.cell_id else ""
-        return f"{given.notebook_path}{cell}"
+    def title(self, arguments: NotebookEditInput) -> str:
+        cell = f", cell {arguments.cell_id}" if arguments.cell_id else ""
+        return f"{arguments.notebook_path}{cell}"
 
-    def rehearse(self, given: NotebookEditInput, session: ToolSession) -> None:
-        planned(given, session)
+    def rehearse(self, arguments: NotebookEditInput, session: ToolSession) -> None:
+        planned(arguments, session)
 
-    async def call(self, given: NotebookEditInput, ctx: ToolContext) -> ToolOutcome:
-        path, known, text, notebook, cell = planned(given, ctx.session)
+    async def call(self, arguments: NotebookEditInput, ctx: ToolContext) -> ToolOutcome:
+        path, snapshot, text, notebook, cell = planned(arguments, ctx.session)
         after = notebook.text()
-        written = files.put(known.path, encoded(text, after, path), known.status)
+        written = files.put(snapshot.path, encode_text(text, after, path), snapshot.status)
         files.note(ctx, written, ())
-        words = {"replace": "Replaced", "insert": "Added", "delete": "Took out"}[given.edit_mode]
+        words = {"replace": "Replaced", "insert": "Added", "delete": "Took out"}[
+            arguments.edit_mode
+        ]
         return ToolOutcome(
-            content=f"{words} cell {cell.id} of {path}; it has now {count_of(len(notebook.cells), 'cell')}.",
+            content=f"{words} cell {cell.id} of {path}; it has now {format_count(len(notebook.cells), 'cell')}.",
             tool_use_result={
-                "new_source": given.new_source,
+                "new_source": arguments.new_source,
                 "cell_id": cell.id,
                 "cell_type": cell.kind,
                 "language": notebook.language,
-                "edit_mode": given.edit_mode,
+                "edit_mode": arguments.edit_mode,
                 "notebook_path": str(path),
-                "structuredPatch": patch_of_texts(text.text, after),
+                "structuredPatch": diff_texts(text.text, after),
             },
             display=f"{words} cell {cell.id}",
         )
 
 
 def planned(
-    given: NotebookEditInput, session: ToolSession
+    arguments: NotebookEditInput, session: ToolSession
 ) -> "tuple[Path, files.FileSnapshot, FileText, Notebook, Cell]":
     """The notebook as it would be, nothing of it written, and the cell it is about."""
-    from clew.agent.tools.notebook import parsed
+    from clew.agent.tools.notebook import parse_notebook
 
-    path = session.path(given.notebook_path)
-    known = files.take_known(path, session)
-    text, notebook = decode(known.data), parsed(known.data)
+    path = session.path(arguments.notebook_path)
+    snapshot = files.take_known(path, session)
+    text, notebook = decode(snapshot.data), parse_notebook(snapshot.data)
     if text is None or notebook is None:
         raise ToolError(f"{path} is no notebook; use Edit.")
-    return path, known, text, notebook, change_cell(notebook, given, path)
+    return path, snapshot, text, notebook, change_cell(notebook, arguments, path)
 
 
-def change_cell(notebook: "Notebook", given: NotebookEditInput, path: Path) -> "Cell":
+def change_cell(notebook: "Notebook", arguments: NotebookEditInput, path: Path) -> "Cell":
     """Makes the change in the notebook at hand; the cell it was about."""
     from clew.agent.tools.notebook import Cell
 
     cells: list[Json] = notebook.held["cells"]
-    if given.edit_mode == "insert":
-        place = 0 if given.cell_id is None else find_cell(notebook, given.cell_id, path).place + 1
-        if given.cell_type is None:
+    if arguments.edit_mode == "insert":
+        place = (
+            0
+            if arguments.cell_id is None
+            else find_cell(notebook, arguments.cell_id, path).place + 1
+        )
+        if arguments.cell_type is None:
             raise ToolError("insert needs a cell_type: code or markdown.")
-        cells.insert(place, new_cell(notebook, given.cell_type, given.new_source))
+        cells.insert(place, new_cell(notebook, arguments.cell_type, arguments.new_source))
         return Cell(place=place, held=cells[place])
-    if given.cell_id is None:
-        raise ToolError(f"{given.edit_mode} needs a cell_id.")
-    cell = find_cell(notebook, given.cell_id, path)
-    if given.edit_mode == "delete":
+    if arguments.cell_id is None:
+        raise ToolError(f"{arguments.edit_mode} needs a cell_id.")
+    cell = find_cell(notebook, arguments.cell_id, path)
+    if arguments.edit_mode == "delete":
         del cells[cell.place]
         return cell
-    kind = given.cell_type or cell.kind
+    kind = arguments.cell_type or cell.kind
     was_lines = isinstance(cell.held.get("source"), list)
-    source = unescape_like(given.new_source, cell.source)
+    source = unescape_like(arguments.new_source, cell.source)
     cell.held["source"] = lines_kept(source) if was_lines else source
     cell.held["cell_type"] = kind
     if kind == "code":
@@ -127,8 +133,8 @@ def find_cell(notebook: "Notebook", cell_id: str, path: Path) -> "Cell":
     for cell in cells:
         if cell_id == f"cell-{cell.place}":
             return cell
-    known = ", ".join(cell.id for cell in cells[:50])
-    raise ToolError(f"{path} has no cell {cell_id}; there are: {known}. Read it again.")
+    known_ids = ", ".join(cell.id for cell in cells[:50])
+    raise ToolError(f"{path} has no cell {cell_id}; there are: {known_ids}. Read it again.")
 
 
 def new_cell(notebook: "Notebook", kind: str, source: str) -> Json:

@@ -16,7 +16,7 @@ Change = tuple[int, int, int, int]
 Region = tuple[int, int, int, int]
 
 
-def replaced(
+def replace_spans(
     regions: list[Region], spans: list[tuple[int, int]], inserted_chars: int
 ) -> list[Region]:
     """The regions of a text in which, after them, each span was replaced by so many characters."""
@@ -40,7 +40,7 @@ def replaced(
     return result
 
 
-def patch_of_regions(old: str, new: str, regions: list[Region]) -> list[dict[str, Any]]:
+def diff_regions(old: str, new: str, regions: list[Region]) -> list[dict[str, Any]]:
     """The hunks between two texts that are the same outside of these regions.
 
     Looks at the lines of the regions and around them only: the rest may be megabytes.
@@ -53,27 +53,27 @@ def patch_of_regions(old: str, new: str, regions: list[Region]) -> list[dict[str
         lines += old.count("\n", at, begin)
         lines_new += new.count("\n", at_new, begin_new)
         at, at_new = begin, begin_new
-        whole, whole_new = old[begin:end], new[begin_new:end_new]
+        whole_old, whole_new = old[begin:end], new[begin_new:end_new]
         near = [(a - begin, b - begin, c - begin_new, d - begin_new) for a, b, c, d in inside]
-        for found in hunks(whole, whole_new, changed_lines(whole, whole_new, near)):
-            found["oldStart"] += lines
-            found["newStart"] += lines_new
-            patch.append(found)
+        for hunk in hunks(whole_old, whole_new, changed_lines(whole_old, whole_new, near)):
+            hunk["oldStart"] += lines
+            hunk["newStart"] += lines_new
+            patch.append(hunk)
     return patch
 
 
 def windows(old: str, regions: list[Region]) -> list[tuple[int, int, list[Region]]]:
     """Where whole lines begin and end around regions that lie close to one another."""
-    found: list[tuple[int, int, list[Region]]] = []
+    spans: list[tuple[int, int, list[Region]]] = []
     for region in regions:
         begin, end = lines_back(old, region[0]), lines_ahead(old, region[1])
-        if found and begin <= found[-1][1]:
-            begin, _, inside = found.pop()
+        if spans and begin <= spans[-1][1]:
+            begin, _, inside = spans.pop()
             inside.append(region)
         else:
             inside = [region]
-        found.append((begin, end, inside))
-    return found
+        spans.append((begin, end, inside))
+    return spans
 
 
 def lines_back(text: str, at: int) -> int:
@@ -107,7 +107,7 @@ def changed_lines(old: str, new: str, regions: list[Region]) -> list[Change]:
     return changes
 
 
-def patch_of_texts(old: str, new: str) -> list[dict[str, Any]]:
+def diff_texts(old: str, new: str) -> list[dict[str, Any]]:
     a, b = lines_of(old), lines_of(new)
     first = 0
     while first < min(len(a), len(b)) and a[first] == b[first]:

@@ -16,8 +16,8 @@ from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome
 from clew.agent.tools.files import LOOK_BYTES, decode, is_binary, lines_of
 from clew.agent.tools.ledger import ReadRecord
 from clew.agent.tools.search_tools import list_folder
-from clew.core.messages.text import count_of
-from clew.core.normalize.shapes import picture_type
+from clew.core.messages.text import format_count
+from clew.core.normalize.shapes import detect_picture_type
 from clew.system.files import is_folder
 
 DEFAULT_LINES = 2000
@@ -62,105 +62,105 @@ class Read(Tool[ReadInput]):
     # It pages by itself: a result in a file would have to be read again.
     result_max_chars = None
 
-    def is_read_only(self, given: ReadInput) -> bool:
+    def is_read_only(self, arguments: ReadInput) -> bool:
         return True
 
-    def paths(self, given: ReadInput) -> tuple[str, ...]:
-        return (given.file_path,)
+    def paths(self, arguments: ReadInput) -> tuple[str, ...]:
+        return (arguments.file_path,)
 
-    def title(self, given: ReadInput) -> str:
-        if given.pages is not None:
-            return f"{given.file_path}, pages {given.pages}"
-        if given.offset is None and given.limit is None:
-            return given.file_path
-        first = given.offset or 1
-        return f"{given.file_path}:{first}-{first + given.limit - 1 if given.limit else ''}"
+    def title(self, arguments: ReadInput) -> str:
+        if arguments.pages is not None:
+            return f"{arguments.file_path}, pages {arguments.pages}"
+        if arguments.offset is None and arguments.limit is None:
+            return arguments.file_path
+        first = arguments.offset or 1
+        return f"{arguments.file_path}:{first}-{first + arguments.limit - 1 if arguments.limit else ''}"
 
-    async def call(self, given: ReadInput, ctx: ToolContext) -> ToolOutcome:
-        path = ctx.session.path(given.file_path)
+    async def call(self, arguments: ReadInput, ctx: ToolContext) -> ToolOutcome:
+        path = ctx.session.path(arguments.file_path)
         if is_folder(path):
             return list_folder(path, [], ctx)
         descriptor, status = files.open_regular(path)
         try:
             kind = kind_of(path, os.pread(descriptor, LOOK_BYTES, 0))
-            refuse_unfit(given, kind, path)
+            refuse_unfit(arguments, kind, path)
             if kind == "text":
-                return await read_text(given, path, descriptor, status, ctx)
+                return await read_text(arguments, path, descriptor, status, ctx)
             if status.st_size > FILE_MAX_BYTES:
                 raise ToolError(f"{path} has {status.st_size:,} bytes, too many for a {kind}.")
             data = files.read_all(descriptor, status.st_size)
         finally:
             os.close(descriptor)
-        result = await read_media(given, kind, path, data, ctx)
+        result = await read_media(arguments, kind, path, data, ctx)
         if isinstance(result, ToolOutcome):
             files.note(ctx, snapshot(path, data, status), ())
             return result
         # A name that promises a notebook, and a file that is none.
-        return text_result(given, path, data, status, ctx)
+        return text_result(arguments, path, data, status, ctx)
 
 
 def kind_of(path: Path, start: bytes) -> Kind:
-    if picture_type(start[:16]) or start.startswith(OTHER_PICTURES):
+    if detect_picture_type(start[:16]) or start.startswith(OTHER_PICTURES):
         return "picture"
     if start.startswith(b"%PDF-"):
         return "PDF file"
     return "notebook" if path.suffix == ".ipynb" else "text"
 
 
-def refuse_unfit(given: ReadInput, kind: Kind, path: Path) -> None:
-    if given.pages is not None and kind != "PDF file":
+def refuse_unfit(arguments: ReadInput, kind: Kind, path: Path) -> None:
+    if arguments.pages is not None and kind != "PDF file":
         raise ToolError(f"{path} is no PDF file, so it has no pages; leave them out.")
-    if kind in ("picture", "PDF file") and (given.offset or given.limit):
+    if kind in ("picture", "PDF file") and (arguments.offset or arguments.limit):
         way = "pages" if kind == "PDF file" else "the whole"
         raise ToolError(f"{path} is a {kind} and has no lines; ask for {way}.")
 
 
 async def read_media(
-    given: ReadInput, kind: Kind, path: Path, data: bytes, ctx: ToolContext
+    arguments: ReadInput, kind: Kind, path: Path, data: bytes, ctx: ToolContext
 ) -> ToolOutcome | None:
     from clew.agent.tools import notebook, read_media
 
     if kind == "picture":
         return await read_media.read_picture(path, data, ctx)
     if kind == "PDF file":
-        return await read_media.read_pdf(path, data, given.pages, ctx)
-    found = notebook.parsed(data)
-    if found is None:
+        return await read_media.read_pdf(path, data, arguments.pages, ctx)
+    document = notebook.parse_notebook(data)
+    if document is None:
         return None
-    first, count = max(1, given.offset or 1), given.limit or DEFAULT_LINES
-    return await read_media.read_notebook(path, found, first, count, ctx)
+    first, count = max(1, arguments.offset or 1), arguments.limit or DEFAULT_LINES
+    return await read_media.read_notebook(path, document, first, count, ctx)
 
 
 async def read_text(
-    given: ReadInput, path: Path, descriptor: int, status: os.stat_result, ctx: ToolContext
+    arguments: ReadInput, path: Path, descriptor: int, status: os.stat_result, ctx: ToolContext
 ) -> ToolOutcome:
     if status.st_size <= files.WHOLE_MAX_BYTES:
-        return text_result(given, path, files.read_all(descriptor, status.st_size), status, ctx)
-    first, count = max(1, given.offset or 1), given.limit or DEFAULT_LINES
-    found = await asyncio.to_thread(in_pieces, os.dup(descriptor), path, first, count)
-    note_large(ctx, path, status, found)
-    return shown(path, found)
+        return text_result(arguments, path, files.read_all(descriptor, status.st_size), status, ctx)
+    first, count = max(1, arguments.offset or 1), arguments.limit or DEFAULT_LINES
+    lines = await asyncio.to_thread(in_pieces, os.dup(descriptor), path, first, count)
+    note_large(ctx, path, status, lines)
+    return shown(path, lines)
 
 
 def text_result(
-    given: ReadInput, path: Path, data: bytes, status: os.stat_result, ctx: ToolContext
+    arguments: ReadInput, path: Path, data: bytes, status: os.stat_result, ctx: ToolContext
 ) -> ToolOutcome:
     """The lines asked for, or that they stand in the conversation already."""
-    first, count = max(1, given.offset or 1), given.limit or DEFAULT_LINES
+    first, count = max(1, arguments.offset or 1), arguments.limit or DEFAULT_LINES
     if ctx.session.files.unsaved:
         data = ctx.session.files.unsaved.get(os.path.realpath(path), data)
     text = decode(data)
     if text is None:
         raise not_text(path, len(data))
-    taken = snapshot(path, data, status)
-    asked = (str(taken.path), first, count)
+    file = snapshot(path, data, status)
+    span = (str(file.path), first, count)
     # Text only: a picture shown earlier may have been dropped from a request that grew too large.
-    if ctx.session.files.ledger.was_shown(asked, taken.sha256, ctx.session.files.in_conversation):
+    if ctx.session.files.ledger.was_shown(span, file.sha256, ctx.session.files.in_conversation):
         return unchanged(path)
-    found = some_lines(text.text, first, count)
-    result = shown(path, found)
-    files.note(ctx, taken, seen(found))
-    ctx.session.files.ledger.note_shown(asked, taken.sha256, ctx.message_uuid)
+    lines = some_lines(text.text, first, count)
+    result = shown(path, lines)
+    files.note(ctx, file, seen(lines))
+    ctx.session.files.ledger.note_shown(span, file.sha256, ctx.message_uuid)
     return result
 
 
@@ -187,21 +187,21 @@ def some_lines(text: str, first: int, count: int) -> TextLines:
     )
 
 
-def note_large(ctx: ToolContext, path: Path, status: os.stat_result, found: TextLines) -> None:
+def note_large(ctx: ToolContext, path: Path, status: os.stat_result, lines: TextLines) -> None:
     ctx.session.files.ledger.note(
         ReadRecord(
             path=os.path.realpath(path),
             size=status.st_size,
             mtime_ns=status.st_mtime_ns,
             sha256=None,
-            ranges=seen(found),
+            ranges=seen(lines),
             message_uuid=ctx.message_uuid,
         )
     )
 
 
-def seen(found: TextLines) -> tuple[tuple[int, int], ...]:
-    return ((found.first, found.first + len(found.lines) - 1),) if found.lines else ()
+def seen(lines: TextLines) -> tuple[tuple[int, int], ...]:
+    return ((lines.first, lines.first + len(lines.lines) - 1),) if lines.lines else ()
 
 
 def not_text(path: Path, size: int) -> ToolError:
@@ -240,43 +240,43 @@ def pieces(descriptor: int, path: Path, first: int, count: int) -> TextLines:
     if ends_open and first <= line < first + count:
         lines.append(bytes(current))
     return TextLines(
-        lines=[one.decode("utf-8", "replace").removesuffix("\r") for one in lines],
+        lines=[line.decode("utf-8", "replace").removesuffix("\r") for line in lines],
         first=first,
         total=line if ends_open else line - 1,
     )
 
 
-def shown(path: Path, found: TextLines) -> ToolOutcome:
+def shown(path: Path, lines: TextLines) -> ToolOutcome:
     """The lines for the model; what does not fit is named, with the way to it."""
-    if found.total and found.first > found.total:
-        raise ToolError(f"{path} has {found.total:,} lines; line {found.first:,} is beyond them.")
+    if lines.total and lines.first > lines.total:
+        raise ToolError(f"{path} has {lines.total:,} lines; line {lines.first:,} is beyond them.")
     parts: list[str] = []
     chars = 0
-    for number, line in enumerate(found.lines, found.first):
+    for number, line in enumerate(lines.lines, lines.first):
         part = f"{number}\t{cut(line)}"
         chars += len(part) + 1
         if chars > SHOWN_MAX_CHARS and parts:
             break
         parts.append(part)
-    last = found.first + len(parts) - 1
+    last = lines.first + len(parts) - 1
     content = "\n".join(parts)
-    if last < found.total:
+    if last < lines.total:
         content += (
-            f"\n\n(Lines {found.first}-{last} of {found.total:,}. Go on with offset={last + 1}.)"
+            f"\n\n(Lines {lines.first}-{last} of {lines.total:,}. Go on with offset={last + 1}.)"
         )
     return ToolOutcome(
-        content=content if found.total else f"({path} is empty.)",
+        content=content if lines.total else f"({path} is empty.)",
         tool_use_result={
             "type": "text",
             "file": {
                 "filePath": str(path),
-                "content": "\n".join(found.lines[: len(parts)]),
+                "content": "\n".join(lines.lines[: len(parts)]),
                 "numLines": len(parts),
-                "startLine": found.first,
-                "totalLines": found.total,
+                "startLine": lines.first,
+                "totalLines": lines.total,
             },
         },
-        display=count_of(len(parts), "line"),
+        display=format_count(len(parts), "line"),
     )
 
 

@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 from clew.agent.tools.base import ToolContext, ToolError, ToolOutcome
-from clew.agent.tools.media import DOCUMENT_MAX_BYTES, document, fit_picture, some_pages
-from clew.agent.tools.notebook import Notebook, cells_in_words
+from clew.agent.tools.media import DOCUMENT_MAX_BYTES, extract_pages, fit_picture, make_document
+from clew.agent.tools.notebook import Notebook, render_cells
 from clew.core.json_object import Json
-from clew.core.messages.text import count_of
+from clew.core.messages.text import format_count
 
 # Without `pages` so many come, as of a long text its first lines.
 DEFAULT_PAGES = 20
@@ -61,7 +61,7 @@ async def read_pdf(path: Path, data: bytes, pages: str | None, ctx: ToolContext)
     first, last = page_range(pages)
     as_text = ctx.surroundings().takes_pdfs is False
     try:
-        found = await some_pages(ctx.session, data, first, last, as_text=as_text)
+        extract = await extract_pages(ctx.session, data, first, last, as_text=as_text)
     except ToolError as error:
         if (
             pages is None
@@ -71,30 +71,32 @@ async def read_pdf(path: Path, data: bytes, pages: str | None, ctx: ToolContext)
         ):
             return whole_document(path, data)
         raise ToolError(f"{path}: {error}.") from None
-    more = f" Go on with pages={found.last + 1}-." if found.last < found.total else ""
-    note = f"(Pages {found.first}-{found.last} of {found.total}.{more})"
+    hint = f" Go on with pages={extract.last + 1}-." if extract.last < extract.total else ""
+    note = f"(Pages {extract.first}-{extract.last} of {extract.total}.{hint})"
     raw: Json = {
         "type": "pdf",
         "file": {
             "filePath": str(path),
             "originalSize": len(data),
-            "firstPage": found.first,
-            "lastPage": found.last,
-            "totalPages": found.total,
+            "firstPage": extract.first,
+            "lastPage": extract.last,
+            "totalPages": extract.total,
         },
     }
-    display = f"Pages {found.first}-{found.last} of {found.total}"
+    display = f"Pages {extract.first}-{extract.last} of {extract.total}"
     if as_text:
-        texts = found.data.decode("utf-8", "replace").split("\0")
-        said = [f"Page {n}\n{text}" for n, text in enumerate(texts, found.first)]
-        return ToolOutcome(content="\n\n".join([*said, note]), tool_use_result=raw, display=display)
-    if len(found.data) > DOCUMENT_MAX_BYTES:
+        texts = extract.data.decode("utf-8", "replace").split("\0")
+        page_texts = [f"Page {n}\n{text}" for n, text in enumerate(texts, extract.first)]
+        return ToolOutcome(
+            content="\n\n".join([*page_texts, note]), tool_use_result=raw, display=display
+        )
+    if len(extract.data) > DOCUMENT_MAX_BYTES:
         raise ToolError(
-            f"{path}: pages {found.first}-{found.last} have {len(found.data):,} bytes, more than the "
+            f"{path}: pages {extract.first}-{extract.last} have {len(extract.data):,} bytes, more than the "
             f"{DOCUMENT_MAX_BYTES:,} that go into one document. Ask for fewer pages."
         )
     return ToolOutcome(
-        content=[document(found.data, path.name), {"type": "text", "text": note}],
+        content=[make_document(extract.data, path.name), {"type": "text", "text": note}],
         tool_use_result=raw,
         display=display,
     )
@@ -102,7 +104,7 @@ async def read_pdf(path: Path, data: bytes, pages: str | None, ctx: ToolContext)
 
 def whole_document(path: Path, data: bytes) -> ToolOutcome:
     return ToolOutcome(
-        content=[document(data, path.name)],
+        content=[make_document(data, path.name)],
         tool_use_result={
             "type": "pdf",
             "file": {"filePath": str(path), "originalSize": len(data)},
@@ -117,8 +119,8 @@ async def read_notebook(
     cells = notebook.cells[first - 1 : first - 1 + count]
     if notebook.cells and not cells:
         raise ToolError(f"{path} has {len(notebook.cells)} cells; cell {first} is beyond them.")
-    shown, content = await cells_in_words(notebook, first, cells, ctx.session)
-    last = first + shown - 1
+    shown_count, content = await render_cells(notebook, first, cells, ctx.session)
+    last = first + shown_count - 1
     notes = []
     if last < len(notebook.cells):
         notes = [f"(Cells {first}-{last} of {len(notebook.cells)}. Go on with offset={last + 1}.)"]
@@ -128,7 +130,10 @@ async def read_notebook(
         content=[*content, *({"type": "text", "text": note} for note in notes)],
         tool_use_result={
             "type": "notebook",
-            "file": {"filePath": str(path), "cells": [cell.described() for cell in cells[:shown]]},
+            "file": {
+                "filePath": str(path),
+                "cells": [cell.described() for cell in cells[:shown_count]],
+            },
         },
-        display=count_of(shown, "cell"),
+        display=format_count(shown_count, "cell"),
     )

@@ -3,7 +3,7 @@
 What has been offered once stays in the definitions while the session lasts, also when the tool is
 gone, because results that were sent before may name it.
 
-What the model is told of the built-in tools is written down in `builtin_tools.json`, made by `make docs`
+What the model is told of the built-in tools is written down in `make_builtin_tools.json`, made by `make docs`
 from the tools themselves: a session loads their code with the first call.
 """
 
@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from clew.agent.tools.base import Tool, ToolContext, ToolOutcome
-from clew.agent.tools.schema import definition
+from clew.agent.tools.schema import make_definition
 
 
-def builtin_tools() -> tuple[Tool[Any], ...]:
+def make_builtin_tools() -> tuple[Tool[Any], ...]:
     """The built-in tools themselves."""
     from clew.agent.tools.agents import Agent, SendMessage
     from clew.agent.tools.background_tools import Monitor, TaskOutput, TaskStop
@@ -70,7 +70,7 @@ def builtin_tools() -> tuple[Tool[Any], ...]:
 
 @cache
 def _builtin_by_name() -> dict[str, Tool[Any]]:
-    return {tool.name: tool for tool in builtin_tools()}
+    return {tool.name: tool for tool in make_builtin_tools()}
 
 
 # What of a tool is known before its code is: everything else is asked of a call.
@@ -88,7 +88,7 @@ OUTLINES = Path(__file__).with_name("builtin_tools.json")
 
 def outline(tool: Tool[Any]) -> dict[str, Any]:
     """What is written down of a built-in tool."""
-    return {name: getattr(tool, name) for name in OUTLINED} | {"stated": definition(tool)}
+    return {name: getattr(tool, name) for name in OUTLINED} | {"stated": make_definition(tool)}
 
 
 class BuiltinTool(Tool[Any]):
@@ -111,8 +111,8 @@ class BuiltinTool(Tool[Any]):
     def input_type(self) -> type[Any]:
         return self.load().input_type
 
-    async def call(self, given: Any, ctx: ToolContext) -> ToolOutcome:
-        return await self.load().call(given, ctx)
+    async def call(self, arguments: Any, ctx: ToolContext) -> ToolOutcome:
+        return await self.load().call(arguments, ctx)
 
 
 def outlined_tools() -> tuple[Tool[Any], ...]:
@@ -147,8 +147,8 @@ class Toolbox:
 
     def get(self, name: str) -> Tool[Any] | None:
         """The tool of a name, be it one that only other programs give it."""
-        found = self._by_name.get(name)
-        return found or next((tool for tool in self if name in tool.also_called), None)
+        tool = self._by_name.get(name)
+        return tool or next((tool for tool in self if name in tool.also_called), None)
 
     def gain(self, tools: Iterable[Tool[Any]]) -> None:
         """Adds tools behind those that are there, or in the place of one of the same name."""
@@ -160,7 +160,7 @@ class Toolbox:
             new.insert(0, ToolSearch())
         for tool in new:
             self._by_name[tool.name] = tool
-            self._definitions[tool.name] = tool.stated or definition(tool)
+            self._definitions[tool.name] = tool.stated or make_definition(tool)
         self.revision += bool(new)
 
     def lose(self, names: Iterable[str]) -> None:

@@ -58,7 +58,7 @@ class Sandbox(Protocol):
 
 
 @asynccontextmanager
-async def walled(
+async def confine_command(
     sandbox: Sandbox | None,
     command: str,
     argv: Sequence[str],
@@ -73,24 +73,32 @@ async def walled(
         return
     async with sandbox.around(
         command, argv, cwd, environment, line=line, is_confined=is_confined
-    ) as made:
-        yield made
+    ) as confinement:
+        yield confinement
 
 
-def held_back(
-    sandbox: Sandbox | None, output: str, made: Walled, cwd: str, *, failed: str
+def describe_violations(
+    sandbox: Sandbox | None, output: str, confinement: Walled, cwd: str, *, failed: str
 ) -> tuple[str, str]:
     """A sentence about what the walls held back, and what of it a user may let it do without them.
 
     Reading what is shut is nothing to be asked about: rules deny it, or it is a secret. `failed`: the
     command, if it did fail.
     """
-    if sandbox is None or made.policy is None:
+    if sandbox is None or confinement.policy is None:
         return "", ""
-    from clew.system.sandbox.violations import listed, words
+    from clew.system.sandbox.violations import describe_violations, list_violations
 
-    found = sandbox.held_back(output, made, cwd)
-    is_open = made.policy.is_read_only and not any(one.kind == "reading" for one in found)
-    note = words(found, is_read_only=made.policy.is_read_only)
-    lacks = sandbox.missing(f"{failed}\n{output}", made) if failed and made.removed else ""
-    return " ".join(filter(None, (note, lacks, *made.told))), listed(found) if is_open else ""
+    violations = sandbox.held_back(output, confinement, cwd)
+    is_open = confinement.policy.is_read_only and not any(
+        violation.kind == "reading" for violation in violations
+    )
+    note = describe_violations(violations, is_read_only=confinement.policy.is_read_only)
+    lacks = (
+        sandbox.missing(f"{failed}\n{output}", confinement)
+        if failed and confinement.removed
+        else ""
+    )
+    return " ".join(filter(None, (note, lacks, *confinement.told))), list_violations(
+        violations
+    ) if is_open else ""

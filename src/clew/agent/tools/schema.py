@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from clew.agent.tools.base import Input, Tool, ToolOutcome, failed
+from clew.agent.tools.base import Input, Tool, ToolOutcome, make_failure
 
 WHERE = re.compile(r" - at `\$\.?([^`]*)`")
 NAMES = {"str": "a string", "int": "a whole number", "float": "a number", "bool": "true or false"}
@@ -36,7 +36,7 @@ def lean(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
             kinds = [lean(kind, components) for kind in value if kind != {"type": "null"}]
             result |= kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
         elif key == "properties":
-            result[key] = {name: lean(one, components) for name, one in value.items()}
+            result[key] = {name: lean(item, components) for name, item in value.items()}
         elif key == "items":
             result[key] = lean(value, components)
         else:
@@ -44,17 +44,17 @@ def lean(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def definition(tool: Tool[Input]) -> dict[str, Any]:
+def make_definition(tool: Tool[Input]) -> dict[str, Any]:
     """The tool as the API takes it."""
-    made: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": tool.name,
         "description": tool.prompt or tool.description,
-        "input_schema": shown_schema(tool),
+        "input_schema": make_shown_schema(tool),
     }
-    return made | {"defer_loading": True} if tool.is_deferred else made
+    return fields | {"defer_loading": True} if tool.is_deferred else fields
 
 
-def shown_schema(tool: Tool[Input]) -> dict[str, Any]:
+def make_shown_schema(tool: Tool[Input]) -> dict[str, Any]:
     """The schema without the fields that are not the model's to fill."""
     schema = schema_for(tool)
     if not tool.hidden_fields:
@@ -72,9 +72,9 @@ def parse_input(tool: Tool[Input], raw: Any) -> Input | ToolOutcome:
     if tool.renamed and isinstance(raw, dict):
         other = dict(tool.renamed)
         raw = {other.get(name, name): value for name, value in raw.items()}
-    whole = raw if tool.foreign_schema is None else {"values": raw}
+    values = raw if tool.foreign_schema is None else {"values": raw}
     try:
-        return msgspec.convert(whole, tool.input_type, strict=False)
+        return msgspec.convert(values, tool.input_type, strict=False)
     except msgspec.ValidationError as error:
         return invalid(tool, raw, str(error))
 
@@ -82,17 +82,19 @@ def parse_input(tool: Tool[Input], raw: Any) -> Input | ToolOutcome:
 def invalid(tool: Tool[Input], raw: Any, why: str) -> ToolOutcome:
     schema = schema_for(tool)
     fields = schema.get("properties", {})
-    given = raw if isinstance(raw, dict) else schema.get("required", ())
-    missing = [name for name in schema.get("required", ()) if name not in given]
-    unknown = [name for name in given if name not in fields]
+    names = raw if isinstance(raw, dict) else schema.get("required", ())
+    missing = [name for name in schema.get("required", ()) if name not in names]
+    unknown = [name for name in names if name not in fields]
     if missing:
-        said = "missing: " + ", ".join(missing)
+        problem = "missing: " + ", ".join(missing)
     elif unknown:
-        said = "unknown: " + ", ".join(map(str, unknown))
+        problem = "unknown: " + ", ".join(map(str, unknown))
     else:
-        said = spoken(why)
-    text = f"{tool.name} was not run, its input does not fit. {said}. It takes {signature(schema)}."
-    return failed(f"<tool_use_error>{text}</tool_use_error>")
+        problem = spoken(why)
+    text = (
+        f"{tool.name} was not run, its input does not fit. {problem}. It takes {signature(schema)}."
+    )
+    return make_failure(f"<tool_use_error>{text}</tool_use_error>")
 
 
 def spoken(why: str) -> str:
@@ -107,8 +109,8 @@ def spoken(why: str) -> str:
 def signature(schema: dict[str, Any]) -> str:
     required = schema.get("required", ())
     return ", ".join(
-        f"{name} ({kind_of(one)}{', required' if name in required else ''})"
-        for name, one in schema.get("properties", {}).items()
+        f"{name} ({kind_of(member)}{', required' if name in required else ''})"
+        for name, member in schema.get("properties", {}).items()
     )
 
 

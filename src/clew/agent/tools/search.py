@@ -14,8 +14,8 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 
-from clew.permissions.patterns import MOST_ALTERNATIVES, ignore_rules
-from clew.system.files import only_files
+from clew.permissions.patterns import MOST_ALTERNATIVES, compile_ignore_rules
+from clew.system.files import open_only_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,16 +76,16 @@ def main(argument: str) -> int:
     try:
         names = list(listing(job.path))
         if job.globs:
-            wanted = chooser(job.globs)
+            wanted = make_chooser(job.globs)
             names = [name for name in names if wanted(name)]
         if job.pattern is None:
-            found = write_names(newest_first(names))
+            has_matches = write_names(newest_first(names))
         else:
-            found = search(job, compiled(job), names)
+            has_matches = search(job, compiled(job), names)
     except (re.error, ValueError, RecursionError) as error:
         sys.stderr.write(f"the pattern is not one this search understands: {error}\n")
         return 2
-    return 0 if found else 1
+    return 0 if has_matches else 1
 
 
 def compiled(job: Job) -> re.Pattern[str]:
@@ -142,16 +142,16 @@ def in_repository(folder: str) -> bool:
 def walk(top: str, above: "tuple[tuple[str, GitIgnoreSpec], ...]" = ()) -> Iterator[str]:
     """Depth first; the .gitignore of each folder holds for all below it."""
     try:
-        with os.scandir(top or ".") as found:
-            entries = sorted(found, key=lambda entry: entry.name)
+        with os.scandir(top or ".") as scan:
+            entries = sorted(scan, key=lambda entry: entry.name)
     except OSError:
         return
     specs = above
     if any(entry.name == ".gitignore" for entry in entries):
         try:
             path = os.path.join(top, ".gitignore")
-            with open(path, encoding="utf-8", errors="replace", opener=only_files) as file:
-                specs = (*above, (top, ignore_rules(file)))
+            with open(path, encoding="utf-8", errors="replace", opener=open_only_files) as file:
+                specs = (*above, (top, compile_ignore_rules(file)))
         except OSError:
             pass
     for entry in entries:
@@ -174,27 +174,29 @@ def ignored(path: str, specs: "tuple[tuple[str, GitIgnoreSpec], ...]") -> bool:
     return False
 
 
-def chooser(globs: list[str]) -> Callable[[str], bool]:
+def make_chooser(globs: list[str]) -> Callable[[str], bool]:
     """Whether a name is wanted: by any of the globs, braces and a leading ! allowed."""
-    lines = [line for glob in globs for line in braces(glob)]
+    lines = [line for glob in globs for line in expand_braces(glob)]
     refused = [line[1:] for line in lines if line.startswith("!")]
     chosen = [line for line in lines if not line.startswith("!")]
-    yes, no = ignore_rules(chosen), ignore_rules(refused)
+    yes, no = compile_ignore_rules(chosen), compile_ignore_rules(refused)
     return lambda name: (not chosen or yes.match_file(name)) and not no.match_file(name)
 
 
-def braces(glob: str) -> list[str]:
+def expand_braces(glob: str) -> list[str]:
     """`*.{js,ts}` as its alternatives; a ValueError if they are more than anybody means."""
     out: list[str] = []
     waiting = [glob]
     while waiting:
-        one = waiting.pop()
-        match = re.search(r"\{([^{}]*)\}", one)
+        pattern = waiting.pop()
+        match = re.search(r"\{([^{}]*)\}", pattern)
         if match is None:
-            out.append(one)
+            out.append(pattern)
             continue
         choices = match[1].split(",")
-        waiting += [one[: match.start()] + choice + one[match.end() :] for choice in choices[::-1]]
+        waiting += [
+            pattern[: match.start()] + choice + pattern[match.end() :] for choice in choices[::-1]
+        ]
         if len(out) + len(waiting) > MOST_ALTERNATIVES:
             raise ValueError(f"{glob[:100]} stands for more than {MOST_ALTERNATIVES} names")
     return out
@@ -237,13 +239,13 @@ def in_parallel(work: Callable[[list[str]], str], parts: list[list[str]]) -> lis
     """What the work makes of each part, in order; the last part is done here, the others beside it."""
     others = [beside(work, part) for part in parts[:-1]]
     last = work(parts[-1])
-    said: list[str] = []
+    outputs: list[str] = []
     for child, read_end in others:
         with open(read_end, "rb") as file:
-            said.append(os.fsdecode(file.read()))
+            outputs.append(os.fsdecode(file.read()))
         if os.waitpid(child, 0)[1]:
             raise ValueError("a part of the search did not come to its end")
-    return [*said, last]
+    return [*outputs, last]
 
 
 def beside(work: Callable[[list[str]], str], part: list[str]) -> tuple[int, int]:
@@ -265,7 +267,7 @@ def beside(work: Callable[[list[str]], str], part: list[str]) -> tuple[int, int]
 def searched(job: Job, pattern: re.Pattern[str], names: list[str]) -> str:
     """What is found in files, as ripgrep prints it, or their names alone."""
     needle = job.needle
-    found: list[str] = []
+    lines: list[str] = []
     chars = 0
     for name in names:
         if chars > FOUND_MAX_CHARS:
@@ -278,16 +280,16 @@ def searched(job: Job, pattern: re.Pattern[str], names: list[str]) -> str:
         if not rows:
             continue
         if job.mode == "files_with_matches":
-            found.append(f"{name}\0")
+            lines.append(f"{name}\0")
         elif job.mode == "count":
             total = sum(1 for _ in pattern.finditer(text)) if job.multiline else len(rows)
-            found.append(f"{name}\0{total}\n")
+            lines.append(f"{name}\0{total}\n")
         else:
-            if found and (job.before or job.after):
-                found.append("--\n")
-            found.append("".join(shown_rows(job, name, text, rows)))
-            chars += len(found[-1])
-    return "".join(found)
+            if lines and (job.before or job.after):
+                lines.append("--\n")
+            lines.append("".join(shown_rows(job, name, text, rows)))
+            chars += len(lines[-1])
+    return "".join(lines)
 
 
 def text_of(name: str, needle: bytes | None, flags: int) -> str | None:

@@ -13,11 +13,11 @@ from clew.agent.tools.searching import (
     SearchOutput,
     SearchPlace,
     display_path,
+    find_ripgrep,
     place,
-    ripgrep,
     search,
 )
-from clew.core.messages.text import count_of
+from clew.core.messages.text import format_count
 
 # Glob: the files whose names fit a pattern, newest first.
 
@@ -40,21 +40,25 @@ class Glob(Tool[GlobInput]):
     )
     input_type = GlobInput
 
-    def is_read_only(self, given: GlobInput) -> bool:
+    def is_read_only(self, arguments: GlobInput) -> bool:
         return True
 
-    def paths(self, given: GlobInput) -> tuple[str, ...]:
-        return (given.path or ".",)
+    def paths(self, arguments: GlobInput) -> tuple[str, ...]:
+        return (arguments.path or ".",)
 
-    def title(self, given: GlobInput) -> str:
-        return given.pattern if given.path is None else f"{given.pattern} in {given.path}"
+    def title(self, arguments: GlobInput) -> str:
+        return (
+            arguments.pattern
+            if arguments.path is None
+            else f"{arguments.pattern} in {arguments.path}"
+        )
 
-    async def call(self, given: GlobInput, ctx: ToolContext) -> ToolOutcome:
+    async def call(self, arguments: GlobInput, ctx: ToolContext) -> ToolOutcome:
         began = time.perf_counter()
-        where = place(ctx, given.path)
-        found = await search(ctx, where, Job(globs=[given.pattern]), ripgrep())
-        names = [display_path(ctx, where, name) for name in found.text.split("\0") if name]
-        files, truncated = names[:MOST_FILES], len(names) > MOST_FILES or found.cut
+        where = place(ctx, arguments.path)
+        output = await search(ctx, where, Job(globs=[arguments.pattern]), find_ripgrep())
+        names = [display_path(ctx, where, name) for name in output.text.split("\0") if name]
+        files, truncated = names[:MOST_FILES], len(names) > MOST_FILES or output.cut
         content = "\n".join(files) or "No files fit."
         if truncated:
             content += (
@@ -68,7 +72,7 @@ class Glob(Tool[GlobInput]):
                 "numFiles": len(files),
                 "truncated": truncated,
             },
-            display=count_of(len(names), "file"),
+            display=format_count(len(names), "file"),
         )
 
 
@@ -95,17 +99,17 @@ class LS(Tool[LSInput]):
     )
     input_type = LSInput
 
-    def is_read_only(self, given: LSInput) -> bool:
+    def is_read_only(self, arguments: LSInput) -> bool:
         return True
 
-    def paths(self, given: LSInput) -> tuple[str, ...]:
-        return (given.path,)
+    def paths(self, arguments: LSInput) -> tuple[str, ...]:
+        return (arguments.path,)
 
-    def title(self, given: LSInput) -> str:
-        return given.path
+    def title(self, arguments: LSInput) -> str:
+        return arguments.path
 
-    async def call(self, given: LSInput, ctx: ToolContext) -> ToolOutcome:
-        return list_folder(ctx.session.path(given.path), given.ignore, ctx)
+    async def call(self, arguments: LSInput, ctx: ToolContext) -> ToolOutcome:
+        return list_folder(ctx.session.path(arguments.path), arguments.ignore, ctx)
 
 
 class Name(Struct, frozen=True, kw_only=True):
@@ -117,15 +121,15 @@ class Name(Struct, frozen=True, kw_only=True):
 
 
 def list_folder(folder: Path, ignore: list[str], ctx: ToolContext) -> ToolOutcome:
-    from clew.agent.tools.search import chooser
+    from clew.agent.tools.search import make_chooser
 
     for glob in ignore:
         refuse_odd(glob, "A pattern")
-    wanted = chooser([f"!{glob}" for glob in ignore]) if ignore else None
+    wanted = make_chooser([f"!{glob}" for glob in ignore]) if ignore else None
     may_read = ctx.session.files.may_read(str(folder))
     try:
         with os.scandir(folder) as entries:
-            found = [
+            items = [
                 named(entry)
                 for entry in entries
                 if (wanted is None or wanted(entry.name)) and may_read(entry.name)
@@ -136,18 +140,18 @@ def list_folder(folder: Path, ignore: list[str], ctx: ToolContext) -> ToolOutcom
         raise ToolError(f"{folder} is a file, not a folder. Use Read.") from None
     except OSError as error:
         raise ToolError(f"{folder} cannot be listed: {error.strerror}.") from None
-    found.sort(key=lambda one: (not one.is_folder, one.name))
-    shown = found[:MOST_NAMES]
-    lines = "\n".join(one.line for one in shown)
-    more = f"\n(The first {MOST_NAMES:,} of {len(found):,}.)" if len(found) > MOST_NAMES else ""
-    count = count_of(len(found), "name")
+    items.sort(key=lambda item: (not item.is_folder, item.name))
+    shown_items = items[:MOST_NAMES]
+    lines = "\n".join(item.line for item in shown_items)
+    note = f"\n(The first {MOST_NAMES:,} of {len(items):,}.)" if len(items) > MOST_NAMES else ""
+    count = format_count(len(items), "name")
     return ToolOutcome(
-        content=f"{folder} holds {count}:\n{lines}{more}" if found else f"({folder} is empty.)",
+        content=f"{folder} holds {count}:\n{lines}{note}" if items else f"({folder} is empty.)",
         tool_use_result={
             "type": "folder",
             "path": str(folder),
-            "names": [one.name for one in shown],
-            "numNames": len(found),
+            "names": [item.name for item in shown_items],
+            "numNames": len(items),
         },
         display=count,
     )
@@ -226,69 +230,73 @@ class Grep(Tool[GrepInput]):
     )
     input_type = GrepInput
 
-    def is_read_only(self, given: GrepInput) -> bool:
+    def is_read_only(self, arguments: GrepInput) -> bool:
         return True
 
-    def paths(self, given: GrepInput) -> tuple[str, ...]:
-        return (given.path or ".",)
+    def paths(self, arguments: GrepInput) -> tuple[str, ...]:
+        return (arguments.path or ".",)
 
-    def title(self, given: GrepInput) -> str:
-        return given.pattern if given.path is None else f"{given.pattern} in {given.path}"
+    def title(self, arguments: GrepInput) -> str:
+        return (
+            arguments.pattern
+            if arguments.path is None
+            else f"{arguments.pattern} in {arguments.path}"
+        )
 
-    async def call(self, given: GrepInput, ctx: ToolContext) -> ToolOutcome:
-        return await grep(given, ctx, ripgrep())
+    async def call(self, arguments: GrepInput, ctx: ToolContext) -> ToolOutcome:
+        return await grep(arguments, ctx, find_ripgrep())
 
 
-async def grep(given: GrepInput, ctx: ToolContext, program: str | None) -> ToolOutcome:
-    where = place(ctx, given.path)
-    found = await search(ctx, where, job_of(given), program)
+async def grep(arguments: GrepInput, ctx: ToolContext, program: str | None) -> ToolOutcome:
+    where = place(ctx, arguments.path)
+    output = await search(ctx, where, job_of(arguments), program)
     most = EntryRange(
-        first=given.offset,
-        most=MOST_ENTRIES if given.head_limit is None else given.head_limit,
+        first=arguments.offset,
+        most=MOST_ENTRIES if arguments.head_limit is None else arguments.head_limit,
     )
-    match given.output_mode:
+    match arguments.output_mode:
         case "files_with_matches":
-            entries = [display_path(ctx, where, name) for name in found.text.split("\0") if name]
-            return list_matching_files(entries, most, found)
+            entries = [display_path(ctx, where, name) for name in output.text.split("\0") if name]
+            return list_matching_files(entries, most, output)
         case "content":
-            lines = [content_line(given, ctx, where, line) for line in rows(found)]
-            return content(lines, most, found)
+            lines = [content_line(arguments, ctx, where, line) for line in rows(output)]
+            return content(lines, most, output)
         case "count":
-            counts = [line.rsplit("\0", 1) for line in rows(found)]
-            return counted([(display_path(ctx, where, n), int(c)) for n, c in counts], most, found)
+            counts = [line.rsplit("\0", 1) for line in rows(output)]
+            return counted([(display_path(ctx, where, n), int(c)) for n, c in counts], most, output)
 
 
-def job_of(given: GrepInput) -> Job:
-    globs = [given.glob] if given.glob else []
-    if given.type is not None:
-        if given.type not in TYPES:
+def job_of(arguments: GrepInput) -> Job:
+    globs = [arguments.glob] if arguments.glob else []
+    if arguments.type is not None:
+        if arguments.type not in TYPES:
             raise ToolError(
-                f"There is no type {given.type}; use glob, or one of: {', '.join(TYPES)}."
+                f"There is no type {arguments.type}; use glob, or one of: {', '.join(TYPES)}."
             )
         if globs:
             raise ToolError("Give either type or glob, not both.")
-        globs = [TYPES[given.type]]
-    shows = given.output_mode == "content"
-    around = given.around or 0
+        globs = [TYPES[arguments.type]]
+    shows = arguments.output_mode == "content"
+    around = arguments.around or 0
     return Job(
-        pattern=given.pattern,
-        mode=given.output_mode,
-        ignore_case=given.ignore_case,
-        multiline=given.multiline,
-        before=(around if given.before is None else given.before) if shows else 0,
-        after=(around if given.after is None else given.after) if shows else 0,
+        pattern=arguments.pattern,
+        mode=arguments.output_mode,
+        ignore_case=arguments.ignore_case,
+        multiline=arguments.multiline,
+        before=(around if arguments.before is None else arguments.before) if shows else 0,
+        after=(around if arguments.after is None else arguments.after) if shows else 0,
         globs=globs,
     )
 
 
-def rows(found: SearchOutput) -> list[str]:
-    lines = found.text.split("\n")
+def rows(output: SearchOutput) -> list[str]:
+    lines = output.text.split("\n")
     # What follows the last line end is nothing, or a line that was cut.
     lines.pop()
     return lines
 
 
-def content_line(given: GrepInput, ctx: ToolContext, where: SearchPlace, line: str) -> str:
+def content_line(arguments: GrepInput, ctx: ToolContext, where: SearchPlace, line: str) -> str:
     name, separator, rest = line.partition("\0")
     if not separator:
         return line
@@ -296,8 +304,8 @@ def content_line(given: GrepInput, ctx: ToolContext, where: SearchPlace, line: s
     number, mark, text = rest[:digits], rest[digits : digits + 1], rest[digits + 1 :].rstrip("\r")
     if len(text) > LINE_MAX_CHARS:
         text = f"{text[:LINE_MAX_CHARS]}… [{len(text) - LINE_MAX_CHARS:,} more characters]"
-    shown = display_path(ctx, where, name)
-    return f"{shown}{mark}{number}{mark}{text}" if given.numbers else f"{shown}{mark}{text}"
+    path = display_path(ctx, where, name)
+    return f"{path}{mark}{number}{mark}{text}" if arguments.numbers else f"{path}{mark}{text}"
 
 
 class EntryRange(Struct, frozen=True, kw_only=True):
@@ -308,34 +316,34 @@ class EntryRange(Struct, frozen=True, kw_only=True):
 
 
 def limited(
-    entries: list[str], part: EntryRange, found: SearchOutput, what: str
+    entries: list[str], part: EntryRange, output: SearchOutput, what: str
 ) -> tuple[list[str], str]:
     end = part.first + part.most if part.most else None
-    kept = entries[part.first : end]
-    if len(kept) == len(entries) and not found.cut:
-        return kept, ""
-    total = f"{len(entries):,}{' or more' if found.cut else ''}"
+    page = entries[part.first : end]
+    if len(page) == len(entries) and not output.cut:
+        return page, ""
+    total = f"{len(entries):,}{' or more' if output.cut else ''}"
     if not part.first:
-        return kept, f"\n(The first {len(kept):,} of {total} {what}; head_limit sets how many.)"
-    return kept, f"\n(From {part.first + 1:,} on, {len(kept):,} of {total} {what}.)"
+        return page, f"\n(The first {len(page):,} of {total} {what}; head_limit sets how many.)"
+    return page, f"\n(From {part.first + 1:,} on, {len(page):,} of {total} {what}.)"
 
 
-def list_matching_files(names: list[str], most: EntryRange, found: SearchOutput) -> ToolOutcome:
-    kept, note = limited(names, most, found, "files")
+def list_matching_files(names: list[str], most: EntryRange, output: SearchOutput) -> ToolOutcome:
+    page, note = limited(names, most, output, "files")
     return ToolOutcome(
-        content=("\n".join(kept) or "No files match.") + note,
+        content=("\n".join(page) or "No files match.") + note,
         tool_use_result={
             "mode": "files_with_matches",
-            "numFiles": len(kept),
-            "filenames": kept,
+            "numFiles": len(page),
+            "filenames": page,
         },
-        display=count_of(len(names), "file"),
+        display=format_count(len(names), "file"),
     )
 
 
-def content(lines: list[str], most: EntryRange, found: SearchOutput) -> ToolOutcome:
-    kept, note = limited(lines, most, found, "lines")
-    text = "\n".join(kept)
+def content(lines: list[str], most: EntryRange, output: SearchOutput) -> ToolOutcome:
+    page, note = limited(lines, most, output, "lines")
+    text = "\n".join(page)
     return ToolOutcome(
         content=(text or "No lines match.") + note,
         tool_use_result={
@@ -343,23 +351,23 @@ def content(lines: list[str], most: EntryRange, found: SearchOutput) -> ToolOutc
             "numFiles": 0,
             "filenames": [],
             "content": text,
-            "numLines": len(kept),
+            "numLines": len(page),
         },
-        display=count_of(len(lines), "line"),
+        display=format_count(len(lines), "line"),
     )
 
 
-def counted(counts: list[tuple[str, int]], most: EntryRange, found: SearchOutput) -> ToolOutcome:
-    kept, note = limited([f"{name}:{count}" for name, count in counts], most, found, "files")
+def counted(counts: list[tuple[str, int]], most: EntryRange, output: SearchOutput) -> ToolOutcome:
+    page, note = limited([f"{name}:{count}" for name, count in counts], most, output, "files")
     total = sum(count for _, count in counts)
     return ToolOutcome(
-        content=("\n".join(kept) or "No lines match.") + note,
+        content=("\n".join(page) or "No lines match.") + note,
         tool_use_result={
             "mode": "count",
-            "numFiles": len(kept),
+            "numFiles": len(page),
             "filenames": [],
-            "content": "\n".join(kept),
+            "content": "\n".join(page),
             "numMatches": total,
         },
-        display=f"{total:,} in {count_of(len(counts), 'file')}",
+        display=f"{total:,} in {format_count(len(counts), 'file')}",
     )

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.agent.tools.base import ToolContext, ToolError, refuse_odd
-from clew.agent.tools.search import VERSION_CONTROL, Job, braces, chooser
+from clew.agent.tools.search import VERSION_CONTROL, Job, expand_braces, make_chooser
 from clew.system.files import is_folder, is_there
 from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
@@ -28,7 +28,7 @@ class SearchPlace(Struct, frozen=True, kw_only=True):
 
 
 @cache
-def ripgrep() -> str | None:
+def find_ripgrep() -> str | None:
     """On the PATH, or brought by the `search` extra beside this interpreter."""
     return shutil.which("rg") or shutil.which("rg", path=str(Path(sys.executable).parent))
 
@@ -43,7 +43,7 @@ def place(ctx: ToolContext, path: str | None) -> SearchPlace:
 
 
 def refused(globs: list[str]) -> list[str]:
-    return [glob for whole in globs for glob in braces(whole) if glob.startswith("!")]
+    return [glob for pattern in globs for glob in expand_braces(pattern) if glob.startswith("!")]
 
 
 def plain_names(globs: list[str]) -> list[str]:
@@ -51,7 +51,9 @@ def plain_names(globs: list[str]) -> list[str]:
 
     As ripgrep's globs they would bring back what .gitignore excludes.
     """
-    chosen = [glob for whole in globs for glob in braces(whole) if not glob.startswith("!")]
+    chosen = [
+        glob for pattern in globs for glob in expand_braces(pattern) if not glob.startswith("!")
+    ]
     names = [glob.removeprefix("**/") for glob in chosen]
     return [] if any("/" in name for name in names) else names
 
@@ -109,7 +111,7 @@ async def search(
         refuse_odd(text, "A pattern")
     try:
         for glob in job.globs:
-            braces(glob)
+            expand_braces(glob)
     except ValueError as error:
         raise ToolError(f"The pattern {error}.") from error
     job.path = where.name
@@ -118,7 +120,7 @@ async def search(
     else:
         text, cut = await by_ripgrep(ctx, where, job, program)
         if not plain_names(job.globs):
-            text = only_wanted(text, job, chooser(job.globs))
+            text = only_wanted(text, job, make_chooser(job.globs))
     if where.name == ".":
         # A file that the call itself names was judged by its name.
         text = only_wanted(text, job, cache(ctx.session.files.may_read(str(where.folder))))
@@ -168,8 +170,8 @@ def in_order(text: str, job: Job, folder: Path) -> str:
     by_name: dict[str, list[str]] = {}
     apart = False
     for line in text.split("\n")[:-1]:
-        name, named, _ = line.partition("\0")
-        if not named:
+        name, separator, _ = line.partition("\0")
+        if not separator:
             apart = True
             continue
         lines = by_name.setdefault(name, [])
@@ -193,16 +195,16 @@ def only_wanted(text: str, job: Job, wanted: Callable[[str], bool]) -> str:
     """What was found in the files of some names."""
     if job.pattern is None or job.mode == "files_with_matches":
         return "".join(f"{name}\0" for name in text.split("\0") if name and wanted(plain(name)))
-    kept: list[str] = []
+    kept_lines: list[str] = []
     for line in text.split("\n"):
-        name, named, rest = line.partition("\0")
-        if named and wanted(plain(name)):
-            kept.append(f"{name}\0{rest}\n")
-        elif line == "--" and kept and kept[-1] != "--\n":
-            kept.append("--\n")
-    if kept and kept[-1] == "--\n":
-        kept.pop()
-    return "".join(kept)
+        name, separator, rest = line.partition("\0")
+        if separator and wanted(plain(name)):
+            kept_lines.append(f"{name}\0{rest}\n")
+        elif line == "--" and kept_lines and kept_lines[-1] != "--\n":
+            kept_lines.append("--\n")
+    if kept_lines and kept_lines[-1] == "--\n":
+        kept_lines.pop()
+    return "".join(kept_lines)
 
 
 def plain(name: str) -> str:

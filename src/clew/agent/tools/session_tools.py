@@ -20,10 +20,10 @@ from clew.agent.tools.base import (
     ToolOutcome,
     ToolSession,
 )
-from clew.agent.tools.json_schema import mismatch
-from clew.system.config.json_text import undotted
-from clew.system.config.layers import value_at
-from clew.system.config.load import assign, explained, in_force_now, spelled
+from clew.agent.tools.json_schema import find_mismatch
+from clew.system.config.json_text import split_path
+from clew.system.config.layers import find_value
+from clew.system.config.load import assign, explain_setting, format_value, in_force_now
 from clew.system.config.settings import BY_NAME
 
 # Config: the model looks at a setting, or changes one of those that widen nobody's rights.
@@ -54,27 +54,31 @@ class Config(Tool[ConfigInput]):
     is_deferred = True
     search_words = "settings preferences model theme option"
 
-    def is_read_only(self, given: ConfigInput) -> bool:
-        return given.value is UNSET
+    def is_read_only(self, arguments: ConfigInput) -> bool:
+        return arguments.value is UNSET
 
-    def title(self, given: ConfigInput) -> str:
-        return given.setting if given.value is UNSET else f"{given.setting} = {given.value}"
+    def title(self, arguments: ConfigInput) -> str:
+        return (
+            arguments.setting
+            if arguments.value is UNSET
+            else f"{arguments.setting} = {arguments.value}"
+        )
 
-    async def call(self, given: ConfigInput, ctx: ToolContext) -> ToolOutcome:
+    async def call(self, arguments: ConfigInput, ctx: ToolContext) -> ToolOutcome:
         if ctx.session.own is None:
             raise ToolError("This session has no settings.")
         places = ctx.session.own.places
-        if given.setting not in BY_NAME:
-            raise ToolError(f"{given.setting} is no setting; `clew config keys` lists them.")
-        if given.value is UNSET:
-            present, value = value_at(in_force_now(places), undotted(given.setting))
-            said = {"success": True, "operation": "get", "setting": given.setting}
+        if arguments.setting not in BY_NAME:
+            raise ToolError(f"{arguments.setting} is no setting; `clew config keys` lists them.")
+        if arguments.value is UNSET:
+            present, value = find_value(in_force_now(places), split_path(arguments.setting))
+            result = {"success": True, "operation": "get", "setting": arguments.setting}
             return ToolOutcome(
-                content="\n".join(explained(places, given.setting)),
-                tool_use_result=said | {"value": spelled(value) if present else None},
-                display=spelled(value) if present else "not set",
+                content="\n".join(explain_setting(places, arguments.setting)),
+                tool_use_result=result | {"value": format_value(value) if present else None},
+                display=format_value(value) if present else "not set",
             )
-        return changed(given.setting, given.value, places)
+        return changed(arguments.setting, arguments.value, places)
 
 
 def changed(setting: str, value: Any, places: Any) -> ToolOutcome:
@@ -84,7 +88,7 @@ def changed(setting: str, value: Any, places: Any) -> ToolOutcome:
         )
     done = assign(places, "user", setting, value)
     return ToolOutcome(
-        content=f"{setting} is now {spelled(value)} in {done.path}; it holds from the next session "
+        content=f"{setting} is now {format_value(value)} in {done.path}; it holds from the next session "
         "on where this one has begun with another.",
         tool_use_result={
             "success": True,
@@ -93,7 +97,7 @@ def changed(setting: str, value: Any, places: Any) -> ToolOutcome:
             "previousValue": done.before,
             "newValue": value,
         },
-        display=f"{setting} = {spelled(value)}",
+        display=f"{setting} = {format_value(value)}",
     )
 
 
@@ -121,28 +125,28 @@ class ToolSearch(Tool[ToolSearchInput]):
     )
     input_type = ToolSearchInput
 
-    def is_read_only(self, given: ToolSearchInput) -> bool:
+    def is_read_only(self, arguments: ToolSearchInput) -> bool:
         return True
 
-    def title(self, given: ToolSearchInput) -> str:
-        return given.query
+    def title(self, arguments: ToolSearchInput) -> str:
+        return arguments.query
 
-    async def call(self, given: ToolSearchInput, ctx: ToolContext) -> ToolOutcome:
+    async def call(self, arguments: ToolSearchInput, ctx: ToolContext) -> ToolOutcome:
         tools = [tool for tool in ctx.surroundings().tools if tool.is_deferred]
-        found = matches(given.query, tools, given.max_results)
+        tool_names = matches(arguments.query, tools, arguments.max_results)
         result = {
-            "matches": found,
-            "query": given.query,
+            "matches": tool_names,
+            "query": arguments.query,
             "total_deferred_tools": len(tools),
         }
-        if not found:
+        if not tool_names:
             names = ", ".join(sorted(tool.name for tool in tools)) or "none"
-            text = f"No tool fits {given.query!r}. Tools that can be loaded: {names}."
+            text = f"No tool fits {arguments.query!r}. Tools that can be loaded: {names}."
             return ToolOutcome(content=text, tool_use_result=result, display="nothing found")
         return ToolOutcome(
-            content=[{"type": "tool_reference", "tool_name": name} for name in found],
+            content=[{"type": "tool_reference", "tool_name": name} for name in tool_names],
             tool_use_result=result,
-            display=", ".join(found),
+            display=", ".join(tool_names),
         )
 
 
@@ -166,11 +170,13 @@ def parts(query: str) -> list[tuple[str, bool]]:
 def score(words: list[tuple[str, bool]], tool: Tool[Any]) -> int:
     """How well a tool fits: words of its name weigh most; 0 without one that must be there."""
     name = {piece.lower() for piece in PIECE.findall(tool.name)}
-    told = set(WORD.findall(f"{tool.description} {tool.search_words} {tool.prompt}".lower()))
+    tool_words = set(WORD.findall(f"{tool.description} {tool.search_words} {tool.prompt}".lower()))
     total = 0
     for word, must in words:
         value = (
-            10 * (word in name) or 4 * any(word in piece for piece in name) or 2 * (word in told)
+            10 * (word in name)
+            or 4 * any(word in piece for piece in name)
+            or 2 * (word in tool_words)
         )
         if must and not value:
             return 0
@@ -199,19 +205,19 @@ class StructuredOutput(Tool[StructuredOutputInput]):
     def __init__(self, schema: dict[str, Any]) -> None:
         self.foreign_schema = {"type": "object", **schema}
 
-    def is_read_only(self, given: StructuredOutputInput) -> bool:
+    def is_read_only(self, arguments: StructuredOutputInput) -> bool:
         return True
 
-    def title(self, given: StructuredOutputInput) -> str:
+    def title(self, arguments: StructuredOutputInput) -> str:
         return "the answer"
 
-    def objection(self, given: StructuredOutputInput, session: ToolSession) -> str:
-        said = mismatch(given.values, self.foreign_schema)
-        return f"Output does not match required schema: {said}" if said else ""
+    def objection(self, arguments: StructuredOutputInput, session: ToolSession) -> str:
+        problem = find_mismatch(arguments.values, self.foreign_schema)
+        return f"Output does not match required schema: {problem}" if problem else ""
 
-    async def call(self, given: StructuredOutputInput, ctx: ToolContext) -> ToolOutcome:
+    async def call(self, arguments: StructuredOutputInput, ctx: ToolContext) -> ToolOutcome:
         return ToolOutcome(
             content="The answer fits and is the result.",
-            tool_use_result=given.values,
+            tool_use_result=arguments.values,
             display="the answer fits",
         )

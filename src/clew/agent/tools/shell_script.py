@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from clew.agent.tools.base import ShellInput, ToolContext, ToolError
 from clew.system.files import is_folder, is_there
-from clew.system.process.run import FinishedCommand, held
-from clew.system.process.tree import SIGNALLED, signal_name
+from clew.system.process.run import FinishedCommand, hold_data
+from clew.system.process.tree import SIGNALLED, name_signal
 
 if TYPE_CHECKING:
     from clew.permissions.reading import CommandLine
@@ -31,22 +31,24 @@ KEEP_ONLY = (
 )
 
 
-def environment(ctx: ToolContext) -> dict[str, str]:
+def make_environment(ctx: ToolContext) -> dict[str, str]:
     """The session's environment; programs that would open an editor do not, as nobody sees it.
 
     Without what leads a `cd` elsewhere than permissions take it to lead: CDPATH, and a PWD by which
     `cd ..` would go up from a link to the folder.
     """
-    kept = {k: v for k, v in ctx.session.shell.environment.items() if k not in ("CDPATH", "PWD")}
-    return {**kept, "CLEW": "1", "GIT_EDITOR": "true"}
+    variables = {
+        k: v for k, v in ctx.session.shell.environment.items() if k not in ("CDPATH", "PWD")
+    }
+    return {**variables, "CLEW": "1", "GIT_EDITOR": "true"}
 
 
-def first_lines(ctx: ToolContext) -> str:
+def compose_first_lines(ctx: ToolContext) -> str:
     """What a shell reads first: variables that hooks left, of which a confined one keeps few."""
     file, sandbox = ctx.session.shell.env_file, ctx.session.shell.sandbox
     if file is None or not is_there(file):
         return ""
-    lines = f". {quoted(str(file))} >/dev/null\n"
+    lines = f". {quote_text(str(file))} >/dev/null\n"
     if ctx.is_confined and sandbox is not None:
         lines += KEEP_ONLY.format(passed=sandbox.passed)
     return lines
@@ -60,18 +62,20 @@ def start_folder(ctx: ToolContext) -> str | None:
     folder, project = ctx.session.cwd, Path(ctx.session.shell.project)
     if is_folder(folder):
         return None
-    ctx.session.cwd = next(str(each) for each in (project, *project.parents) if is_folder(each))
+    ctx.session.cwd = next(
+        str(folder) for folder in (project, *project.parents) if is_folder(folder)
+    )
     return folder
 
 
-def shell() -> str:
-    found = shutil.which("bash") or shutil.which("sh")
-    if found is None:
+def find_shell() -> str:
+    path = shutil.which("bash") or shutil.which("sh")
+    if path is None:
         raise ToolError("There is neither bash nor sh on this system.")
-    return found
+    return path
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
@@ -86,16 +90,16 @@ class ShellProgram(Struct, frozen=True, kw_only=True):
     line: "CommandLine | None" = None
 
 
-def shell_program(given: ShellInput, first: str) -> ShellProgram:
+def choose_program(arguments: ShellInput, first: str) -> ShellProgram:
     return ShellProgram(
-        text=given.command,
-        opened=lambda: script(given.command, reports=False, first=first),
-        line=given.line,
+        text=arguments.command,
+        opened=lambda: open_script(arguments.command, reports=False, first=first),
+        line=arguments.line,
     )
 
 
 @contextmanager
-def script(
+def open_script(
     command: str, *, reports: bool = True, first: str = ""
 ) -> Iterator[tuple[list[str], dict[int, int]]]:
     """The shell's arguments and descriptors; what is too long for one goes through a nameless file.
@@ -104,16 +108,16 @@ def script(
     """
     # A trap, because the command may end by `exit`; eval, because it may not even parse. What is kept
     # ends when nobody reads the pipe any more: that must not be what ends it.
-    told = f"trap 'trap \"\" PIPE; command pwd -P >/dev/fd/{FOLDER_FD} 2>/dev/null' EXIT\n"
-    report = (told if reports else "") + first
+    trap = f"trap 'trap \"\" PIPE; command pwd -P >/dev/fd/{FOLDER_FD} 2>/dev/null' EXIT\n"
+    report = (trap if reports else "") + first
     # Startup files may have set it.
     report += "unset CDPATH\n"
-    line = f"{report}eval {quoted(command)}"
+    line = f"{report}eval {quote_text(command)}"
     if len(os.fsencode(line)) <= ARGUMENT_MAX_BYTES:
-        yield [shell(), "-c", line], {}
+        yield [find_shell(), "-c", line], {}
         return
-    with held(os.fsencode(command)) as source:
-        yield [shell(), "-c", f"{report}. /dev/fd/{SCRIPT_FD}"], {SCRIPT_FD: source}
+    with hold_data(os.fsencode(command)) as source:
+        yield [find_shell(), "-c", f"{report}. /dev/fd/{SCRIPT_FD}"], {SCRIPT_FD: source}
 
 
 class FolderReport:
@@ -131,20 +135,20 @@ class FolderReport:
     def folder(self) -> str | None:
         """The last folder told, if it is there; a command that ends by exec or a signal tells none."""
         try:
-            told = os.fsdecode(os.read(self._read_end, FOLDER_MAX_BYTES)).rstrip("\n")
+            folder = os.fsdecode(os.read(self._read_end, FOLDER_MAX_BYTES)).rstrip("\n")
         except BlockingIOError:
             return None
-        return told if is_folder(told) else None
+        return folder if is_folder(folder) else None
 
 
-def how_it_ended(finished: FinishedCommand, timeout_ms: int | None) -> str:
+def describe_end(finished: FinishedCommand, timeout_ms: int | None) -> str:
     """Empty when all went well."""
     ended = finished.exit
     if finished.timed_out and timeout_ms:
         return f"Timed out after {timeout_ms / 1000:g} s; it and all it started were ended."
     if ended.signal:
         return f"Exit code {ended.code} (the shell was ended by {ended.signal})"
-    if ended.code > SIGNALLED and not (name := signal_name(ended.code - SIGNALLED)).startswith(
+    if ended.code > SIGNALLED and not (name := name_signal(ended.code - SIGNALLED)).startswith(
         "signal"
     ):
         return f"Exit code {ended.code} (as when {name} ends a command)"

@@ -35,7 +35,7 @@ AT_ONCE_MAX_BYTES = 4 << 20
 WHOLE_FIELDS = frozenset({"data", "base64"})
 
 
-async def fitted(result: ToolOutcome, limit_chars: int | None, folder: Path) -> ToolOutcome:
+async def fit_result(result: ToolOutcome, limit_chars: int | None, folder: Path) -> ToolOutcome:
     """The result as it may join a conversation: itself, or its two ends."""
     if limit_chars is None or chars_of(result.content) <= limit_chars:
         return result
@@ -60,19 +60,19 @@ def shortened(result: ToolOutcome, limit_chars: int, folder: Path) -> ToolOutcom
     text = content if isinstance(content, str) else "\n\n".join(filter(None, map(text_in, content)))
     data = text.encode("utf-8", "backslashreplace")
     path = keep(folder, data[:FILE_MAX_BYTES])
-    note = whereabouts(len(data), path, min(len(data), FILE_MAX_BYTES))
+    note = describe_location(len(data), path, min(len(data), FILE_MAX_BYTES))
     half = min(limit_chars, SHOWN_CHARS) // 2
-    shown = ends(text[:half], note, text[-half:])
+    excerpt = ends(text[:half], note, text[-half:])
     if not isinstance(content, str):
         others = [block for block in content if not text_in(block)]
         return replace(
             result,
-            content=[{"type": "text", "text": shown}, *others],
+            content=[{"type": "text", "text": excerpt}, *others],
             tool_use_result=pointing(result.tool_use_result, limit_chars, path, len(data)),
         )
     return replace(
         result,
-        content=shown,
+        content=excerpt,
         tool_use_result=pointing(result.tool_use_result, limit_chars, path, len(data)),
     )
 
@@ -105,7 +105,7 @@ def ends(head: str, note: str, tail: str) -> str:
     return f"{head}\n\n[... {note} ...]\n\n{tail}".rstrip("\n")
 
 
-def whereabouts(size: int, path: Path | None, kept_bytes: int) -> str:
+def describe_location(size: int, path: Path | None, kept_bytes: int) -> str:
     cut = f"the middle of {size:,} bytes is left out here"
     if path is None:
         return f"{cut}, and could not be kept: no file could be written"
@@ -147,16 +147,16 @@ def write_all(file: int, data: bytes) -> None:
         rest = rest[os.write(file, rest) :]
 
 
-async def settled(path: Path, size: int, known: Iterable[str]) -> Path:
+async def settle_file(path: Path, size: int, known_secrets: Iterable[str]) -> Path:
     """A file that a program's output went into, under the name of its content and without secrets."""
     if size <= AT_ONCE_MAX_BYTES:
-        return settle(path, known)
-    return await asyncio.to_thread(settle, path, known)
+        return settle(path, known_secrets)
+    return await asyncio.to_thread(settle, path, known_secrets)
 
 
-def settle(path: Path, known: Iterable[str]) -> Path:
+def settle(path: Path, known_secrets: Iterable[str]) -> Path:
     with suppress(OSError):
-        blank(path, known)
+        blank_secrets(path, known_secrets)
         if path.stat().st_size <= NAMED_BY_CONTENT_MAX_BYTES:
             with path.open("rb") as file:
                 name = sha256(file.read()).hexdigest()[:32]
@@ -164,14 +164,14 @@ def settle(path: Path, known: Iterable[str]) -> Path:
     return path
 
 
-def blank(path: Path, known: Iterable[str]) -> None:
+def blank_secrets(path: Path, known_secrets: Iterable[str]) -> None:
     """Writes over every secret in a file, in place: the lines and their numbers stay."""
-    needles = [os.fsencode(secret) for secret in known if len(secret) >= LEAST_CHARS]
+    needles = [os.fsencode(secret) for secret in known_secrets if len(secret) >= LEAST_CHARS]
     if not needles or not path.stat().st_size:
         return
-    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as held:
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as content:
         for needle in needles:
-            at = held.find(needle)
+            at = content.find(needle)
             while at >= 0:
-                held[at : at + len(needle)] = b"*" * len(needle)
-                at = held.find(needle, at + len(needle))
+                content[at : at + len(needle)] = b"*" * len(needle)
+                at = content.find(needle, at + len(needle))

@@ -63,8 +63,8 @@ class TaskList:
 
     def tasks(self) -> list[ListedTask]:
         """Every task that can be read, in the order of the numbers."""
-        found = (self.find(str(number)) for number in self.numbers())
-        return [task for task in found if task is not None]
+        candidates = (self.find(str(number)) for number in self.numbers())
+        return [task for task in candidates if task is not None]
 
     def find(self, task_id: str) -> ListedTask | None:
         if not (task_id.isascii() and task_id.isdecimal() and len(task_id) < 20):
@@ -101,7 +101,7 @@ class TaskList:
         for other in self.tasks():
             if task_id in other.blocks or task_id in other.blocked_by:
                 other.blocks = [block for block in other.blocks if block != task_id]
-                other.blocked_by = [one for one in other.blocked_by if one != task_id]
+                other.blocked_by = [blocker for blocker in other.blocked_by if blocker != task_id]
                 self.put(other)
 
     def link(self, before: str, after: str) -> None:
@@ -124,13 +124,13 @@ def task_list(ctx: ToolContext) -> TaskList:
 def known(tasks: TaskList, task_id: str) -> ListedTask:
     task = tasks.find(task_id)
     if task is None:
-        there = ", ".join(map(str, tasks.numbers()[:50])) or "none"
-        raise ToolError(f"There is no task {task_id}. There are: {there}.")
+        numbers = ", ".join(map(str, tasks.numbers()[:50])) or "none"
+        raise ToolError(f"There is no task {task_id}. There are: {numbers}.")
     return task
 
 
 def line_of(task: ListedTask, open_ids: set[str]) -> str:
-    waits = [f"#{one}" for one in task.blocked_by if one in open_ids]
+    waits = [f"#{blocker}" for blocker in task.blocked_by if blocker in open_ids]
     owner = f" ({task.owner})" if task.owner else ""
     after = f" [after {', '.join(waits)}]" if waits else ""
     return f"#{task.id} [{task.status}] {task.subject}{owner}{after}"
@@ -163,21 +163,21 @@ class TaskCreate(Tool[TaskCreateInput]):
     is_deferred = True
     search_words = "todo plan steps work"
 
-    def is_concurrency_safe(self, given: TaskCreateInput) -> bool:
+    def is_concurrency_safe(self, arguments: TaskCreateInput) -> bool:
         return True
 
-    def title(self, given: TaskCreateInput) -> str:
-        return given.subject
+    def title(self, arguments: TaskCreateInput) -> str:
+        return arguments.subject
 
-    async def call(self, given: TaskCreateInput, ctx: ToolContext) -> ToolOutcome:
+    async def call(self, arguments: TaskCreateInput, ctx: ToolContext) -> ToolOutcome:
         tasks = task_list(ctx)
         task = tasks.add(
             ListedTask(
                 id="",
-                subject=given.subject,
-                description=given.description,
-                active_form=given.active_form,
-                metadata=given.metadata,
+                subject=arguments.subject,
+                description=arguments.description,
+                active_form=arguments.active_form,
+                metadata=arguments.metadata,
             )
         )
         why = await ctx.session.ask_hooks("TaskCreated", about(task))
@@ -212,15 +212,15 @@ class TaskGet(Tool[TaskGetInput]):
     is_deferred = True
     search_words = "todo read details"
 
-    def is_read_only(self, given: TaskGetInput) -> bool:
+    def is_read_only(self, arguments: TaskGetInput) -> bool:
         return True
 
-    def title(self, given: TaskGetInput) -> str:
-        return f"#{given.task_id}"
+    def title(self, arguments: TaskGetInput) -> str:
+        return f"#{arguments.task_id}"
 
-    async def call(self, given: TaskGetInput, ctx: ToolContext) -> ToolOutcome:
+    async def call(self, arguments: TaskGetInput, ctx: ToolContext) -> ToolOutcome:
         tasks = task_list(ctx)
-        task = known(tasks, given.task_id)
+        task = known(tasks, arguments.task_id)
         lines = [line_of(task, open_ids(tasks.tasks())), task.description]
         if task.blocks:
             lines.append("before " + ", ".join(f"#{block}" for block in task.blocks))
@@ -243,10 +243,10 @@ class ListTasks(Tool[TaskListInput]):
     is_deferred = True
     search_words = "todo show all"
 
-    def is_read_only(self, given: TaskListInput) -> bool:
+    def is_read_only(self, arguments: TaskListInput) -> bool:
         return True
 
-    async def call(self, given: TaskListInput, ctx: ToolContext) -> ToolOutcome:
+    async def call(self, arguments: TaskListInput, ctx: ToolContext) -> ToolOutcome:
         tasks = task_list(ctx).tasks()
         still_open = open_ids(tasks)
         done = len(tasks) - len(still_open)
@@ -263,7 +263,7 @@ def summary(task: ListedTask, still_open: set[str]) -> dict[str, Any]:
         "subject": task.subject,
         "status": task.status,
         "owner": task.owner,
-        "blockedBy": [one for one in task.blocked_by if one in still_open],
+        "blockedBy": [blocker for blocker in task.blocked_by if blocker in still_open],
     }
 
 
@@ -302,71 +302,73 @@ class TaskUpdate(Tool[TaskUpdateInput]):
     is_deferred = True
     search_words = "todo done complete assign order"
 
-    def is_concurrency_safe(self, given: TaskUpdateInput) -> bool:
+    def is_concurrency_safe(self, arguments: TaskUpdateInput) -> bool:
         return True
 
-    def title(self, given: TaskUpdateInput) -> str:
-        return f"#{given.task_id}" + ("" if given.status is UNSET else f" {given.status}")
+    def title(self, arguments: TaskUpdateInput) -> str:
+        return f"#{arguments.task_id}" + (
+            "" if arguments.status is UNSET else f" {arguments.status}"
+        )
 
-    async def call(self, given: TaskUpdateInput, ctx: ToolContext) -> ToolOutcome:
+    async def call(self, arguments: TaskUpdateInput, ctx: ToolContext) -> ToolOutcome:
         tasks = task_list(ctx)
-        before_it = known(tasks, given.task_id)
-        if given.status == "completed" != before_it.status:
+        before_it = known(tasks, arguments.task_id)
+        if arguments.status == "completed" != before_it.status:
             why = await ctx.session.ask_hooks("TaskCompleted", about(before_it))
             if why:
                 raise ToolError(f"A hook does not take this task for done: {why}")
         with tasks.changing():
-            task = known(tasks, given.task_id)
+            task = known(tasks, arguments.task_id)
             before = task.status
-            if given.status == "deleted":
+            if arguments.status == "deleted":
                 tasks.delete(task.id)
                 changed = ["deleted"]
             else:
-                changed = changed_fields(task, given)
+                changed = changed_fields(task, arguments)
                 tasks.put(task)
-                changed += linked(tasks, task, given)
+                changed += linked(tasks, task, arguments)
         result: dict[str, Any] = {"success": True, "taskId": task.id, "updatedFields": changed}
-        if given.status not in (UNSET, before):
-            result["statusChange"] = {"from": before, "to": given.status}
-        said = ", ".join(changed) or "nothing to change"
+        if arguments.status not in (UNSET, before):
+            result["statusChange"] = {"from": before, "to": arguments.status}
+        change_list = ", ".join(changed) or "nothing to change"
         return ToolOutcome(
-            content=f"Task #{task.id}: {said}.", tool_use_result=result, display=said
+            content=f"Task #{task.id}: {change_list}.", tool_use_result=result, display=change_list
         )
 
 
 def about(task: ListedTask) -> dict[str, Any]:
     """What hooks are told of a task."""
-    more = {"task_description": task.description, "teammate_name": task.owner}
-    told = {key: value for key, value in more.items() if value}
-    return {"task_id": task.id, "task_subject": task.subject, **told}
+    optional_fields = {"task_description": task.description, "teammate_name": task.owner}
+    fields = {key: value for key, value in optional_fields.items() if value}
+    return {"task_id": task.id, "task_subject": task.subject, **fields}
 
 
-def changed_fields(task: ListedTask, given: TaskUpdateInput) -> list[str]:
+def changed_fields(task: ListedTask, arguments: TaskUpdateInput) -> list[str]:
     """Writes what was given into the task; the names of what is different now."""
     changed = []
     for field in ("status", "subject", "description", "active_form", "owner"):
-        value = getattr(given, field)
+        value = getattr(arguments, field)
         if value is not UNSET and value != getattr(task, field):
             setattr(task, field, value)
             changed.append(field)
-    if given.metadata is not UNSET:
-        joined = task.metadata | given.metadata
+    if arguments.metadata is not UNSET:
+        joined = task.metadata | arguments.metadata
         task.metadata = {key: value for key, value in joined.items() if value is not None}
         changed.append("metadata")
     return changed
 
 
-def linked(tasks: TaskList, task: ListedTask, given: TaskUpdateInput) -> list[str]:
+def linked(tasks: TaskList, task: ListedTask, arguments: TaskUpdateInput) -> list[str]:
     """Puts tasks before and after this one; a circle would wait for ever and is refused."""
-    pairs = [(task.id, other) for other in given.add_blocks]
-    pairs += [(other, task.id) for other in given.add_blocked_by]
+    pairs = [(task.id, other) for other in arguments.add_blocks]
+    pairs += [(other, task.id) for other in arguments.add_blocked_by]
     for before, after in pairs:
         known(tasks, before)
         known(tasks, after)
         if before == after or comes_before(tasks, after, before):
             raise ToolError(f"#{before} cannot come before #{after}: #{after} comes before it.")
         tasks.link(before, after)
-    fields = (("blocks", given.add_blocks), ("blockedBy", given.add_blocked_by))
+    fields = (("blocks", arguments.add_blocks), ("blockedBy", arguments.add_blocked_by))
     return [name for name, others in fields if others]
 
 

@@ -17,7 +17,7 @@ from clew.agent.tools.base import (
     ToolOutcome,
     ToolSession,
 )
-from clew.system.files import content, replace
+from clew.system.files import read_content, replace
 
 # AskUserQuestion: questions with answers to choose from; the person's answers come with the permission.
 
@@ -53,38 +53,38 @@ class AskUserQuestion(Tool[AskUserQuestionInput]):
     question_kind: QuestionKind = "choices"
     hidden_fields = ("answers", "annotations")
 
-    def is_read_only(self, given: AskUserQuestionInput) -> bool:
+    def is_read_only(self, arguments: AskUserQuestionInput) -> bool:
         return True
 
-    def title(self, given: AskUserQuestionInput) -> str:
-        return given.questions[0].question
+    def title(self, arguments: AskUserQuestionInput) -> str:
+        return arguments.questions[0].question
 
-    def objection(self, given: AskUserQuestionInput, session: ToolSession) -> str:
-        if given.answers is not UNSET:
+    def objection(self, arguments: AskUserQuestionInput, session: ToolSession) -> str:
+        if arguments.answers is not UNSET:
             return "Leave answers out: the person gives them."
-        asked = [question.question for question in given.questions]
-        if len(set(asked)) < len(asked):
+        texts = [question.question for question in arguments.questions]
+        if len(set(texts)) < len(texts):
             return "Two of the questions are the same; each needs words of its own."
-        for question in given.questions:
+        for question in arguments.questions:
             labels = [option.label for option in question.options]
             if len(set(labels)) < len(labels):
                 return f"Two answers to {question.question!r} are the same."
         return ""
 
-    async def call(self, given: AskUserQuestionInput, ctx: ToolContext) -> ToolOutcome:
-        if given.answers is UNSET or not given.answers:
+    async def call(self, arguments: AskUserQuestionInput, ctx: ToolContext) -> ToolOutcome:
+        if arguments.answers is UNSET or not arguments.answers:
             raise ToolError("Nobody answered. Decide yourself, say what you chose, and go on.")
-        lines = [f"{question}: {spoken(answer)}" for question, answer in given.answers.items()]
-        questions = to_builtins(given.questions)
-        annotations = {} if given.annotations is UNSET else given.annotations
+        lines = [f"{question}: {spoken(answer)}" for question, answer in arguments.answers.items()]
+        questions = to_builtins(arguments.questions)
+        annotations = {} if arguments.annotations is UNSET else arguments.annotations
         return ToolOutcome(
             content="The person answered:\n" + "\n".join(lines),
             tool_use_result={
                 "questions": questions,
-                "answers": given.answers,
+                "answers": arguments.answers,
                 "annotations": annotations,
             },
-            display="; ".join(map(spoken, given.answers.values())),
+            display="; ".join(map(spoken, arguments.answers.values())),
         )
 
 
@@ -117,16 +117,16 @@ class Brief(Tool[BriefInput]):
     is_deferred = True
     search_words = "status message progress update notify user"
 
-    def is_read_only(self, given: BriefInput) -> bool:
+    def is_read_only(self, arguments: BriefInput) -> bool:
         return True
 
-    def title(self, given: BriefInput) -> str:
-        return given.message
+    def title(self, arguments: BriefInput) -> str:
+        return arguments.message
 
-    async def call(self, given: BriefInput, ctx: ToolContext) -> ToolOutcome:
+    async def call(self, arguments: BriefInput, ctx: ToolContext) -> ToolOutcome:
         return ToolOutcome(
             content="The person sees it. Go on.",
-            tool_use_result={"message": given.message},
+            tool_use_result={"message": arguments.message},
             display="shown",
         )
 
@@ -152,14 +152,14 @@ class EnterPlanMode(Tool[EnterPlanModeInput]):
     is_deferred = True
     search_words = "planning design approach before"
 
-    def is_concurrency_safe(self, given: EnterPlanModeInput) -> bool:
+    def is_concurrency_safe(self, arguments: EnterPlanModeInput) -> bool:
         return False
 
-    def objection(self, given: EnterPlanModeInput, session: ToolSession) -> str:
+    def objection(self, arguments: EnterPlanModeInput, session: ToolSession) -> str:
         is_planning = session.own is not None and session.own.mode == PLAN_MODE
         return "You are planning already." if is_planning else ""
 
-    async def call(self, given: EnterPlanModeInput, ctx: ToolContext) -> ToolOutcome:
+    async def call(self, arguments: EnterPlanModeInput, ctx: ToolContext) -> ToolOutcome:
         own = of(ctx.session)
         own.enter_plan()
         return ToolOutcome(
@@ -191,32 +191,32 @@ class ExitPlanMode(Tool[ExitPlanModeInput]):
     search_words = "planning approve finished begin"
     question_kind: QuestionKind = "plan"
 
-    def is_concurrency_safe(self, given: ExitPlanModeInput) -> bool:
+    def is_concurrency_safe(self, arguments: ExitPlanModeInput) -> bool:
         return False
 
-    def objection(self, given: ExitPlanModeInput, session: ToolSession) -> str:
+    def objection(self, arguments: ExitPlanModeInput, session: ToolSession) -> str:
         if session.own is None or session.own.mode != PLAN_MODE:
             return "There is no planning to leave here; the work goes on without this call."
-        if not self.body(given, session).strip():
+        if not self.body(arguments, session).strip():
             return f"There is no plan yet: give it here, or write it into {session.own.plan_file}."
         return ""
 
-    def body(self, given: ExitPlanModeInput, session: ToolSession) -> str:
-        if given.plan.strip() or session.own is None:
-            return given.plan
+    def body(self, arguments: ExitPlanModeInput, session: ToolSession) -> str:
+        if arguments.plan.strip() or session.own is None:
+            return arguments.plan
         try:
-            return content(session.own.plan_file).decode("utf-8", "replace")
+            return read_content(session.own.plan_file).decode("utf-8", "replace")
         except OSError:
             return ""
 
-    def title(self, given: ExitPlanModeInput) -> str:
+    def title(self, arguments: ExitPlanModeInput) -> str:
         return "begin with the plan"
 
-    async def call(self, given: ExitPlanModeInput, ctx: ToolContext) -> ToolOutcome:
+    async def call(self, arguments: ExitPlanModeInput, ctx: ToolContext) -> ToolOutcome:
         own = of(ctx.session)
-        plan = self.body(given, ctx.session)
-        if given.plan.strip():
-            keep(own.plan_file, given.plan)
+        plan = self.body(arguments, ctx.session)
+        if arguments.plan.strip():
+            keep(own.plan_file, arguments.plan)
         mode = own.leave_plan()
         return ToolOutcome(
             content=(
@@ -235,8 +235,8 @@ def of(session: ToolSession) -> Own:
 
 
 def keep(path: Path, plan: str) -> None:
-    whole = plan.encode("utf-8", "replace").decode("utf-8")
-    replace(path, whole.rstrip("\n") + "\n", mode=0o600)
+    text = plan.encode("utf-8", "replace").decode("utf-8")
+    replace(path, text.rstrip("\n") + "\n", mode=0o600)
 
 
 # TodoWrite: the model's list of what is to be done, kept by the session.
@@ -269,22 +269,24 @@ class TodoWrite(Tool[TodoWriteInput]):
     )
     input_type = TodoWriteInput
 
-    def is_read_only(self, given: TodoWriteInput) -> bool:
+    def is_read_only(self, arguments: TodoWriteInput) -> bool:
         return True
 
-    def is_concurrency_safe(self, given: TodoWriteInput) -> bool:
+    def is_concurrency_safe(self, arguments: TodoWriteInput) -> bool:
         return False
 
-    def title(self, given: TodoWriteInput) -> str:
-        done = sum(todo.status == "completed" for todo in given.todos)
-        return f"{done} of {len(given.todos)} done"
+    def title(self, arguments: TodoWriteInput) -> str:
+        done = sum(todo.status == "completed" for todo in arguments.todos)
+        return f"{done} of {len(arguments.todos)} done"
 
-    async def call(self, given: TodoWriteInput, ctx: ToolContext) -> ToolOutcome:
-        old, new = ctx.session.todos, to_builtins(given.todos)
+    async def call(self, arguments: TodoWriteInput, ctx: ToolContext) -> ToolOutcome:
+        old, new = ctx.session.todos, to_builtins(arguments.todos)
         # A list that is done is done with.
-        ctx.session.todos = [] if all(todo.status == "completed" for todo in given.todos) else new
+        ctx.session.todos = (
+            [] if all(todo.status == "completed" for todo in arguments.todos) else new
+        )
         return ToolOutcome(
-            content=f"The list is kept: {self.title(given)}.",
+            content=f"The list is kept: {self.title(arguments)}.",
             tool_use_result={"oldTodos": old, "newTodos": new},
-            display=self.title(given),
+            display=self.title(arguments),
         )

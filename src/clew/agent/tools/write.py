@@ -9,8 +9,8 @@ from msgspec import Meta, Struct
 from clew.agent.tools import files
 from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome, ToolSession
 from clew.agent.tools.files import FileText, count_lines, crlf, decode
-from clew.agent.tools.patch import patch_of_texts
-from clew.core.messages.text import count_of, unescape_like
+from clew.agent.tools.patch import diff_texts
+from clew.core.messages.text import format_count, unescape_like
 from clew.system.files import is_there
 
 # A record that holds a large file once for every edit of it cannot be read any more.
@@ -31,22 +31,22 @@ class Write(Tool[WriteInput]):
     )
     input_type = WriteInput
 
-    def is_destructive(self, given: WriteInput) -> bool:
+    def is_destructive(self, arguments: WriteInput) -> bool:
         return True
 
-    def paths(self, given: WriteInput) -> tuple[str, ...]:
-        return (given.file_path,)
+    def paths(self, arguments: WriteInput) -> tuple[str, ...]:
+        return (arguments.file_path,)
 
-    def title(self, given: WriteInput) -> str:
-        return given.file_path
+    def title(self, arguments: WriteInput) -> str:
+        return arguments.file_path
 
-    def rehearse(self, given: WriteInput, session: ToolSession) -> None:
-        path = session.path(given.file_path)
+    def rehearse(self, arguments: WriteInput, session: ToolSession) -> None:
+        path = session.path(arguments.file_path)
         if is_there(path):
             files.take_known(path, session)
 
-    async def call(self, given: WriteInput, ctx: ToolContext) -> ToolOutcome:
-        return put_content(ctx.session.path(given.file_path), given.content, ctx)
+    async def call(self, arguments: WriteInput, ctx: ToolContext) -> ToolOutcome:
+        return put_content(ctx.session.path(arguments.file_path), arguments.content, ctx)
 
 
 def put_content(path: Path, content: str, ctx: ToolContext) -> ToolOutcome:
@@ -60,10 +60,10 @@ def update(path: Path, content: str, ctx: ToolContext) -> ToolOutcome:
     # Read shows lines without their carriage returns, so the model cannot have meant to drop them.
     new = crlf(content) if text.is_crlf else content
     written = files.put(old.path, encoded(text, new, path), old.status)
-    files.note(ctx, written, whole_range(content))
+    files.note(ctx, written, make_whole_range(content))
     return ToolOutcome(
         content=f"Wrote {path}: {count(content)}.",
-        tool_use_result=outcome("update", path, content, patch_of_texts(text.text, new), text.text),
+        tool_use_result=outcome("update", path, content, diff_texts(text.text, new), text.text),
         display=f"Wrote {count(content)}",
     )
 
@@ -77,7 +77,7 @@ def create(path: Path, content: str, ctx: ToolContext) -> ToolOutcome:
     except OSError as error:
         raise ToolError(f"The folder {path.parent} cannot be made: {error.strerror}.") from None
     written = files.put(path, encoded(FileText(text=""), content, path), None)
-    files.note(ctx, written, whole_range(content))
+    files.note(ctx, written, make_whole_range(content))
     return ToolOutcome(
         content=f"Created {path}: {count(content)}.",
         tool_use_result=outcome("create", path, content, [], None),
@@ -107,20 +107,20 @@ def outcome(
         "filePath": str(path),
         "content": content,
         "structuredPatch": patch,
-        "originalFile": None if before is None else original(before),
+        "originalFile": None if before is None else read_original(before),
     }
 
 
-def original(text: str) -> str | None:
+def read_original(text: str) -> str | None:
     """What was in a file, for whoever reads the record; of a large one the hunks must do."""
     return text if len(text) <= ORIGINAL_MAX_CHARS else None
 
 
-def whole_range(content: str) -> tuple[tuple[int, int], ...]:
+def make_whole_range(content: str) -> tuple[tuple[int, int], ...]:
     total = count_lines(content)
     return ((1, total),) if total else ()
 
 
 def count(content: str) -> str:
     total = count_lines(content)
-    return count_of(total, "line")
+    return format_count(total, "line")

@@ -15,17 +15,29 @@ from pathlib import Path
 import msgspec
 
 from clew.agent.hooks.handlers import read_layers
-from clew.agent.subagents.files import folders, in_folder
-from clew.commands.doctor.finding import DoctorFinding, fault, faults_in, fine, note, told
-from clew.commands.doctor.transcripts import transcripts
-from clew.core.messages.text import count_of
+from clew.agent.subagents.files import find_agent_folders, read_agent_folder
+from clew.commands.doctor.finding import (
+    DoctorFinding,
+    count_faults,
+    format_findings,
+    make_fault,
+    make_fine,
+    note,
+)
+from clew.commands.doctor.transcripts import check_transcripts
+from clew.core.messages.text import format_count
 from clew.parts.mcp.config import StdioServer
-from clew.parts.mcp.scopes import find
+from clew.parts.mcp.scopes import find_configured_servers
 from clew.parts.skills.folders import SkillLibrary, places_of
-from clew.permissions.in_session import entered
+from clew.permissions.in_session import enter_current_mode
 from clew.permissions.modes import RefusedMode
-from clew.permissions.session_rules import CurrentRules, given, in_vain, stand
-from clew.providers.credentials import endpoint_with_key
+from clew.permissions.session_rules import (
+    CurrentRules,
+    find_unused_rules,
+    load_current_rules,
+    read_command_line,
+)
+from clew.providers.credentials import make_endpoint
 from clew.providers.endpoint import Endpoint, request_headers
 from clew.system.command_groups import Group
 from clew.system.config.environment import BY_FIELD, Environment, freeze
@@ -35,8 +47,8 @@ from clew.system.process.spawn import Launcher
 from clew.system.sandbox.box import Box
 from clew.system.sandbox.policy import SandboxPolicy, read_settings
 from clew.system.sandbox.walled import SandboxError
-from clew.system.transport.choose import transport_for
-from clew.system.transport.network import network_from
+from clew.system.transport.choose import choose_transport
+from clew.system.transport.network import read_network
 from clew.system.transport.seam import HttpRequest, TransportError
 from clew.version import VERSION
 
@@ -52,19 +64,22 @@ OF_A_LINE = re.compile(r":\d+: ")
 def definitions(standing: CurrentRules) -> Iterator[DoctorFinding]:
     """Agents, commands and skills, as a session finds them without flags; those of plugins are theirs."""
     subject, places = "agents and skills", standing.places
-    agents = [in_folder(path, origin) for origin, path in folders(places, SOURCES)]
+    agents = [
+        read_agent_folder(path, origin) for origin, path in find_agent_folders(places, SOURCES)
+    ]
     shelf = SkillLibrary(places_of(places, SOURCES))
     skills = shelf.all()
     for line in (*(line for agent in agents for line in agent.faults), *shelf.faults):
-        made = note if NO_TOOL in line else fault
-        yield made(subject, line, remedy(line))
+        make_finding = note if NO_TOOL in line else make_fault
+        yield make_finding(subject, line, remedy(line))
     for path in open_to_others(places.config_home):
         words = f"{path} can be changed by other users, and what it says counts as your word"
-        yield fault(subject, words, f"look at it, and make it yours alone: chmod o-w {path}")
-    many = count_of(sum(len(agent.specs) for agent in agents), "agent")
+        yield make_fault(subject, words, f"look at it, and make it yours alone: chmod o-w {path}")
+    many = format_count(sum(len(agent.specs) for agent in agents), "agent")
     own = sum(skill.origin != "bundled" for skill in skills.values())
-    yield fine(
-        subject, f"{many} and {count_of(own, 'command or skill', 'commands and skills')} of yours"
+    yield make_fine(
+        subject,
+        f"{many} and {format_count(own, 'command or skill', 'commands and skills')} of yours",
     )
 
 
@@ -93,10 +108,10 @@ def is_open(path: Path) -> bool:
     # Reported here and not refused by a session: the mode says who may have changed a file, not that
     # one did, and a home on a foreign file system shows modes that its owner didn't choose.
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return False
-    return bool(found.st_mode & 0o002) or found.st_uid not in (0, os.getuid())
+    return bool(status.st_mode & 0o002) or status.st_uid not in (0, os.getuid())
 
 
 # Whether the service answers: one request to the API's own address, and to nothing else.
@@ -112,7 +127,7 @@ REMEDIES = {
 
 async def reached(endpoint: Endpoint, environment: Environment) -> DoctorFinding:
     """Asks for the list of models: it costs nothing, and says whether the key is good."""
-    transport = transport_for(network_from(environment))
+    transport = choose_transport(read_network(environment))
     request = HttpRequest(
         method="GET",
         url=endpoint.url("/v1/models"),
@@ -123,13 +138,13 @@ async def reached(endpoint: Endpoint, environment: Environment) -> DoctorFinding
         async with asyncio.timeout(WAIT_S):
             head = await exchange.open()
     except TransportError as error:
-        return fault(
+        return make_fault(
             SUBJECT,
             f"{endpoint.shown} cannot be reached: {endpoint.hide(str(error))}",
             REMEDIES.get(error.kind, "is the machine on the network, and the address right?"),
         )
     except TimeoutError:
-        return fault(
+        return make_fault(
             SUBJECT,
             f"{endpoint.shown} did not answer within {WAIT_S:.0f} s",
             "is something between here and there that drops packets, such as a firewall?",
@@ -142,18 +157,18 @@ async def reached(endpoint: Endpoint, environment: Environment) -> DoctorFinding
 
 def answered(endpoint: Endpoint, status: int) -> DoctorFinding:
     if status in (401, 403):
-        return fault(
+        return make_fault(
             SUBJECT,
             f"{endpoint.shown} answers, and refuses the {endpoint.credentials} ({status})",
             "keep a good key: clew login",
         )
     if status >= 500:
-        return fault(
+        return make_fault(
             SUBJECT,
             f"{endpoint.shown} answers with {status}",
             "the service has trouble of its own; try again later",
         )
-    return fine(SUBJECT, f"{endpoint.shown} answers ({status}); nothing else was asked")
+    return make_fine(SUBJECT, f"{endpoint.shown} answers ({status}); nothing else was asked")
 
 
 async def looked(standing: CurrentRules, *, offline: bool) -> list[DoctorFinding]:
@@ -169,23 +184,23 @@ async def look(standing: CurrentRules, *, offline: bool, launcher: Launcher) -> 
     """Everything, in the order in which a session needs it."""
     environ = standing.environ
     environment = freeze(environ)
-    endpoint = await endpoint_with_key(environ, standing.settings, standing.places, launcher)
-    found = [
+    endpoint = await make_endpoint(environ, standing.settings, standing.places, launcher)
+    findings = [
         *program(),
         *configuration(standing, environment),
         *keys(standing, environment, endpoint),
     ]
     if offline:
-        found.append(note("network", "not asked (--offline)"))
+        findings.append(note("network", "not asked (--offline)"))
     elif endpoint.hindrance:
-        found.append(note("network", "not asked: nothing may be sent"))
+        findings.append(note("network", "not asked: nothing may be sent"))
     elif endpoint.wants_credentials and endpoint.credentials == "none":
-        found.append(note("network", f"{endpoint.shown} was not asked: there is no key"))
+        findings.append(note("network", f"{endpoint.shown} was not asked: there is no key"))
     else:
-        found.append(await reached(endpoint, environment))
+        findings.append(await reached(endpoint, environment))
     return [
-        *found,
-        *transcripts(standing),
+        *findings,
+        *check_transcripts(standing),
         await read_only_wall(launcher),
         await sandbox(standing, launcher),
         *hooks(standing),
@@ -203,13 +218,13 @@ def made_of() -> str:
 
 
 def program() -> Iterator[DoctorFinding]:
-    yield fine("clew", made_of())
+    yield make_fine("clew", made_of())
     for name, use in (("git", "branches, diffs and worktrees"), ("rg", "")):
-        found = shutil.which(name)
-        if found:
-            yield fine("clew", f"{name}: {found}")
+        path = shutil.which(name)
+        if path:
+            yield make_fine("clew", f"{name}: {path}")
         elif use:
-            yield fault(
+            yield make_fault(
                 "clew", f"{name} is not on the PATH", f"install it: clew needs it for {use}"
             )
         else:
@@ -221,35 +236,35 @@ def program() -> Iterator[DoctorFinding]:
 def configuration(standing: CurrentRules, environment: Environment) -> Iterator[DoctorFinding]:
     subject, places = "configuration", standing.places
     for layer in standing.layers:
-        yield fine(subject, f"{layer.file or '(command line)'} ({layer.scope})")
+        yield make_fine(subject, f"{layer.file or '(command line)'} ({layer.scope})")
     if not standing.layers:
-        yield fine(subject, f"no settings; {places.user_settings} would be read")
+        yield make_fine(subject, f"no settings; {places.user_settings} would be read")
     of_rules = {*standing.rules.unreadable, *standing.rules.warnings}
     for line in standing.complaints:
         if ": does not count, " in line:
             yield note(subject, line, "clew config trust")
         elif line in of_rules:
-            yield fault(
+            yield make_fault(
                 subject,
                 line,
                 "mend that rule, or take it out: clew permissions list shows those in force",
             )
         else:
-            yield fault(
+            yield make_fault(
                 subject, line, "mend that line: clew config keys lists what may stand there"
             )
-    for rule in in_vain(standing):
+    for rule in find_unused_rules(standing):
         # A program that starts clew may bring a tool of that name: nobody knows here.
         yield note(subject, rule.told, f"{NOBODYS_TOOL}, or take the rule out")
     allowed = "" if environment.switch("telemetry_disabled") else ", though a variable allows it"
-    yield fine(subject, f"telemetry: there is none{allowed}")
+    yield make_fine(subject, f"telemetry: there is none{allowed}")
     set_now = ", ".join(environment.told())
-    yield fine(subject, f"environment: {set_now or 'nothing is set'}")
+    yield make_fine(subject, f"environment: {set_now or 'nothing is set'}")
     for line in environment.faults:
-        yield fault(subject, line, "clew config variables lists them with their kinds")
-    mode = entered(standing)
+        yield make_fault(subject, line, "clew config variables lists them with their kinds")
+    mode = enter_current_mode(standing)
     if isinstance(mode, RefusedMode):
-        yield fault(subject, f"permission mode {mode.mode}: {mode.why}", "choose another one")
+        yield make_fault(subject, f"permission mode {mode.mode}: {mode.why}", "choose another one")
 
 
 def keys(
@@ -257,17 +272,19 @@ def keys(
 ) -> Iterator[DoctorFinding]:
     subject, path = "key", standing.places.credentials
     if is_there(path) and path.stat().st_mode & 0o077:
-        yield fault(subject, f"{path} can be read by others and is not used", f"chmod 600 {path}")
+        yield make_fault(
+            subject, f"{path} can be read by others and is not used", f"chmod 600 {path}"
+        )
     if endpoint.hindrance:
-        yield fault(subject, endpoint.hindrance, "what it says")
+        yield make_fault(subject, endpoint.hindrance, "what it says")
     elif endpoint.sends_its_own:
-        yield fine(subject, f"{BY_FIELD['custom_headers'].names[0]} says who you are")
+        yield make_fine(subject, f"{BY_FIELD['custom_headers'].names[0]} says who you are")
     elif endpoint.credentials != "none":
-        named = environment.source("api_key") or environment.source("auth_token")
-        where = f"from {named}" if named else "from what was kept, or apiKeyHelper"
-        yield fine(subject, f"{endpoint.credentials} {where}, for {endpoint.shown}")
+        source = environment.source("api_key") or environment.source("auth_token")
+        where = f"from {source}" if source else "from what was kept, or apiKeyHelper"
+        yield make_fine(subject, f"{endpoint.credentials} {where}, for {endpoint.shown}")
     elif endpoint.wants_credentials:
-        yield fault(
+        yield make_fault(
             subject,
             "there is no key for the service",
             "clew login, or ANTHROPIC_API_KEY; without one: clew demo",
@@ -280,38 +297,38 @@ async def read_only_wall(launcher: Launcher) -> DoctorFinding:
     subject = "read-only wall"
     try:
         with closing(Box(SandboxPolicy(write=(), is_read_only=True), launcher)) as box:
-            return fine(subject, f"{await box.kind()} holds it around commands that only look")
+            return make_fine(subject, f"{await box.kind()} holds it around commands that only look")
     except SandboxError as error:
         remedy = "install bubblewrap (apt-get install bubblewrap), or use Linux 6.2 or newer"
-        return fault(subject, f"few commands run without asking: {error}", remedy)
+        return make_fault(subject, f"few commands run without asking: {error}", remedy)
 
 
 async def sandbox(standing: CurrentRules, launcher: Launcher) -> DoctorFinding:
     subject = "sandbox"
     settings, faults = read_settings(standing.layers, home=standing.context.home)
     if faults:
-        return fault(subject, faults[0], "mend that line of the settings")
+        return make_fault(subject, faults[0], "mend that line of the settings")
     try:
         with closing(Box(SandboxPolicy(write=(str(standing.places.cwd),)), launcher)) as box:
             kind, weakness = await box.kind(), box.weakness
     except SandboxError as error:
         remedy = "install bubblewrap (apt-get install bubblewrap), or a kernel with Landlock"
-        made = fault if settings.enabled else note
-        return made(subject, f"no walls hold here: {error}", remedy)
+        make_finding = make_fault if settings.enabled else note
+        return make_finding(subject, f"no walls hold here: {error}", remedy)
     is_on = {True: "on", False: "off", None: "on in modes auto and acceptEdits"}[settings.enabled]
-    return fine(subject, f"{weakness or f'{kind} holds here'}; by the settings it is {is_on}")
+    return make_fine(subject, f"{weakness or f'{kind} holds here'}; by the settings it is {is_on}")
 
 
 def hooks(standing: CurrentRules) -> Iterator[DoctorFinding]:
-    found = read_layers(standing.layers)
-    for line in found.faults:
-        yield fault("hooks", line, "clew hooks events lists what there is")
-    for hook in found.hooks:
+    listing = read_layers(standing.layers)
+    for line in listing.faults:
+        yield make_fault("hooks", line, "clew hooks events lists what there is")
+    for hook in listing.hooks:
         if hook.kind == "command" and not is_program(hook.handler.title, standing.places.root):
             words = f"{hook.event.name}: no program {hook.handler.title.split()[0]} ({hook.where})"
-            yield fault("hooks", words, "install it, or take the hook out")
-    off = f", off: {found.off}" if found.off else ""
-    yield fine("hooks", f"{len(found.hooks)} in force{off}")
+            yield make_fault("hooks", words, "install it, or take the hook out")
+    off = f", off: {listing.off}" if listing.off else ""
+    yield make_fine("hooks", f"{len(listing.hooks)} in force{off}")
 
 
 def is_program(command: str, root: Path) -> bool:
@@ -330,21 +347,25 @@ SHELL_WORDS = frozenset({
 
 
 def servers(standing: CurrentRules) -> Iterator[DoctorFinding]:
-    found = find(standing.places, standing.layers, standing.settings, standing.environ)
-    for line in found.faults:
-        yield fault("MCP servers", line, "clew mcp list shows what was understood")
-    for entry in found.held:
+    listing = find_configured_servers(
+        standing.places, standing.layers, standing.settings, standing.environ
+    )
+    for line in listing.faults:
+        yield make_fault("MCP servers", line, "clew mcp list shows what was understood")
+    for entry in listing.held:
         yield note("MCP servers", f"{entry.name} does not begin: {entry.held}")
-    for server in found.servers:
+    for server in listing.servers:
         reach = server.reach
         if isinstance(reach, StdioServer) and shutil.which(reach.command) is None:
-            yield fault(
+            yield make_fault(
                 "MCP servers",
                 f"{server.name}: no program {reach.command} ({server.source})",
                 f"install it, or: clew mcp remove {server.name}",
             )
-    many = len(found.servers)
-    yield fine("MCP servers", f"{many} configured" + ("; clew mcp list asks each" if many else ""))
+    many = len(listing.servers)
+    yield make_fine(
+        "MCP servers", f"{many} configured" + ("; clew mcp list asks each" if many else "")
+    )
 
 
 def terminal(environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
@@ -359,10 +380,10 @@ def terminal(environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
         within = (
             " in tmux" if environ.get("TMUX") else " over ssh" if environ.get("SSH_TTY") else ""
         )
-        yield fine(subject, f"{name}{within}, {size.columns}x{size.lines}, {colours(environ)}")
+        yield make_fine(subject, f"{name}{within}, {size.columns}x{size.lines}, {colours(environ)}")
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
     if encoding != "utf8":
-        yield fault(
+        yield make_fault(
             subject,
             f"the terminal's encoding is {encoding or 'unknown'}: other characters are escaped",
             "set LANG to a UTF-8 locale, such as C.UTF-8",
@@ -383,14 +404,16 @@ def colours(environ: Mapping[str, str]) -> str:
 def main(argv: list[str]) -> int:
     """0 where nothing is wrong, 1 where something is."""
     options = arguments().parse_args(argv)
-    standing = stand(os.environ, Path.cwd(), given=given(options.settings))
-    found = asyncio.run(looked(standing, offline=options.offline))
+    standing = load_current_rules(
+        os.environ, Path.cwd(), command_line=read_command_line(options.settings)
+    )
+    findings = asyncio.run(looked(standing, offline=options.offline))
     if options.json:
-        said = {"ok": not faults_in(found), "findings": msgspec.to_builtins(found)}
-        sys.stdout.write(mask(msgspec.json.encode(said).decode()) + "\n")
+        report = {"ok": not count_faults(findings), "findings": msgspec.to_builtins(findings)}
+        sys.stdout.write(mask(msgspec.json.encode(report).decode()) + "\n")
     else:
-        sys.stdout.write(mask(told(found)) + "\n")
-    return 1 if faults_in(found) else 0
+        sys.stdout.write(mask(format_findings(findings)) + "\n")
+    return 1 if count_faults(findings) else 0
 
 
 def arguments() -> argparse.ArgumentParser:

@@ -18,7 +18,7 @@ class DoctorFinding(Struct, frozen=True, kw_only=True):
     remedy: str = ""
 
 
-def fine(subject: str, words: str) -> DoctorFinding:
+def make_fine(subject: str, words: str) -> DoctorFinding:
     return DoctorFinding(subject=subject, state="fine", words=words)
 
 
@@ -26,15 +26,15 @@ def note(subject: str, words: str, remedy: str = "") -> DoctorFinding:
     return DoctorFinding(subject=subject, state="note", words=words, remedy=remedy)
 
 
-def fault(subject: str, words: str, remedy: str) -> DoctorFinding:
+def make_fault(subject: str, words: str, remedy: str) -> DoctorFinding:
     return DoctorFinding(subject=subject, state="fault", words=words, remedy=remedy)
 
 
-def faults_in(findings: Iterable[DoctorFinding]) -> int:
+def count_faults(findings: Iterable[DoctorFinding]) -> int:
     return sum(finding.state == "fault" for finding in findings)
 
 
-def told(findings: Iterable[DoctorFinding]) -> str:
+def format_findings(findings: Iterable[DoctorFinding]) -> str:
     """The findings for people, by subject in the order they came."""
     lines: list[str] = []
     last = ""

@@ -8,14 +8,14 @@ import shutil
 from collections.abc import Container, Iterator
 from pathlib import Path
 
-from clew.commands.doctor.finding import DoctorFinding, fault, fine, note
-from clew.core.messages.text import count_of
+from clew.commands.doctor.finding import DoctorFinding, make_fault, make_fine, note
+from clew.core.messages.text import format_count
 from clew.permissions.session_rules import CurrentRules
 from clew.record.transcript import choose, light, paths
-from clew.record.transcript.copies import repaired_copy
+from clew.record.transcript.copies import find_repaired_copy
 from clew.record.transcript.examine import Examination, examine
 from clew.record.transcript.files import Files
-from clew.record.transcript.recovery import kept_aside
+from clew.record.transcript.recovery import list_all_copies
 from clew.record.transcript.repair import (
     has_mendable,
     is_lost,
@@ -23,7 +23,7 @@ from clew.record.transcript.repair import (
     is_possible,
     why_it_stays,
 )
-from clew.record.transcript.running import everyone
+from clew.record.transcript.running import list_running
 from clew.system.files import is_folder, is_link, is_there, why_closed
 
 SUBJECT = "transcripts"
@@ -32,36 +32,38 @@ EXAMINED_BYTES = 64 << 20
 LOW_SPACE_BYTES = 200_000_000
 
 
-def transcripts(standing: CurrentRules) -> Iterator[DoctorFinding]:
+def check_transcripts(standing: CurrentRules) -> Iterator[DoctorFinding]:
     home, cwd = standing.places.config_home, str(standing.places.cwd)
-    folder = paths.project_dir(home, cwd)
+    folder = paths.get_project_dir(home, cwd)
     closed, nearest = why_closed(folder), nearest_to(folder)
     own = f"{mended(nearest)}, or name another: CLEW_CONFIG_DIR"
     if closed is not None:
         words = f"{closed}: no session in it can be gone on with, and new ones are kept"
-        yield fault(SUBJECT, f"{words} {keeper(home)}", own)
+        yield make_fault(SUBJECT, f"{words} {keeper(home)}", own)
     elif not takes(folder):
         words = f"{nearest} cannot be written to: new sessions are kept {keeper(home)}"
-        yield fault(SUBJECT, words, own)
+        yield make_fault(SUBJECT, words, own)
     free = shutil.disk_usage(next(filter(is_there, (folder, *folder.parents)))).free
     if free < LOW_SPACE_BYTES:
-        yield fault(
+        yield make_fault(
             SUBJECT, f"{free / 1e6:.0f} MB are free at {nearest}", "make room: clew sessions du"
         )
     aside = why_closed(paths.rescue_dirs(home)[0])
     if aside is not None and closed is None:
         words = f"{aside}: what sessions could not write lies there, so none can be gone on with"
-        yield fault(SUBJECT, words, mended(nearest_to(paths.rescue_dirs(home)[0])))
-    kept = kept_aside(home)
-    for session, copies in kept.items():
-        yield waiting(home, cwd, session, copies)
+        yield make_fault(SUBJECT, words, mended(nearest_to(paths.rescue_dirs(home)[0])))
+    copies_by_session = list_all_copies(home)
+    for session, copies in copies_by_session.items():
+        yield check_unsaved(home, cwd, session, copies)
     if closed is None:
-        yield from examined(home, cwd, kept)
+        yield from examined(home, cwd, copies_by_session)
 
 
 def nearest_to(path: Path) -> Path:
     """What is there of a path; a link to nothing is."""
-    return next(each for each in (path, *path.parents) if is_there(each) or is_link(each))
+    return next(
+        ancestor for ancestor in (path, *path.parents) if is_there(ancestor) or is_link(ancestor)
+    )
 
 
 def mended(path: Path) -> str:
@@ -85,21 +87,23 @@ def keeper(home: Path) -> str:
     return "in memory alone"
 
 
-def waiting(home: Path, cwd: str, session: str, copies: list[Path]) -> DoctorFinding:
+def check_unsaved(home: Path, cwd: str, session: str, copies: list[Path]) -> DoctorFinding:
     """What could not be written, where it lies, and who brings it home."""
-    copy, more = copies[0], len(copies) - 1
+    copy, omitted_count = copies[0], len(copies) - 1
     place = choose.place_of_copy(home, cwd, session, copy)
     if copy.name.startswith(paths.AGENT):
         place = place.with_suffix("")  # its subagents alone lack something
-    also = f" (and {count_of(more, 'more file')} beside it)" if more else ""
+    also = f" (and {format_count(omitted_count, 'more file')} beside it)" if omitted_count else ""
     words = f"{place} could not be written to; what it lacks is in {copy}{also}"
     closed = not_taking(place)
     first = f"{mended(closed)}; then " if closed else ""
-    running = next((one for one in everyone(home) if one.session_id == session), None)
+    running = next(
+        (running for running in list_running(home) if running.session_id == session), None
+    )
     if running is not None:
         who = "this session" if running.pid == os.getpid() else str(running)
-        return fault(SUBJECT, words, f"{first}it is brought home by {who}")
-    return fault(SUBJECT, words, f"{first}clew --resume {session} brings it home")
+        return make_fault(SUBJECT, words, f"{first}it is brought home by {who}")
+    return make_fault(SUBJECT, words, f"{first}clew --resume {session} brings it home")
 
 
 def not_taking(place: Path) -> Path | None:
@@ -109,9 +113,11 @@ def not_taking(place: Path) -> Path | None:
     return None if takes(place.parent) else nearest_to(place.parent)
 
 
-def examined(home: Path, cwd: str, kept: Container[str]) -> Iterator[DoctorFinding]:
+def examined(home: Path, cwd: str, copies: Container[str]) -> Iterator[DoctorFinding]:
     """The newest sessions of this folder, held to the rules of their format."""
-    files = [f for folder in choose.folders(home, cwd) for f in light.session_files(folder)]
+    files = [
+        f for folder in choose.list_folders(home, cwd) for f in light.list_session_files(folder)
+    ]
     sound = 0
     for path in files[:EXAMINED_SESSIONS]:
         try:
@@ -119,52 +125,60 @@ def examined(home: Path, cwd: str, kept: Container[str]) -> Iterator[DoctorFindi
                 large = f"{path} is large and was not read"
                 yield note(SUBJECT, large, f"clew sessions check {path.stem}")
                 continue
-            found = examine(path)
+            examination = examine(path)
         except OSError as error:
             words = f"{path} cannot be read: {error.strerror}"
-            yield fault(SUBJECT, words, f"give it back to yourself: chown, or chmod u+rw {path}")
+            yield make_fault(
+                SUBJECT, words, f"give it back to yourself: chown, or chmod u+rw {path}"
+            )
             continue
-        if not os.access(path, os.W_OK) and path.stem not in kept:
+        if not os.access(path, os.W_OK) and path.stem not in copies:
             words = f"{path} cannot be written to: what is said in it is kept {keeper(home)}"
-            yield fault(SUBJECT, words, f"give it back to yourself: chown, or chmod u+w {path}")
-        if found.problems:
-            yield damaged(found)
-        elif found.loaded.size_bytes == 0:
+            yield make_fault(
+                SUBJECT, words, f"give it back to yourself: chown, or chmod u+w {path}"
+            )
+        if examination.problems:
+            yield damaged(examination)
+        elif examination.loaded.size_bytes == 0:
             yield note(SUBJECT, f"{path} is empty: nothing of a conversation is in it")
         else:
             sound += 1
     of = "of this folder's newest sessions"
     rest = len(files) - EXAMINED_SESSIONS
-    more = f"{count_of(rest, 'older one was', 'older ones were')} not read (clew sessions check)"
+    remark = (
+        f"{format_count(rest, 'older one was', 'older ones were')} not read (clew sessions check)"
+    )
     if sound:
-        words = count_of(sound, f"{of} is sound", f"{of} are sound")
-        yield fine(SUBJECT, f"{words}; {more}" if rest > 0 else words)
+        words = format_count(sound, f"{of} is sound", f"{of} are sound")
+        yield make_fine(SUBJECT, f"{words}; {remark}" if rest > 0 else words)
     elif rest > 0:
-        yield note(SUBJECT, more)
-    elif not files and next(choose.unsaved(home, cwd), None) is None:
-        yield fine(SUBJECT, "no session of this folder yet")
+        yield note(SUBJECT, remark)
+    elif not files and next(choose.list_unsaved(home, cwd), None) is None:
+        yield make_fine(SUBJECT, "no session of this folder yet")
 
 
-def damaged(found: Examination) -> DoctorFinding:
+def damaged(examination: Examination) -> DoctorFinding:
     """A fault is only what a repair would mend and none has: whatever it is, the session can be resumed."""
-    session, more = found.path.stem, len(found.problems) - 1
-    worst = (found.errors or found.problems)[0]
-    words = f"{found.path}: {worst}"
-    words += f", and {more} more" if more else ""
-    if is_lost(found):
+    session, omitted_count = examination.path.stem, len(examination.problems) - 1
+    worst = (examination.errors or examination.problems)[0]
+    words = f"{examination.path}: {worst}"
+    words += f", and {omitted_count} more" if omitted_count else ""
+    if is_lost(examination):
         aside = f"nothing of it can be rescued; clew sessions archive {session} puts it aside"
         return note(SUBJECT, words, aside)
-    if not has_mendable(found):
+    if not has_mendable(examination):
         return note(SUBJECT, words, why_it_stays(worst, session))
-    copy = repaired_copy(found.path, found.loaded)
+    copy = find_repaired_copy(examination.path, examination.loaded)
     if copy is not None:
         aside = f"clew sessions archive {session} puts the damaged one aside"
         return note(SUBJECT, f"{words}; the repaired copy is {copy.stem}", aside)
-    if is_needed(found) and not is_possible(found.path):
+    if is_needed(examination) and not is_possible(examination.path):
         return note(SUBJECT, words, "it can be resumed as it is; a repair would lose some of it")
-    if is_needed(found):
+    if is_needed(examination):
         mend = f"clew sessions repair {session} (it can be resumed as it is, too)"
-        return fault(SUBJECT, words, mend) if found.errors else note(SUBJECT, words, mend)
+        return (
+            make_fault(SUBJECT, words, mend) if examination.errors else note(SUBJECT, words, mend)
+        )
     return note(
         SUBJECT,
         words,

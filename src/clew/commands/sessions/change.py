@@ -12,17 +12,24 @@ from clew.commands.sessions.output import (
     FOUND,
     SESSION,
     CannotError,
-    home,
+    find_home,
+    find_transcript,
     say,
     say_json,
     say_waiting,
-    transcript,
 )
-from clew.core.messages.factories import written
-from clew.core.messages.text import count_of
+from clew.core.messages.factories import format_timestamp
+from clew.core.messages.text import format_count
 from clew.record.library.copies import append_beside, fork, graft
 from clew.record.rewind.disk import Blobs, blobs_dir
-from clew.record.rewind.restore import START, RestorePlan, carry_out, named, plan, plan_redo
+from clew.record.rewind.restore import (
+    START,
+    RestorePlan,
+    carry_out,
+    plan,
+    plan_redo,
+    resolve_message,
+)
 from clew.record.transcript.examine import session_id_of
 from clew.system.command_groups import GroupWord, argument, switch
 
@@ -30,31 +37,33 @@ from clew.system.command_groups import GroupWord, argument, switch
 
 
 def uuid_of(path: Path, text: str) -> str:
-    return text if text == START else named(path, text)
+    return text if text == START else resolve_message(path, text)
 
 
 # `clew sessions fork`: a session that begins as another does, up to any message of it.
 
 
 def run_fork(options: argparse.Namespace) -> int:
-    path = transcript(options.session)
+    path = find_transcript(options.session)
     if say_waiting(path):
         return CANNOT
     uuid = uuid_of(path, options.message) if options.message else None
-    made = fork(path, uuid, title=options.title, at=written(time.time_ns() // 1_000_000))
+    result = fork(path, uuid, title=options.title, at=format_timestamp(time.time_ns() // 1_000_000))
     if options.json:
         say_json(
             {
-                "sessionId": made.path.stem,
-                "path": str(made.path),
-                "messages": made.messages,
-                "agents": made.agents,
-                "title": made.title,
+                "sessionId": result.path.stem,
+                "path": str(result.path),
+                "messages": result.messages,
+                "agents": result.agents,
+                "title": result.title,
             }
         )
     else:
-        agents = f" with {count_of(made.agents, 'subagent')}" if made.agents else ""
-        say(f"{made.path.stem}: {count_of(made.messages, 'message')}{agents}, {made.title!r}")
+        agents = f" with {format_count(result.agents, 'subagent')}" if result.agents else ""
+        say(
+            f"{result.path.stem}: {format_count(result.messages, 'message')}{agents}, {result.title!r}"
+        )
     return FINE
 
 
@@ -62,19 +71,19 @@ def run_fork(options: argparse.Namespace) -> int:
 
 
 def run_graft(options: argparse.Namespace) -> int:
-    target, source = transcript(options.session), transcript(options.source)
+    target, source = find_transcript(options.session), find_transcript(options.source)
     if say_waiting(target) or say_waiting(source):
         return CANNOT
     first = uuid_of(source, options.first)
     last = uuid_of(source, options.last) if options.last else None
-    made = graft(target, source, first, last)
+    result = graft(target, source, first, last)
     if options.json:
-        brought = {"messages": made.messages, "agents": made.agents}
+        brought = {"messages": result.messages, "agents": result.agents}
         say_json({"sessionId": target.stem, "from": source.stem, **brought})
     else:
-        agents = f" with {count_of(made.agents, 'subagent')}" if made.agents else ""
+        agents = f" with {format_count(result.agents, 'subagent')}" if result.agents else ""
         say(
-            f"{count_of(made.messages, 'message')}{agents} of {source.stem} brought to {target.stem}"
+            f"{format_count(result.messages, 'message')}{agents} of {source.stem} brought to {target.stem}"
         )
     return FINE
 
@@ -83,7 +92,7 @@ def run_graft(options: argparse.Namespace) -> int:
 
 
 def run_rename(options: argparse.Namespace) -> int:
-    path = transcript(options.session)
+    path = find_transcript(options.session)
     session_id = session_id_of(path)
     line = {"type": "custom-title", "customTitle": options.title, "sessionId": session_id}
     append_beside(path, line)
@@ -98,7 +107,7 @@ def run_rename(options: argparse.Namespace) -> int:
 
 
 def run_tag(options: argparse.Namespace) -> int:
-    path = transcript(options.session)
+    path = find_transcript(options.session)
     session_id = session_id_of(path)
     append_beside(path, {"type": "tag", "tag": options.tag, "sessionId": session_id})
     if options.json:
@@ -109,8 +118,8 @@ def run_tag(options: argparse.Namespace) -> int:
 
 
 def run_rewind(options: argparse.Namespace) -> int:
-    blobs = Blobs(blobs_dir(home()), syncs=True)
-    path = transcript(options.session)
+    blobs = Blobs(blobs_dir(find_home()), syncs=True)
+    path = find_transcript(options.session)
     if options.redo == (options.message is not None):
         raise CannotError("name a message, or --redo")
     if say_waiting(path):
@@ -160,7 +169,7 @@ def _tell(planned: RestorePlan, *, is_done: bool) -> None:
         say("nothing was changed; --force goes over what others changed, and without what is lost")
     if is_done:
         say(
-            f"{count_of(len(planned.changes), 'file')}; `clew sessions rewind {planned.path.stem} --redo`"
+            f"{format_count(len(planned.changes), 'file')}; `clew sessions rewind {planned.path.stem} --redo`"
         )
 
 

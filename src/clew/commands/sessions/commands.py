@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from clew.commands.sessions.output import CANNOT, FINE, CannotError
-from clew.core.messages.errors import ClewError, in_words
+from clew.core.messages.errors import ClewError, describe_error
 from clew.system.command_groups import Group, GroupWord
 
 Words: TypeAlias = Mapping[str, GroupWord]
@@ -110,7 +110,7 @@ def main(argv: list[str]) -> int:
     except BrokenPipeError:
         raise  # whoever read us has seen enough, which is no failure: the door knows
     except (CannotError, ClewError, OSError, sqlite3.Error) as error:
-        sys.stderr.write(f"clew sessions: {in_words(error)}\n")
+        sys.stderr.write(f"clew sessions: {describe_error(error)}\n")
         return CANNOT
     return code or FINE
 

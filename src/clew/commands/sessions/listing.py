@@ -13,17 +13,22 @@ from clew.commands.sessions.output import (
     NONE_HERE,
     Bar,
     CannotError,
-    cwd,
-    home,
-    moment,
+    find_cwd,
+    find_home,
+    parse_moment,
     say,
     say_closed,
     say_json,
 )
-from clew.core.messages.text import count_of, size_of
-from clew.record.library.listing import ListingFilter, all_hidden, fitting, newest_first
+from clew.core.messages.text import format_count, format_size
+from clew.record.library.listing import (
+    ListingFilter,
+    list_hidden,
+    list_newest_first,
+    select_fitting,
+)
 from clew.record.transcript.light import Outline
-from clew.record.transcript.running import Running, everyone
+from clew.record.transcript.running import Running, list_running
 from clew.system import clock
 from clew.system.command_groups import GroupWord, argument, switch
 
@@ -46,7 +51,7 @@ def run_list(options: argparse.Namespace) -> int:
         cost_over=options.cost_over,
     )
     is_closed = say_closed(everywhere=options.all)
-    found = islice(
+    outlines = islice(
         _fitting(wanted, everywhere=options.all), options.limit if options.limit > 0 else None
     )
     if options.json:
@@ -54,28 +59,28 @@ def run_list(options: argparse.Namespace) -> int:
         say_json(
             [
                 as_json(outline) | {"open": to_builtins(running.get(outline.session_id))}
-                for outline in found
+                for outline in outlines
             ]
         )
         return FINE
-    here, running = cwd(), open_now()
-    shown = 0
-    for outline in found:
-        shown += 1
-        elsewhere = f"  ({outline.cwd})" if outline.cwd and outline.cwd != here else ""
+    folder, running = find_cwd(), open_now()
+    shown_count = 0
+    for outline in outlines:
+        shown_count += 1
+        elsewhere = f"  ({outline.cwd})" if outline.cwd and outline.cwd != folder else ""
         tag = f"  #{outline.tag}" if outline.tag else ""
         say(
-            f"{outline.session_id}  {clock.here(outline.modified_at)}  {size_of(outline.size_bytes):>8}"
+            f"{outline.session_id}  {clock.format_local(outline.modified_at)}  {format_size(outline.size_bytes):>8}"
             f"  {' '.join(outline.title.split())}{tag}{elsewhere}{by(running.get(outline.session_id))}"
         )
-    if not shown and not is_closed:
+    if not shown_count and not is_closed:
         _none(is_narrowed=wanted != ListingFilter(), everywhere=options.all)
     return FINE
 
 
 def open_now() -> dict[str, Running]:
     """Who has which session open."""
-    return {running.session_id: running for running in everyone(home())}
+    return {running.session_id: running for running in list_running(find_home())}
 
 
 def by(running: Running | None) -> str:
@@ -86,20 +91,22 @@ def _fitting(wanted: ListingFilter, *, everywhere: bool) -> Iterator[Outline]:
     only = None
     if wanted.needs_database:
         with Bar("reading sessions") as bar:
-            only = fitting(home(), wanted, bar)
-    for outline in newest_first(home(), cwd(), everywhere=everywhere, only=only):
+            only = select_fitting(find_home(), wanted, bar)
+    for outline in list_newest_first(find_home(), find_cwd(), everywhere=everywhere, only=only):
         if wanted.fits(outline):
             yield outline
 
 
 def _hidden(options: argparse.Namespace) -> int:
-    found = list(all_hidden(home(), cwd(), everywhere=options.all))
+    sessions = list(list_hidden(find_home(), find_cwd(), everywhere=options.all))
     if options.json:
-        say_json([{"path": h.path, "sizeBytes": h.size_bytes, "reason": h.reason} for h in found])
+        say_json(
+            [{"path": h.path, "sizeBytes": h.size_bytes, "reason": h.reason} for h in sessions]
+        )
         return FINE
-    for one in found:
-        say(f"{one.path}: {one.reason}")
-    if not found:
+    for session in sessions:
+        say(f"{session.path}: {session.reason}")
+    if not sessions:
         say("every file is in the list")
     return FINE
 
@@ -107,27 +114,29 @@ def _hidden(options: argparse.Namespace) -> int:
 def _stored(options: argparse.Namespace) -> int:
     import asyncio
 
-    from clew.commands.sessions.transfer import named
+    from clew.commands.sessions.transfer import resolve_store
     from clew.record.stores.base import StoreError
     from clew.record.transcript.paths import find_session
 
     try:
-        listed = asyncio.run(_listed(named(options.store)))
+        listed = asyncio.run(_listed(resolve_store(options.store)))
     except StoreError as error:
         raise CannotError(str(error)) from None
     agents: dict[str, int] = {}
-    for one in listed:
-        session_id = one.key.session_id
-        agents[session_id] = agents.get(session_id, 0) + bool(one.key.agent_id)
+    for item in listed:
+        session_id = item.key.session_id
+        agents[session_id] = agents.get(session_id, 0) + bool(item.key.agent_id)
     rows = [
         {
-            "sessionId": one.key.session_id,
-            "lines": one.lines,
-            "agents": agents[one.key.session_id],
-            "path": next((str(path) for path in find_session(home(), one.key.session_id)), None),
+            "sessionId": item.key.session_id,
+            "lines": item.lines,
+            "agents": agents[item.key.session_id],
+            "path": next(
+                (str(path) for path in find_session(find_home(), item.key.session_id)), None
+            ),
         }
-        for one in sorted(listed, key=lambda one: one.key.session_id)
-        if not one.key.agent_id
+        for item in sorted(listed, key=lambda item: item.key.session_id)
+        if not item.key.agent_id
     ]
     if options.json:
         say_json(rows)
@@ -149,23 +158,23 @@ async def _listed(name: str) -> "Sequence[Listed]":
 
 def _none(*, is_narrowed: bool, everywhere: bool) -> None:
     """Says that there is none, and where this folder's sessions may be."""
-    from clew.record.library.keeping import moved_here
+    from clew.record.library.keeping import find_moved_sessions
 
     if is_narrowed:
         say("no session fits what was asked for")
-    elif next(all_hidden(home(), cwd(), everywhere=everywhere), None) is not None:
+    elif next(list_hidden(find_home(), find_cwd(), everywhere=everywhere), None) is not None:
         say("no session to list; clew sessions list --hidden says of each file why it is none")
         return
     elif everywhere:
         say("there is no session yet")
     if everywhere:
         return
-    moved = moved_here(home(), cwd())
+    moved = find_moved_sessions(find_home(), find_cwd())
     if not moved and not is_narrowed:
         say(NONE_HERE)
     for place in moved:
         say(
-            f"no session of this folder, but {count_of(place.sessions, 'session')} of {place.cwd}, "
+            f"no session of this folder, but {format_count(place.sessions, 'session')} of {place.cwd}, "
             f"which is gone; if it was moved here: clew sessions relocate {place.cwd} ."
         )
 
@@ -180,7 +189,7 @@ def as_json(outline: Outline) -> dict[str, Any]:
         "gitBranch": outline.git_branch,
         "tag": outline.tag,
         "createdAt": outline.created_at,
-        "modifiedAt": moment(outline.modified_at),
+        "modifiedAt": parse_moment(outline.modified_at),
         "sizeBytes": outline.size_bytes,
         "path": str(outline.path),
     }

@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from clew.core.messages.errors import in_words
+from clew.core.messages.errors import describe_error
 from clew.record.transcript import choose
-from clew.record.transcript.paths import projects_dir
+from clew.record.transcript.paths import get_projects_dir
 from clew.system.command_groups import argument, switch
 from clew.system.config.paths import find_config_home
 from clew.system.files import why_closed
@@ -35,45 +35,45 @@ class CannotError(Exception):
     """What was asked cannot be done; the text says why and what to do."""
 
 
-def home() -> Path:
+def find_home() -> Path:
     return find_config_home(os.environ, Path.cwd())
 
 
-def cwd() -> str:
+def find_cwd() -> str:
     return str(Path.cwd())
 
 
-def transcript(name: str) -> Path:
+def find_transcript(name: str) -> Path:
     """The file that an id, a title or a path means."""
-    return choose.named(home(), cwd(), name)
+    return choose.resolve_session(find_home(), find_cwd(), name)
 
 
-def saved_part(name: str) -> Path:
+def find_saved_part(name: str) -> Path:
     """The file, for a word that reads it alone; says which emergency copies hold what it does not tell."""
-    path = transcript(name)
+    path = find_transcript(name)
     say_unsaved(path)
     return path
 
 
 def say_unsaved(path: Path) -> None:
-    from clew.record.transcript.agents import unsaved_agents
+    from clew.record.transcript.agents import find_unsaved_agents
     from clew.record.transcript.light import is_uuid
     from clew.record.transcript.paths import SessionPlace
-    from clew.record.transcript.recovery import copies
+    from clew.record.transcript.recovery import list_copies
 
     place = (
         SessionPlace(session_id=path.stem, project_dir=path.parent) if is_uuid(path.stem) else None
     )
     try:
-        for file in (path, *(unsaved_agents(place, home()) if place else ())):
-            for copy in copies(file, home()):
+        for file in (path, *(find_unsaved_agents(place, find_home()) if place else ())):
+            for copy in list_copies(file, find_home()):
                 if copy != file:
                     sys.stderr.write(
                         f"clew sessions: {file} could not be written; what was said since is in {copy} and not "
                         f"told of here. When {file.parent} takes it, `clew --resume {path.stem}` brings it home\n"
                     )
     except OSError as error:
-        why = in_words(error)
+        why = describe_error(error)
         sys.stderr.write(f"clew sessions: {why}; so what else {path.stem} holds is not known\n")
 
 
@@ -81,28 +81,31 @@ def say_waiting(path: Path) -> bool:
     """Says of a session what waits in emergency copies and how it is brought home; whether something does.
     What were done to its file alone would not be done to them."""
     from clew.record.transcript.paths import copy_name, rescue_dirs
-    from clew.record.transcript.recovery import kept_aside
+    from clew.record.transcript.recovery import list_all_copies
 
     session = Path(copy_name(path)).stem.rpartition(".")[2]
-    closed = next(filter(None, map(why_closed, rescue_dirs(home()))), None)
+    closed = next(filter(None, map(why_closed, rescue_dirs(find_home()))), None)
     if closed is not None:
         raise CannotError(f"{closed}; so what else {session} holds is not known")
-    copies = kept_aside(home()).get(session, [])
+    copies = list_all_copies(find_home()).get(session, [])
     if copies:
         say_copies(session, copies, "so it stays as it is")
     return bool(copies)
 
 
 def say_copies(session: str, copies: list[Path], so: str) -> None:
-    from clew.commands.doctor.transcripts import waiting
+    from clew.commands.doctor.transcripts import check_unsaved
 
-    found = waiting(home(), cwd(), session, copies)
-    sys.stderr.write(f"clew sessions: {found.words}; {so}. {found.remedy}\n")
+    finding = check_unsaved(find_home(), find_cwd(), session, copies)
+    sys.stderr.write(f"clew sessions: {finding.words}; {so}. {finding.remedy}\n")
 
 
 def say_closed(*, everywhere: bool) -> bool:
     """Says where nobody may look for this folder's sessions, or for those of every one; whether that is so."""
-    places = [projects_dir(home()), *choose.folders(home(), cwd(), everywhere=everywhere)]
+    places = [
+        get_projects_dir(find_home()),
+        *choose.list_folders(find_home(), find_cwd(), everywhere=everywhere),
+    ]
     closed = dict.fromkeys(filter(None, map(why_closed, places)))
     for why in closed:
         sys.stderr.write(f"clew sessions: {why}; the sessions in it are left out\n")
@@ -115,10 +118,10 @@ def say(line: str) -> None:
     sys.stdout.write(clean.encode("utf-8", "replace").decode("utf-8") + "\n")
 
 
-def some_of_each(found: Iterable[tuple[str, str]]) -> Iterator[str]:
+def format_groups(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Of lines that each stand under a rule the first ones, and how many more there are under it."""
     counts: Counter[str] = Counter()
-    for rule, words in found:
+    for rule, words in pairs:
         counts[rule] += 1
         if counts[rule] <= MOST_OF_RULE:
             yield words
@@ -133,7 +136,7 @@ def say_json(value: Any) -> None:
     sys.stdout.write(encode(msgspec.to_builtins(value)).decode() + "\n")
 
 
-def moment(seconds: float) -> str:
+def parse_moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

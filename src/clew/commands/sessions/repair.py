@@ -17,29 +17,29 @@ from clew.commands.sessions.output import (
     SESSION,
     Bar,
     CannotError,
-    cwd,
-    home,
-    saved_part,
+    find_cwd,
+    find_home,
+    find_saved_part,
+    find_transcript,
+    format_groups,
     say,
     say_closed,
     say_json,
     say_unsaved,
-    some_of_each,
-    transcript,
 )
-from clew.core.messages.text import count_of, size_of
-from clew.record.library.database import database_path
+from clew.core.messages.text import format_count, format_size
+from clew.record.library.database import find_database
 from clew.record.library.indexing import update
 from clew.record.transcript import choose, light, paths
 from clew.record.transcript.check import RULES
 from clew.record.transcript.examine import examine
-from clew.record.transcript.light import outline
+from clew.record.transcript.light import read_outline
 from clew.record.transcript.repair import (
     HeldError,
     WouldLoseError,
     carry_out,
     plan,
-    rehearsed,
+    rehearse_repair,
     why_it_stays,
 )
 from clew.system.command_groups import GroupWord, argument, switch
@@ -48,7 +48,7 @@ from clew.system.command_groups import GroupWord, argument, switch
 def run_check(options: argparse.Namespace) -> int:
     if options.rules:
         return _rules(as_json=options.json)
-    files = [transcript(name) for name in options.session] or list(
+    files = [find_transcript(name) for name in options.session] or list(
         _of_folder(everywhere=options.all)
     )
     is_unread = not options.session and say_closed(everywhere=options.all)
@@ -58,27 +58,31 @@ def run_check(options: argparse.Namespace) -> int:
             bar.hide()
             say_unsaved(path)
             try:
-                found = examine(path)
+                examination = examine(path)
             except OSError as error:
                 sys.stderr.write(f"clew sessions: {path} cannot be read: {error.strerror}\n")
                 is_unread = True
                 continue
-            shown = found.findings if options.notes else found.problems
-            is_empty = found.loaded.size_bytes == 0
+            problems = examination.findings if options.notes else examination.problems
+            is_empty = examination.loaded.size_bytes == 0
             reports.append(
                 {
                     "path": str(path),
-                    "ok": not found.problems,
+                    "ok": not examination.problems,
                     "isEmpty": is_empty,
-                    "findings": shown,
+                    "findings": problems,
                 }
             )
             if not options.json:
                 bar.hide()
-                state = "ok" if not found.problems else count_of(len(found.problems), "problem")
-                live = f"{state}, {len(found.loaded.messages)} live messages"
+                state = (
+                    "ok"
+                    if not examination.problems
+                    else format_count(len(examination.problems), "problem")
+                )
+                live = f"{state}, {len(examination.loaded.messages)} live messages"
                 say(f"{path}: {'empty: nothing of a conversation is in it' if is_empty else live}")
-                for line in some_of_each((one.rule, f"  {one}") for one in shown):
+                for line in format_groups((problem.rule, f"  {problem}") for problem in problems):
                     say(line)
             bar(number, len(files))
     if options.json:
@@ -91,9 +95,12 @@ def run_check(options: argparse.Namespace) -> int:
 
 
 def _of_folder(*, everywhere: bool) -> Iterator[Path]:
-    for folder in choose.folders(home(), cwd(), everywhere=everywhere):
-        yield from light.session_files(folder)
-    yield from (one.path for one in choose.unsaved(home(), cwd(), everywhere=everywhere))
+    for folder in choose.list_folders(find_home(), find_cwd(), everywhere=everywhere):
+        yield from light.list_session_files(folder)
+    yield from (
+        session_outline.path
+        for session_outline in choose.list_unsaved(find_home(), find_cwd(), everywhere=everywhere)
+    )
 
 
 def _rules(*, as_json: bool) -> int:
@@ -107,12 +114,12 @@ def _rules(*, as_json: bool) -> int:
 
 
 def run_repair(options: argparse.Namespace) -> int:
-    planned = plan(saved_part(options.session), warnings=options.warnings)
+    planned = plan(find_saved_part(options.session), warnings=options.warnings)
     try:
         if options.dry_run:
-            done = rehearsed(planned)
+            done = rehearse_repair(planned)
         else:
-            done = carry_out(planned, paths.own_dir(home()) / "backups")
+            done = carry_out(planned, paths.get_own_dir(find_home()) / "backups")
     except HeldError as error:
         raise CannotError(f"{error}; end it first") from None
     except WouldLoseError as error:
@@ -148,27 +155,32 @@ def _told(report: dict[str, Any]) -> Iterator[str]:
     would = "would be " if is_dry else ""
     match report["action"]:
         case "nothing":
-            stay = f"; {count_of(len(remaining), 'problem stays', 'problems stay')}"
+            stay = f"; {format_count(len(remaining), 'problem stays', 'problems stay')}"
             yield f"{path}: nothing needs repair{stay if remaining else ''}"
         case "nothing to rescue":
             yield f"{path}: no entry of a conversation is left in it: nothing to rescue, no copy is made"
             yield f"  clew sessions archive {path.stem} puts it aside"
             return
         case "append":
-            yield f"{count_of(report['lines'], 'line')} {would}appended to {target}"
+            yield f"{format_count(report['lines'], 'line')} {would}appended to {target}"
         case "repaired already":
             yield f"{path} was repaired already; the copy is {target}"
         case _:
-            along = f", with {count_of(report['agents'], 'subagent')}" if report["agents"] else ""
+            along = (
+                f", with {format_count(report['agents'], 'subagent')}" if report["agents"] else ""
+            )
             yield f"a repaired copy {would}written to {target}{along}; the original stays"
-    if target != path and outline(target) is not None:
+    if target != path and read_outline(target) is not None:
         yield f"  clew --resume {target.stem} goes on with the copy"
         yield f"  clew sessions archive {path.stem} puts the original aside"
     if report["backup"]:
         yield f"a copy of what was there before is in {report['backup']}"
-    yield from some_of_each(
-        (one["rule"], f"  stays: line {one['line']}: {one['rule']} {one['name']}: {one['why']}")
-        for one in remaining
+    yield from format_groups(
+        (
+            problem["rule"],
+            f"  stays: line {problem['line']}: {problem['rule']} {problem['name']}: {problem['why']}",
+        )
+        for problem in remaining
     )
 
 
@@ -177,12 +189,14 @@ def _told(report: dict[str, Any]) -> Iterator[str]:
 
 def run_index(options: argparse.Namespace) -> int:
     with Bar("reading sessions") as bar:
-        read_bytes = update(home(), bar, anew=options.rebuild)
-    path = database_path(home())
+        read_bytes = update(find_home(), bar, anew=options.rebuild)
+    path = find_database(find_home())
     if options.json:
         say_json({"path": str(path), "readBytes": read_bytes, "sizeBytes": path.stat().st_size})
     else:
-        say(f"read {size_of(read_bytes)}; the index is {size_of(path.stat().st_size)}: {path}")
+        say(
+            f"read {format_size(read_bytes)}; the index is {format_size(path.stat().st_size)}: {path}"
+        )
     return FINE
 
 

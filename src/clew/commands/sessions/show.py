@@ -11,31 +11,31 @@ from clew.commands.sessions.output import (
     SESSION,
     Bar,
     CannotError,
-    cwd,
-    home,
-    saved_part,
+    find_cwd,
+    find_home,
+    find_saved_part,
+    find_transcript,
     say,
     say_closed,
     say_copies,
     say_json,
-    transcript,
 )
 from clew.core.messages.encoding import encode
-from clew.core.messages.text import count_of, size_of
-from clew.record.library.branches import told, tree
-from clew.record.library.keeping import sizes
-from clew.record.library.listing import stats
-from clew.record.library.places import worktrees
+from clew.core.messages.text import format_count, format_size
+from clew.record.library.branches import format_tree, read_tree
+from clew.record.library.keeping import measure_sizes
+from clew.record.library.listing import compute_stats
+from clew.record.library.places import list_worktrees
 from clew.record.library.search import Scope, folders_of, format_hits, search
-from clew.record.library.words import query_of, untagged
+from clew.record.library.words import query_of, strip_tags
 from clew.record.transcript import choose
 from clew.record.transcript.examine import session_id_of
-from clew.record.transcript.recovery import kept_aside, with_unsaved
+from clew.record.transcript.recovery import list_all_copies, load_with_unsaved
 from clew.system.command_groups import GroupWord, argument, switch
 
 
 def run_show(options: argparse.Namespace) -> int:
-    loaded = with_unsaved(transcript(options.session), home())
+    loaded = load_with_unsaved(find_transcript(options.session), find_home())
     if options.json:
         say_json(
             {
@@ -53,17 +53,17 @@ def run_show(options: argparse.Namespace) -> int:
 
 
 def _shown(message: dict[str, Any]) -> Iterator[str]:
-    said = message.get("message")
-    content = said.get("content") if isinstance(said, dict) else message.get("content")
+    body = message.get("message")
+    content = body.get("content") if isinstance(body, dict) else message.get("content")
     blocks: Sequence[Any] = content if isinstance(content, list) else [content]
     for block in blocks:
         if isinstance(block, str):
-            yield f"{message['type']}: {untagged(block)}"
+            yield f"{message['type']}: {strip_tags(block)}"
         elif isinstance(block, dict):
             words = block.get("text") or block.get("thinking") or block.get("content")
             name = block.get("name") or block.get("type")
-            shown = words if isinstance(words, str) else encode(block.get("input", words)).decode()
-            yield f"{message['type']} [{name}]: {shown}"
+            text = words if isinstance(words, str) else encode(block.get("input", words)).decode()
+            yield f"{message['type']} [{name}]: {text}"
 
 
 # `clew sessions search`: words in all sessions, and where they stand.
@@ -74,14 +74,14 @@ def run_search(options: argparse.Namespace) -> int:
     if query.is_empty:
         raise CannotError("there is no word to look for in that")
     scope = Scope(
-        folders=folders_of(home(), worktrees(cwd())) if options.here else None,
-        session_id=session_id_of(transcript(options.session)) if options.session else None,
+        folders=folders_of(find_home(), list_worktrees(find_cwd())) if options.here else None,
+        session_id=session_id_of(find_transcript(options.session)) if options.session else None,
         agents=not options.no_agents,
     )
     say_closed(everywhere=not options.here)
     limit = max(1, options.limit)
-    found = search(home(), query, scope, limit=limit, use_index=not options.no_index)
-    for path in found.unread:
+    result = search(find_home(), query, scope, limit=limit, use_index=not options.no_index)
+    for path in result.unread:
         sys.stderr.write(f"clew sessions: {path} cannot be read; it was not searched\n")
     _say_unsearched(scope)
     if options.json:
@@ -100,26 +100,26 @@ def run_search(options: argparse.Namespace) -> int:
                         "offset": hit.at,
                         "snippet": hit.snippet,
                     }
-                    for hit in found.hits
+                    for hit in result.hits
                 ],
-                "unindexedBytes": found.behind_bytes,
-                "withoutIndex": found.without_index or None,
+                "unindexedBytes": result.behind_bytes,
+                "withoutIndex": result.without_index or None,
             }
         )
-        return FINE if found.hits else FOUND
-    for line in format_hits(found):
+        return FINE if result.hits else FOUND
+    for line in format_hits(result):
         say(line)
-    if found.behind_bytes > 0 and not options.no_index:
-        say(f"({size_of(found.behind_bytes)} are not in the index yet: clew sessions index)")
-    if len(found.hits) == limit:
-        say(f"(the newest {count_of(limit, 'answer')}; --limit shows more)")
-    return FINE if found.hits else FOUND
+    if result.behind_bytes > 0 and not options.no_index:
+        say(f"({format_size(result.behind_bytes)} are not in the index yet: clew sessions index)")
+    if len(result.hits) == limit:
+        say(f"(the newest {format_count(limit, 'answer')}; --limit shows more)")
+    return FINE if result.hits else FOUND
 
 
 def _say_unsearched(scope: Scope) -> None:
     """Which emergency copies there are of what was searched: no search reads them."""
-    for session, copies in kept_aside(home()).items():
-        folder = str(choose.place_of_copy(home(), cwd(), session, copies[0]).parent)
+    for session, copies in list_all_copies(find_home()).items():
+        folder = str(choose.place_of_copy(find_home(), find_cwd(), session, copies[0]).parent)
         if scope.session_id in (None, session) and folder in (scope.folders or (folder,)):
             say_copies(session, copies, "that was not searched")
 
@@ -128,16 +128,16 @@ def _say_unsearched(scope: Scope) -> None:
 
 
 def run_tree(options: argparse.Namespace) -> int:
-    path = saved_part(options.session)
-    found = tree(path)
+    path = find_saved_part(options.session)
+    session_tree = read_tree(path)
     if not options.json:
-        for line in told(found):
+        for line in format_tree(session_tree):
             say(line)
         return FINE
     say_json(
         {
             "sessionId": path.stem,
-            "forkedFrom": found.forked_from,
+            "forkedFrom": session_tree.forked_from,
             "prompts": [
                 {
                     "uuid": prompt.uuid,
@@ -147,9 +147,9 @@ def run_tree(options: argparse.Namespace) -> int:
                     "messages": prompt.messages,
                     "live": prompt.live,
                 }
-                for prompt in found.prompts
+                for prompt in session_tree.prompts
             ],
-            "forks": found.forks,
+            "forks": session_tree.forks,
         }
     )
     return FINE
@@ -164,19 +164,19 @@ SHOWN = 8
 def run_stats(options: argparse.Namespace) -> int:
     say_closed(everywhere=True)
     with Bar("reading sessions") as bar:
-        found = stats(home(), bar)
+        figures = compute_stats(find_home(), bar)
     if options.json:
-        say_json(found)
+        say_json(figures)
         return FINE
-    unknown = " + unknown" if found["unpricedResponses"] else ""
+    unknown = " + unknown" if figures["unpricedResponses"] else ""
     say(
-        f"{count_of(found['sessions'], 'session')} and {count_of(found['subagents'], 'subagent')}, {size_of(found['sizeBytes'])}: "
-        f"{count_of(found['prompts'], 'prompt')}, {count_of(found['responses'], 'response')}, {count_of(found['tokens'], 'token')}, "
-        f"${found['knownCostUSD']:,.4f}{unknown}"
+        f"{format_count(figures['sessions'], 'session')} and {format_count(figures['subagents'], 'subagent')}, {format_size(figures['sizeBytes'])}: "
+        f"{format_count(figures['prompts'], 'prompt')}, {format_count(figures['responses'], 'response')}, {format_count(figures['tokens'], 'token')}, "
+        f"${figures['knownCostUSD']:,.4f}{unknown}"
     )
-    _table("models", "name", "responses", found["models"])
-    _table("tools", "name", "calls", found["tools"])
-    _table("projects", "cwd", "sessions", found["projects"])
+    _table("models", "name", "responses", figures["models"])
+    _table("tools", "name", "calls", figures["tools"])
+    _table("projects", "cwd", "sessions", figures["projects"])
     return FINE
 
 
@@ -194,25 +194,25 @@ def _table(title: str, name: str, number: str, rows: list[dict[str, Any]]) -> No
 
 def run_du(options: argparse.Namespace) -> int:
     say_closed(everywhere=True)
-    found = sizes(home())
-    total = sum(one.size_bytes for one in found)
+    folder_sizes = measure_sizes(find_home())
+    total = sum(size.size_bytes for size in folder_sizes)
     if options.json:
         say_json(
             {
                 "totalBytes": total,
                 "parts": [
                     {"name": s.name, "path": s.path, "files": s.files, "sizeBytes": s.size_bytes}
-                    for s in found
+                    for s in folder_sizes
                 ],
             }
         )
         return FINE
-    for one in sorted(found, key=lambda one: -one.size_bytes):
-        if one.files:
+    for size in sorted(folder_sizes, key=lambda size: -size.size_bytes):
+        if size.files:
             say(
-                f"{size_of(one.size_bytes):>9}  {count_of(one.files, 'file'):>12}  {one.name}  {one.path}"
+                f"{format_size(size.size_bytes):>9}  {format_count(size.files, 'file'):>12}  {size.name}  {size.path}"
             )
-    say(f"{size_of(total):>9}  in all")
+    say(f"{format_size(total):>9}  in all")
     return FINE
 
 

@@ -13,26 +13,26 @@ from clew.commands.sessions.output import (
     SESSION,
     Bar,
     CannotError,
-    cwd,
-    home,
+    find_cwd,
+    find_home,
+    find_transcript,
     say,
     say_json,
     say_waiting,
-    transcript,
 )
-from clew.core.messages.text import count_of, size_of
+from clew.core.messages.text import format_count, format_size
 from clew.record.library.keeping import (
     Removable,
     archive,
-    archived,
     erase,
-    erasures,
-    gone,
+    find_erasures,
+    find_gone,
+    find_removable,
+    list_archived,
     move_sessions,
     plan_moves,
-    removable,
     remove,
-    session,
+    size_session,
     unarchive,
 )
 from clew.record.transcript import choose, light
@@ -46,11 +46,11 @@ def run_archive(options: argparse.Namespace) -> int:
     moved: list[tuple[Path, Path]] = []
     is_left_out = False
     for name in options.session:
-        path = _archived(name) if options.restore else transcript(name)
+        path = _archived(name) if options.restore else find_transcript(name)
         if not options.restore and say_waiting(path):
             is_left_out = True
             continue
-        moved.append((path, (unarchive if options.restore else archive)(home(), path)))
+        moved.append((path, (unarchive if options.restore else archive)(find_home(), path)))
     if is_left_out and not moved:
         return CANNOT
     if options.json:
@@ -61,7 +61,7 @@ def run_archive(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    found = archived(home())
+    paths = list_archived(find_home())
     if options.json:
         say_json(
             [
@@ -70,34 +70,34 @@ def _list(options: argparse.Namespace) -> int:
                     "path": str(path),
                     "title": _title(path),
                 }
-                for path in found
+                for path in paths
             ]
         )
         return FINE
-    for path in found:
+    for path in paths:
         say(f"{path.stem}  {_title(path) or ''}")
     return FINE
 
 
 def _archived(name: str) -> Path:
     """The one in the archive that an id, a title, a file or how an id begins means, in this order."""
-    word, there = name.lower(), archived(home())
+    word, paths = name.lower(), list_archived(find_home())
     ways: tuple[Callable[[Path], bool], ...] = (
         lambda path: word == path.stem.lower() or name == str(path),
         lambda path: name == _title(path),
         lambda path: choose.is_beginning(name) and path.stem.lower().startswith(word),
     )
-    found = next(filter(None, ([path for path in there if way(path)] for way in ways)), [])
-    if not found:
+    matches = next(filter(None, ([path for path in paths if way(path)] for way in ways)), [])
+    if not matches:
         raise CannotError(f"no session {name!r} in the archive; `clew sessions archive` lists it")
-    if len(found) > 1:
-        listed = "\n  ".join(map(str, found))
+    if len(matches) > 1:
+        listed = "\n  ".join(map(str, matches))
         raise CannotError(f"{name!r} means several in the archive; name one file:\n  {listed}")
-    return found[0]
+    return matches[0]
 
 
 def _title(path: Path) -> str | None:
-    outline = light.outline(path)
+    outline = light.read_outline(path)
     return outline.title if outline else None
 
 
@@ -108,38 +108,38 @@ KINDS = ("index", "contents", "backups", "archive")
 
 
 def run_prune(options: argparse.Namespace) -> int:
-    found: list[Removable] = []
+    items: list[Removable] = []
     is_left_out = False
     for what in options.what:
         if what in KINDS:
             with Bar("reading sessions") as bar:
-                found += removable(home(), what, bar)
-        elif say_waiting(path := transcript(what)):
+                items += find_removable(find_home(), what, bar)
+        elif say_waiting(path := find_transcript(what)):
             is_left_out = True
         else:
-            found.append(session(path))
-    if is_left_out and not found:
+            items.append(size_session(path))
+    if is_left_out and not items:
         return CANNOT
     if options.yes:
-        for one in found:
-            remove(home(), one)
+        for item in items:
+            remove(find_home(), item)
     code = CANNOT if is_left_out else FINE
-    total = sum(one.size_bytes for one in found)
+    total = sum(item.size_bytes for item in items)
     if options.json:
         say_json(
             {
                 "removed": options.yes,
                 "sizeBytes": total,
                 "what": [
-                    {"kind": r.kind, "name": r.name, "sizeBytes": r.size_bytes} for r in found
+                    {"kind": r.kind, "name": r.name, "sizeBytes": r.size_bytes} for r in items
                 ],
             }
         )
         return code
-    for one in found:
-        say(f"{size_of(one.size_bytes):>9}  {one.kind}  {one.name}")
+    for item in items:
+        say(f"{format_size(item.size_bytes):>9}  {item.kind}  {item.name}")
     did = "removed for good" if options.yes else "would be removed for good; --yes does it"
-    say(f"{count_of(len(found), 'thing')}, {size_of(total)}: {did}")
+    say(f"{format_count(len(items), 'thing')}, {format_size(total)}: {did}")
     return code
 
 
@@ -147,7 +147,7 @@ def run_prune(options: argparse.Namespace) -> int:
 
 
 def run_erase(options: argparse.Namespace) -> int:
-    path = transcript(options.session)
+    path = find_transcript(options.session)
     if say_waiting(path):
         return CANNOT
     text = options.text
@@ -155,16 +155,16 @@ def run_erase(options: argparse.Namespace) -> int:
         if sys.stdin.isatty():
             raise CannotError("type the text behind the session, or pipe it in")
         text = sys.stdin.read().rstrip("\n")
-    found = list(erasures(path, text))
-    if options.yes and found:
-        erase(home(), path, found)
+    plan = list(find_erasures(path, text))
+    if options.yes and plan:
+        erase(find_home(), path, plan)
     if options.json:
-        files = [{"path": str(one.path), "lines": one.lines} for one in found]
+        files = [{"path": str(erasure.path), "lines": erasure.lines} for erasure in plan]
         say_json({"sessionId": path.stem, "erased": options.yes, "files": files})
-        return FINE if found else FOUND
-    for one in found:
-        say(f"{one.path}: {count_of(one.lines, 'line')}")
-    if not found:
+        return FINE if plan else FOUND
+    for erasure in plan:
+        say(f"{erasure.path}: {format_count(erasure.lines, 'line')}")
+    if not plan:
         say("the text stands nowhere in this session")
         return FOUND
     if not options.yes:
@@ -184,19 +184,19 @@ def run_erase(options: argparse.Namespace) -> int:
 def run_relocate(options: argparse.Namespace) -> int:
     if options.old is None:
         return _gone(options)
-    old, new = str(Path(cwd(), options.old)), str(Path(cwd(), options.new))
+    old, new = str(Path(find_cwd(), options.old)), str(Path(find_cwd(), options.new))
     if not is_folder(new):
         raise CannotError(f"{new}: there is no such folder")
-    moves = plan_moves(home(), old.rstrip("/"), new)
+    moves = plan_moves(find_home(), old.rstrip("/"), new)
     if not moves:
         raise CannotError(
             f"no session of {old}; `clew sessions relocate` names folders that are gone"
         )
     if options.dry_run:
-        moved, kept = moves, []
+        moved, refusals = moves, []
     else:
-        done = move_sessions(home(), moves)
-        moved, kept = done.moved, done.kept
+        done = move_sessions(find_home(), moves)
+        moved, refusals = done.moved, done.kept
     if options.json:
         say_json(
             {
@@ -204,26 +204,26 @@ def run_relocate(options: argparse.Namespace) -> int:
                     {"sessionId": m.session_id, "from": str(m.source), "to": str(m.target)}
                     for m in moved
                 ],
-                "kept": [{"sessionId": m.session_id, "reason": why} for m, why in kept],
+                "kept": [{"sessionId": m.session_id, "reason": why} for m, why in refusals],
                 "dryRun": options.dry_run,
             }
         )
     else:
         would = "would be moved" if options.dry_run else "moved"
-        say(f"{count_of(len(moved), 'session')} of {old} {would} to {new}")
-        for move, why in kept:
+        say(f"{format_count(len(moved), 'session')} of {old} {would} to {new}")
+        for move, why in refusals:
             say(f"  {move.session_id} stays: {why}")
-    return FOUND if kept else FINE
+    return FOUND if refusals else FINE
 
 
 def _gone(options: argparse.Namespace) -> int:
-    found = list(gone(home()))
+    folders = list(find_gone(find_home()))
     if options.json:
-        say_json([{"cwd": one.cwd, "sessions": one.sessions} for one in found])
+        say_json([{"cwd": folder.cwd, "sessions": folder.sessions} for folder in folders])
         return FINE
-    for one in found:
-        say(f"{one.cwd}: {count_of(one.sessions, 'session')}")
-    if not found:
+    for folder in folders:
+        say(f"{folder.cwd}: {format_count(folder.sessions, 'session')}")
+    if not folders:
         say("every folder that has sessions is there")
     return FINE
 

@@ -14,48 +14,48 @@ from clew.commands.sessions.output import (
     SESSION,
     Bar,
     CannotError,
-    cwd,
-    home,
-    saved_part,
+    find_cwd,
+    find_home,
+    find_saved_part,
+    find_transcript,
     say,
     say_json,
     say_waiting,
-    transcript,
 )
-from clew.core.messages.errors import SessionError, in_words
-from clew.core.messages.factories import written
-from clew.core.messages.text import count_of, size_of
+from clew.core.messages.errors import SessionError, describe_error
+from clew.core.messages.factories import format_timestamp
+from clew.core.messages.text import format_count, format_size
 from clew.record.exchange.bring import ImportedSession, bring
 from clew.record.exchange.export import (
     FORMATS,
     LEFT_OUT,
     begins_late,
-    exported,
+    export_session,
     form_of,
     redaction_of,
     write,
 )
-from clew.record.library.places import transcripts
+from clew.record.library.places import list_transcripts
 from clew.record.stores.base import SETTING, StoreError, in_settings, store_of
 from clew.record.stores.transfer import Diagnostic, hydrate, key_of, send
 from clew.record.transcript.light import is_uuid
-from clew.record.transcript.paths import SessionPlace, project_dir
+from clew.record.transcript.paths import SessionPlace, get_project_dir
 from clew.system.command_groups import GroupWord, argument, switch
 from clew.system.files import is_there
 
 # The store that a word of `clew sessions` speaks to: the one it is given, or the one of the settings.
 
 
-def named(given: str | None) -> str:
-    if given:
-        return given
-    from clew.permissions.session_rules import stand
+def resolve_store(name: str | None) -> str:
+    if name:
+        return name
+    from clew.permissions.session_rules import load_current_rules
 
-    found = stand(os.environ, Path.cwd())
-    for line in found.complaints:
+    current = load_current_rules(os.environ, Path.cwd())
+    for line in current.complaints:
         sys.stderr.write(f"clew sessions: {line}\n")
     try:
-        store = in_settings(found.settings)
+        store = in_settings(current.settings)
     except ValueError as error:
         raise CannotError(str(error)) from None
     if not store:
@@ -67,15 +67,17 @@ def named(given: str | None) -> str:
 
 
 def run_export(options: argparse.Namespace) -> int:
-    path = saved_part(options.session)
+    path = find_saved_part(options.session)
     target = None if options.output in (None, "-") else Path(options.output)
-    named = options.format or form_of(target)
+    form = options.format or form_of(target)
     redaction = redaction_of(redacts=options.redact, is_raw=options.raw)
-    data = exported(path, named, redaction, subagents=not options.no_agents, is_all=options.all)
+    data = export_session(
+        path, form, redaction, subagents=not options.no_agents, is_all=options.all
+    )
     if target is None:
         if options.json:
             raise CannotError("--json tells of a file that was written; name one")
-        _say_left_out(path, named, options)
+        _say_left_out(path, form, options)
         if sys.stdout.isatty():
             sys.stdout.write(data.decode("utf-8", "replace"))
         else:
@@ -84,11 +86,11 @@ def run_export(options: argparse.Namespace) -> int:
     if is_there(target) and not options.force:
         raise CannotError(f"{target} is there already; --force writes over it")
     write(target, data)
-    _say_left_out(path, named, options)
+    _say_left_out(path, form, options)
     if options.json:
-        say_json({"path": str(target.absolute()), "format": named, "sizeBytes": len(data)})
+        say_json({"path": str(target.absolute()), "format": form, "sizeBytes": len(data)})
     else:
-        say(f"{target}: {size_of(len(data))}")
+        say(f"{target}: {format_size(len(data))}")
     return FINE
 
 
@@ -106,31 +108,31 @@ def run_import(options: argparse.Namespace) -> int:
     with Bar("importing") as bar:
         for number, name in enumerate(options.file, 1):
             try:
-                found = bring(
-                    home(),
+                session = bring(
+                    find_home(),
                     Path(name),
-                    cwd(),
-                    now=lambda: written(time.time_ns() // 1_000_000),
+                    find_cwd(),
+                    now=lambda: format_timestamp(time.time_ns() // 1_000_000),
                     anew=options.new_id,
                 )
-                brought.append(found)
+                brought.append(session)
             except (SessionError, OSError) as error:
-                refused.append((name, in_words(error)))
+                refused.append((name, describe_error(error)))
             bar(number, len(options.file))
     if options.json:
         say_json(
             {
                 "imported": [
                     {
-                        "sessionId": one.session_id,
-                        "path": str(one.path),
-                        "kind": one.kind,
-                        "title": one.title,
-                        "messages": one.messages,
-                        "agents": one.agents,
-                        "lost": one.losses,
+                        "sessionId": session.session_id,
+                        "path": str(session.path),
+                        "kind": session.kind,
+                        "title": session.title,
+                        "messages": session.messages,
+                        "agents": session.agents,
+                        "lost": session.losses,
                     }
-                    for one in brought
+                    for session in brought
                 ],
                 "refused": [{"file": name, "reason": why} for name, why in refused],
             }
@@ -141,9 +143,11 @@ def run_import(options: argparse.Namespace) -> int:
 
 
 def _tell(brought: list[ImportedSession], refused: list[tuple[str, str]]) -> None:
-    for one in brought:
-        say(f"{one.session_id}: {one.kind}, {count_of(one.messages, 'message')}, {one.title!r}")
-        for reason, times in sorted(one.losses.items()):
+    for session in brought:
+        say(
+            f"{session.session_id}: {session.kind}, {format_count(session.messages, 'message')}, {session.title!r}"
+        )
+        for reason, times in sorted(session.losses.items()):
             say(f"  lost: {reason}: {times:,}")
     for name, why in refused:
         say(why if why.startswith(f"{name}: ") else f"{name}: {why}")
@@ -152,29 +156,33 @@ def _tell(brought: list[ImportedSession], refused: list[tuple[str, str]]) -> Non
 def run_push(options: argparse.Namespace) -> int:
     if options.all == bool(options.session):
         raise CannotError("name sessions, or --all")
-    paths = [transcript(name) for name in options.session]
+    paths = [find_transcript(name) for name in options.session]
     if options.all:
-        paths = [Path(found.path) for found in transcripts(home()) if not found.agent]
-    store = named(options.store)
-    whole = [path for path in paths if not say_waiting(path)]
-    is_left_out = len(whole) < len(paths)
-    if is_left_out and not whole:
+        paths = [
+            Path(session_file.path)
+            for session_file in list_transcripts(find_home())
+            if not session_file.agent
+        ]
+    store = resolve_store(options.store)
+    ready_paths = [path for path in paths if not say_waiting(path)]
+    is_left_out = len(ready_paths) < len(paths)
+    if is_left_out and not ready_paths:
         return CANNOT
     with Bar("sending") as bar:
-        sent = asyncio.run(_send(store, whole, bar))
+        sent = asyncio.run(_send(store, ready_paths, bar))
     if options.json:
         say_json(sent)
     else:
-        for one in sent:
-            why = f": {one['failed']}" if one["failed"] else ""
-            said = f"{one['sessionId']}: {count_of(one['lines'], 'line')} sent{why}"
-            if one["lines"] or why or not options.all:
-                say(said)
+        for report in sent:
+            why = f": {report['failed']}" if report["failed"] else ""
+            line = f"{report['sessionId']}: {format_count(report['lines'], 'line')} sent{why}"
+            if report["lines"] or why or not options.all:
+                say(line)
         if options.all:
             say(
-                f"{count_of(sum(one['lines'] for one in sent), 'line')} sent of {count_of(len(sent), 'session')}"
+                f"{format_count(sum(report['lines'] for report in sent), 'line')} sent of {format_count(len(sent), 'session')}"
             )
-    return CANNOT if is_left_out or any(one["failed"] for one in sent) else FINE
+    return CANNOT if is_left_out or any(report["failed"] for report in sent) else FINE
 
 
 async def _send(name: str, paths: list[Path], bar: Bar) -> list[dict[str, Any]]:
@@ -204,7 +212,7 @@ async def _send(name: str, paths: list[Path], bar: Bar) -> list[dict[str, Any]]:
 def run_pull(options: argparse.Namespace) -> int:
     places = [_place(name) for name in options.session]
     with Bar("fetching") as bar:
-        found = asyncio.run(_hydrate(named(options.store), places, bar))
+        results = asyncio.run(_hydrate(resolve_store(options.store), places, bar))
     if options.json:
         say_json(
             [
@@ -213,37 +221,39 @@ def run_pull(options: argparse.Namespace) -> int:
                     "done": done,
                     "diagnostics": [str(n) for n in notes],
                 }
-                for place, done, notes in found
+                for place, done, notes in results
             ]
         )
     else:
-        for place, _, notes in found:
+        for place, _, notes in results:
             for note in notes:
                 say(f"{place.session_id}: {note}")
-    return FINE if all(done for _, done, _ in found) else CANNOT
+    return FINE if all(done for _, done, _ in results) else CANNOT
 
 
 def _place(name: str) -> SessionPlace:
     try:
-        path = transcript(name)
+        path = find_transcript(name)
     except SessionError:
         if not is_uuid(name):
             raise
-        return SessionPlace(session_id=name.lower(), project_dir=project_dir(Path(home()), cwd()))
+        return SessionPlace(
+            session_id=name.lower(), project_dir=get_project_dir(Path(find_home()), find_cwd())
+        )
     return SessionPlace(session_id=key_of(path).session_id, project_dir=path.parent)
 
 
 async def _hydrate(
     name: str, places: list[SessionPlace], bar: Bar
 ) -> list[tuple[SessionPlace, bool, list[Diagnostic]]]:
-    found = []
+    results = []
     async with store_of(name, os.environ) as store:
         for number, place in enumerate(places):
             notes: list[Diagnostic] = []
-            done = await hydrate(place, home(), store, notes.append)
-            found.append((place, done, notes))
+            done = await hydrate(place, find_home(), store, notes.append)
+            results.append((place, done, notes))
             bar(number + 1, len(places))
-    return found
+    return results
 
 
 WORDS = {

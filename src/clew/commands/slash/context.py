@@ -3,16 +3,16 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from clew.agent.compaction.boundary import shown as shown_boundary
-from clew.agent.compaction.retelling import cut, prompt_text, prompts
+from clew.agent.compaction.boundary import describe_boundary as shown_boundary
+from clew.agent.compaction.retelling import cut_middle, list_prompts, prompt_text
 from clew.core.input import CompactSession, Outcome, Pick, PickRow, Show
 from clew.core.json_object import Json
-from clew.core.ledger.breakdown import breakdown
+from clew.core.ledger.breakdown import break_down
 from clew.core.messages.errors import UserError
-from clew.core.messages.text import count_of
-from clew.core.normalize.select import KINDS, Kind, is_boundary, visible
-from clew.parts.memory.excerpt import excerpt, is_prompt
-from clew.session.context_editing import Editing, Effect, about_summary
+from clew.core.messages.text import format_count
+from clew.core.normalize.select import KINDS, Kind, is_boundary, select_visible
+from clew.parts.memory.excerpt import is_prompt, make_excerpt
+from clew.session.context_editing import Editing, Effect, make_filler
 from clew.session.session import Session
 
 # `/compact`: what is to be summarised, by the words behind it; what the last summary stands for.
@@ -29,17 +29,17 @@ async def compact(session: Session, arguments: str) -> Outcome:
     word, _, rest = arguments.strip().partition(" ")
     if not word.startswith("--"):
         return CompactSession(focus=arguments.strip())
-    said = prompts(visible(list(session.story.history)))
+    entries = list_prompts(select_visible(list(session.story.history)))
     match word:
         case "--undo":
             return CompactSession(undo=True)
         case "--list":
-            return Show(text=listed(said))
+            return Show(text=listed(entries))
         case "--show":
             return receipt(session)
         case "--before" | "--from":
             name, _, focus = rest.strip().partition(" ")
-            message = named(name, said)
+            message = named(name, entries)
             if not message:
                 return Show(
                     text=f"{word} which message? /compact --list numbers them", is_error=True
@@ -49,20 +49,20 @@ async def compact(session: Session, arguments: str) -> Outcome:
     return Show(text=f"{word} is not known here: {COMPACT_USAGE}", is_error=True)
 
 
-def listed(said: Sequence[Json]) -> str:
+def listed(entries: Sequence[Json]) -> str:
     """The prompts of the conversation by number, for those who summarise a part of it."""
-    if not said:
+    if not entries:
         return "nothing was said yet"
     return "\n".join(
-        f"{number:>4}  {' '.join(cut(prompt_text(entry), TITLE_CHARS).split())}"
-        for number, entry in enumerate(said, 1)
+        f"{number:>4}  {' '.join(cut_middle(prompt_text(entry), TITLE_CHARS).split())}"
+        for number, entry in enumerate(entries, 1)
     )
 
 
-def named(name: str, said: Sequence[Json]) -> str:
+def named(name: str, entries: Sequence[Json]) -> str:
     """The id of the message with this number in the list, or the name itself."""
-    if name.isascii() and name.isdecimal() and 0 < int(name) <= len(said):
-        return str(said[int(name) - 1]["uuid"])
+    if name.isascii() and name.isdecimal() and 0 < int(name) <= len(entries):
+        return str(entries[int(name) - 1]["uuid"])
     return name
 
 
@@ -88,15 +88,15 @@ DONE: dict[Kind, str] = {
 
 
 async def edit(session: Session, arguments: str) -> Outcome:
-    word, *more = arguments.split()
-    kind = next((known for known in KINDS if known == word), None)
-    is_now = NOW in more
-    names = [name for name in more if name != NOW]
+    word, *words = arguments.split()
+    kind = next((kind for kind in KINDS if kind == word), None)
+    is_now = NOW in words
+    names = [name for name in words if name != NOW]
     if kind is not None and 0 < len(names) < 3:
         return await _edited(Editing(session), session, kind, names, is_now=is_now)
     if word not in WORDS:
         raise UserError(CONTEXT_USAGE)
-    return await WORDS[word](session, more)
+    return await WORDS[word](session, words)
 
 
 async def _edited(
@@ -105,13 +105,15 @@ async def _edited(
     uuids = editing.range(names[0], names[1] if len(names) > 1 else "")
     line = f"/context {kind} {' '.join(names)} {NOW}"
     chosen = [entry for entry in editing.shown() if entry["uuid"] in set(uuids)]
-    words = about_summary(sum(part.tokens for part in breakdown(chosen)))
+    words = make_filler(sum(part.tokens for part in break_down(chosen)))
     effect = editing.effect(
         editing.edits_with(kind, uuids, words if kind == "summarise" else ""), uuids
     )
     if not is_now:
         text = shown(effect, session, is_about=kind == "summarise")
-        rows = (PickRow(line=line, label=f"{count_of(effect.entries, 'message')} {DONE[kind]}"),)
+        rows = (
+            PickRow(line=line, label=f"{format_count(effect.entries, 'message')} {DONE[kind]}"),
+        )
         return Pick(title="do it", rows=rows, text=text)
     if effect.problems:
         raise UserError(f"the request would be refused: {'; '.join(effect.problems)}")
@@ -121,7 +123,7 @@ async def _edited(
     editing.apply(edits)
     number = edits.edits[-1].number
     return Show(
-        text=f"edit {number}: {count_of(effect.entries, 'message')} {DONE[kind]}; "
+        text=f"edit {number}: {format_count(effect.entries, 'message')} {DONE[kind]}; "
         f"/context restore {number} takes it back"
     )
 
@@ -133,14 +135,14 @@ def shown(effect: Effect, session: Session, *, is_about: bool = False) -> str:
     about = "about " if is_about else ""
     cost = "" if effect.anew_usd is None else f", ${effect.anew_usd:.4f}"
     lines = [
-        f"range: {count_of(effect.entries, 'message')}, about {effect.range_tokens:,} tokens",
+        f"range: {format_count(effect.entries, 'message')}, about {effect.range_tokens:,} tokens",
         f"size: {effect.before_tokens:,} -> {about}{effect.after_tokens:,}{of} tokens",
         f"cache: {effect.cached_tokens:,} tokens before it stay as they are; "
         f"{about}{effect.anew_tokens:,} are sent and cached anew{cost}",
         "validity: " + ("; ".join(effect.problems) or "the request stays one that the API takes"),
     ]
     if effect.thoughts:
-        are = count_of(effect.thoughts, "thought", "thoughts")
+        are = format_count(effect.thoughts, "thought", "thoughts")
         lines.append(f"thoughts: {are} after it will no longer be shown to the model")
     if effect.repairs:
         lines.append(f"mended for it: {'; '.join(effect.repairs)}")
@@ -153,8 +155,8 @@ async def _messages(session: Session, _: Sequence[str]) -> Outcome:
     for entry in Editing(session).shown():
         edit = by_uuid.get(entry["uuid"])
         mark = "" if edit is None else f" [{edit.number}: {edit.kind}]"
-        words = " ".join(excerpt([entry]).split())[:SHOWN_CHARACTERS]
-        tokens = sum(part.tokens for part in breakdown([entry]))
+        words = " ".join(make_excerpt([entry]).split())[:SHOWN_CHARACTERS]
+        tokens = sum(part.tokens for part in break_down([entry]))
         start = ">" if is_prompt(entry) else " "
         lines.append(f"{start} {entry['uuid'][:SHORT]} {tokens:>8,}  {words}{mark}")
     return Show(text="\n".join(lines) or "nothing was said yet")
@@ -162,24 +164,24 @@ async def _messages(session: Session, _: Sequence[str]) -> Outcome:
 
 async def _edits(session: Session, _: Sequence[str]) -> Outcome:
     lines = [
-        f"{edit.number:>3}  {edit.kind}  {count_of(len(edit.uuids), 'message')} from {edit.uuids[0][:SHORT]}"
+        f"{edit.number:>3}  {edit.kind}  {format_count(len(edit.uuids), 'message')} from {edit.uuids[0][:SHORT]}"
         for edit in session.story.edits.edits
         if edit.uuids
     ]
     return Show(text="\n".join(lines) or "nothing of the conversation is edited")
 
 
-async def _restore(session: Session, more: Sequence[str]) -> Outcome:
-    is_now, names = NOW in more, [name for name in more if name != NOW]
+async def _restore(session: Session, words: Sequence[str]) -> Outcome:
+    is_now, names = NOW in words, [name for name in words if name != NOW]
     number = int(names[0]) if len(names) == 1 and names[0].isdecimal() else -1
-    found = session.story.edits.find(number)
-    if found is None:
+    edit = session.story.edits.find(number)
+    if edit is None:
         raise UserError("there is no such edit; /context edits lists them")
     editing = Editing(session)
     edits = session.story.edits.without(number)
     if not is_now:
         row = PickRow(line=f"/context restore {number} {NOW}", label="as it was said")
-        text = shown(editing.effect(edits, found.uuids), session)
+        text = shown(editing.effect(edits, edit.uuids), session)
         return Pick(title="do it", rows=(row,), text=text)
     editing.apply(edits)
     return Show(text=f"edit {number} is taken back")

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from clew.commands.slash import SlashHandlers
 from clew.core.input import Outcome, Show, SlashCommand, SubmitPrompt
 from clew.parts.mcp.catalogue import PromptOffer
-from clew.parts.mcp.connect import seen
-from clew.parts.mcp.prompts import prompt_text
+from clew.parts.mcp.connect import probe_server
+from clew.parts.mcp.prompts import fetch_prompt
 from clew.parts.mcp.server import McpServer
 from clew.parts.mcp.tools import RECONNECT_WAIT_S
 
@@ -25,7 +25,9 @@ async def manage(session: "Session", arguments: str) -> Outcome:
     mcp = session.parts.mcp
     word, _, name = arguments.partition(" ")
     if not word:
-        lines = [f"{server.name}: {server.state} {seen(server).line}" for server in mcp.clients()]
+        lines = [
+            f"{server.name}: {server.state} {probe_server(server).line}" for server in mcp.clients()
+        ]
         lines += [f"{entry.name}: {entry.held}" for entry in mcp.found.held]
         return Show(text="\n".join(lines) or "no MCP servers; clew mcp add adds one")
     if word not in ("reconnect", "enable", "disable", "log"):
@@ -36,7 +38,11 @@ async def manage(session: "Session", arguments: str) -> Outcome:
     if word == "log":
         return Show(text="\n".join(server.host.log) or "it said nothing about itself")
     if word == "show":
-        return Show(text="\n".join([f"{server.name}: {seen(server).line}", *seen(server).offers]))
+        return Show(
+            text="\n".join(
+                [f"{server.name}: {probe_server(server).line}", *probe_server(server).offers]
+            )
+        )
     if word == "reconnect":
         await mcp.servers.reconnect(server.name)
         await mcp.servers.settled(RECONNECT_WAIT_S)
@@ -45,7 +51,7 @@ async def manage(session: "Session", arguments: str) -> Outcome:
     return Show(text=f"{server.name}: {server.state} {server.problem}".rstrip())
 
 
-def prompts(session: "Session") -> list[SlashCommand["Session"]]:
+def list_prompts(session: "Session") -> list[SlashCommand["Session"]]:
     """The prompts of every server that is there now."""
     return [
         command(server, offer)
@@ -70,7 +76,7 @@ def command(server: McpServer, offer: PromptOffer) -> SlashCommand["Session"]:
 
 async def prompt(server: McpServer, offer: PromptOffer, arguments: str) -> Outcome:
     """What the server's prompt says: a stranger's words, in which no file is named for clew to read."""
-    return SubmitPrompt(text=await prompt_text(server, offer, arguments), by_stranger=True)
+    return SubmitPrompt(text=await fetch_prompt(server, offer, arguments), by_stranger=True)
 
 
 HANDLERS: SlashHandlers = {

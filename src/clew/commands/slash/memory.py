@@ -3,16 +3,16 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from clew.agent.context.memory import FileCache, MemoryGate, find_sources, load
-from clew.agent.context.nearby import noted_fact
+from clew.agent.context.memory import FileCache, MemoryGate, find_sources, load_memory
+from clew.agent.context.nearby import make_note_fact
 from clew.agent.context.notebook import INDEX, Memo, MemoryNotebook
-from clew.agent.intake import NOTES, notes_file
+from clew.agent.intake import NOTES, find_notes_file
 from clew.commands.memory import shown
 from clew.commands.slash import SlashHandlers
 from clew.core.input import Outcome, Pick, PickRow, Show
 from clew.core.messages.errors import UserError
-from clew.core.messages.text import count_of
-from clew.parts.memory.remembering import extracted, kept, notebook_of
+from clew.core.messages.text import format_count
+from clew.parts.memory.remembering import keep_words, notebook_of, propose_memos
 from clew.permissions.in_session import of_own
 from clew.session.session import Session
 from clew.system.config.load import assign
@@ -32,31 +32,31 @@ async def memory(session: Session, arguments: str) -> Outcome:
 
 async def remember(session: Session, words: str) -> Outcome:
     if words.strip():
-        path = kept(session.rules.standing.places, session.session_id, words)
-        session.intake.tell(noted_fact(path, words.strip()))
+        path = keep_words(session.rules.standing.places, session.session_id, words)
+        session.intake.tell(make_note_fact(path, words.strip()))
         return Show(text=f"remembered in {path}")
-    found = await extracted(
+    memos = await propose_memos(
         session.story,
         session.model_access.ask,
         session.rules.standing.places,
         session.session_id,
     )
-    if not found:
+    if not memos:
         return Show(text="nothing new to remember was found")
-    return _review(found)
+    return _review(memos)
 
 
 def _overview(session: Session) -> Show:
     standing = session.rules.standing
     gate = MemoryGate(lambda: standing)
-    found = load(find_sources(standing.environ, standing.places.cwd, gate), FileCache())
+    memory = load_memory(find_sources(standing.environ, standing.places.cwd, gate), FileCache())
     notebook = notebook_of(standing.places)
     index, is_cut = notebook.index()
     lines = [
-        *shown(found, None, None),
-        f"notes (`# words`) go to {notes_file(session.rules)}; /memory to WHERE changes that",
+        *shown(memory, None, None),
+        f"notes (`# words`) go to {find_notes_file(session.rules)}; /memory to WHERE changes that",
         f"memories: {len(notebook.memos())} in {notebook.folder}, of {INDEX} "
-        f"{count_of(len(index.splitlines()), 'line is', 'lines are')} told{' (it has more)' if is_cut else ''}",
+        f"{format_count(len(index.splitlines()), 'line is', 'lines are')} told{' (it has more)' if is_cut else ''}",
     ]
     waiting = len(notebook.proposals())
     if waiting:
@@ -85,7 +85,7 @@ async def _accept(session: Session, names: Sequence[str]) -> Outcome:
     notebook = _notebook(session)
     for memo in _meant(notebook, names):
         path = notebook.accept(memo.name)
-        session.intake.tell(noted_fact(path, memo.text))
+        session.intake.tell(make_note_fact(path, memo.text))
     return _next(notebook, "accepted")
 
 
@@ -129,7 +129,7 @@ async def _to(session: Session, names: Sequence[str]) -> Outcome:
         raise UserError(f"/memory to {' | '.join(NOTES)}")
     assign(session.rules.standing.places, "user", "notesFile", names[0])
     noticed = of_own(await session.parts.refresh())
-    return Show(text="\n".join([f"notes go to {notes_file(session.rules)}", *noticed]))
+    return Show(text="\n".join([f"notes go to {find_notes_file(session.rules)}", *noticed]))
 
 
 def _notebook(session: Session) -> MemoryNotebook:

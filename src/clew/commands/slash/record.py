@@ -8,11 +8,11 @@ from clew.agent.intake import title_of
 from clew.commands.slash import SlashHandlers
 from clew.core.input import Outcome, Pick, PickRow, Resume, Rewound, Show
 from clew.core.messages.errors import SessionError, UserError
-from clew.core.messages.factories import written
-from clew.core.messages.text import count_of
+from clew.core.messages.factories import format_timestamp
+from clew.core.messages.text import format_count
 from clew.record.library.branches import BranchPrompt
-from clew.record.rewind.restore import RestorePlan, named
-from clew.session.rewinding import WHATS, Rewinding, What, shown
+from clew.record.rewind.restore import RestorePlan, resolve_message
+from clew.session.rewinding import WHATS, Rewinding, What, format_preview
 from clew.session.session import Session
 from clew.system.files import is_there
 
@@ -32,30 +32,30 @@ LABELS: dict[What, str] = {
 async def rewind(session: Session, arguments: str) -> Outcome:
     words = arguments.split()
     is_forced = FORCE in words[1:]
-    message, *more = [w for n, w in enumerate(words) if not (n and w == FORCE)] or [""]
+    message, *further_words = [w for n, w in enumerate(words) if not (n and w == FORCE)] or [""]
     rewinding = Rewinding(session)
     if not message:
         return await _prompts(rewinding)
-    if message == REDO and not more:
+    if message == REDO and not further_words:
         return await _done(rewinding, await rewinding.planned_redo(), REDO, is_forced=is_forced)
-    if len(more) > 1 or any(word not in WHATS for word in more):
+    if len(further_words) > 1 or any(word not in WHATS for word in further_words):
         raise UserError(f"MESSAGE [{' | '.join(WHATS)}] [{FORCE}], or {REDO} [{FORCE}]")
-    if not more:
+    if not further_words:
         return await _preview(rewinding, message)
-    what = next(known for known in WHATS if known == more[0])
+    what = next(what for what in WHATS if what == further_words[0])
     planned = await rewinding.planned(message, what)
     return await _done(rewinding, planned, f"{message} {what}", is_forced=is_forced)
 
 
 async def _prompts(rewinding: Rewinding) -> Outcome:
-    found = await rewinding.prompts()
-    if not found:
+    targets = await rewinding.prompts()
+    if not targets:
         return Show(text="nothing was said yet")
     rows = []
-    for prompt in found:
+    for prompt in targets:
         words = " ".join(title_of(prompt.text).split())[:SHOWN_CHARACTERS]
         files = (
-            f"  ({count_of(prompt.files_since, 'file')} changed since)"
+            f"  ({format_count(prompt.files_since, 'file')} changed since)"
             if prompt.files_since
             else ""
         )
@@ -76,7 +76,7 @@ async def _preview(rewinding: Rewinding, message: str) -> Outcome:
     return Pick(
         title="take back",
         rows=tuple(rows),
-        text=shown(planned, rewinding.blobs, await rewinding.where(planned)),
+        text=format_preview(planned, rewinding.blobs, await rewinding.where(planned)),
     )
 
 
@@ -92,18 +92,18 @@ async def _done(
     where = await rewinding.where(planned)
     if not planned.is_clear and not is_forced:
         return Show(
-            text=f"{shown(planned, rewinding.blobs, where)}\nnothing was changed; "
+            text=f"{format_preview(planned, rewinding.blobs, where)}\nnothing was changed; "
             f"/rewind {words} {FORCE} goes over what others changed, and without what is lost",
             is_error=True,
         )
-    said = rewinding.said_at(planned.to) if planned.conversation else ""
+    prompt = rewinding.said_at(planned.to) if planned.conversation else ""
     await rewinding.carry_out(planned, force=is_forced)
     lines = [f"{change.verb}: {change.path}" for change in planned.changes]
     if planned.conversation:
         lines.append(f"the conversation stands {where}")
     if planned.redo_of is None:
         lines.append(f"/rewind {REDO} takes this back")
-    return Rewound(text="\n".join(lines), prompt=said)
+    return Rewound(text="\n".join(lines), prompt=prompt)
 
 
 SEARCHED = 20
@@ -124,40 +124,42 @@ async def fork(session: Session, message: str) -> Outcome:
     from clew.record.library.copies import fork as copied
 
     path = await kept(session)
-    uuid = named(path, message) if message else None
-    made = copied(path, uuid, title="", at=written(time.time_ns() // 1_000_000))
-    return Resume(session=made.path.stem)
+    uuid = resolve_message(path, message) if message else None
+    copy = copied(path, uuid, title="", at=format_timestamp(time.time_ns() // 1_000_000))
+    return Resume(session=copy.path.stem)
 
 
 async def tree(session: Session, message: str) -> Outcome:
     """Every prompt on every branch; of one of them, the ways to go on from there."""
-    from clew.record.library.branches import live_leaf, prompt_line
-    from clew.record.library.branches import tree as tree_of
+    from clew.record.library.branches import find_live_leaf, format_prompt
+    from clew.record.library.branches import read_tree as tree_of
 
     path = await kept(session)
-    found = await asyncio.to_thread(tree_of, path)
+    session_tree = await asyncio.to_thread(tree_of, path)
     if message:
-        uuid = named(path, message)
-        prompt = next((one for one in found.prompts if uuid in (one.uuid, one.end)), None)
+        uuid = resolve_message(path, message)
+        prompt = next(
+            (prompt for prompt in session_tree.prompts if uuid in (prompt.uuid, prompt.end)), None
+        )
         if prompt is None:
             raise SessionError(f"{message} is no prompt; /tree shows them")
         return ways_from(prompt)
     rows = [
         *(
-            PickRow(line=f"/tree {one.uuid[:SHORT]}", label=prompt_line(one))
-            for one in found.prompts
+            PickRow(line=f"/tree {prompt.uuid[:SHORT]}", label=format_prompt(prompt))
+            for prompt in session_tree.prompts
         ),
         *(
             PickRow(
                 line=f"/resume {fork['sessionId']}",
                 label=f"a fork at {fork['messageUuid'][:SHORT]}",
             )
-            for fork in found.forks
+            for fork in session_tree.forks
         ),
     ]
-    said = found.forked_from
-    text = f"a fork of {said['sessionId']} at {said['messageUuid']}" if said else ""
-    return Pick(title="go to", rows=tuple(rows), text=text, at=live_leaf(found))
+    origin = session_tree.forked_from
+    text = f"a fork of {origin['sessionId']} at {origin['messageUuid']}" if origin else ""
+    return Pick(title="go to", rows=tuple(rows), text=text, at=find_live_leaf(session_tree))
 
 
 def ways_from(prompt: BranchPrompt) -> Pick:
@@ -188,27 +190,27 @@ async def export(session: Session, arguments: str) -> Outcome:
     from clew.record.exchange.export import (
         LEFT_OUT,
         begins_late,
-        exported,
+        export_session,
         form_of,
         redaction_of,
         write,
     )
 
-    given = arguments.split()
-    is_all = "--all" in given
-    redaction = redaction_of(redacts="--redact" in given, is_raw="--raw" in given)
-    words = [word for word in given if word not in ("--redact", "--raw", "--all")]
+    options = arguments.split()
+    is_all = "--all" in options
+    redaction = redaction_of(redacts="--redact" in options, is_raw="--raw" in options)
+    words = [word for word in options if word not in ("--redact", "--raw", "--all")]
     name = " ".join(words) or f"clew-{session.session_id[:8]}.md"
-    target = new_file(session, name)
+    target = choose_new_file(session, name)
     path = await kept(session)
     form = form_of(target)
-    data = exported(path, form, redaction, subagents=True, is_all=is_all)
+    data = export_session(path, form, redaction, subagents=True, is_all=is_all)
     write(target, data)
     left_out = not is_all and begins_late(path, form, subagents=True)
     return Show(text=f"{target}: {len(data):,} bytes" + (f"; {LEFT_OUT}" if left_out else ""))
 
 
-def new_file(session: Session, name: str) -> Path:
+def choose_new_file(session: Session, name: str) -> Path:
     """A file that a command may write: one that is not there yet."""
     target = Path(session.rules.standing.places.cwd, Path(name).expanduser())
     if is_there(target):
@@ -232,16 +234,16 @@ async def search(session: Session, words: str) -> Outcome:
 
 async def diff(session: Session, _: str) -> Outcome:
     """What is changed in the working folder and not committed."""
-    from clew.agent.context.git import difference, report
+    from clew.agent.context.git import read_difference, report
 
     cwd, environ = session.rules.standing.places.cwd, session.rules.standing.environ
     async with asyncio.TaskGroup() as group:
-        told = group.create_task(report(session.workspace.launcher, cwd, environ))
-        text = group.create_task(difference(session.workspace.launcher, cwd, environ))
-    found = told.result()
-    if found is None:
+        task = group.create_task(report(session.workspace.launcher, cwd, environ))
+        text = group.create_task(read_difference(session.workspace.launcher, cwd, environ))
+    changes = task.result()
+    if changes is None:
         return Show(text=f"{cwd} is in no git repository", is_error=True)
-    new = "\n".join(f"new: {path}" for path in found.untracked)
+    new = "\n".join(f"new: {path}" for path in changes.untracked)
     return Show(text="\n".join(filter(None, [text.result().rstrip(), new])) or "nothing is changed")
 
 

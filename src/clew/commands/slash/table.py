@@ -19,23 +19,23 @@ from clew.core.input import (
     Resume,
     Show,
     SlashCommand,
-    table,
+    format_table,
 )
 from clew.core.input import TypedCommand as Typed
-from clew.core.ledger.breakdown import WindowPart, breakdown
+from clew.core.ledger.breakdown import WindowPart, break_down
 from clew.core.ledger.cache_miss import sum_up
 from clew.core.ledger.ledger import Spend
 from clew.core.messages import factories
 from clew.core.messages.errors import ClewError
-from clew.core.messages.text import count_of
-from clew.core.normalize.target import offered, references
+from clew.core.messages.text import format_count
+from clew.core.normalize.target import find_references, select_definitions
 from clew.parts.resuming import ensure_free
 from clew.permissions.in_session import of_own
 from clew.record.transcript import choose
 from clew.record.transcript.light import Outline
 from clew.session.session import Session
-from clew.system.clock import here, new_id, now, written_here
-from clew.system.config.load import assign, explained, listed, parsed
+from clew.system.clock import format_local, format_local_timestamp, get_timestamp, make_id
+from clew.system.config.load import assign, explain_setting, list_settings, parse_value
 from clew.system.files import is_there
 from clew.version import VERSION
 
@@ -51,13 +51,13 @@ DONE_ELSEWHERE = {
 }
 
 
-def known(session: Session) -> Registry[Session]:
+def collect_commands(session: Session) -> Registry[Session]:
     """Every command of this session: its own, and those that were found for it."""
     if not session.options.has_commands:
         return Registry()
     prompts = []
     if any(server.offers.prompts for server in session.parts.mcp.clients()):
-        from clew.commands.slash.mcp import prompts as prompts_of
+        from clew.commands.slash.mcp import list_prompts as prompts_of
 
         prompts = prompts_of(session)
     # A file hides no command of clew's own; a front knows better what it shows.
@@ -71,12 +71,12 @@ async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:
     if typed.name.startswith("mcp"):
         # Perhaps a command of a server that is on its way.
         await session.parts.mcp.settled()
-    commands = known(session)
+    commands = collect_commands(session)
     command = commands.find(typed.name)
     if command is None:
         # Perhaps one that a hook of the session's start is about to bring.
         await session.parts.hooks.started()
-        commands = known(session)
+        commands = collect_commands(session)
         command = commands.find(typed.name)
     if command is None:
         return unknown(commands, typed, raw)
@@ -106,10 +106,10 @@ async def kept_back(
         "command_source": command.expands,
         "prompt": raw.text,
     }
-    said = await session.parts.hooks.aside("UserPromptExpansion", fields)
-    if said.block is None and said.halt is None:
+    outcome = await session.parts.hooks.aside("UserPromptExpansion", fields)
+    if outcome.block is None and outcome.halt is None:
         return ""
-    return said.block or said.halt or "no reason given"
+    return outcome.block or outcome.halt or "no reason given"
 
 
 def unknown(commands: Registry[Session], typed: Typed, raw: Raw) -> Outcome | None:
@@ -128,26 +128,26 @@ def unknown(commands: Registry[Session], typed: Typed, raw: Raw) -> Outcome | No
     )
 
 
-def keep(session: Session, name: str, arguments: str, shown: Show) -> None:
+def keep(session: Session, name: str, arguments: str, outcome: Show) -> None:
     """Notes in a conversation that has begun what was asked beside it; the model does not see it."""
     if not len(session.story.history):
         return
-    said = (
+    texts = (
         f"<command-name>/{name}</command-name>\n<command-message>{name}</command-message>\n"
         f"<command-args>{arguments}</command-args>",
-        f"<local-command-stdout>{shown.text}</local-command-stdout>",
+        f"<local-command-stdout>{outcome.text}</local-command-stdout>",
     )
     session.story.add(
         [
-            factories.system(
+            factories.make_system(
                 "local_command",
                 words,
-                uuid=new_id(),
-                at=now(),
+                uuid=make_id(),
+                at=get_timestamp(),
                 commandRun={"command": name, "args": arguments},
                 isDisplayOnly=True,
             )
-            for words in said
+            for words in texts
         ]
     )
 
@@ -228,32 +228,36 @@ async def resume(session: Session, name: str) -> Outcome:
     places = session.rules.standing.places
     everywhere = name == "--all"
     if name and not everywhere:
-        path = choose.named(places.config_home, str(places.cwd), name)
+        path = choose.resolve_session(places.config_home, str(places.cwd), name)
         if path != session.story.recorder.transcript:
             ensure_free(path, places.config_home, str(places.cwd))
         return Resume(session=name)
-    from clew.record.library.listing import newest_first
+    from clew.record.library.listing import list_newest_first
 
-    listed = newest_first(places.config_home, str(places.cwd), everywhere=everywhere)
-    found = [one for one in islice(listed, SHOWN_SESSIONS) if one.session_id != session.session_id]
-    if not found:
+    listed = list_newest_first(places.config_home, str(places.cwd), everywhere=everywhere)
+    outlines = [
+        outline
+        for outline in islice(listed, SHOWN_SESSIONS)
+        if outline.session_id != session.session_id
+    ]
+    if not outlines:
         where = (
             "is kept" if everywhere else "of this folder is kept; /resume --all looks in every one"
         )
         return Show(text=f"no other session {where}")
     rows = [
         PickRow(
-            line=f"/resume {one.session_id}",
-            label=f"{here(one.modified_at)}  {folder_of(one) if everywhere else ''}{one.title[:70]}",
+            line=f"/resume {outline.session_id}",
+            label=f"{format_local(outline.modified_at)}  {folder_of(outline) if everywhere else ''}{outline.title[:70]}",
         )
-        for one in found
+        for outline in outlines
     ]
     of: Literal["sessions", "all sessions"] = "all sessions" if everywhere else "sessions"
     return Pick(title="go on with", rows=tuple(rows), of=of)
 
 
-def folder_of(one: Outline) -> str:
-    return f"{Path(one.cwd).name}: " if one.cwd else ""
+def folder_of(outline: Outline) -> str:
+    return f"{Path(outline.cwd).name}: " if outline.cwd else ""
 
 
 async def rewind(session: Session, arguments: str) -> Outcome:
@@ -269,13 +273,15 @@ async def context(session: Session, arguments: str) -> Outcome:
         return await edit(session, arguments)
     template = session.model_access.requests.template
     history = session.story.sent
-    tools = offered(session.tools.toolbox.definitions(), references(history), takes_deferred=False)
+    tools = select_definitions(
+        session.tools.toolbox.definitions(), find_references(history), takes_deferred=False
+    )
     system = template.system if isinstance(template.system, list) else []
-    parts = breakdown(history, system=system, tools=tools)
+    parts = break_down(history, system=system, tools=tools)
     used, window = sum(part.tokens for part in parts), session.model.context_window
     of = f" of {window:,}" if window else ""
     rows = [(f"{part.tokens:,}", named(part)) for part in parts]
-    return Show(text=f"{session.model.name}: about {used:,}{of} tokens\n{table(rows)}")
+    return Show(text=f"{session.model.name}: about {used:,}{of} tokens\n{format_table(rows)}")
 
 
 def named(part: WindowPart) -> str:
@@ -290,7 +296,7 @@ async def cost(session: Session, _: str) -> Outcome:
     ledger = session.ledger()
     rows = [("total", money(ledger.total))]
     rows += [(model, money(spend)) for model, spend in ledger.by_model().items()]
-    return Show(text=table([*rows, *cache_rows(session)]))
+    return Show(text=format_table([*rows, *cache_rows(session)]))
 
 
 def cache_rows(session: Session) -> list[tuple[str, str]]:
@@ -300,23 +306,23 @@ def cache_rows(session: Session) -> list[tuple[str, str]]:
     if not misses:
         return rows
     last = misses[-SHOWN_MISSES:]
-    named = f"the last {len(last)}" if len(misses) > len(last) else ""
-    rows += [("cache misses", "; ".join(filter(None, [sum_up(misses), named])))]
-    return rows + [(f"  {written_here(miss.at)[11:]}", str(miss)) for miss in last]
+    label = f"the last {len(last)}" if len(misses) > len(last) else ""
+    rows += [("cache misses", "; ".join(filter(None, [sum_up(misses), label])))]
+    return rows + [(f"  {format_local_timestamp(miss.at)[11:]}", str(miss)) for miss in last]
 
 
 def warming_rows(warmer: Warmer) -> list[tuple[str, str]]:
     """What keeping the cache warm cost and saved, if it was tried."""
-    spend, told = warmer.spend, []
+    spend, notes = warmer.spend, []
     if spend.requests or warmer.reserved_usd:
-        told.append(f"{count_of(spend.requests, 'request')}, {money(spend)} of the total")
+        notes.append(f"{format_count(spend.requests, 'request')}, {money(spend)} of the total")
     if warmer.reserved_usd:
-        told.append(f"up to ${warmer.reserved_usd:.4f} for requests that were cancelled")
+        notes.append(f"up to ${warmer.reserved_usd:.4f} for requests that were cancelled")
     if warmer.saved_usd:
-        told.append(f"about ${warmer.saved_usd:.4f} saved")
+        notes.append(f"about ${warmer.saved_usd:.4f} saved")
     if warmer.trouble:
-        told.append(f"stopped: {warmer.trouble}")
-    return [("cache warming", "; ".join(told))] if told else []
+        notes.append(f"stopped: {warmer.trouble}")
+    return [("cache warming", "; ".join(notes))] if notes else []
 
 
 def money(spend: Spend) -> str:
@@ -324,7 +330,7 @@ def money(spend: Spend) -> str:
     known_part = f"${spend.usd:,.4f}"
     if not spend.unpriced:
         return known_part
-    return f"{known_part} and {count_of(spend.unpriced, 'response')} without a known price"
+    return f"{known_part} and {format_count(spend.unpriced, 'response')} without a known price"
 
 
 async def usage(session: Session, _: str) -> Outcome:
@@ -337,7 +343,7 @@ async def usage(session: Session, _: str) -> Outcome:
         rows.append(
             (
                 model,
-                f"{count_of(spend.requests, 'response')}: {tokens.input:,} in, {tokens.output:,} out, "
+                f"{format_count(spend.requests, 'response')}: {tokens.input:,} in, {tokens.output:,} out, "
                 f"{tokens.cache_read:,} read from the cache, {written:,} written to it",
             )
         )
@@ -354,12 +360,16 @@ async def usage(session: Session, _: str) -> Outcome:
         rows.insert(
             0, ("counted", "from the session's beginning on, over all the times it was open")
         )
-    return Show(text=table(rows))
+    return Show(text=format_table(rows))
 
 
 def seconds(before_ms: float, now_ms: float) -> str:
-    whole = f"{(before_ms + now_ms) / 1000:.1f} s"
-    return f"{whole}, {now_ms / 1000:.1f} s of them since it was opened now" if before_ms else whole
+    duration = f"{(before_ms + now_ms) / 1000:.1f} s"
+    return (
+        f"{duration}, {now_ms / 1000:.1f} s of them since it was opened now"
+        if before_ms
+        else duration
+    )
 
 
 async def model(session: Session, name: str) -> Outcome:
@@ -369,15 +379,15 @@ async def model(session: Session, name: str) -> Outcome:
         return Show(text=f"model {chosen.id} from the next prompt on{unheard}")
     aliases = sorted(session.model_access.speaking.catalog.aliases.items())
     rows = [PickRow(line=f"/model {alias}", label=model_id) for alias, model_id in aliases]
-    now_is = session.model.id
-    at = next((n for n, (_, model_id) in enumerate(aliases) if model_id == now_is), 0)
+    current_id = session.model.id
+    at = next((n for n, (_, model_id) in enumerate(aliases) if model_id == current_id), 0)
     title = "the model from the next prompt on"
-    return Pick(title=title, rows=tuple(rows), text=f"now {now_is}", at=at)
+    return Pick(title=title, rows=tuple(rows), text=f"now {current_id}", at=at)
 
 
 async def permissions(session: Session, word: str) -> Outcome:
     if word == "sandbox":
-        return Show(text=table(await session.parts.sandbox.page()))
+        return Show(text=format_table(await session.parts.sandbox.page()))
     if word:
         return Show(text=f"mode {session.rules.set_mode(word)}")
     standing = session.rules.standing
@@ -386,17 +396,17 @@ async def permissions(session: Session, word: str) -> Outcome:
         (f"{rule.behavior} {rule.text}", standing.where(rule)) for rule in standing.rules.rules
     ]
     rows.append(("sandbox", "/permissions sandbox says what holds here"))
-    return Show(text=table(rows))
+    return Show(text=format_table(rows))
 
 
 async def config(session: Session, arguments: str) -> Outcome:
     places = session.rules.standing.places
     key, _, value = arguments.partition(" ")
     if not key:
-        return Show(text="\n".join(listed(places)) or "nothing is set")
+        return Show(text="\n".join(list_settings(places)) or "nothing is set")
     if not value:
-        return Show(text="\n".join(explained(places, key)))
-    done = assign(places, "user", key, parsed(key, value.strip()))
+        return Show(text="\n".join(explain_setting(places, key)))
+    done = assign(places, "user", key, parse_value(key, value.strip()))
     noticed = of_own(await session.parts.refresh())
     return Show(text="\n".join([f"{done.path}: {key} is set", *done.faults, *noticed]))
 
@@ -416,7 +426,7 @@ async def status(session: Session, _: str) -> Outcome:
             f"{len(session.tools.toolbox)}, {len(session.tools.toolbox.deferred())} of them on demand",
         ),
     ]
-    return Show(text=table(rows))
+    return Show(text=format_table(rows))
 
 
 BUILTIN: tuple[SlashCommand[Session], ...] = (
@@ -471,19 +481,19 @@ async def show(session: Session, name: str) -> Outcome:
         return about(session, name.removeprefix("/"))
     rows = [
         (f"/{command.name} {command.hint}".rstrip(), command.description)
-        for command in known(session)
+        for command in collect_commands(session)
     ]
     rows += [
         ("!COMMAND", "run a command in the shell; the model sees it and what it printed"),
         ("# NOTE", "add a line to the project's memory file"),
         ("@FILE", "anywhere in a prompt: bring a file, a folder or FILE#L10-20 along"),
     ]
-    return Show(text=table(rows))
+    return Show(text=format_table(rows))
 
 
 def about(session: Session, name: str) -> Outcome:
     """One command: what it takes and does, and its other names."""
-    commands = known(session)
+    commands = collect_commands(session)
     command = commands.find(name)
     if command is None:
         near = commands.nearest(name)

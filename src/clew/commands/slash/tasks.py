@@ -6,17 +6,17 @@ from datetime import timedelta
 from clew.agent.subagents.specs import AgentSpec
 from clew.agent.tasks.registry import BackgroundTask
 from clew.commands.slash import SlashHandlers
-from clew.core.input import Outcome, Show, SubmitPrompt, table
+from clew.core.input import Outcome, Show, SubmitPrompt, format_table
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
-from clew.core.messages.text import count_of
+from clew.core.messages.text import format_count
 from clew.parts.goals import MOST_CHECKS
 from clew.parts.schedules import cron
-from clew.parts.schedules.board import ScheduleRequest, line
-from clew.parts.schedules.cron import seconds
+from clew.parts.schedules.board import ScheduleRequest, format_schedule
+from clew.parts.schedules.cron import parse_span
 from clew.parts.skills.expand import split
 from clew.parts.skills.listing import LONG, cut
-from clew.record.transcript.agents import remote_agents
+from clew.record.transcript.agents import read_remote_agents
 from clew.session.session import Session
 from clew.system.clock import local_time
 
@@ -34,22 +34,22 @@ async def loop(session: Session, arguments: str) -> Outcome:
     board = session.parts.schedules.board
     running = board.running()
     if not arguments:
-        lines = [line(one, board.spent_since(one)) for one in running]
+        lines = [format_schedule(item, board.spent_since(item)) for item in running]
         return Show(text="\n".join(lines) or f"{NONE}; {LOOP}")
     words = split(arguments)
     if words[0] == "stop":
-        meant = [one for one in running if not words[1:] or one.id in words[1:]]
-        for one in meant:
-            await board.stop(one)
-        there = ", ".join(one.id for one in running)
-        none = f"there is no schedule {' '.join(words[1:])}; there are {there}" if there else NONE
-        return Show(text=f"stopped: {', '.join(one.id for one in meant)}" if meant else none)
+        meant = [item for item in running if not words[1:] or item.id in words[1:]]
+        for add in meant:
+            await board.stop(add)
+        ids = ", ".join(item.id for item in running)
+        none = f"there is no schedule {' '.join(words[1:])}; there are {ids}" if ids else NONE
+        return Show(text=f"stopped: {', '.join(add.id for add in meant)}" if meant else none)
     try:
-        one = board.add(wish(arguments))
+        add = board.add(wish(arguments))
     except (UserError, ValueError) as error:
         return Show(text=f"/loop: {error}", is_error=True)
     return Show(
-        text=f"{line(one, 0.0)}\nEach time costs a turn. /loop shows what it cost, /loop stop {one.id} "
+        text=f"{format_schedule(add, 0.0)}\nEach time costs a turn. /loop shows what it cost, /loop stop {add.id} "
         "ends it, and it ends with this session."
     )
 
@@ -61,9 +61,9 @@ def wish(arguments: str) -> ScheduleRequest:
         expression, _, rest = rest[1:].partition('"')
     else:
         first, _, behind = rest.partition(" ")
-        found = seconds(first)
-        if found is not None:
-            every, rest = found, behind
+        interval = parse_span(first)
+        if interval is not None:
+            every, rest = interval, behind
         elif LIKE_A_SPAN.fullmatch(first):
             raise ValueError(
                 f"{first}: no span of time; there are 90s, 5m, 2h, 1d and 1h30m, and a prompt that begins so "
@@ -100,20 +100,20 @@ def read_times(text: str | None) -> int | None:
 
 
 def of(text: str) -> int:
-    found = seconds(text)
-    if not found:
+    interval = parse_span(text)
+    if not interval:
         raise ValueError(f"--for {text}: expected a span, as 2h")
-    return found
+    return interval
 
 
 def amount(text: str | None) -> float | None:
     try:
-        found = None if text is None else float(text.removeprefix("$"))
+        usd = None if text is None else float(text.removeprefix("$"))
     except ValueError:
-        found = -1.0
-    if found is not None and not 0 < found < 10_000:
+        usd = -1.0
+    if usd is not None and not 0 < usd < 10_000:
         raise ValueError(f"--budget {text}: expected dollars, as 1.50")
-    return found
+    return usd
 
 
 async def goal(session: Session, text: str) -> Outcome:
@@ -123,7 +123,7 @@ async def goal(session: Session, text: str) -> Outcome:
             return Show(text="no goal; /goal WHAT MUST BE TRUE sets one")
         last = f"\nlast check: {it.last}" if it.last else ""
         return Show(
-            text=f"{it.text}\n{count_of(it.checks, 'check')}, ${it.cost:.4f} spent since it was set{last}"
+            text=f"{it.text}\n{format_count(it.checks, 'check')}, ${it.cost:.4f} spent since it was set{last}"
         )
     if text in ("clear", "stop", "off"):
         was = it.text
@@ -152,25 +152,29 @@ async def tasks(session: Session, arguments: str) -> Outcome:
     if word:
         return Show(text=show_task(known(session, word)))
     rows = [(task.id, row(task)) for task in session.parts.tasks.newest_first()]
-    rows += [(name, remote_row(said)) for name, said in elsewhere.items()]
+    rows += [(name, remote_row(remote_task)) for name, remote_task in elsewhere.items()]
     if not rows:
         return Show(text="nothing works, or has worked, beside the conversation")
-    return Show(text=table(rows))
+    return Show(text=format_table(rows))
 
 
 def remote(session: Session) -> dict[str, Json]:
     """What another program had begun elsewhere for this session: clew sees what is written of it, no more."""
-    return dict(remote_agents(session.parts.agents.place))
+    return dict(read_remote_agents(session.parts.agents.place))
 
 
-def remote_row(said: Json) -> str:
-    title = next((t for key in ("title", "command") if isinstance(t := said.get(key), str)), "")
+def remote_row(remote_task: Json) -> str:
+    title = next(
+        (t for key in ("title", "command") if isinstance(t := remote_task.get(key), str)), ""
+    )
     return f"remote agent of another program, not seen from here: {title or 'no title'}"
 
 
-def remote_whole(said: Json) -> str:
-    known = table((key, str(value)) for key, value in said.items() if isinstance(value, (str, int)))
-    return f"{remote_row(said)}\n{known}"
+def remote_whole(remote_task: Json) -> str:
+    details = format_table(
+        (key, str(value)) for key, value in remote_task.items() if isinstance(value, (str, int))
+    )
+    return f"{remote_row(remote_task)}\n{details}"
 
 
 async def stop(session: Session, name: str) -> Outcome:
@@ -189,10 +193,10 @@ async def keep(session: Session, name: str) -> Outcome:
         raise UserError("which task? /tasks lists them; /tasks keep ID")
     task = known(session, name)
     await session.parts.tasks.keep(task)
-    return Show(text=kept_words(task))
+    return Show(text=describe_kept_tasks(task))
 
 
-def kept_words(task: BackgroundTask) -> str:
+def describe_kept_tasks(task: BackgroundTask) -> str:
     return f"{task.id} goes on when clew ends: clew tasks lists it then, and stops it"
 
 
@@ -201,8 +205,8 @@ def known(session: Session, name: str) -> BackgroundTask:
     if task is None and name in remote(session):
         raise UserError(f"{name} works elsewhere: what began it can end it, and clew cannot")
     if task is None:
-        there = ", ".join(one.id for one in session.parts.tasks.all()) or "none"
-        raise UserError(f"no task {name}; there are: {there}")
+        ids = ", ".join(task.id for task in session.parts.tasks.all()) or "none"
+        raise UserError(f"no task {name}; there are: {ids}")
     return task
 
 
@@ -213,17 +217,17 @@ def row(task: BackgroundTask) -> str:
     if used is None:
         return about
     last = f", now {used.last_tool}" if used.last_tool and task.ending is None else ""
-    return f"{about} ({count_of(used.tool_uses, 'tool use')}, {used.tokens:,} tokens{last})"
+    return f"{about} ({format_count(used.tool_uses, 'tool use')}, {used.tokens:,} tokens{last})"
 
 
 def show_task(task: BackgroundTask) -> str:
     task.output.look()
     first, last = task.output.since(0, SHOWN_CHARACTERS)
-    said = (first + last).decode("utf-8", "replace").rstrip()
+    output = (first + last).decode("utf-8", "replace").rstrip()
     ending = task.ending
-    parts = [row(task), said]
+    parts = [row(task), output]
     if ending is not None:
-        parts += [ending.words, "" if ending.result in said else ending.result]
+        parts += [ending.words, "" if ending.result in output else ending.result]
     if task.file is not None:
         parts.append(f"in {task.file}")
     return "\n".join(part for part in parts if part)
@@ -255,7 +259,7 @@ async def agents(session: Session, arguments: str) -> Outcome:
     ]
     hidden = [(spec.name, f"stands behind another ({origin(spec)})") for spec in catalog.shadowed]
     faults = [f"! {fault}" for fault in session.parts.agents.faults]
-    return Show(text="\n".join([table([*rows, *hidden]), *faults]))
+    return Show(text="\n".join([format_table([*rows, *hidden]), *faults]))
 
 
 def origin(spec: AgentSpec) -> str:
@@ -282,7 +286,7 @@ def described(spec: AgentSpec) -> str:
         ("works", "in a checkout of its own" if spec.in_worktree else ""),
         ("", "in the background" if spec.background else ""),
     ]
-    return f"{spec.name}\n{table((k, v) for k, v in rows if v)}\n\n{spec.prompt}"
+    return f"{spec.name}\n{format_table((k, v) for k, v in rows if v)}\n\n{spec.prompt}"
 
 
 HANDLERS: SlashHandlers = {

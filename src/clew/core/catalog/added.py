@@ -12,10 +12,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.core.catalog.lookup import CATALOG, ModelCatalog
-from clew.core.catalog.models import EffortLevel, Model, Price, ThinkingMode, rates, unknown_model
+from clew.core.catalog.models import (
+    EffortLevel,
+    Model,
+    Price,
+    ThinkingMode,
+    make_rates,
+    make_unknown_model,
+)
 
 
-def known_models(settings: Mapping[str, Any]) -> tuple[ModelCatalog, tuple[str, ...]]:
+def load_models(settings: Mapping[str, Any]) -> tuple[ModelCatalog, tuple[str, ...]]:
     """The catalog with the models that the settings describe."""
     described = settings.get("models")
     if not isinstance(described, dict) or not described:
@@ -37,32 +44,32 @@ def with_models(
     problems: list[str] = []
     for model_id, facts in settings.items():
         try:
-            given = msgspec.convert(facts, UserModel, strict=False)
-            models[model_id] = _described(catalog, model_id, given)
+            user_model = msgspec.convert(facts, UserModel, strict=False)
+            models[model_id] = _described(catalog, model_id, user_model)
         except (msgspec.ValidationError, InvalidOperation, UnknownBaseError) as error:
             why = "a price is not a number" if isinstance(error, InvalidOperation) else error
             problems.append(f"models.{model_id}: {why}")
             continue
-        aliases |= dict.fromkeys((alias.lower() for alias in given.aliases), model_id)
+        aliases |= dict.fromkeys((alias.lower() for alias in user_model.aliases), model_id)
     return ModelCatalog(models.values(), aliases), problems
 
 
-def _described(catalog: ModelCatalog, model_id: str, given: "UserModel") -> Model:
-    base = unknown_model(model_id)
-    if given.like is not None:
-        like = catalog.find(given.like)
+def _described(catalog: ModelCatalog, model_id: str, user_model: "UserModel") -> Model:
+    base = make_unknown_model(model_id)
+    if user_model.like is not None:
+        like = catalog.find(user_model.like)
         if like is None:
-            raise UnknownBaseError(f"like: {given.like!r} is no model that is known")
+            raise UnknownBaseError(f"like: {user_model.like!r} is no model that is known")
         base = replace(like, id=model_id, name=model_id)
-    said = {
+    fields = {
         field: value
         for field in UserModel.__struct_fields__
         if field not in ("like", "aliases", "price")
-        and (value := getattr(given, field)) is not None
+        and (value := getattr(user_model, field)) is not None
     }
-    if given.price is not None:
-        said["prices"] = (_price(given.price),)
-    return replace(base, **said)
+    if user_model.price is not None:
+        fields["prices"] = (_price(user_model.price),)
+    return replace(base, **fields)
 
 
 class UnknownBaseError(ValueError):
@@ -99,7 +106,7 @@ class UserModel(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknow
     price: UserPrice | None = None
 
 
-def _price(given: UserPrice) -> Price:
+def _price(user_price: UserPrice) -> Price:
     def text(amount: float | str | None) -> str | None:
         if amount is None:
             return None
@@ -109,11 +116,11 @@ def _price(given: UserPrice) -> Price:
 
     return Price(
         since="",
-        rates=rates(
-            text(given.input) or "",
-            text(given.output) or "",
-            write_5m=text(given.cache_write_5m),
-            write_1h=text(given.cache_write_1h),
-            read=text(given.cache_read),
+        rates=make_rates(
+            text(user_price.input) or "",
+            text(user_price.output) or "",
+            write_5m=text(user_price.cache_write_5m),
+            write_1h=text(user_price.cache_write_1h),
+            read=text(user_price.cache_read),
         ),
     )

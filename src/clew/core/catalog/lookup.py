@@ -17,8 +17,8 @@ from clew.core.catalog.models import (
     Price,
     Rates,
     ThinkingMode,
-    rates,
-    unknown_model,
+    make_rates,
+    make_unknown_model,
 )
 from clew.core.regex import lazy_pattern
 
@@ -128,43 +128,45 @@ def _earlier(
     )
 
 
-OPUS_5 = rates("5", "25")
-OPUS_4 = rates("15", "75")
-SONNET = rates("3", "15")
-SONNET_LONG = rates("6", "22.5")
-FABLE_5 = rates("10", "50")
-FABLE_5_1 = rates("10", "50", read="0.25")
+OPUS_5 = make_rates("5", "25")
+OPUS_4 = make_rates("15", "75")
+SONNET = make_rates("3", "15")
+SONNET_LONG = make_rates("6", "22.5")
+FABLE_5 = make_rates("10", "50")
+FABLE_5_1 = make_rates("10", "50", read="0.25")
 
 MODELS: tuple[Model, ...] = (
     _current(
         "claude-fable-5-2",
         "Fable 5.2",
-        _price(rates("8", "40", read="0.2")),
+        _price(make_rates("8", "40", read="0.2")),
         thinking=ALWAYS_THINKS,
     ),
     _current("claude-mythos-5-2", "Mythos 5.2", thinking=ALWAYS_THINKS),
     _current(
         "claude-haiku-5-5",
         "Haiku 5.5",
-        _price(rates("0.1", "0.5"), long_above=100_000, long=rates("0.5", "2.5")),
+        _price(make_rates("0.1", "0.5"), long_above=100_000, long=make_rates("0.5", "2.5")),
     ),
     _current(
         "claude-sonnet-5-5",
         "Sonnet 5.5",
-        _price(rates("2", "10", read="0.2")),
-        _price(rates("2", "10", read="0.1"), since="2026-10-07"),
+        _price(make_rates("2", "10", read="0.2")),
+        _price(make_rates("2", "10", read="0.1"), since="2026-10-07"),
         thinking=BETWEEN,
     ),
     _current(
         "claude-opus-5-5",
         "Opus 5.5",
-        _price(rates("4", "20", read="0.2"), fast="2"),
+        _price(make_rates("4", "20", read="0.2"), fast="2"),
         thinking=ALWAYS_THINKS,
     ),
     _current("claude-fable-5-1", "Fable 5.1", _price(FABLE_5_1), thinking=ALWAYS_THINKS),
     _current("claude-mythos-5-1", "Mythos 5.1", _price(FABLE_5_1), thinking=ALWAYS_THINKS),
     _current("claude-opus-5", "Opus 5", _price(OPUS_5, fast="2"), effort_without_thinking="high"),
-    _current("claude-sonnet-5", "Sonnet 5", _price(rates("2", "10")), system_in_messages=False),
+    _current(
+        "claude-sonnet-5", "Sonnet 5", _price(make_rates("2", "10")), system_in_messages=False
+    ),
     _current("claude-fable-5", "Fable 5", _price(FABLE_5), thinking=ALWAYS_THINKS),
     _current("claude-mythos-5", "Mythos 5", _price(FABLE_5), thinking=ALWAYS_THINKS),
     _current("claude-opus-4-8", "Opus 4.8", _price(OPUS_5)),
@@ -207,7 +209,7 @@ MODELS: tuple[Model, ...] = (
         "claude-haiku-4-5",
         "Haiku 4.5",
         "haiku",
-        _price(rates("1", "5")),
+        _price(make_rates("1", "5")),
         max_output=64_000,
         betas=(INTERLEAVED, CONTEXT_MANAGEMENT),
     ),
@@ -247,7 +249,7 @@ MODELS: tuple[Model, ...] = (
         "claude-3-5-haiku",
         "Haiku 3.5",
         "haiku",
-        _price(rates("0.8", "4")),
+        _price(make_rates("0.8", "4")),
         max_output=8_192,
         thinking=(),
         betas=(),
@@ -266,7 +268,7 @@ MODELS: tuple[Model, ...] = (
         "claude-3-haiku",
         "Haiku 3",
         "haiku",
-        _price(rates("0.25", "1.25", write_5m="0.3", read="0.03")),
+        _price(make_rates("0.25", "1.25", write_5m="0.3", read="0.03")),
         max_output=4_096,
         thinking=(),
         betas=(),
@@ -334,7 +336,7 @@ class ModelCatalog:
 
     def entry(self, name: str) -> Model:
         """Like `find`; an unknown name gets an entry that assumes nothing."""
-        return self.find(name) or unknown_model(_without_million(name.strip())[0])
+        return self.find(name) or make_unknown_model(_without_million(name.strip())[0])
 
     def _by_id(self, name: str) -> Model | None:
         plain = plain_id(name)

@@ -71,7 +71,7 @@ class Price(Struct, frozen=True, kw_only=True):
         return self.rates
 
 
-def price_at(prices: tuple[Price, ...], at: str) -> Price | None:
+def find_price(prices: tuple[Price, ...], at: str) -> Price | None:
     """The price in force at an ISO date or time; before the first one, the first; None if none."""
     in_force: Price | None = None
     for price in prices:
@@ -80,7 +80,7 @@ def price_at(prices: tuple[Price, ...], at: str) -> Price | None:
     return in_force
 
 
-def rates(
+def make_rates(
     given_input: str,
     output: str,
     *,
@@ -142,7 +142,7 @@ class Model(Struct, frozen=True, kw_only=True):
         return self.context_window is not None
 
 
-def unknown_model(model_id: str) -> Model:
+def make_unknown_model(model_id: str) -> Model:
     """A model nobody has described: usable, with nothing assumed of it."""
     return Model(id=model_id, name=model_id)
 
@@ -171,6 +171,6 @@ def is_later(version: str) -> bool:
     return version >= LATER
 
 
-def other_version(version: str) -> str:
+def choose_other_version(version: str) -> str:
     """Return the version to speak with an endpoint that refuses this one."""
     return EARLIER if is_later(version) else LATER

@@ -9,8 +9,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.core.normalize.select import references
-from clew.core.normalize.tokens import block_tokens, content_tokens, tool_tokens
+from clew.core.normalize.select import find_references
+from clew.core.normalize.tokens import (
+    estimate_block_tokens,
+    estimate_content_tokens,
+    estimate_tool_tokens,
+)
 
 
 class WindowPart(Struct, frozen=True, kw_only=True):
@@ -24,7 +28,7 @@ class WindowPart(Struct, frozen=True, kw_only=True):
 _MEMORY = frozenset({"instructions", "nested_memory", "memory_folder"})
 
 
-def breakdown(
+def break_down(
     entries: Iterable[dict[str, Any]],
     *,
     system: Iterable[dict[str, Any]] = (),
@@ -37,18 +41,18 @@ def breakdown(
     def put(kind: str, name: str, tokens: int) -> None:
         sums[kind, name] = sums.get((kind, name), 0) + tokens
 
-    put("system prompt", "", content_tokens(list(system)))
+    put("system prompt", "", estimate_content_tokens(list(system)))
     for tool in tools:
         name = str(tool.get("name"))
-        put("mcp tools" if name.startswith("mcp__") else "tools", name, tool_tokens(tool))
+        put("mcp tools" if name.startswith("mcp__") else "tools", name, estimate_tool_tokens(tool))
     names: dict[str, str] = {}
-    said = list(entries)
-    gone = references(said)
-    for entry in said:
+    all_entries = list(entries)
+    gone = find_references(all_entries)
+    for entry in all_entries:
         _put_entry(entry, names, gone, put)
     parts = _scaled({key: tokens for key, tokens in sums.items() if tokens}, counted)
-    found = [WindowPart(kind=kind, name=name, tokens=n) for (kind, name), n in parts.items()]
-    return sorted(found, key=lambda part: -part.tokens)
+    window_parts = [WindowPart(kind=kind, name=name, tokens=n) for (kind, name), n in parts.items()]
+    return sorted(window_parts, key=lambda part: -part.tokens)
 
 
 def _put_entry(
@@ -60,7 +64,11 @@ def _put_entry(
         rendered = entry.get("rendered")
         for piece in rendered if type(rendered) is list else ():
             content = piece.get("content") if type(piece) is dict else None
-            put("memory files" if name in _MEMORY else "context", name, content_tokens(content))
+            put(
+                "memory files" if name in _MEMORY else "context",
+                name,
+                estimate_content_tokens(content),
+            )
         return
     message = entry.get("message")
     if type(message) is not dict or entry.get("isApiErrorMessage") is True:
@@ -69,7 +77,7 @@ def _put_entry(
     for block in content if type(content) is list else [content]:
         who = "user" if entry.get("type") == "user" else "assistant"
         words = gone.get(str(block.get("tool_use_id"))) if type(block) is dict else None
-        tokens = block_tokens(block) if words is None else content_tokens(words)
+        tokens = estimate_block_tokens(block) if words is None else estimate_content_tokens(words)
         put(*_source(block, names, who), tokens)
 
 

@@ -13,10 +13,10 @@ from typing import Any
 from msgspec import Struct
 
 from clew.core.catalog.lookup import ModelCatalog
-from clew.core.catalog.models import price_at
+from clew.core.catalog.models import find_price
 from clew.core.json_object import Json, text_of
 from clew.core.ledger.spending import TokenCounts, tokens_of
-from clew.core.messages.text import count_of
+from clew.core.messages.text import format_count
 from clew.core.normalize.target import MARK
 
 # What of a request's beginning is another than in the request before, in words.
@@ -56,15 +56,17 @@ def _tools_change(before: dict[str, Json], after: dict[str, Json]) -> str:
         ("removed", [name for name in before if name not in after]),
         ("changed", [n for n in after if n in before and after[n] != before[n]]),
     )
-    told = "; ".join(f"{_listed(names)} {what}" for what, names in parts if names)
-    if told:
-        return f"tools: {told}"
+    summary = "; ".join(f"{_listed(names)} {what}" for what, names in parts if names)
+    if summary:
+        return f"tools: {summary}"
     return "the order of the tools changed" if list(before) != list(after) else ""
 
 
 def _listed(names: list[str]) -> str:
-    more = len(names) - SHOWN_TOOLS
-    return ", ".join(names[:SHOWN_TOOLS]) + (f" and {more} more" if more > 0 else "")
+    omitted_count = len(names) - SHOWN_TOOLS
+    return ", ".join(names[:SHOWN_TOOLS]) + (
+        f" and {omitted_count} more" if omitted_count > 0 else ""
+    )
 
 
 def _messages_change(before: Sequence[Json], after: Sequence[Json]) -> str:
@@ -82,8 +84,8 @@ def _messages_change(before: Sequence[Json], after: Sequence[Json]) -> str:
 
 def _continues(old: Json, new: Json) -> bool:
     """Whether the last message of a request only grew: results and words join the same message."""
-    said, now = _blocks(old), _blocks(new)
-    return old.get("role") == new.get("role") and now[: len(said)] == said
+    old_blocks, now = _blocks(old), _blocks(new)
+    return old.get("role") == new.get("role") and now[: len(old_blocks)] == old_blocks
 
 
 def _blocks(message: Json) -> list[Any]:
@@ -116,7 +118,7 @@ _VAGUE = ("previous_message_not_found", "unavailable", PENDING, UNKNOWN)
 
 
 class CacheMiss(Struct, frozen=True, kw_only=True):
-    """`tokens` of input were not read from the cache, for `reason`; `extra_usd` is what they cost more
+    """`tokens` of input were not read from the cache, for `reason`; `compute_extra_usd` is what they cost more
     than a read, None where no price is known."""
 
     reason: str
@@ -138,14 +140,14 @@ class CacheMiss(Struct, frozen=True, kw_only=True):
 
     def as_json(self) -> Json:
         """The form in the transcript and for programs."""
-        said: Json = {"reason": self.reason, "tokens": self.tokens}
+        fields: Json = {"reason": self.reason, "tokens": self.tokens}
         if self.changed:
-            said["changed"] = self.changed
+            fields["changed"] = self.changed
         if self.idle_s:
-            said["idleSeconds"] = round(self.idle_s)
+            fields["idleSeconds"] = round(self.idle_s)
         if self.extra_usd is not None:
-            said["extraCostUSD"] = float(self.extra_usd)
-        return said
+            fields["extraCostUSD"] = float(self.extra_usd)
+        return fields
 
 
 def span(seconds: float) -> str:
@@ -172,9 +174,15 @@ def find_miss(
     missed = min(cached, now.prompt) - now.cache_read
     if missed < LEAST_TOKENS:
         return None
-    said = diagnostics.get("cache_miss_reason") if isinstance(diagnostics, dict) else None
-    reason = said.get("type") if isinstance(said, dict) else None
-    if isinstance(diagnostics, dict) and "cache_miss_reason" in diagnostics and said is None:
+    cache_miss_reason = (
+        diagnostics.get("cache_miss_reason") if isinstance(diagnostics, dict) else None
+    )
+    reason = cache_miss_reason.get("type") if isinstance(cache_miss_reason, dict) else None
+    if (
+        isinstance(diagnostics, dict)
+        and "cache_miss_reason" in diagnostics
+        and cache_miss_reason is None
+    ):
         reason = PENDING
     if is_compacted:
         return COMPACTED, missed
@@ -200,12 +208,12 @@ def _reason_of(changed: str) -> str:
     return "messages_changed"
 
 
-def extra_usd(
+def compute_extra_usd(
     now: TokenCounts, missed: int, model: str, at: str, catalog: ModelCatalog
 ) -> Decimal | None:
     """What missed tokens cost more than a read: those that were cached anew, then those that were not."""
-    found = catalog.find(model)
-    price = None if found is None else price_at(found.prices, at)
+    catalog_model = catalog.find(model)
+    price = None if catalog_model is None else find_price(catalog_model.prices, at)
     if price is None:
         return None
     rates = price.for_prompt(now.prompt)
@@ -219,20 +227,24 @@ def extra_usd(
     return paid - rates.usd(cache_read_tokens=missed)
 
 
-def recorded_misses(entries: Iterable[Json]) -> Iterator[CacheMiss]:
+def find_recorded_misses(entries: Iterable[Json]) -> Iterator[CacheMiss]:
     """The misses that entries tell of, each once, as they stand."""
     for entry in entries:
-        said = entry.get(RECORD) if entry.get("type") == "assistant" else None
-        if isinstance(said, dict) and isinstance(said.get("reason"), str):
-            yield _read(said, str(entry.get("timestamp", "")))
+        record = entry.get(RECORD) if entry.get("type") == "assistant" else None
+        if isinstance(record, dict) and isinstance(record.get("reason"), str):
+            yield _read(record, str(entry.get("timestamp", "")))
 
 
-def _read(said: Json, at: str) -> CacheMiss:
-    tokens, usd, idle_s = said.get("tokens"), said.get("extraCostUSD"), said.get("idleSeconds")
+def _read(record: Json, at: str) -> CacheMiss:
+    tokens, usd, idle_s = (
+        record.get("tokens"),
+        record.get("extraCostUSD"),
+        record.get("idleSeconds"),
+    )
     return CacheMiss(
-        reason=said["reason"],
+        reason=record["reason"],
         tokens=tokens if type(tokens) is int else 0,
-        changed=text_of(said.get("changed")),
+        changed=text_of(record.get("changed")),
         idle_s=float(idle_s) if isinstance(idle_s, int | float) else 0.0,
         extra_usd=Decimal(str(usd)) if type(usd) in (int, float) else None,
         at=at,
@@ -242,12 +254,12 @@ def _read(said: Json, at: str) -> CacheMiss:
 def sum_up(misses: Sequence[CacheMiss]) -> str:
     """All of them in one sentence."""
     tokens = sum(miss.tokens for miss in misses)
-    known = [miss.extra_usd for miss in misses if miss.extra_usd is not None]
-    cost = f"; ${sum(known, Decimal(0)):.4f} more than reads" if known else ""
-    return f"{count_of(len(misses), 'request')}: {tokens:,} tokens not read{cost}"
+    amounts = [miss.extra_usd for miss in misses if miss.extra_usd is not None]
+    cost = f"; ${sum(amounts, Decimal(0)):.4f} more than reads" if amounts else ""
+    return f"{format_count(len(misses), 'request')}: {tokens:,} tokens not read{cost}"
 
 
-def usage_tokens(message: Json) -> TokenCounts | None:
+def read_usage_tokens(message: Json) -> TokenCounts | None:
     """What the service counted for an answer; None where it counted nothing."""
     usage = message.get("usage")
     tokens = tokens_of(usage)

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from clew.core.catalog.lookup import ModelCatalog
 from clew.core.catalog.models import Model
 from clew.core.json_object import text_of
-from clew.core.ledger.spending import TokenCounts, priced, tokens_of
+from clew.core.ledger.spending import TokenCounts, price_tokens, tokens_of
 from clew.core.messages.messages import UserMessage
 from clew.core.messages.text import SYNTHETIC_MODEL
 
@@ -121,10 +121,10 @@ class Sums:
 
     def add(self, charge: Charge) -> None:
         """Takes a response in; one that is known already is replaced by what is said last."""
-        known = self._charges.get(charge.key)
-        if known is not None:
-            self._count(known.model, Spend() - spend_of(known))
-            charge = _joined(known, charge)
+        previous = self._charges.get(charge.key)
+        if previous is not None:
+            self._count(previous.model, Spend() - spend_of(previous))
+            charge = _joined(previous, charge)
         self._charges[charge.key] = charge
         self._count(charge.model, spend_of(charge))
         if self._most is not None and len(self._charges) > 2 * self._most:
@@ -150,11 +150,11 @@ class Ledger(Sums):
 
     def by(self, name_of: Callable[[Charge], str]) -> dict[str, Spend]:
         """Sums by whatever `name_of` says of a charge; together they are the total."""
-        found: dict[str, Spend] = {}
+        totals: dict[str, Spend] = {}
         for charge in self:
             name = name_of(charge)
-            found[name] = found.get(name, Spend()) + spend_of(charge)
-        return found
+            totals[name] = totals.get(name, Spend()) + spend_of(charge)
+        return totals
 
     def by_purpose(self) -> dict[str, Spend]:
         return self.by(lambda charge: charge.purpose)
@@ -174,25 +174,25 @@ class Ledger(Sums):
         return self._shared(server_of)
 
     def _shared(self, name_of: Callable[[str], str]) -> dict[str, Spend]:
-        found: dict[str, Spend] = {}
+        totals: dict[str, Spend] = {}
         for charge in self:
             names = [name_of(call) for call in charge.calls] or [name_of(ANSWER)]
             for name, share in zip(names, shares(spend_of(charge), len(names)), strict=True):
-                found[name] = found.get(name, Spend()) + share
-        return found
+                totals[name] = totals.get(name, Spend()) + share
+        return totals
 
 
-def _joined(known: Charge, later: Charge) -> Charge:
+def _joined(previous: Charge, later: Charge) -> Charge:
     """One response said twice: the later counts, and the calls and facts of both."""
-    calls = known.calls + tuple(call for call in later.calls if call not in known.calls)
+    calls = previous.calls + tuple(call for call in later.calls if call not in previous.calls)
     return replace(
         later,
-        usd=known.usd if later.usd is None else later.usd,
+        usd=previous.usd if later.usd is None else later.usd,
         calls=calls,
-        turn=known.turn,
-        purpose=known.purpose if later.purpose == "turn" else later.purpose,
-        agent=later.agent or known.agent,
-        duration_ms=max(known.duration_ms, later.duration_ms),
+        turn=previous.turn,
+        purpose=previous.purpose if later.purpose == "turn" else later.purpose,
+        agent=later.agent or previous.agent,
+        duration_ms=max(previous.duration_ms, later.duration_ms),
     )
 
 
@@ -224,7 +224,7 @@ def shares(spend: Spend, parts: int) -> list[Spend]:
     ]
 
 
-def charges(entries: Iterable[dict[str, Any]], catalog: ModelCatalog) -> Iterator[Charge]:
+def find_charges(entries: Iterable[dict[str, Any]], catalog: ModelCatalog) -> Iterator[Charge]:
     """The charges that a log records, in its order; a response may come several times.
 
     Answers stand on the chain; what no answer shows, the cost of a compaction or a title, stands in
@@ -249,7 +249,7 @@ def charges(entries: Iterable[dict[str, Any]], catalog: ModelCatalog) -> Iterato
 def begins_turn(entry: dict[str, Any]) -> bool:
     """Whether a person, or who speaks for one, said something here; not to a subagent."""
     is_user = entry.get("type") == "user" and entry.get("isSidechain") is not True
-    return is_user and ((said := UserMessage(entry)).face == "typed" or said.is_news)
+    return is_user and ((message := UserMessage(entry)).face == "typed" or message.is_news)
 
 
 def _of_answer(entry: dict[str, Any], turn: int, find: Find) -> Charge | None:
@@ -310,10 +310,10 @@ def _priced(
     usage: dict[str, Any], tokens: TokenCounts, model: Model | None, at: str, entry: dict[str, Any]
 ) -> Decimal | None:
     """The table's price; for a model it does not have, what the entry itself says."""
-    amount = priced(usage, tokens, model, at)
-    said = entry.get("costUSD")
-    if amount is None and type(said) in (int, float):
-        return Decimal(str(said))
+    amount = price_tokens(usage, tokens, model, at)
+    cost_usd = entry.get("costUSD")
+    if amount is None and type(cost_usd) in (int, float):
+        return Decimal(str(cost_usd))
     return amount
 
 

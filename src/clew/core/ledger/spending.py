@@ -11,10 +11,16 @@ from typing import Any
 from msgspec import Struct
 
 from clew.core.catalog.lookup import ModelCatalog
-from clew.core.catalog.models import BATCH_FACTOR, RESIDENT_FACTOR, WEB_SEARCH_USD, Model, price_at
+from clew.core.catalog.models import (
+    BATCH_FACTOR,
+    RESIDENT_FACTOR,
+    WEB_SEARCH_USD,
+    Model,
+    find_price,
+)
 from clew.core.messages.text import SYNTHETIC_MODEL
 from clew.core.messages.views import Usage
-from clew.core.normalize.tokens import message_tokens
+from clew.core.normalize.tokens import estimate_message_tokens
 
 
 class TokenCounts(Struct, frozen=True, kw_only=True):
@@ -68,14 +74,14 @@ def tokens_of(usage: Any) -> TokenCounts:
     )
 
 
-def usd(usage: Any, model: str, at: str, catalog: ModelCatalog) -> Decimal | None:
+def compute_usd(usage: Any, model: str, at: str, catalog: ModelCatalog) -> Decimal | None:
     """What a response with this usage cost at that time; None if the model's price is not known."""
-    return priced(usage, tokens_of(usage), catalog.find(model), at)
+    return price_tokens(usage, tokens_of(usage), catalog.find(model), at)
 
 
-def priced(usage: Any, counts: TokenCounts, model: Model | None, at: str) -> Decimal | None:
+def price_tokens(usage: Any, counts: TokenCounts, model: Model | None, at: str) -> Decimal | None:
     """The same for whoever has counted the tokens and found the model already."""
-    price = None if model is None else price_at(model.prices, at)
+    price = None if model is None else find_price(model.prices, at)
     if price is None:
         return None
     view = Usage(usage if isinstance(usage, dict) else {})
@@ -109,13 +115,13 @@ class Recached(Struct, frozen=True, kw_only=True):
     cached_usd: Decimal | None
 
     def __str__(self) -> str:
-        told = f"about {self.tokens:,} tokens are sent and cached anew"
+        text = f"about {self.tokens:,} tokens are sent and cached anew"
         if self.usd is None or self.cached_usd is None:
-            return told
-        return f"{told}: ${self.usd:.4f} instead of ${self.cached_usd:.4f}"
+            return text
+        return f"{text}: ${self.usd:.4f} instead of ${self.cached_usd:.4f}"
 
 
-def last_size(entries: Sequence[dict[str, Any]]) -> TokenCounts | None:
+def find_last_size(entries: Sequence[dict[str, Any]]) -> TokenCounts | None:
     """The usage of the last answer that the service counted."""
     for entry in reversed(entries):
         message = entry.get("message")
@@ -126,15 +132,15 @@ def last_size(entries: Sequence[dict[str, Any]]) -> TokenCounts | None:
     return None
 
 
-def recached(
+def estimate_recaching(
     last: TokenCounts, *, model: str, before: str, at: str, catalog: ModelCatalog
 ) -> Recached:
     """What the next request to `model` costs, because nothing of the last one's is cached for it."""
     count = last.total
     return Recached(
         tokens=count,
-        usd=usd({"cache_creation_input_tokens": count}, model, at, catalog),
-        cached_usd=usd({"cache_read_input_tokens": count}, before, at, catalog),
+        usd=compute_usd({"cache_creation_input_tokens": count}, model, at, catalog),
+        cached_usd=compute_usd({"cache_read_input_tokens": count}, before, at, catalog),
     )
 
 
@@ -155,9 +161,9 @@ class Estimator:
         self.factor += (seen - self.factor) * 0.4
 
     def tail(self, messages: Iterable[dict[str, Any]]) -> int:
-        return round(message_tokens(messages) * self.factor)
+        return round(estimate_message_tokens(messages) * self.factor)
 
     def next_prompt(self, usage: Any, tail: Sequence[dict[str, Any]]) -> int:
         """How large the next prompt is: what was sent and answered last, and what came since."""
-        known = tokens_of(usage)
-        return known.total + self.tail(tail)
+        counts = tokens_of(usage)
+        return counts.total + self.tail(tail)

@@ -116,12 +116,12 @@ def todos_of(outcome: Any) -> TodosSet | None:
     return TodosSet(todos=() if is_done else todos)
 
 
-def last_todos(entries: Sequence[dict[str, Any]]) -> tuple[TodoItem, ...]:
+def find_last_todos(entries: Sequence[dict[str, Any]]) -> tuple[TodoItem, ...]:
     """The list as a conversation left it."""
     for entry in reversed(entries):
-        found = todos_of(entry.get("toolUseResult")) or _told_again(entry.get("attachment"))
-        if found is not None:
-            return found.todos
+        todo_set = todos_of(entry.get("toolUseResult")) or _told_again(entry.get("attachment"))
+        if todo_set is not None:
+            return todo_set.todos
     return ()
 
 
@@ -131,10 +131,10 @@ def _told_again(payload: Any) -> TodosSet | None:
     if type(payload) is not dict or payload.get("type") != "todo":
         return None
     listed = payload.get("content")
-    known = listed if type(listed) is list else ()
-    if not all(type(t) is dict and "activeForm" in t for t in known):
+    items = listed if type(listed) is list else ()
+    if not all(type(t) is dict and "activeForm" in t for t in items):
         return None
-    return todos_of({"newTodos": known})
+    return todos_of({"newTodos": items})
 
 
 class Allowed(Struct, frozen=True, kw_only=True, tag="allowed"):

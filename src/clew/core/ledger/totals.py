@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from clew.core.catalog.lookup import ModelCatalog
 from clew.core.json_object import list_of
-from clew.core.ledger.ledger import Charge, Ledger, Spend, Sums, charges
+from clew.core.ledger.ledger import Charge, Ledger, Spend, Sums, find_charges
 from clew.core.ledger.spending import TokenCounts
 from clew.core.ledger.state import LinesChanged, SessionTracker
 
@@ -41,7 +41,7 @@ class Past(Struct, frozen=True, kw_only=True):
     lines_removed: int = 0
 
 
-def usage_by_model(ledger: Sums) -> dict[str, dict[str, Any]]:
+def sum_usage_by_model(ledger: Sums) -> dict[str, dict[str, Any]]:
     """Each model's totals, as readers of logs and results know them; an unknown price is null."""
     return {name: _usage(spend) for name, spend in ledger.by_model().items()}
 
@@ -58,7 +58,7 @@ def _usage(spend: Spend) -> dict[str, Any]:
     }
 
 
-def cost_state(session: SessionTracker, past: Past, *, duration_ms: float) -> dict[str, Any]:
+def make_cost_state(session: SessionTracker, past: Past, *, duration_ms: float) -> dict[str, Any]:
     """The session's totals at the end of a run, earlier runs included."""
     state, total = session.state, session.ledger.total
     return {
@@ -72,7 +72,7 @@ def cost_state(session: SessionTracker, past: Past, *, duration_ms: float) -> di
         "totalLinesRemoved": past.lines_removed + state.lines_removed,
         "totalDuration": round(past.duration_ms + duration_ms),
         "startTime": past.started_at or state.started_at,
-        "modelUsage": usage_by_model(session.ledger),
+        "modelUsage": sum_usage_by_model(session.ledger),
         "hasUnknownModelCost": not total.is_complete,
     }
 
@@ -84,14 +84,14 @@ def restore(
     catalog: ModelCatalog,
 ) -> tuple[Ledger, Past]:
     """The ledger and the past of a session: `covered` are the entries that `line` stands behind."""
-    ledger = Ledger(charges(covered, catalog))
-    said = line.get("modelUsage")
-    known = ledger.by_model()
-    for model, usage in said.items() if type(said) is dict else ():
-        more = _more(str(model), usage, known.get(str(model), Spend()))
-        if more is not None:
-            ledger.add(more)
-    for charge in charges(after, catalog):
+    ledger = Ledger(find_charges(covered, catalog))
+    usage_by_model = line.get("modelUsage")
+    spend_by_model = ledger.by_model()
+    for model, usage in usage_by_model.items() if type(usage_by_model) is dict else ():
+        new_charge = _more(str(model), usage, spend_by_model.get(str(model), Spend()))
+        if new_charge is not None:
+            ledger.add(new_charge)
+    for charge in find_charges(after, catalog):
         ledger.add(charge)
     past = Past(
         spend=ledger.total,
@@ -106,25 +106,26 @@ def restore(
     return ledger, past
 
 
-def _more(model: str, usage: Any, known: Spend) -> Charge | None:
+def _more(model: str, usage: Any, spend: Spend) -> Charge | None:
     """What a line says of a model beyond what the entries show, as one charge."""
     if type(usage) is not dict:
         return None
-    shown = _usage(known)
+    counted_usage = _usage(spend)
     counts = {
-        field: max(0, int(_number(usage.get(key))) - shown[key]) for field, key in _COUNTS.items()
+        field: max(0, int(_number(usage.get(key))) - counted_usage[key])
+        for field, key in _COUNTS.items()
     }
     if not any(counts.values()):
         return None
     cost = usage.get("costUSD")
-    is_known = type(cost) in (int, float) and known.is_complete
+    is_known = type(cost) in (int, float) and spend.is_complete
     return Charge(
         message_id=f"{BEFORE} {model}",
         request_id="",
         model=model,
         at="",
         tokens=TokenCounts(**counts),
-        usd=max(Decimal(0), Decimal(str(cost)) - known.usd) if is_known else None,
+        usd=max(Decimal(0), Decimal(str(cost)) - spend.usd) if is_known else None,
         purpose="other",
     )
 
@@ -134,7 +135,7 @@ def _number(value: Any) -> float:
     return value if type(value) in (int, float) and abs(value) < 1e18 else 0
 
 
-def lines_changed(outcome: Any) -> LinesChanged | None:
+def count_changed_lines(outcome: Any) -> LinesChanged | None:
     """How many lines an edit added and removed, by the patch in its result."""
     hunks = list_of(outcome.get("structuredPatch") if type(outcome) is dict else None)
     lines = [line for hunk in hunks for line in hunk["lines"]]

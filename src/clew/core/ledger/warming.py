@@ -77,12 +77,12 @@ class WarmingWait(Struct, frozen=True, kw_only=True):
     spent_usd: Decimal = Decimal(0)
 
 
-def chance(wait: WarmingWait, begin_s: float, end_s: float, known: Sequence[float]) -> float:
-    """How likely the wait ends between two moments of it; `known` are the session's waits of its kind."""
+def chance(wait: WarmingWait, begin_s: float, end_s: float, waits: Sequence[float]) -> float:
+    """How likely the wait ends between two moments of it; `waits` are the session's waits of its kind."""
     now_s = max(wait.elapsed_s, 1.0)
     patience = PATIENCE[wait.waiting]
     usual = _lasts(now_s, begin_s, patience) - _lasts(now_s, end_s, patience)
-    longer = [seconds for seconds in known if seconds > wait.elapsed_s]
+    longer = [seconds for seconds in waits if seconds > wait.elapsed_s]
     within = sum(begin_s < seconds <= end_s for seconds in longer)
     return (WEIGHT * usual + within) / (WEIGHT + len(longer))
 
@@ -92,7 +92,7 @@ def _lasts(now_s: float, until_s: float, patience: float) -> float:
     return math.pow(now_s / max(until_s, now_s), patience)
 
 
-def expected_gain_usd(cached: Cached, wait: WarmingWait, known: Sequence[float]) -> Decimal:
+def expected_gain_usd(cached: Cached, wait: WarmingWait, waits: Sequence[float]) -> Decimal:
     """What warming now, and again as long as that pays, saves on average; negative if it loses."""
     lead_s = cached.lifetime_s - cached.due_s
     expires_s, warmed_s = wait.elapsed_s + lead_s, wait.elapsed_s
@@ -100,9 +100,9 @@ def expected_gain_usd(cached: Cached, wait: WarmingWait, known: Sequence[float])
     gain = 0.0
     best = -float("inf")
     for _ in range(most_requests(cached)):
-        still = 1.0 - chance(wait, wait.elapsed_s, warmed_s, known)
+        still = 1.0 - chance(wait, wait.elapsed_s, warmed_s, waits)
         covered_s = warmed_s + cached.lifetime_s
-        gain += saving * chance(wait, expires_s, covered_s, known) - read * still
+        gain += saving * chance(wait, expires_s, covered_s, waits) - read * still
         best = max(best, gain)
         expires_s, warmed_s = covered_s, covered_s - lead_s
     return Decimal(str(best)) if best > -float("inf") else Decimal("-Infinity")
@@ -117,7 +117,9 @@ def most_requests(cached: Cached) -> int:
     return count if count * read < saving else count - 1
 
 
-def pays(cached: Cached, wait: WarmingWait, known: Sequence[float], left_usd: Decimal) -> str:
+def why_not_warm(
+    cached: Cached, wait: WarmingWait, waits: Sequence[float], left_usd: Decimal
+) -> str:
     """Say why not to warm now; empty if it pays. `left_usd` is what may still be spent, and covers the
     request even if the cache is gone."""
     if cached.tokens < LEAST_TOKENS:
@@ -128,6 +130,6 @@ def pays(cached: Cached, wait: WarmingWait, known: Sequence[float], left_usd: De
         return "it has been waited for too long"
     if wait.spent_usd + cached.read_usd >= cached.saving_usd:
         return "this wait has cost as much as a miss"
-    if expected_gain_usd(cached, wait, known) <= 0:
+    if expected_gain_usd(cached, wait, waits) <= 0:
         return "the next request is not expected soon enough"
     return ""

@@ -94,7 +94,7 @@ class ToolResultBlock(Block):
     is_error = FlagField("is_error")
 
     def blocks(self) -> Iterator[Block]:
-        return views(self.data.get("content"))
+        return view_blocks(self.data.get("content"))
 
 
 class ThinkingBlock(Block):
@@ -303,7 +303,7 @@ BLOCKS: dict[str, type[Block]] = {
 }  # fmt: skip
 
 
-def block(value: Any) -> Block:
+def view_block(value: Any) -> Block:
     """The view of one element of a content list, whatever it is."""
     if type(value) is not dict:
         return (
@@ -315,8 +315,8 @@ def block(value: Any) -> Block:
     return BLOCKS.get(tag, UnknownBlock)(value) if type(tag) is str else UnknownBlock(value)
 
 
-def views(content: Any) -> Iterator[Block]:
+def view_blocks(content: Any) -> Iterator[Block]:
     """The blocks of a `content`, be it a string, a list or something else."""
     if type(content) is list:
-        return map(block, content)
-    return iter(() if content is None else (block(content),))
+        return map(view_block, content)
+    return iter(() if content is None else (view_block(content),))

@@ -65,18 +65,18 @@ def decode_object(line: bytes) -> dict[str, Any]:
 def decode_lines(lines: bytes, count: int) -> list[Any] | None:
     """The values of `count` lines that `decode` reads, in less time; None if it must be asked of each."""
     try:
-        found = _read_lines(lines)
+        values = _read_lines(lines)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return found if len(found) == count else None
+    return values if len(values) == count else None
 
 
 def _decode_leniently(line: bytes) -> Any:
-    text = bare(line).decode("utf-8", "replace")
+    text = strip_marks(line).decode("utf-8", "replace")
     if not text:
         raise ValueError("nothing but space" if line else "empty")
     if "\\u" in text:
-        text = _ESCAPE.sub(lambda found: r"\ufffd" if found[1] else found[0], text)
+        text = _ESCAPE.sub(lambda match: r"\ufffd" if match[1] else match[0], text)
     import json  # only broken lines pay for it
 
     try:
@@ -89,7 +89,7 @@ def _decode_leniently(line: bytes) -> Any:
         raise ValueError(f"{what} at character {error.pos}") from None
 
 
-def bare(line: bytes) -> bytes:
+def strip_marks(line: bytes) -> bytes:
     """`line` without the marks that crashes and editors leave around it: NULs, a BOM, space."""
     return line.strip(b"\0 \t\r\n").removeprefix(BOM).strip(b"\0 \t\r\n")
 
@@ -186,13 +186,13 @@ def encode(value: Any, *, beyond_double: Literal["number", "string"] = "number")
     return line
 
 
-def mend(text: str) -> str:
+def repair_surrogates(text: str) -> str:
     """`text` with the halves of a character that meet made one, and U+FFFD for a half alone."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _text(value: str) -> str:
-    return _write(mend(value)).decode()
+    return _write(repair_surrogates(value)).decode()
 
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:

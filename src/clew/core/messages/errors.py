@@ -46,14 +46,14 @@ class SessionError(UserError):
     """A session that is not there, or not free."""
 
 
-def in_words(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """What went wrong, for people and models: the system's words and the file, not its number."""
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
-def first_of(error: BaseException) -> BaseException:
+def find_first_error(error: BaseException) -> BaseException:
     """What went wrong first, out of the groups that tasks wrap it in."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

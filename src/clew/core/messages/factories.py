@@ -14,9 +14,9 @@ from clew.core.messages.text import (
     INTERRUPTED_FOR_TOOL_USE,
     NO_CONTENT,
     SYNTHETIC_MODEL,
-    tagged,
+    wrap_in_tag,
 )
-from clew.core.messages.views import usage_for_writing, zero_usage
+from clew.core.messages.views import complete_usage, make_zero_usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def derive_uuid(parent: str, index: int) -> str:
     return f"{parent[:24]}{index:012x}"
 
 
-def written(epoch_ms: int) -> str:
+def format_timestamp(epoch_ms: int) -> str:
     """`2026-01-31T12:00:00.000Z`: milliseconds since 1970 in UTC, three decimals and a Z."""
     from datetime import UTC, datetime, timedelta
 
@@ -41,11 +41,11 @@ def written(epoch_ms: int) -> str:
     return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
-def text(words: str) -> dict[str, Any]:
+def make_text(words: str) -> dict[str, Any]:
     return {"type": "text", "text": words}
 
 
-def tool_result(tool_use_id: str, content: Any, *, is_error: bool = False) -> dict[str, Any]:
+def make_tool_result(tool_use_id: str, content: Any, *, is_error: bool = False) -> dict[str, Any]:
     """The block that answers a call; a failure says so, a success does not."""
     block = {"type": "tool_result", "tool_use_id": tool_use_id, "content": content}
     return block | ({"is_error": True} if is_error else {})
@@ -59,7 +59,7 @@ def _without_nothing(fields: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None and value is not False}
 
 
-def user(
+def make_user(
     content: str | Sequence[dict[str, Any]],
     *,
     uuid: str,
@@ -104,7 +104,7 @@ def user(
     )
 
 
-def tool_answer(
+def make_tool_answer(
     tool_use_id: str,
     content: Any,
     *,
@@ -116,9 +116,9 @@ def tool_answer(
     mcp_meta: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The message that answers one call: `content` for the model, `raw` as the tool gave it."""
-    shown = NO_CONTENT if _is_empty(content) else content
-    return user(
-        [tool_result(tool_use_id, shown, is_error=is_error)],
+    result = NO_CONTENT if _is_empty(content) else content
+    return make_user(
+        [make_tool_result(tool_use_id, result, is_error=is_error)],
         uuid=uuid,
         at=at,
         tool_use_result=raw,
@@ -127,23 +127,25 @@ def tool_answer(
     )
 
 
-def interruption(
+def make_interruption(
     *, uuid: str, at: str, for_tool_use: bool, message_id: str | None = None
 ) -> dict[str, Any]:
     """Marks where the person stopped the turn."""
     words = INTERRUPTED_FOR_TOOL_USE if for_tool_use else INTERRUPTED
-    entry = user([text(words)], uuid=uuid, at=at, is_synthetic=True)
+    entry = make_user([make_text(words)], uuid=uuid, at=at, is_synthetic=True)
     return entry | _without_nothing({"interruptedMessageId": message_id})
 
 
 def warning(words: str, *, uuid: str, at: str) -> dict[str, Any]:
     """What clew tells the model beside the conversation; the person does not see it."""
-    return user(tagged("system-reminder", words), uuid=uuid, at=at, is_meta=True, is_synthetic=True)
+    return make_user(
+        wrap_in_tag("system-reminder", words), uuid=uuid, at=at, is_meta=True, is_synthetic=True
+    )
 
 
 def compact_summary(summary: str, *, uuid: str, at: str) -> dict[str, Any]:
     """What stands for the conversation above a compaction's boundary."""
-    return user(
+    return make_user(
         f"{CONTINUED}\n\n{summary}",
         uuid=uuid,
         at=at,
@@ -157,7 +159,7 @@ def compact_summary(summary: str, *, uuid: str, at: str) -> dict[str, Any]:
 UNKNOWN_MODEL = "unknown"
 
 
-def assistant(
+def make_assistant(
     message: dict[str, Any],
     *,
     uuids: Iterable[str],
@@ -176,25 +178,25 @@ def assistant(
     gateway left one out, it follows from the first uuid.
     """
     content = message.get("content")
-    parts = content if isinstance(content, list) and content else [text(NO_CONTENT)]
+    parts = content if isinstance(content, list) and content else [make_text(NO_CONTENT)]
     places = list(zip(parts, uuids, strict=False))
     message_id = _said(message, "id") or f"msg_{places[0][1].replace('-', '')}"
-    whole = message | {
+    payload = message | {
         "id": message_id,
         "role": "assistant",
         "model": _said(message, "model") or UNKNOWN_MODEL,
-        "usage": usage_for_writing(message.get("usage")),
+        "usage": complete_usage(message.get("usage")),
     }
     extra = {"requestId": request_id or message_id} | _without_nothing(
         {
             "isAbortedMidStream": is_aborted_mid_stream,
-            "requestedModel": "" if requested_model == whole["model"] else requested_model,
+            "requestedModel": "" if requested_model == payload["model"] else requested_model,
         }
     )
     return [
         {
             "type": "assistant",
-            "message": whole | {"content": [part]},
+            "message": payload | {"content": [part]},
             **extra,
             **({"thinkingDisplay": "omitted"} if _is_omitted(part) else {}),
             "apiBlockIndex": index,
@@ -226,9 +228,9 @@ def synthetic_assistant(
     is_virtual: bool = False,
 ) -> dict[str, Any]:
     """An assistant message no model wrote; its model says so."""
-    parts = [text(content)] if isinstance(content, str) else list(content)
-    if _is_empty(parts) or parts == [text("")]:
-        parts = [text(NO_CONTENT)]
+    parts = [make_text(content)] if isinstance(content, str) else list(content)
+    if _is_empty(parts) or parts == [make_text("")]:
+        parts = [make_text(NO_CONTENT)]
     return {
         "type": "assistant",
         "message": {
@@ -241,14 +243,14 @@ def synthetic_assistant(
             "context_management": None,
             "stop_reason": "stop_sequence",
             "stop_sequence": "",
-            "usage": zero_usage() if usage is None else usage_for_writing(usage),
+            "usage": make_zero_usage() if usage is None else complete_usage(usage),
         },
         "uuid": uuid,
         "timestamp": at,
     } | _without_nothing({"isVirtual": is_virtual})
 
 
-def api_error(
+def make_api_error(
     words: str,
     *,
     uuid: str,
@@ -274,18 +276,18 @@ def api_error(
     )
 
 
-def system(
+def make_system(
     subtype: str,
     content: str | None = None,
     *,
     uuid: str,
     at: str,
     level: str = "info",
-    **more: Any,
+    **fields: Any,
 ) -> dict[str, Any]:
-    """A note of the program. `more` are the subtype's own fields in their written spelling."""
+    """A note of the program. `fields` are the subtype's own fields in their written spelling."""
     note = {"type": "system", "subtype": subtype} | _without_nothing({"content": content})
-    return note | {"level": level, "uuid": uuid, "timestamp": at} | more
+    return note | {"level": level, "uuid": uuid, "timestamp": at} | fields
 
 
 def compact_boundary(
@@ -296,19 +298,19 @@ def compact_boundary(
     pre_tokens: int,
     logical_parent_uuid: str | None = None,
     preserved_segment: dict[str, str] | None = None,
-    **more: Any,
+    **fields: Any,
 ) -> dict[str, Any]:
     """Where history begins anew. The chain is cut here: the entry's parent is null, its logical
     parent says what stood above; `preserved_segment` names head, anchor and tail of what is kept."""
-    metadata = {"trigger": trigger, "preTokens": pre_tokens} | more
+    metadata = {"trigger": trigger, "preTokens": pre_tokens} | fields
     if preserved_segment is not None:
         metadata["preservedSegment"] = preserved_segment
-    note = system("compact_boundary", "Conversation compacted", uuid=uuid, at=at)
+    note = make_system("compact_boundary", "Conversation compacted", uuid=uuid, at=at)
     link = _without_nothing({"logicalParentUuid": logical_parent_uuid})
     return note | link | {"compactMetadata": metadata}
 
 
-def attachment(
+def make_attachment(
     payload: dict[str, Any], *, uuid: str, at: str, rendered: Sequence[str] = (), role: str = "user"
 ) -> dict[str, Any]:
     """Context beside the talk. `rendered` is sent word for word, on resume too; none, nothing is."""

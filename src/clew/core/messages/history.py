@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from clew.core.messages.blocks import ToolUseBlock
 from clew.core.messages.errors import MisuseError
-from clew.core.messages.factories import tool_answer
+from clew.core.messages.factories import make_tool_answer
 from clew.core.messages.messages import AssistantMessage, UserMessage
 
 TYPE_CHECKING = False
@@ -58,10 +58,12 @@ class History:
 
     def unanswered(self) -> list[tuple[ToolUseBlock, str | None]]:
         """Each call without a result, with the uuid of the message that made it."""
-        return unanswered(self)
+        return find_unanswered_calls(self)
 
 
-def unanswered(messages: Iterable[dict[str, Any]]) -> list[tuple[ToolUseBlock, str | None]]:
+def find_unanswered_calls(
+    messages: Iterable[dict[str, Any]],
+) -> list[tuple[ToolUseBlock, str | None]]:
     """Calls minus results, in the order of the calls; a call without an id cannot be answered."""
     calls: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
     answered: set[str] = set()
@@ -81,18 +83,18 @@ def unanswered(messages: Iterable[dict[str, Any]]) -> list[tuple[ToolUseBlock, s
 
 
 def _blocks(message: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    said = message.get("message")
-    content = said.get("content") if type(said) is dict else None
+    body = message.get("message")
+    content = body.get("content") if type(body) is dict else None
     listed = content if type(content) is list else [content]
     return [block for block in listed if type(block) is dict and block.get("type") == kind]
 
 
-def missing_results(
+def make_missing_results(
     messages: Iterable[dict[str, Any]], words: str, *, new_uuid: Callable[[], str], at: str
 ) -> list[dict[str, Any]]:
     """An error result, saying `words`, for each call that has none; added, it finds none missing."""
     return [
-        tool_answer(
+        make_tool_answer(
             use.id or "",
             words,
             uuid=new_uuid(),
@@ -101,7 +103,7 @@ def missing_results(
             raw=f"Error: {words}",
             is_error=True,
         )
-        for use, source_uuid in unanswered(messages)
+        for use, source_uuid in find_unanswered_calls(messages)
     ]
 
 
@@ -113,7 +115,7 @@ def with_results(history: History, results: Iterable[dict[str, Any]]) -> History
     because the API refuses it; one for a call that nobody made is a fault of the caller."""
     waiting = [(m, {r.tool_use_id for r in UserMessage(m).tool_results}) for m in results]
     called, answered = _calls_behind(history, {call for _, calls in waiting for call in calls})
-    taken: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     for message, calls in waiting:
         if not calls or not calls <= called:
             raise MisuseError(
@@ -121,8 +123,8 @@ def with_results(history: History, results: Iterable[dict[str, Any]]) -> History
             )
         if not calls <= answered:
             answered |= calls
-            taken.append(message)
-    return history.with_messages(taken)
+            messages.append(message)
+    return history.with_messages(messages)
 
 
 def _calls_behind(
@@ -147,5 +149,5 @@ def with_cost(
     message: dict[str, Any], *, cost_usd: float | None, duration_ms: float
 ) -> dict[str, Any]:
     """An assistant message with what its request took; an unknown cost is left out, never 0."""
-    known = {} if cost_usd is None else {"costUSD": cost_usd}
-    return message | known | {"durationMs": duration_ms}
+    cost_fields = {} if cost_usd is None else {"costUSD": cost_usd}
+    return message | cost_fields | {"durationMs": duration_ms}

@@ -11,7 +11,7 @@ import re
 from clew.core.messages import blocks, messages, records
 from clew.core.messages import records as events
 from clew.core.messages.messages import AssistantMessage, Message
-from clew.core.messages.views import usage_for_writing
+from clew.core.messages.views import complete_usage
 from clew.core.regex import lazy_pattern
 
 TYPE_CHECKING = False
@@ -100,7 +100,7 @@ KINDS: dict[str, Kind] = {kind.view.tag: kind for kind in _KINDS}
 TAGS: dict[str, str] = {tag: tag for tag in KINDS}
 
 
-def view(data: dict[str, Any]) -> View:
+def view_entry(data: dict[str, Any]) -> View:
     """The view of an entry or event, whatever its kind."""
     tag = data.get("type")
     kind = KINDS.get(tag) if isinstance(tag, str) else None
@@ -121,22 +121,22 @@ _PAYLOADS = {
 }
 
 
-def faults(message: dict[str, Any]) -> list[str]:
+def find_faults(message: dict[str, Any]) -> list[str]:
     """What is wrong with one message; nothing, for a kind that is not a message."""
-    seen = view(message)
+    seen = view_entry(message)
     if not isinstance(seen, Message) and seen.type not in ("system", "attachment", "progress"):
         return []
-    found = list(_identity(message))
+    problems = list(_identity(message))
     for payload, kinds in _PAYLOADS.items():
         if payload in message and seen.type not in kinds:
-            found.append(f"{payload} on a message of type {seen.type}")
+            problems.append(f"{payload} on a message of type {seen.type}")
         if payload not in message and seen.type in kinds:
-            found.append(f"no {payload} on a message of type {seen.type}")
+            problems.append(f"no {payload} on a message of type {seen.type}")
     if isinstance(seen, Message):
-        found += _content(seen)
+        problems += _content(seen)
     if isinstance(seen, AssistantMessage):
-        found += _answer(seen)
-    return found
+        problems += _answer(seen)
+    return problems
 
 
 def _identity(message: dict[str, Any]) -> Iterator[str]:
@@ -146,17 +146,17 @@ def _identity(message: dict[str, Any]) -> Iterator[str]:
             yield f"{key} is not one"
 
 
-def faults_of_words(content: list[Any]) -> list[str]:
+def find_prompt_faults(content: list[Any]) -> list[str]:
     """What is wrong with blocks that somebody wants to say as a prompt."""
     if not all(isinstance(block, dict) and isinstance(block.get("type"), str) for block in content):
         return ["every block needs a type"]
-    said = view({"type": "user", "message": {"role": "user", "content": content}})
-    found = [
+    message = view_entry({"type": "user", "message": {"role": "user", "content": content}})
+    problems = [
         "text without words"
         for block in content
         if block["type"] == "text" and not isinstance(block.get("text"), str)
     ]
-    return found + (list(_content(said)) if content and isinstance(said, Message) else [])
+    return problems + (list(_content(message)) if content and isinstance(message, Message) else [])
 
 
 def _content(message: Message) -> Iterator[str]:
@@ -183,5 +183,5 @@ def _answer(answer: AssistantMessage) -> Iterator[str]:
         yield "no message id or no model"
     if not answer.request_id and not answer.is_synthetic:
         yield "requestId is empty"
-    if answer.usage.data != usage_for_writing(answer.usage.data):
+    if answer.usage.data != complete_usage(answer.usage.data):
         yield "usage lacks a count, or its split does not add up"

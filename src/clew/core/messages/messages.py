@@ -93,7 +93,7 @@ class Message(Entry):
     @property
     def blocks(self) -> tuple[blocks.Block, ...]:
         if self._blocks is None:
-            self._blocks = tuple(blocks.views(self.message.get("content")))
+            self._blocks = tuple(blocks.view_blocks(self.message.get("content")))
         return self._blocks
 
     @property

@@ -10,12 +10,12 @@ from clew.core.regex import lazy_pattern
 # How many of something, and how much, as a person says it. Pure.
 
 
-def count_of(number: int, one: str, several: str = "") -> str:
+def format_count(number: int, singular: str, several: str = "") -> str:
     """`1 line`, `2 lines`, `1,000 lines`; `several` where an s behind the word does not make it many."""
-    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+    return f"{number:,} {singular if number == 1 else several or f'{singular}s'}"
 
 
-def size_of(size_bytes: float) -> str:
+def format_size(size_bytes: float) -> str:
     if size_bytes >= 1e9:
         return f"{size_bytes / 1e9:.1f} GB"
     return f"{size_bytes / 1e6:.1f} MB" if size_bytes >= 1e6 else f"{size_bytes / 1e3:.1f} kB"
@@ -36,15 +36,15 @@ LONE_JOINER = "(?<![^\x00-\x7f])[\u200c\u200d]"
 _IN_JSON = lazy_pattern(f"(?:[\x7f{UNSEEN}{WITHOUT_WIDTH}]|{LONE_JOINER})[\u200c\u200d]*")
 
 
-def spelled(line: bytes) -> bytes:
+def unescape_line(line: bytes) -> bytes:
     """A line of JSON with the same meaning, whose escapes stand for them."""
     if line.isascii() and b"\x7f" not in line:
         return line
     return _IN_JSON.sub(_escape, line.decode()).encode()
 
 
-def _escape(found: re.Match[str]) -> str:
-    halves = found[0].encode("utf-16-be").hex()
+def _escape(match: re.Match[str]) -> str:
+    halves = match[0].encode("utf-16-be").hex()
     return "".join(f"\\u{halves[at : at + 4]}" for at in range(0, len(halves), 4))
 
 
@@ -109,17 +109,17 @@ WAIT = " Stop here and wait for the user to say how to go on."
 REPORT = " Name the refused step in your report."
 
 
-def rejected_by_user(feedback: str = "") -> str:
+def describe_user_rejection(feedback: str = "") -> str:
     """What the model reads when the person said no to a call."""
-    said = feedback.strip()
-    return f"{REFUSED}{REFUSED_SAYING}{said}" if said else f"{REFUSED}{WAIT}"
+    reason = feedback.strip()
+    return f"{REFUSED}{REFUSED_SAYING}{reason}" if reason else f"{REFUSED}{WAIT}"
 
 
 def for_person(words: str) -> str:
     """What the model was told of a call that did not run, without what only tells it how to go on."""
     if words.startswith(REFUSED):
-        said = words.removeprefix(REFUSED).removeprefix(WAIT)
-        why = said.removeprefix(REFUSED_SAYING)
+        text = words.removeprefix(REFUSED).removeprefix(WAIT)
+        why = text.removeprefix(REFUSED_SAYING)
         return f"refused; it did not run: {why}" if why else "refused; it did not run"
     for advice in (OTHER_WORK, AFTER_DENIAL, REPORT):
         words = words.replace(advice.strip(), "")
@@ -134,7 +134,7 @@ def rejected_in_subagent() -> str:
     )
 
 
-def rejected_by_reviewer(reason: str) -> str:
+def describe_reviewer_rejection(reason: str) -> str:
     """What the model reads when the automatic reviewer said no."""
     return (
         f"The automatic review refused this call: {reason.strip().rstrip('.') or 'no reason given'}. "
@@ -142,7 +142,7 @@ def rejected_by_reviewer(reason: str) -> str:
     )
 
 
-def tagged(tag: str, text: str) -> str:
+def wrap_in_tag(tag: str, text: str) -> str:
     """`text` in one of `TAGS`."""
     return f"<{tag}>{text}</{tag}>"
 
@@ -191,8 +191,8 @@ def escape_tags(text: str) -> str:
 def unescape_tags(text: str) -> str:
     """Return what `escape_tags` was given."""
 
-    def without(found: re.Match[str]) -> str:
-        return f"{found[1]}{found[2][1:]}{found[3]}"
+    def without(match: re.Match[str]) -> str:
+        return f"{match[1]}{match[2][1:]}{match[3]}"
 
     return _tags(text).sub(without, text) if _may_hold(text) else text
 

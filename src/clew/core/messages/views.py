@@ -124,16 +124,16 @@ class AnyField(Field):
 
 def fields(view_class: type[View]) -> dict[str, Field]:
     """The declared fields of a view class, inherited ones first."""
-    found: dict[str, Field] = {}
+    fields_by_name: dict[str, Field] = {}
     for base in reversed(view_class.__mro__):
-        found |= {name: f for name, f in vars(base).items() if isinstance(f, Field)}
-    return found
+        fields_by_name |= {name: f for name, f in vars(base).items() if isinstance(f, Field)}
+    return fields_by_name
 
 
 # Token usage as the API states it: a fresh default, a view, and the form that readers rely on.
 
 
-def zero_usage() -> dict[str, Any]:
+def make_zero_usage() -> dict[str, Any]:
     """The API's whole usage object with nothing counted; what a synthetic message carries."""
     return {
         "input_tokens": 0,
@@ -201,7 +201,7 @@ class Usage(View):
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
 
 
-def usage_for_writing(usage: Any) -> dict[str, Any]:
+def complete_usage(usage: Any) -> dict[str, Any]:
     """A usage that no reader misreads: both counts are there, and a split of the cache writes
     that does not add up to their total is left out, because readers trust it over the total."""
     written = dict(usage) if isinstance(usage, dict) else {}

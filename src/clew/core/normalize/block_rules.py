@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from clew.core.catalog.models import is_later
 from clew.core.normalize import shapes
-from clew.core.normalize.shapes import media_fault
+from clew.core.normalize.shapes import find_media_fault
 from clew.core.normalize.target import Target
 
 _TEXT = frozenset({"type", "text"})
@@ -50,17 +50,17 @@ def says_something(block: dict[str, Any]) -> bool:
 class BlockJudge:
     """Judges blocks one by one into `found`; counts the marks and images of the whole request."""
 
-    def __init__(self, target: Target, found: list[RequestViolation]) -> None:
+    def __init__(self, target: Target, violations: list[RequestViolation]) -> None:
         self._target = target
-        self._found = found
+        self._found = violations
         self.tools: frozenset[str] | None = None
         self.marks = 0
         self.images = 0
         self.documents = 0
         self.oversized: list[tuple[str, int]] = []
 
-    def branch(self, found: list[RequestViolation]) -> "BlockJudge":
-        other = BlockJudge(self._target, found)
+    def branch(self, violations: list[RequestViolation]) -> "BlockJudge":
+        other = BlockJudge(self._target, violations)
         other.tools, other.marks, other.images = self.tools, self.marks, self.images
         other.documents = self.documents
         other.oversized = list(self.oversized)
@@ -108,8 +108,8 @@ class BlockJudge:
         if citations is not None and type(citations) is not list:
             self._say("V1", f"{where}.citations", "is not a list")
         for place, citation in enumerate(citations if type(citations) is list else ()):
-            known = shapes.CITATIONS.get(kind_of(citation))
-            if known is None or not citation.keys() <= known:
+            allowed_fields = shapes.CITATIONS.get(kind_of(citation))
+            if allowed_fields is None or not citation.keys() <= allowed_fields:
                 self._say("V1", f"{where}.citations[{place}]", "is no citation the service takes")
 
     def uncited(self, block: dict[str, Any], kind: str, where: str) -> None:
@@ -168,7 +168,7 @@ class BlockJudge:
         target = self._target
         if not (target.images if kind == "image" else target.documents):
             self._say("V8", where, f"is of a kind this model does not take: {kind}")
-        fault, size = media_fault(block, kind, target)
+        fault, size = find_media_fault(block, kind, target)
         if fault:
             self._say("V8", where, fault)
         self.images += kind == "image"

@@ -13,8 +13,8 @@ from clew.core.messages.text import NO_CONTENT, escape_result, escape_tags
 from clew.core.normalize import shapes
 from clew.core.normalize.block_rules import kind_of
 from clew.core.normalize.repairs import Repair, RepairKind
-from clew.core.normalize.select import thought_id
-from clew.core.normalize.shapes import MISNAMED, media_fault, with_true_type
+from clew.core.normalize.select import identify_thought
+from clew.core.normalize.shapes import MISNAMED, find_media_fault, with_true_type
 from clew.core.normalize.target import NO_FAMILY, Target, family_of
 
 Block: TypeAlias = dict[str, Any]
@@ -25,7 +25,7 @@ _USE = frozenset({"type", "id", "name", "input"})
 _RESULT = frozenset({"type", "tool_use_id", "content"})
 
 
-def text_block(words: str) -> Block:
+def make_text_block(words: str) -> Block:
     return {"type": "text", "text": words}
 
 
@@ -143,24 +143,26 @@ class Cleaner:
     def _cited(self, block: Block) -> Block:
         """Citations in the form of a request, which has fewer fields than a response's."""
         cited = block["citations"]
-        kept = []
+        citations = []
         for citation in cited if type(cited) is list else ():
-            known = shapes.CITATIONS.get(kind_of(citation))
-            if known is not None:
-                kept.append({name: v for name, v in citation.items() if name in known})
-        if kept == cited:
+            allowed_fields = shapes.CITATIONS.get(kind_of(citation))
+            if allowed_fields is not None:
+                citations.append(
+                    {name: v for name, v in citation.items() if name in allowed_fields}
+                )
+        if citations == cited:
             return block
         self._note("fields_dropped", "citations")
-        return block | {"citations": kept or None}
+        return block | {"citations": citations or None}
 
     def _use(self, block: Block) -> Block | None:
-        given = block.get("input")
-        if type(given) is not dict or shapes.is_too_deep(given):
+        arguments = block.get("input")
+        if type(arguments) is not dict or shapes.is_too_deep(arguments):
             self._note("input_not_object", str(block.get("name")))
-            return text_block(as_text(block))
+            return make_text_block(as_text(block))
         if self._tools is not None and not self._tools:
             self._note("no_tools", str(block.get("name")))
-            return text_block(as_text(block))
+            return make_text_block(as_text(block))
         name = block.get("name")
         if not shapes.is_word(name, self.target.max_tool_name):
             self._note("name_changed", str(name))
@@ -173,7 +175,7 @@ class Cleaner:
         content = block.get("content")
         if self._tools is not None and not self._tools:
             self._note("no_tools")
-            return text_block(escape_tags(as_text(block)))
+            return make_text_block(escape_tags(as_text(block)))
         if type(block.get("tool_use_id")) is not str:
             block = block | {"tool_use_id": ""}
         if type(content) is str:
@@ -196,10 +198,10 @@ class Cleaner:
     def _inside(self, content: Any) -> Any:
         """What a result holds; the same object if all of it may stay."""
         if type(content) is not list:
-            return [] if content is None else [text_block(as_text(content))]
-        kept = [b for inner in content if (b := self._in_result(inner)) is not None]
-        is_same = len(kept) == len(content) > 0
-        return content if is_same and all(map(_same, kept, content)) else kept
+            return [] if content is None else [make_text_block(as_text(content))]
+        blocks = [b for inner in content if (b := self._in_result(inner)) is not None]
+        is_same = len(blocks) == len(content) > 0
+        return content if is_same and all(map(_same, blocks, content)) else blocks
 
     def _in_result(self, block: Any) -> Block | None:
         kind = kind_of(block)
@@ -209,13 +211,13 @@ class Cleaner:
             return self._media(_escaped(block), kind)
         if kind == "tool_reference" and not self._has_tool(block.get("tool_name")):
             self._note("tool_unknown", str(block.get("tool_name")))
-            return text_block(f"(the tool {block.get('tool_name')}, no longer available)")
+            return make_text_block(f"(the tool {block.get('tool_name')}, no longer available)")
         if kind == "tool_reference" and not self.target.deferred_tools:
-            return text_block(f"The tool {block['tool_name']} is loaded and can be called.")
+            return make_text_block(f"The tool {block['tool_name']} is loaded and can be called.")
         if kind in shapes.IN_RESULT and _has_required(block, kind):
             return self._documented(_escaped(self._searched(block)), kind)
-        told = self._foreign(block, kind)
-        return None if told is None else _escaped(told)
+        replacement = self._foreign(block, kind)
+        return None if replacement is None else _escaped(replacement)
 
     def _has_tool(self, name: Any) -> bool:
         return self._tools is None or str(name) in self._tools
@@ -225,12 +227,12 @@ class Cleaner:
             words = block.get("thinking")
             if self.target.foreign_thinking == "text" and type(words) is str and words.strip():
                 self._note("thinking_told")
-                return text_block(f"(thinking) {words}")
+                return make_text_block(f"(thinking) {words}")
             if self.target.family != NO_FAMILY:
                 # Where no thought goes back, leaving them out mends nothing.
                 self._note("thinking_dropped", "of another family of models")
             return None
-        if self._left_out and thought_id(block) in self._left_out:
+        if self._left_out and identify_thought(block) in self._left_out:
             return None
         if not self._is_whole(block, kind):
             return {"type": kind}  # its neighbours go with it: `pairing.without_thinking`
@@ -246,11 +248,11 @@ class Cleaner:
         return bool(block["signature"])
 
     def _media(self, block: Block, kind: str) -> Block | None:
-        fault, size = media_fault(block, kind, self.target)
+        fault, size = find_media_fault(block, kind, self.target)
         if fault == MISNAMED:
             self._note("media_renamed")
             block = with_true_type(block)
-            fault, size = media_fault(block, kind, self.target)
+            fault, size = find_media_fault(block, kind, self.target)
         if not (self.target.images if kind == "image" else self.target.documents):
             fault = "is of a kind this model does not take"
         if not fault:
@@ -267,7 +269,7 @@ class Cleaner:
     def without_media(self, block: Block, fault: str, uuid: str | None) -> Block:
         """The words that stand for an image or document that cannot go."""
         self.note("media_removed", fault, uuid)
-        return text_block(f"(this {block['type']} {fault} and is not shown)")
+        return make_text_block(f"(this {block['type']} {fault} and is not shown)")
 
     def _foreign(self, block: Any, kind: str) -> Block | None:
         """A block of another platform, or in a place that does not take it."""
@@ -281,17 +283,17 @@ class Cleaner:
     def _told(self, block: Any, kind: str) -> Block | None:
         self._note("block_unknown", kind)
         words = as_text(block)
-        return text_block(words) if words.strip() else None
+        return make_text_block(words) if words.strip() else None
 
     def _documented(self, block: Block, kind: str) -> Block:
         """`block` with the fields a request may have; marks for the cache are set later, anew."""
-        known = shapes.FIELDS[kind]
-        if block.keys() <= known and "cache_control" not in block:
+        allowed_fields = shapes.FIELDS[kind]
+        if block.keys() <= allowed_fields and "cache_control" not in block:
             return block
-        extra = block.keys() - known
+        extra = block.keys() - allowed_fields
         if extra:
             self._note("fields_dropped", f"{kind}: {', '.join(sorted(map(str, extra)))}")
-        return {k: v for k, v in block.items() if k in known and k != "cache_control"}
+        return {k: v for k, v in block.items() if k in allowed_fields and k != "cache_control"}
 
 
 def _escaped(value: Any, depth: int = 0) -> Any:
@@ -301,22 +303,24 @@ def _escaped(value: Any, depth: int = 0) -> Any:
     if depth > MAX_ESCAPED_DEPTH:
         return value
     if type(value) is dict:
-        made = {name: _escaped(inner, depth + 1) for name, inner in value.items()}
-        return value if all(map(_same, made.values(), value.values())) else made
+        copy = {name: _escaped(inner, depth + 1) for name, inner in value.items()}
+        return value if all(map(_same, copy.values(), value.values())) else copy
     if type(value) is list:
         listed = [_escaped(inner, depth + 1) for inner in value]
         return value if all(map(_same, listed, value)) else listed
     return value
 
 
-def _same(one: object, other: object) -> bool:
-    return one is other
+def _same(value: object, other: object) -> bool:
+    return value is other
 
 
 def _listed(content: Any) -> list[Any]:
     if type(content) is list:
         return content
-    return [] if content is None else [text_block(content) if type(content) is str else content]
+    return (
+        [] if content is None else [make_text_block(content) if type(content) is str else content]
+    )
 
 
 def _has_required(block: Block, kind: str) -> bool:
@@ -327,8 +331,8 @@ def as_word(value: Any, longest: int) -> str:
     """`value` with each character that no id or name may have as `_`, cut to `longest`."""
     if shapes.is_word(value, longest):
         return str(value)
-    given = value if type(value) is str else ""
-    return "".join(c if c in shapes.WORD else "_" for c in given[:longest])
+    text = value if type(value) is str else ""
+    return "".join(c if c in shapes.WORD else "_" for c in text[:longest])
 
 
 def as_text(value: Any) -> str:

@@ -45,13 +45,13 @@ def to_openai(
     messages: list[Block], *, system: Any = None, tools: list[Block] | None = None
 ) -> dict[str, Any]:
     """The request's `messages` and `tools`."""
-    made: list[Block] = []
+    output: list[Block] = []
     if system:
         words = system if isinstance(system, str) else "\n\n".join(b["text"] for b in system)
-        made.append({"role": "system", "content": words})
+        output.append({"role": "system", "content": words})
     for message in messages:
-        made += _PROJECT[message["role"]](message["content"])
-    body: dict[str, Any] = {"messages": made}
+        output += _PROJECT[message["role"]](message["content"])
+    body: dict[str, Any] = {"messages": output}
     if tools:
         body["tools"] = [_tool(tool) for tool in tools]
     return body
@@ -88,9 +88,9 @@ def _user(content: list[Block]) -> list[Block]:
     parts: list[Block] = []
     for block in content:
         if block["type"] == "tool_result":
-            words, shown = _result(block)
+            words, media = _result(block)
             answers.append({"role": "tool", "tool_call_id": block["tool_use_id"], "content": words})
-            parts += shown
+            parts += media
         else:
             parts.append(_part(block))
     return [*answers, {"role": "user", "content": parts}] if parts else answers
@@ -101,11 +101,11 @@ def _result(block: Block) -> tuple[str, list[Block]]:
     content = block["content"]
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
-    shown = [b for b in content if b["type"] in shapes.MEDIA]
+    media = [b for b in content if b["type"] in shapes.MEDIA]
     words = [as_text(b) for b in content if b["type"] not in shapes.MEDIA]
-    if shown:
+    if media:
         words.append("(the images and documents follow in the next message)")
-    return "\n".join(words), [_part(b) for b in shown]
+    return "\n".join(words), [_part(b) for b in media]
 
 
 def _part(block: Block) -> Block:
@@ -134,25 +134,27 @@ _PROJECT = {"system": _system, "assistant": _assistant, "user": _user}
 
 def openai_faults(body: dict[str, Any]) -> list[RequestViolation]:
     """What chat completions would refuse of a body that `project` made."""
-    found: list[RequestViolation] = []
+    violations: list[RequestViolation] = []
     owed: list[str] = []
     for index, message in enumerate(body["messages"]):
         where = f"messages[{index}]"
         fault, owed = _message_fault(message, owed)
         if fault:
-            found.append(RequestViolation(rule="V3", where=where, what=fault))
+            violations.append(RequestViolation(rule="V3", where=where, what=fault))
         if message["role"] == "assistant":
             calls = message.get("tool_calls", [])
             owed = [call["id"] for call in calls]
             if any(not _is_call(call) for call in calls) or len(owed) != len(set(owed)):
-                found.append(
+                violations.append(
                     RequestViolation(rule="V6", where=where, what="has a call that is none")
                 )
     if owed:
-        found.append(RequestViolation(rule="V3", where="messages", what=f"ends without {owed}"))
+        violations.append(
+            RequestViolation(rule="V3", where="messages", what=f"ends without {owed}")
+        )
     if not any(message["role"] in ("user", "tool") for message in body["messages"]):
-        found.append(RequestViolation(rule="V4", where="messages", what="says nothing"))
-    return found
+        violations.append(RequestViolation(rule="V4", where="messages", what="says nothing"))
+    return violations
 
 
 def _message_fault(message: Block, owed: list[str]) -> tuple[str, list[str]]:
@@ -215,8 +217,8 @@ def to_bedrock(
         ]
     }
     if system:
-        said = [system] if isinstance(system, str) else [block["text"] for block in system]
-        body["system"] = [{"text": text} for text in said]
+        texts = [system] if isinstance(system, str) else [block["text"] for block in system]
+        body["system"] = [{"text": text} for text in texts]
     if tools:
         body["toolConfig"] = {"tools": [_bedrock_tool(tool) for tool in tools]}
     return body
@@ -230,8 +232,8 @@ class _Names:
 
     def take(self, title: Any) -> str:
         self._count += 1
-        kept = "".join(c if c in _DOCUMENT_NAME else " " for c in str(title or "document"))
-        return f"{' '.join(kept.split())[:150]} {self._count}".strip()
+        plain_title = "".join(c if c in _DOCUMENT_NAME else " " for c in str(title or "document"))
+        return f"{' '.join(plain_title.split())[:150]} {self._count}".strip()
 
 
 def _bedrock_tool(tool: Block) -> Block:
@@ -251,8 +253,8 @@ def _block(block: Block, names: _Names) -> Block:
         case "tool_result":
             return {"toolResult": _bedrock_result(block, names)}
         case "thinking":
-            said = {"text": block["thinking"], "signature": block["signature"]}
-            return {"reasoningContent": {"reasoningText": said}}
+            fields = {"text": block["thinking"], "signature": block["signature"]}
+            return {"reasoningContent": {"reasoningText": fields}}
         case "redacted_thinking":
             return {"reasoningContent": {"redactedContent": block["data"]}}
         case "image":
@@ -282,22 +284,22 @@ def _image(source: Block) -> Block:
 def _document(block: Block, names: _Names) -> Block:
     source = block["source"]
     is_text = source["type"] == "text"
-    made = {
+    document = {
         "format": "txt" if is_text else "pdf",
         "name": names.take(block.get("title")),
         "source": {"text" if is_text else "bytes": source["data"]},
     }
-    return made | ({"context": block["context"]} if block.get("context") else {})
+    return document | ({"context": block["context"]} if block.get("context") else {})
 
 
 def bedrock_faults(body: dict[str, Any]) -> list[RequestViolation]:
     """What Converse would refuse of a body that `project` made."""
-    found: list[RequestViolation] = []
+    violations: list[RequestViolation] = []
 
     def say(rule: str, where: str, what: str) -> None:
-        found.append(RequestViolation(rule=rule, where=where, what=what))
+        violations.append(RequestViolation(rule=rule, where=where, what=what))
 
-    asked: list[str] = []
+    expected_ids: list[str] = []
     has_calls = False
     images = documents = 0
     for index, message in enumerate(body["messages"]):
@@ -307,10 +309,10 @@ def bedrock_faults(body: dict[str, Any]) -> list[RequestViolation]:
         if not message["content"]:
             say("V4", f"{where}.content", "is empty")
         answered = [b["toolResult"]["toolUseId"] for b in message["content"] if "toolResult" in b]
-        if sorted(answered) != sorted(asked):
-            say("V3", where, f"answers {answered} and was asked {asked}")
-        asked = [b["toolUse"]["toolUseId"] for b in message["content"] if "toolUse" in b]
-        has_calls = has_calls or bool(asked)
+        if sorted(answered) != sorted(expected_ids):
+            say("V3", where, f"answers {answered} and was asked {expected_ids}")
+        expected_ids = [b["toolUse"]["toolUseId"] for b in message["content"] if "toolUse" in b]
+        has_calls = has_calls or bool(expected_ids)
         for place, block in enumerate(_all_blocks(message["content"])):
             fault = _fault(block)
             if fault:
@@ -323,7 +325,7 @@ def bedrock_faults(body: dict[str, Any]) -> list[RequestViolation]:
         say("V8", "messages", f"has {images} images and {documents} documents")
     if not body["messages"] or body["messages"][-1]["role"] != "user":
         say("V4", "messages", "does not end with the user")
-    return found
+    return violations
 
 
 def _all_blocks(content: list[Block]) -> list[Block]:

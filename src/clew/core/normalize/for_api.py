@@ -20,10 +20,10 @@ from msgspec import Struct
 from clew.core.messages.text import NO_RESPONSE_REQUESTED, escape_output, with_nonce
 from clew.core.normalize import select, shapes
 from clew.core.normalize.block_rules import RequestViolation, kind_of
-from clew.core.normalize.clean import Block, Cleaner, as_text, text_block
+from clew.core.normalize.clean import Block, Cleaner, as_text, make_text_block
 from clew.core.normalize.pairing import Calls, PairedExchange, Said, finish, is_paused
-from clew.core.normalize.rendering import frozen, words_for
-from clew.core.normalize.repairs import Repair, refused_kinds, refused_media
+from clew.core.normalize.rendering import read_frozen_blocks, render_attachment
+from clew.core.normalize.repairs import Repair, find_refused_kinds, find_refused_media
 from clew.core.normalize.select import Entry
 from clew.core.normalize.target import Target
 from clew.core.normalize.validate import Validator
@@ -103,8 +103,8 @@ class Outgoing:
 
     def _again(self, dropped: int, *, crowded: bool) -> None:
         self._fold = self._new_fold(dropped, crowded=crowded)
-        visible = select.visible(self._entries)
-        self._fold.references = select.references(visible)
+        visible = select.select_visible(self._entries)
+        self._fold.references = select.find_references(visible)
         for entry in visible:
             self._fold.add(entry)
 
@@ -187,7 +187,7 @@ class _Fold:
         if into.notices and self._target.system_messages:
             self.cleaner.note("turn_missing", NO_RESPONSE_REQUESTED, uuid)
             self._next(
-                PairedExchange([(text_block(NO_RESPONSE_REQUESTED), uuid)], None, self._nonce)
+                PairedExchange([(make_text_block(NO_RESPONSE_REQUESTED), uuid)], None, self._nonce)
             )
         else:
             into.settle()
@@ -201,23 +201,23 @@ class _Fold:
     def _note(self, entry: Entry) -> None:
         """Of the program's own notes the model hears what a local command said."""
         if entry.get("subtype") == "local_command" and entry.get("isDisplayOnly") is not True:
-            said = self.cleaner.user(entry.get("content"), _uuid(entry))
-            self._open.talk += [self._own(block, entry) for block in said]
+            content = self.cleaner.user(entry.get("content"), _uuid(entry))
+            self._open.talk += [self._own(block, entry) for block in content]
 
     def _own(self, block: Block, entry: Entry) -> Block:
         """A block with clew's tags as its own, where clew wrote them, and with nobody else's."""
         if block["type"] != "text":
             return block
         words: str = block["text"]
-        told = with_nonce(words, self._nonce) if _is_of_clew(entry) else escape_output(words)
-        return block if told is words else block | {"text": told}
+        text = with_nonce(words, self._nonce) if _is_of_clew(entry) else escape_output(words)
+        return block if text is words else block | {"text": text}
 
     def _context(self, entry: Entry) -> None:
-        said: Any = frozen(entry)
-        if said is None:
-            words = words_for(entry.get("attachment"))
-            said = [text_block(words)] if words else []
-        blocks = [self._own(block, entry) for block in self.cleaner.user(said, _uuid(entry))]
+        content: Any = read_frozen_blocks(entry)
+        if content is None:
+            words = render_attachment(entry.get("attachment"))
+            content = [make_text_block(words)] if words else []
+        blocks = [self._own(block, entry) for block in self.cleaner.user(content, _uuid(entry))]
         if entry.get("renderedRole") == "system" and all(b["type"] == "text" for b in blocks):
             self._open.notices += blocks
             return
@@ -242,12 +242,12 @@ class _Fold:
             if not is_thought(content):
                 self.cleaner.note("answer_empty", "", uuid)
             return
-        said: Said = [(block, uuid) for block in blocks]
+        tagged_blocks: Said = [(block, uuid) for block in blocks]
         answer_id = message.get("id") if type(message.get("id")) is str else None
         if self._continues(answer_id):
-            self._open.answer += said
+            self._open.answer += tagged_blocks
         else:
-            self._begin(said, answer_id)
+            self._begin(tagged_blocks, answer_id)
 
     def _continues(self, answer_id: str | None) -> bool:
         """Whether the open answer goes on: more blocks of it, or the model after its own tools."""
@@ -256,28 +256,28 @@ class _Fold:
             return False
         return answer_id is not None or not (open_now.results or open_now.has_words)
 
-    def _begin(self, said: Said, answer_id: str | None) -> None:
+    def _begin(self, tagged_blocks: Said, answer_id: str | None) -> None:
         if self._thought:
             if self._thought_id == answer_id:
-                said = self._thought + said
+                tagged_blocks = self._thought + tagged_blocks
             else:
                 self._forget_thought()
             self._thought = []
-        if all(block["type"] in shapes.THINKING for block, _ in said):
-            self._thought, self._thought_id = said, answer_id
+        if all(block["type"] in shapes.THINKING for block, _ in tagged_blocks):
+            self._thought, self._thought_id = tagged_blocks, answer_id
         elif is_paused(self._open, Calls(self._target.max_id, self._calls)):
-            self._open.answer += said
+            self._open.answer += tagged_blocks
             self._open.answer_id = answer_id
         else:
-            self._next(PairedExchange(said, answer_id, self._nonce))
+            self._next(PairedExchange(tagged_blocks, answer_id, self._nonce))
 
     def _forget_thought(self) -> None:
         self.cleaner.note("thinking_dropped", "an answer of nothing else", self._thought[-1][1])
 
     def _failure(self, entry: Entry) -> None:
         """A request that was refused for what it held is not sent like that again."""
-        self.refused_kinds |= refused_kinds(entry)
-        kinds = refused_media(entry)
+        self.refused_kinds |= find_refused_kinds(entry)
+        kinds = find_refused_media(entry)
         if not kinds:
             return
         media = self.cleaner.media
@@ -286,11 +286,11 @@ class _Fold:
             return
         self._is_stripped = True
         uuid = _uuid(entry)
-        said = self._open
-        said.before = [self._stripped(b, kinds, uuid) for b in said.before]
-        said.context = [self._stripped(b, kinds, uuid) for b in said.context]
-        said.talk = [self._stripped(b, kinds, uuid) for b in said.talk]
-        said.results = [(self._stripped(b, kinds, uuid), of) for b, of in said.results]
+        exchange = self._open
+        exchange.before = [self._stripped(b, kinds, uuid) for b in exchange.before]
+        exchange.context = [self._stripped(b, kinds, uuid) for b in exchange.context]
+        exchange.talk = [self._stripped(b, kinds, uuid) for b in exchange.talk]
+        exchange.results = [(self._stripped(b, kinds, uuid), of) for b, of in exchange.results]
 
     def _stripped(self, block: Block, kinds: frozenset[str], uuid: str | None) -> Block:
         if block["type"] in kinds:
@@ -329,30 +329,38 @@ class _Fold:
 
     def _close(self) -> None:
         """The open exchange becomes messages for good: an answer follows it."""
-        made = _messages(self._open, self._calls, self.cleaner, is_last=False)
-        for message in made:
+        messages = _messages(self._open, self._calls, self.cleaner, is_last=False)
+        for message in messages:
             self._validator.add(message)
-        self._closed += made
+        self._closed += messages
 
     def request(self) -> Projected:
         cleaner = self.cleaner
         before = len(cleaner.repairs)
         if self._thought:
             self._forget_thought()
-        made = _messages(self._open, Calls(self._target.max_id, self._calls), cleaner, is_last=True)
+        messages = _messages(
+            self._open, Calls(self._target.max_id, self._calls), cleaner, is_last=True
+        )
         validator = self._validator.branch()
-        for message in made:
+        for message in messages:
             validator.add(message)
         validator.close()
         repairs = cleaner.repairs[:]
         del cleaner.repairs[before:]
-        return Projected(messages=self._closed + made, repairs=repairs, violations=validator.found)
+        return Projected(
+            messages=self._closed + messages, repairs=repairs, violations=validator.found
+        )
 
 
 def nonce_of(entry: Entry) -> str:
     """What clew's own tags bear, where an entry tells it; empty elsewhere."""
-    told = entry.get("attachment") if entry.get("type") == "attachment" else None
-    nonce = told.get("nonce") if type(told) is dict and told.get("type") == "environment" else ""
+    attachment = entry.get("attachment") if entry.get("type") == "attachment" else None
+    nonce = (
+        attachment.get("nonce")
+        if type(attachment) is dict and attachment.get("type") == "environment"
+        else ""
+    )
     return nonce if type(nonce) is str else ""
 
 
@@ -420,7 +428,7 @@ def _writable_block(block: Block) -> Block:
     if _is_too_deep(block):
         if block["type"] == "tool_result":
             return block | {"content": as_text(block)}
-        return text_block(as_text(block))
+        return make_text_block(as_text(block))
     return {_scrubbed(name): _scrubbed(value) for name, value in block.items()}
 
 

@@ -83,11 +83,11 @@ def for_display(entries: Iterable[Entry]) -> list[DisplayItem]:
     for item in items:
         if not _join(item, groups):
             alone.append(item)
-    shown: list[DisplayItem] = []
+    output: list[DisplayItem] = []
     for item in alone:
-        shown.append(item)
-        shown += groups.pop(_call_id(item), ())
-    return shown
+        output.append(item)
+        output += groups.pop(_call_id(item), ())
+    return output
 
 
 def _kind(item: DisplayItem) -> Any:

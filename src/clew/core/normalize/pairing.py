@@ -8,9 +8,9 @@ so that doing it twice changes nothing.
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from clew.core.messages.text import RESULT_MISSING, tagged, with_nonce
+from clew.core.messages.text import RESULT_MISSING, with_nonce, wrap_in_tag
 from clew.core.normalize import shapes
-from clew.core.normalize.clean import Block, as_text, as_word, text_block
+from clew.core.normalize.clean import Block, as_text, as_word, make_text_block
 from clew.core.normalize.repairs import RepairKind
 
 Note: TypeAlias = Callable[[RepairKind, str, str | None], None]
@@ -54,7 +54,7 @@ class PairedExchange:
     def settle(self) -> None:
         """What is said from now on stands behind what was said so far."""
         self.before += [*self.context, *self.talk]
-        self.before += [text_block(reminder(str(b["text"]), self.nonce)) for b in self.notices]
+        self.before += [make_text_block(reminder(str(b["text"]), self.nonce)) for b in self.notices]
         self.context, self.talk, self.notices = [], [], []
 
 
@@ -77,14 +77,14 @@ class Calls:
     def take(self, wanted: str) -> str:
         """`wanted` if it is a free id, else the first free one like it."""
         base = as_word(wanted, self._longest) or "call"
-        taken, count = base, self._copies.get(base, 1)
-        while taken in self._taken or taken in self._earlier:
+        free_id, count = base, self._copies.get(base, 1)
+        while free_id in self._taken or free_id in self._earlier:
             count += 1
-            taken = f"{base[: self._longest - 12]}-{count}"
+            free_id = f"{base[: self._longest - 12]}-{count}"
         if count > 1:
             self._copies[base] = count
-        self._taken.add(taken)
-        return taken
+        self._taken.add(free_id)
+        return free_id
 
     def is_free(self, wanted: str) -> bool:
         is_id = shapes.is_word(wanted, self._longest)
@@ -106,7 +106,7 @@ def finish(
     `filler` is said by the user where nothing else is and something has to be: everywhere but behind
     a last answer that pauses.
     """
-    said, uses, open_here = _answer(exchange, calls, note)
+    answer, uses, open_here = _answer(exchange, calls, note)
     answered, words = _results(exchange, uses, note)
     if not error_media:
         answered, media = _texts_alone(answered)
@@ -114,14 +114,14 @@ def finish(
     words += [*exchange.before, *exchange.context, *exchange.talk]
     notices = exchange.notices
     if notices and not (system_messages and (answered or words)):
-        words += [text_block(reminder(str(b["text"]), exchange.nonce)) for b in notices]
+        words += [make_text_block(reminder(str(b["text"]), exchange.nonce)) for b in notices]
         notices = []
-    if not answered and not words and not (may_pause and said and _is_pause(said[-1])):
+    if not answered and not words and not (may_pause and answer and _is_pause(answer[-1])):
         note("turn_missing", filler, exchange.answer[-1][1] if exchange.answer else None)
-        words = [text_block(filler)]
+        words = [make_text_block(filler)]
     if open_here and (words or notices):
-        said = _close_server_calls(said, open_here, calls, note)
-    return said, [*answered, *words], notices
+        answer = _close_server_calls(answer, open_here, calls, note)
+    return answer, [*answered, *words], notices
 
 
 def is_paused(exchange: PairedExchange, calls: Calls) -> bool:
@@ -131,8 +131,8 @@ def is_paused(exchange: PairedExchange, calls: Calls) -> bool:
     if not _is_pause(exchange.answer[-1][0]):
         return False
     # A call whose id is taken, or a result without its call, is words by the time it is sent.
-    said, uses, _ = _answer(exchange, calls, _unheard)
-    return not uses and _is_pause(said[-1])
+    answer, uses, _ = _answer(exchange, calls, _unheard)
+    return not uses and _is_pause(answer[-1])
 
 
 def _unheard(kind: RepairKind, detail: str, uuid: str | None) -> None:
@@ -142,16 +142,16 @@ def _unheard(kind: RepairKind, detail: str, uuid: str | None) -> None:
 def reminder(words: str, nonce: str) -> str:
     """How a notice of the program is told in the user's name."""
     is_tagged = words.startswith(_REMINDER)
-    return with_nonce(words if is_tagged else tagged("system-reminder", f"\n{words}\n"), nonce)
+    return with_nonce(words if is_tagged else wrap_in_tag("system-reminder", f"\n{words}\n"), nonce)
 
 
 def _answer(
     exchange: PairedExchange, calls: Calls, note: Note
 ) -> tuple[list[Block], list[Use], set[str]]:
     """What the assistant said, calls last; the calls; and the server's calls that are still open."""
-    said: list[Block] = []
+    answer: list[Block] = []
     uses: list[Use] = []
-    here: set[str] = set()
+    open_ids: set[str] = set()
     for block, uuid in _without_broken_thinking(exchange.answer, note):
         kind = block["type"]
         if kind == "tool_use":
@@ -160,12 +160,12 @@ def _answer(
         if uses:
             note("call_moved", str(kind), uuid)
         if kind in shapes.SERVER_USES or kind in shapes.SERVER_RESULTS:
-            block = _server_block(block, calls, here, note, uuid)
-        said.append(block)
-    while said and not uses and said[-1]["type"] in shapes.THINKING:
+            block = _server_block(block, calls, open_ids, note, uuid)
+        answer.append(block)
+    while answer and not uses and answer[-1]["type"] in shapes.THINKING:
         note("thinking_dropped", "at the end of an answer", exchange.answer[-1][1])
-        said.pop()
-    return [*said, *(block for _, block, _ in uses)], uses, here
+        answer.pop()
+    return [*answer, *(block for _, block, _ in uses)], uses, open_ids
 
 
 def _without_broken_thinking(answer: Said, note: Note) -> Said:
@@ -178,15 +178,15 @@ def _without_broken_thinking(answer: Said, note: Note) -> Said:
 
 
 def _with_free_id(block: Block, calls: Calls, note: Note, uuid: str | None) -> Block:
-    taken = calls.take(block["id"])
-    if taken == block["id"]:
+    free_id = calls.take(block["id"])
+    if free_id == block["id"]:
         return block
-    note("id_changed", f"{block['id']!r} is {taken}", uuid)
-    return block | {"id": taken}
+    note("id_changed", f"{block['id']!r} is {free_id}", uuid)
+    return block | {"id": free_id}
 
 
 def _server_block(
-    block: Block, calls: Calls, here: set[str], note: Note, uuid: str | None
+    block: Block, calls: Calls, open_ids: set[str], note: Note, uuid: str | None
 ) -> Block:
     """A call or result of a tool that the service runs; words where it has no other half."""
     if block["type"] in shapes.SERVER_USES:
@@ -194,23 +194,27 @@ def _server_block(
         if calls.is_free(use_id):
             calls.take(use_id)
             calls.server_open.add(use_id)
-            here.add(use_id)
+            open_ids.add(use_id)
             return block
     elif block["tool_use_id"] in calls.server_open:
         calls.server_open.discard(block["tool_use_id"])
-        here.discard(block["tool_use_id"])
+        open_ids.discard(block["tool_use_id"])
         return block
     note("result_orphaned", str(block["type"]), uuid)
-    return text_block(as_text(block))
+    return make_text_block(as_text(block))
 
 
-def _close_server_calls(said: list[Block], here: set[str], calls: Calls, note: Note) -> list[Block]:
+def _close_server_calls(
+    answer: list[Block], open_ids: set[str], calls: Calls, note: Note
+) -> list[Block]:
     """Turns the calls that the service never answered into words: somebody spoke since."""
-    note("server_call_open", ", ".join(sorted(here)), None)
-    calls.server_open -= here
+    note("server_call_open", ", ".join(sorted(open_ids)), None)
+    calls.server_open -= open_ids
     return [
-        text_block(as_text(b)) if b["type"] in shapes.SERVER_USES and b["id"] in here else b
-        for b in said
+        make_text_block(as_text(b))
+        if b["type"] in shapes.SERVER_USES and b["id"] in open_ids
+        else b
+        for b in answer
     ]
 
 
@@ -218,7 +222,7 @@ def _results(
     exchange: PairedExchange, uses: list[Use], note: Note
 ) -> tuple[list[Block], list[Block]]:
     """One result for each call, in the order of the calls; and what answers none of them, in words."""
-    found: dict[str, Block] = {}  # by the id on the wire
+    results: dict[str, Block] = {}  # by the id on the wire
     waiting: dict[str, list[str]] = {}
     for old, block, _ in reversed(uses):
         waiting.setdefault(old, []).append(block["id"])
@@ -228,23 +232,23 @@ def _results(
         old = block["tool_use_id"]
         if waiting.get(old):
             new = last[old] = waiting[old].pop()
-            found[new] = block if new == old else block | {"tool_use_id": new}
-        elif old in last and _says_the_same(found[last[old]], block):
+            results[new] = block if new == old else block | {"tool_use_id": new}
+        elif old in last and _says_the_same(results[last[old]], block):
             note("result_repeated", old, uuid)
         else:
             note("result_orphaned", old, uuid)
             left_over += _told(block)
     for old, block, uuid in uses:
-        if block["id"] not in found:
+        if block["id"] not in results:
             note("result_missing", old, uuid)
-            found[block["id"]] = _missing(block["id"])
-    return [found[block["id"]] for _, block, _ in uses], left_over
+            results[block["id"]] = _missing(block["id"])
+    return [results[block["id"]] for _, block, _ in uses], left_over
 
 
 def _texts_alone(results: list[Block]) -> tuple[list[Block], list[Block]]:
     """Return the results with nothing but text in those that failed, and the images and documents to
     send after the results instead."""
-    kept: list[Block] = []
+    blocks: list[Block] = []
     media: list[Block] = []
     for result in results:
         content = result["content"]
@@ -252,13 +256,13 @@ def _texts_alone(results: list[Block]) -> tuple[list[Block], list[Block]]:
         if result.get("is_error") is True and is_mixed:
             media += [block for block in content if block["type"] in shapes.MEDIA]
             texts = [
-                block if block["type"] == "text" else text_block(as_text(block))
+                block if block["type"] == "text" else make_text_block(as_text(block))
                 for block in content
                 if block["type"] not in shapes.MEDIA
             ]
             result = result | {"content": texts or MEDIA_FOLLOWS}
-        kept.append(result)
-    return kept, media
+        blocks.append(result)
+    return blocks, media
 
 
 def _missing(use_id: str) -> Block:
@@ -270,12 +274,12 @@ def _missing(use_id: str) -> Block:
     }
 
 
-def _says_the_same(one: Block, other: Block) -> bool:
-    return bool(one.get("content") == other.get("content"))
+def _says_the_same(block: Block, other: Block) -> bool:
+    return bool(block.get("content") == other.get("content"))
 
 
 def _told(result: Block) -> list[Block]:
     """A result that answers no call, as words, and the images it held."""
     content: Any = result["content"]
-    held = [b for b in content if b["type"] in shapes.MEDIA] if type(content) is list else []
-    return [text_block(as_text(result)), *held]
+    media = [b for b in content if b["type"] in shapes.MEDIA] if type(content) is list else []
+    return [make_text_block(as_text(result)), *media]

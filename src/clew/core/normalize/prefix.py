@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from clew.core.json_object import Json
 from clew.core.normalize import shapes
 from clew.core.normalize.repairs import Repair
-from clew.core.normalize.select import SHORT, thought_id, thoughts_of
+from clew.core.normalize.select import SHORT, identify_thought, thoughts_of
 from clew.core.normalize.target import MARK
 
 # What a request asks of the service for thoughts that do not fit: nothing, to report what it leaves out
@@ -72,16 +72,21 @@ class Bound(Struct, frozen=True, kw_only=True):
 
     def as_json(self) -> Json:
         """The member `boundTo` of the entries of an answer's thoughts."""
-        said = {"system": self.system, "tools": self.tools, "messages": self.messages}
-        return said | {"after": self.after} if self.after else said
+        fields = {"system": self.system, "tools": self.tools, "messages": self.messages}
+        return fields | {"after": self.after} if self.after else fields
 
     @staticmethod
     def of(entry: Json) -> "Bound | None":
         """What an entry says that its thought is bound to; None if it says nothing that can be read."""
-        said = entry.get(RECORD)
-        if type(said) is not dict:
+        record = entry.get(RECORD)
+        if type(record) is not dict:
             return None
-        parts = [said.get("system"), said.get("tools"), said.get("messages"), said.get("after", "")]
+        parts = [
+            record.get("system"),
+            record.get("tools"),
+            record.get("messages"),
+            record.get("after", ""),
+        ]
         if any(type(part) is not str for part in parts):
             return None
         system, tools, messages, after = parts
@@ -92,13 +97,13 @@ def digest(value: Any) -> str:
     return sha256(_encode(value)).hexdigest()[:SHORT]
 
 
-def system_digest(system: list[Json] | str | None) -> str:
+def digest_system(system: list[Json] | str | None) -> str:
     if isinstance(system, str):
         system = [{"type": "text", "text": system}] if system else None
     return digest(system or [])
 
 
-def tools_digest(tools: Sequence[Json] | None) -> str:
+def digest_tools(tools: Sequence[Json] | None) -> str:
     """Definitions that wait for a reference are no part of what a thought is bound to."""
     return digest([tool for tool in tools or () if not tool.get(MARK)])
 
@@ -142,24 +147,26 @@ class PrefixChain:
         """Takes in the messages of the next request; how many thoughts stand where they stood."""
         same = _same(self._messages, messages)
         del self._messages[same:], self._links[same:]
-        kept = self._links[-1].thoughts if self._links else 0
-        del self.places[kept:]
+        count = self._links[-1].thoughts if self._links else 0
+        del self.places[count:]
         for message in messages[same:]:
             state = self._add(self.state, message, len(self._messages))
             self._messages.append(message)
             self._links.append(_Link(state, len(self.places)))
-        return kept
+        return count
 
     def _add(self, state: str, message: Json, at: int) -> str:
         """The prefix that a message ends. Thoughts are no part of it; they have a chain of their own."""
         starts = [state]
         for block in message["content"]:
             if block.get("type") in shapes.THINKING:
-                place = ThoughtPlace(thought=thought_id(block), message=at, starts=tuple(starts))
+                place = ThoughtPlace(
+                    thought=identify_thought(block), message=at, starts=tuple(starts)
+                )
                 self.places.append(place)
             else:
-                said = [starts[-1], message["role"], block]
-                starts.append(sha256(_encode(said)).hexdigest()[:SHORT])
+                parts = [starts[-1], message["role"], block]
+                starts.append(sha256(_encode(parts)).hexdigest()[:SHORT])
         return starts[-1]
 
     @property
@@ -178,7 +185,7 @@ class PrefixChain:
         blocks = self._messages[message]["content"]
         if block >= len(blocks) or blocks[block].get("type") not in shapes.THINKING:
             return None
-        return thought_id(blocks[block])
+        return identify_thought(blocks[block])
 
 
 def _same(before: Sequence[Json], now: Sequence[Json]) -> int:
@@ -235,24 +242,24 @@ class Thoughts:
         self,
         *,
         binds: Callable[[str], bool] = binds_nothing,
-        told: Iterable[Repair] = (),
+        repairs: Iterable[Repair] = (),
         is_as_recorded: bool = False,
     ) -> None:
-        """`binds` says of a model's name whether it binds its thoughts; `told` are the repairs that the
+        """`binds` says of a model's name whether it binds its thoughts; `repairs` are the repairs that the
         log names; `is_as_recorded`: system prompt and tools are those that the log began with."""
-        told = list(told)
+        repairs = list(repairs)
         self._binds = binds
         self._is_as_recorded = is_as_recorded
         self._chain = PrefixChain()
         self._known: dict[str, Thought] = {}
-        self._told = {repair.uuid for repair in told if repair.kind == "thought_unbound"}
+        self._told = {repair.uuid for repair in repairs if repair.kind == "thought_unbound"}
         self._told_refused = {
             repair.uuid
-            for repair in told
+            for repair in repairs
             if repair.kind == "thought_unbound" and repair.detail == REFUSED
         }
         self._told_unread: dict[str | None, set[str]] = {}
-        for repair in told:
+        for repair in repairs:
             if repair.kind == "thought_unread":
                 self._told_unread.setdefault(repair.uuid, set()).add(repair.detail)
         # Those that do not fit any more, and for each model those that it cannot read.
@@ -280,7 +287,7 @@ class Thoughts:
             message = entry.get("message") if entry.get("type") == "assistant" else None
             if type(message) is dict:
                 for block in thoughts_of(message.get("content")):
-                    self._learn(thought_id(block), entry, message)
+                    self._learn(identify_thought(block), entry, message)
 
     def _learn(self, thought: str, entry: Json, message: Json) -> None:
         if thought in self._known:
@@ -310,8 +317,8 @@ class Thoughts:
     ) -> RequestVerdict:
         """Judges a request for `reader` before it leaves. Where `leave_out` names thoughts that stand in
         it, it is made without them and looked at again."""
-        kept = self._chain.follow(messages)
-        del self._marks[kept:]
+        count = self._chain.follow(messages)
+        del self._marks[count:]
         self._reader, self._system, self._tools = reader, system, tools
         can_control = may_control and not self._is_denied
         broken = self._judge()
@@ -365,16 +372,16 @@ class Thoughts:
                 thought = self._guess(thought, place, mark.last)
             is_other = thought is not None and thought.maker != self._reader
             bound = thought.bound if thought is not None and binds else None
-            shown = (mark.last, mark.bound)
+            binding = (mark.last, mark.bound)
             if not self._is_unseen(place.thought):
                 why = "" if bound is None else self._misfit(bound, place, mark)
                 if why:
                     broken[place.thought] = why
                 else:
-                    shown = (place.thought, bound)
+                    binding = (place.thought, bound)
             self._marks.append(
                 _Mark(
-                    *shown,
+                    *binding,
                     mark.has_other or is_other,
                     mark.has_guessed or place.thought in self._guessed,
                 )
@@ -411,8 +418,8 @@ class Thoughts:
         """What another model can read nobody says, and what follows hangs on it: none of theirs is sent."""
         before = self._lost
         for place in self._chain.places:
-            known = self._known.get(place.thought)
-            if known is not None and known.maker != self._reader:
+            thought = self._known.get(place.thought)
+            if thought is not None and thought.maker != self._reader:
                 self._skip(place.thought)
         return self._lost > before
 
@@ -420,8 +427,8 @@ class Thoughts:
         self._gone.add(thought)
         self._lost += 1
         self._has_broken = True
-        known = self._known.get(thought)
-        uuid = None if known is None else known.uuid
+        record = self._known.get(thought)
+        uuid = None if record is None else record.uuid
         self._news.append(Repair(kind="thought_unbound", uuid=uuid, detail=why))
 
     def _lose_neighbours(self) -> None:
@@ -438,16 +445,16 @@ class Thoughts:
     def refused(self, words: str, *, may_control: bool) -> bool:
         """Takes in that the service refused the last request with these words; whether the next one will
         be another for it."""
-        said = words.lower()
-        if is_bound_elsewhere(said):
+        text = words.lower()
+        if is_bound_elsewhere(text):
             can_control = may_control and not self._is_denied and self._binds(self._reader)
             if can_control and self._asked != "drop_block":
                 self._has_broken = self._was_refused = True
                 return True
             return self._leave_out_all()
-        if is_not_taken(said):
+        if is_not_taken(text):
             return self._leave_out_all()
-        if self._asked and any(name in said for name in _CONTROLS):
+        if self._asked and any(name in text for name in _CONTROLS):
             self._is_denied = True
             if self._was_refused:
                 self._leave_out_all()
@@ -466,11 +473,11 @@ class Thoughts:
     def dropped(self, report: Any) -> list[Repair]:
         """Takes in the `input_transformations` of an answer; the repairs nobody was told of yet."""
         before, self._news = self._news, []
-        for each in report if type(report) is list else ():
-            if type(each) is dict and each.get("type") == "thinking_dropped":
-                thought = self._chain.thought_at(each.get("path"))
+        for item in report if type(report) is list else ():
+            if type(item) is dict and item.get("type") == "thinking_dropped":
+                thought = self._chain.thought_at(item.get("path"))
                 if thought is not None:
-                    self._drop(thought, each.get("reason"))
+                    self._drop(thought, item.get("reason"))
         self._judge()
         repairs, self._news = self._news, before
         return repairs
@@ -488,6 +495,6 @@ class Thoughts:
         if (thought, self._reader) not in self._unread:
             self._unread.add((thought, self._reader))
             self._lost += 1
-            known = self._known.get(thought)
-            uuid = None if known is None else known.uuid
+            record = self._known.get(thought)
+            uuid = None if record is None else record.uuid
             self._news.append(Repair(kind="thought_unread", uuid=uuid, detail=self._reader))

@@ -6,36 +6,36 @@ after. Only for attachments of programs that did not freeze it are the words fou
 
 from typing import Any
 
-from clew.core.messages.text import tagged
-from clew.core.normalize.clean import Block, text_block
+from clew.core.messages.text import wrap_in_tag
+from clew.core.normalize.clean import Block, make_text_block
 
 # Hooks whose words the model hears.
 _HEARD_HOOKS = frozenset({"SessionStart", "UserPromptSubmit"})
 
 
-def frozen(entry: dict[str, Any]) -> list[Block] | None:
+def read_frozen_blocks(entry: dict[str, Any]) -> list[Block] | None:
     """The blocks that were frozen in the entry; None if nothing was."""
     parts = entry.get("rendered")
     if type(parts) is not list:
         return None
-    said: list[Block] = []
+    blocks: list[Block] = []
     for part in parts:
         content = part.get("content") if type(part) is dict else part
         if type(content) is str:
-            said.append(text_block(content))
+            blocks.append(make_text_block(content))
         elif type(content) is list:
-            said += content
-    return said
+            blocks += content
+    return blocks
 
 
-def words_for(attachment: Any) -> str:
+def render_attachment(attachment: Any) -> str:
     """The words for an attachment that froze none; empty if it is not for the model."""
     if type(attachment) is not dict:
         return ""
     kind = attachment.get("type")
     find = _WORDS.get(kind) if type(kind) is str else None
-    said = "" if find is None else find(attachment)
-    return tagged("system-reminder", f"\n{said}\n") if said and kind not in _PLAIN else said
+    text = "" if find is None else find(attachment)
+    return wrap_in_tag("system-reminder", f"\n{text}\n") if text and kind not in _PLAIN else text
 
 
 def _text(value: Any) -> str:
@@ -53,8 +53,8 @@ def _queued(attachment: dict[str, Any]) -> str:
 def _file(attachment: dict[str, Any]) -> str:
     name = _text(attachment.get("displayPath")) or _text(attachment.get("filename"))
     content = attachment.get("content")
-    held = content.get("file") if type(content) is dict else None
-    words = _text(held if type(held) is dict else content)
+    file = content.get("file") if type(content) is dict else None
+    words = _text(file if type(file) is dict else content)
     return f"The file {name}:\n{words}" if words else ""
 
 
@@ -80,12 +80,12 @@ def _instructions(attachment: dict[str, Any]) -> str:
     files = attachment.get("files")
     if type(files) is not list:
         files = [attachment.get("content")]
-    said = [
+    sections = [
         f"Contents of {_text(file.get('path'))}:\n\n{_text(file.get('content'))}"
         for file in files
         if type(file) is dict
     ]
-    return "\n\n".join(said)
+    return "\n\n".join(sections)
 
 
 _PLAIN = frozenset({"queued_command"})

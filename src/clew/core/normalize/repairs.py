@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
-from clew.core.messages.text import count_of
+from clew.core.messages.text import format_count
 from clew.core.normalize.shapes import MEDIA
 
 RepairKind: TypeAlias = Literal[
@@ -80,13 +80,13 @@ WORDS: dict[RepairKind, tuple[str, str]] = {
 }
 
 
-def in_words(repairs: Iterable[Repair]) -> str:
+def describe_repairs(repairs: Iterable[Repair]) -> str:
     """One line for a person; empty where nothing was changed that was said."""
-    found = [repair for repair in repairs if repair.kind not in ROUTINE]
-    counts = Counter(repair.kind for repair in found if repair.kind not in WITHHELD)
-    told = ", ".join(count_of(count, *WORDS[kind]) for kind, count in counts.items())
-    mended = f"mended for this request, the log stays as it is: {told}" if told else ""
-    return "; ".join(filter(None, [mended, _withheld(found)]))
+    unusual_repairs = [repair for repair in repairs if repair.kind not in ROUTINE]
+    counts = Counter(repair.kind for repair in unusual_repairs if repair.kind not in WITHHELD)
+    summary = ", ".join(format_count(count, *WORDS[kind]) for kind, count in counts.items())
+    mended = f"mended for this request, the log stays as it is: {summary}" if summary else ""
+    return "; ".join(filter(None, [mended, _withheld(unusual_repairs)]))
 
 
 def _withheld(repairs: Iterable[Repair]) -> str:
@@ -99,21 +99,21 @@ def _withheld(repairs: Iterable[Repair]) -> str:
     if not reasons:
         return ""
     because = " and ".join(dict.fromkeys(reasons))
-    are = count_of(len(reasons), "earlier thought is", "earlier thoughts are")
+    are = format_count(len(reasons), "earlier thought is", "earlier thoughts are")
     return f"{are} no longer shown to the model, because {because}"
 
 
 def from_record(line: dict[str, Any]) -> list[Repair]:
     """The repairs that a line of the log tells of; what is none is passed."""
-    said = line.get("repairs")
+    items = line.get("repairs")
     kinds = frozenset(get_args(RepairKind))
     return [
-        Repair(kind=one["kind"], uuid=one.get("uuid"), detail=one.get("detail", ""))
-        for one in (said if isinstance(said, list) else ())
-        if isinstance(one, dict)
-        and one.get("kind") in kinds
-        and isinstance(one.get("uuid"), str | None)
-        and isinstance(one.get("detail", ""), str)
+        Repair(kind=item["kind"], uuid=item.get("uuid"), detail=item.get("detail", ""))
+        for item in (items if isinstance(items, list) else ())
+        if isinstance(item, dict)
+        and item.get("kind") in kinds
+        and isinstance(item.get("uuid"), str | None)
+        and isinstance(item.get("detail", ""), str)
     ]
 
 
@@ -136,7 +136,7 @@ _COMPLAINTS = (
 _SUBJECTS = {"image": ("image",), "document": ("pdf", "document")}
 
 
-def refused_media(entry: dict[str, Any]) -> frozenset[str]:
+def find_refused_media(entry: dict[str, Any]) -> frozenset[str]:
     """The kinds of block that a failed request's failure complains about; often none."""
     if (
         entry.get("apiErrorStatus") == _TOO_LARGE
@@ -154,7 +154,7 @@ def refused_media(entry: dict[str, Any]) -> frozenset[str]:
 _UNKNOWN_KIND = re.compile(r"Input tag '([^']{1,100})'")
 
 
-def refused_kinds(entry: dict[str, Any]) -> frozenset[str]:
+def find_refused_kinds(entry: dict[str, Any]) -> frozenset[str]:
     """The kinds of block of which the service says that it knows none; often none."""
     return frozenset(_UNKNOWN_KIND.findall(_words(entry)))
 
@@ -162,8 +162,8 @@ def refused_kinds(entry: dict[str, Any]) -> frozenset[str]:
 def _words(entry: dict[str, Any]) -> str:
     message = entry.get("message")
     content = message.get("content") if type(message) is dict else None
-    said = (
+    texts = (
         [b.get("text") for b in content if type(b) is dict] if type(content) is list else [content]
     )
-    said += [entry.get("errorDetails"), entry.get("apiError"), entry.get("error")]
-    return "\n".join(words for words in said if type(words) is str)
+    texts += [entry.get("errorDetails"), entry.get("apiError"), entry.get("error")]
+    return "\n".join(words for words in texts if type(words) is str)

@@ -45,50 +45,50 @@ def is_micro(entry: Entry) -> bool:
     return entry.get("subtype") == MICRO and entry.get("type") == "system"
 
 
-def references(entries: Iterable[Entry]) -> dict[str, str]:
+def find_references(entries: Iterable[Entry]) -> dict[str, str]:
     """The results of tools that were taken out, and what stands in the place of each."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for entry in entries:
         metadata = entry.get("microcompactMetadata") if is_micro(entry) else None
         if type(metadata) is dict:
-            gone, told = metadata.get("compactedToolIds"), metadata.get("references")
-            words = told if type(told) is dict else {}
+            gone, raw_references = metadata.get("compactedToolIds"), metadata.get("references")
+            words = raw_references if type(raw_references) is dict else {}
             for call in gone if type(gone) is list else ():
                 if type(call) is str:
-                    said = words.get(call)
-                    found[call] = said if type(said) is str else TAKEN_OUT
-    return found
+                    text = words.get(call)
+                    texts[call] = text if type(text) is str else TAKEN_OUT
+    return texts
 
 
-def begun_at(entries: Entries) -> int:
+def find_beginning(entries: Entries) -> int:
     """Where what was said since the last compaction begins, in a history that begins with its
     boundary; 0 in any other."""
     if not len(entries) or not is_boundary(entries[0]):
         return 0
-    kept = kept_uuids(entries[0])
+    kept_ids = find_kept_uuids(entries[0])
     place = 0
     for at in range(len(entries)):
         entry = entries[at]
         uuid = entry.get("uuid")
-        if type(uuid) is str and uuid in kept:
-            kept.discard(uuid)
+        if type(uuid) is str and uuid in kept_ids:
+            kept_ids.discard(uuid)
             place = at + 1 if place else 0
         elif is_summary(entry):
             place = at + 1
-        if place and not kept:
+        if place and not kept_ids:
             break
     return place
 
 
-def visible(entries: Sequence[Entry]) -> Sequence[Entry]:
+def select_visible(entries: Sequence[Entry]) -> Sequence[Entry]:
     """The entries from the last finished compaction on: what it tells again, its summary, what it
     kept, what followed."""
     for at in range(len(entries) - 1, -1, -1):
         if is_summary(entries[at]):
             boundary = _boundary_before(entries, at)
             if boundary is not None:
-                kept = _preserved(entries[boundary], entries[:boundary])
-                return [*entries[boundary + 1 : at + 1], *kept, *entries[at + 1 :]]
+                preserved_entries = _preserved(entries[boundary], entries[:boundary])
+                return [*entries[boundary + 1 : at + 1], *preserved_entries, *entries[at + 1 :]]
     return entries
 
 
@@ -104,17 +104,17 @@ def _boundary_before(entries: Sequence[Entry], summary: int) -> int | None:
 
 def _preserved(boundary: Entry, before: Sequence[Entry]) -> list[Entry]:
     """What the compaction kept word for word; a loader may have put it behind the summary already."""
-    wanted = kept_uuids(boundary)
+    wanted = find_kept_uuids(boundary)
     if not wanted:
         return []
     return [e for e in before if type(e.get("uuid")) is str and e["uuid"] in wanted]
 
 
-def kept_uuids(boundary: Entry) -> set[str]:
+def find_kept_uuids(boundary: Entry) -> set[str]:
     """The entries that a compaction kept word for word."""
     metadata = boundary.get("compactMetadata")
-    named = metadata.get("preservedMessages") if type(metadata) is dict else None
-    uuids = named.get("uuids") if type(named) is dict else None
+    preserved_messages = metadata.get("preservedMessages") if type(metadata) is dict else None
+    uuids = preserved_messages.get("uuids") if type(preserved_messages) is dict else None
     return {u for u in uuids if type(u) is str} if type(uuids) is list else set()
 
 
@@ -126,7 +126,7 @@ Block: TypeAlias = dict[str, Any]
 SHORT = 16
 
 
-def thought_id(block: Block) -> str:
+def identify_thought(block: Block) -> str:
     """Which thought a block is, wherever it was copied to."""
     signed = block.get("signature" if block.get("type") == "thinking" else "data")
     return sha256(str(signed).encode("utf-8", "surrogatepass")).hexdigest()[:SHORT]
@@ -154,8 +154,8 @@ class RangeEdit(Struct, frozen=True, kw_only=True):
     words: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        said = {"number": self.number, "kind": self.kind, "uuids": list(self.uuids)}
-        return said | {"words": self.words} if self.words else said
+        fields = {"number": self.number, "kind": self.kind, "uuids": list(self.uuids)}
+        return fields | {"words": self.words} if self.words else fields
 
 
 class Edits(Struct, frozen=True, kw_only=True):
@@ -198,13 +198,13 @@ NO_EDITS = Edits()
 
 
 def _left(entries: Iterable[Entry], by_uuid: dict[str, RangeEdit]) -> Iterator[Entry]:
-    told: set[int] = set()
+    numbers: set[int] = set()
     for entry in entries:
         edit = by_uuid.get(entry["uuid"]) if type(entry.get("uuid")) is str else None
         if edit is None or edit.kind == "pin":
             yield entry
-        elif edit.kind == "summarise" and edit.number not in told:
-            told.add(edit.number)
+        elif edit.kind == "summarise" and edit.number not in numbers:
+            numbers.add(edit.number)
             yield _summary(entry, edit)
 
 
@@ -236,11 +236,11 @@ def _edit(value: Any) -> RangeEdit | None:
     number, uuids, words = value.get("number"), value.get("uuids"), value.get("words", "")
     if type(number) is not int or type(uuids) is not list or type(words) is not str:
         return None
-    named = tuple(uuid for uuid in uuids if type(uuid) is str)
-    return RangeEdit(number=number, kind=value["kind"], uuids=named, words=words)
+    valid_uuids = tuple(uuid for uuid in uuids if type(uuid) is str)
+    return RangeEdit(number=number, kind=value["kind"], uuids=valid_uuids, words=words)
 
 
-def whole(entries: Sequence[Entry], first: int, last: int) -> tuple[int, int]:
+def widen_range(entries: Sequence[Entry], first: int, last: int) -> tuple[int, int]:
     """The least range around two places that parts no answer and no call from its result."""
     spans = _spans(entries)
     begin, end = min(first, last), max(first, last)

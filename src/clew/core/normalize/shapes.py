@@ -147,23 +147,23 @@ UNKNOWN_SIZE: Size = (0, 0)
 MISNAMED = "is an image of another type than it says"
 
 
-def media_fault(block: dict[str, Any], kind: str, target: Target) -> tuple[str, Size]:
+def find_media_fault(block: dict[str, Any], kind: str, target: Target) -> tuple[str, Size]:
     """Why the service would refuse this image or document by itself, empty if it would not; and
     the image's size in pixels where it can be seen."""
     source = block.get("source")
     sources = IMAGE_SOURCES if kind == "image" else DOCUMENT_SOURCES
-    held = source.get("type") if type(source) is dict else None
-    fields = sources.get(held) if type(held) is str else None
-    if type(source) is not dict or fields is None or held not in target.sources:
+    source_kind = source.get("type") if type(source) is dict else None
+    fields = sources.get(source_kind) if type(source_kind) is str else None
+    if type(source) is not dict or fields is None or source_kind not in target.sources:
         return "has a source of a form the service does not take", UNKNOWN_SIZE
     if source.keys() != {"type", *fields}:
         return "has a source of a form the service does not take", UNKNOWN_SIZE
-    if held == "content":
+    if source_kind == "content":
         is_said = type(source["content"]) in (str, list) and source["content"]
         return "" if is_said else "has a source with something missing", UNKNOWN_SIZE
     if any(type(source[name]) is not str or not source[name] for name in fields):
         return "has a source with something missing", UNKNOWN_SIZE
-    if held != "base64":
+    if source_kind != "base64":
         return "", UNKNOWN_SIZE
     if kind == "image":
         return _image_fault(source["media_type"], source["data"], target)
@@ -184,10 +184,10 @@ def _image_fault(media_type: str, data: str, target: Target) -> tuple[str, Size]
     if len(data) > target.max_image_bytes:
         return "is too large an image", UNKNOWN_SIZE
     picture = _decoded(data)
-    size = picture_size(picture)
+    size = read_picture_size(picture)
     if not min(size):
         return "is not an image", UNKNOWN_SIZE
-    if picture_type(picture) != media_type:
+    if detect_picture_type(picture) != media_type:
         return MISNAMED, size
     return ("has too many pixels" if max(size) > target.max_image_px else ""), size
 
@@ -200,7 +200,7 @@ def _decoded(data: str) -> bytes:
         return b""
 
 
-def picture_type(data: bytes) -> str:
+def detect_picture_type(data: bytes) -> str:
     """The media type that the first bytes of a picture show; empty if it is none of the four."""
     if data[:8] == b"\x89PNG\r\n\x1a\n":
         return "image/png"
@@ -214,12 +214,14 @@ def picture_type(data: bytes) -> str:
 def with_true_type(block: dict[str, Any]) -> dict[str, Any]:
     """An image whose source says another type than its bytes show, with the type put right."""
     source = block["source"]
-    return block | {"source": source | {"media_type": picture_type(_decoded(source["data"]))}}
+    return block | {
+        "source": source | {"media_type": detect_picture_type(_decoded(source["data"]))}
+    }
 
 
-def picture_size(data: bytes) -> Size:
+def read_picture_size(data: bytes) -> Size:
     """Width and height in pixels of a PNG, GIF, WebP or JPEG; `UNKNOWN_SIZE` if it is none."""
-    kind = picture_type(data)
+    kind = detect_picture_type(data)
     if kind == "image/png" and len(data) >= 24:
         return _pair(data, 16, 4, "big")
     if kind == "image/gif" and len(data) >= 10:

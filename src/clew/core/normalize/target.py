@@ -87,7 +87,7 @@ def family_of(model: object) -> str:
 MARK = "defer_loading"
 
 
-def references(entries: Iterable[dict[str, Any]]) -> Iterator[str]:
+def find_references(entries: Iterable[dict[str, Any]]) -> Iterator[str]:
     """The tools that results refer to, in the order of the conversation."""
     for entry in entries:
         message = entry.get("message") if entry.get("type") == "user" else None
@@ -99,14 +99,23 @@ def references(entries: Iterable[dict[str, Any]]) -> Iterator[str]:
                     yield str(part.get("tool_name"))
 
 
-def offered(
+def select_definitions(
     definitions: Iterable[dict[str, Any]], revealed: Iterable[str], *, takes_deferred: bool
 ) -> list[dict[str, Any]]:
     """The `tools` of a request; `revealed` are the names that results refer to, in their order."""
     if takes_deferred:
         return list(definitions)
-    known = {definition["name"]: definition for definition in definitions}
-    shown = [one for one in known.values() if not one.get(MARK)]
-    found = [known[name] for name in dict.fromkeys(revealed) if known.get(name, {}).get(MARK)]
-    plain = [{key: value for key, value in one.items() if key != MARK} for one in found]
-    return [*shown, *plain]
+    definitions_by_name = {definition["name"]: definition for definition in definitions}
+    visible_tools = [
+        definition for definition in definitions_by_name.values() if not definition.get(MARK)
+    ]
+    revealed_tools = [
+        definitions_by_name[name]
+        for name in dict.fromkeys(revealed)
+        if definitions_by_name.get(name, {}).get(MARK)
+    ]
+    plain = [
+        {key: value for key, value in definition.items() if key != MARK}
+        for definition in revealed_tools
+    ]
+    return [*visible_tools, *plain]

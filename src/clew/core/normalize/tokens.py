@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from clew.core.messages.encoding import encode
-from clew.core.normalize.shapes import UNKNOWN_SIZE, media_fault
+from clew.core.normalize.shapes import UNKNOWN_SIZE, find_media_fault
 from clew.core.normalize.target import Target
 
 USE_OVERHEAD = 20
@@ -24,7 +24,7 @@ _LETTERS = str.maketrans("", "", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST
 _ANY = Target(max_image_px=10**9, max_image_bytes=10**9, max_document_bytes=10**9)
 
 
-def text_tokens(text: str) -> int:
+def estimate_text_tokens(text: str) -> int:
     """Tokens of a text: letters and spaces by the word, digits and signs by the pair, other scripts
     by their bytes."""
     if not text:
@@ -40,17 +40,17 @@ def text_tokens(text: str) -> int:
     return max(1, round(letters / 4.6 + marks / 1.9 + wide / 2.7))
 
 
-def block_tokens(block: Any) -> int:
+def estimate_block_tokens(block: Any) -> int:
     """Tokens of one block of a message."""
     if type(block) is not dict:
-        return text_tokens(block) if type(block) is str else 0
+        return estimate_text_tokens(block) if type(block) is str else 0
     match block.get("type"):
         case "text":
             return _said(block.get("text"))
         case "tool_use":
             return _json_tokens(block.get("input")) + _said(block.get("name")) + USE_OVERHEAD
         case "tool_result":
-            return content_tokens(block.get("content")) + RESULT_OVERHEAD
+            return estimate_content_tokens(block.get("content")) + RESULT_OVERHEAD
         case "thinking":
             return _said(block.get("thinking"))
         case "image" | "document" as kind:
@@ -58,27 +58,27 @@ def block_tokens(block: Any) -> int:
     return _json_tokens(block)
 
 
-def content_tokens(content: Any) -> int:
+def estimate_content_tokens(content: Any) -> int:
     """Tokens of a message's or result's content, whatever its form."""
     if type(content) is list:
-        return sum(map(block_tokens, content))
+        return sum(map(estimate_block_tokens, content))
     return _said(content)
 
 
-def message_tokens(messages: Iterable[dict[str, Any]]) -> int:
-    return sum(content_tokens(m.get("content")) + MESSAGE_OVERHEAD for m in messages)
+def estimate_message_tokens(messages: Iterable[dict[str, Any]]) -> int:
+    return sum(estimate_content_tokens(m.get("content")) + MESSAGE_OVERHEAD for m in messages)
 
 
-def tool_tokens(tool: Any) -> int:
+def estimate_tool_tokens(tool: Any) -> int:
     return _json_tokens(tool)
 
 
 def _said(value: Any) -> int:
-    return text_tokens(value) if type(value) is str else 0
+    return estimate_text_tokens(value) if type(value) is str else 0
 
 
 def _json_tokens(value: Any) -> int:
-    return text_tokens(encode(value).decode())
+    return estimate_text_tokens(encode(value).decode())
 
 
 def picture_tokens(width: int, height: int) -> int:
@@ -90,7 +90,7 @@ def picture_tokens(width: int, height: int) -> int:
 
 
 def _media_tokens(block: dict[str, Any], kind: str) -> int:
-    _, size = media_fault(block, kind, _ANY)
+    _, size = find_media_fault(block, kind, _ANY)
     if size != UNKNOWN_SIZE:
         return picture_tokens(*size)
     source = block.get("source")
@@ -98,5 +98,5 @@ def _media_tokens(block: dict[str, Any], kind: str) -> int:
     if kind == "image" or type(data) is not str:
         return UNKNOWN_PICTURE
     if source is not None and source.get("type") == "text":
-        return text_tokens(data)
+        return estimate_text_tokens(data)
     return TOKENS_PER_PAGE * (1 + len(data) // BYTES_PER_PAGE)

@@ -39,28 +39,28 @@ def validate_body(body: dict[str, Any], target: Target) -> list[RequestViolation
     """`validate`, and what else a request's body says about itself."""
     messages = body.get("messages")
     unknown = [name for name in SAMPLING if name in body and is_later(target.api_version)]
-    found = [
+    faults = [
         RequestViolation(
             rule="V1", where=name, what=f"is not taken by API version {target.api_version}"
         )
         for name in unknown
     ]
-    found += validate(messages, target, system=body.get("system"), tools=body.get("tools"))
+    faults += validate(messages, target, system=body.get("system"), tools=body.get("tools"))
     thinking = body.get("thinking")
     most = body.get("max_tokens")
     if type(most) is not int or most < 1:
-        found.append(
+        faults.append(
             RequestViolation(rule="V8", where="max_tokens", what="is not a positive number")
         )
     elif isinstance(thinking, dict) and thinking.get("type") == "enabled":
         budget = thinking.get("budget_tokens")
         if type(budget) is not int or not 1024 <= budget < most:
             what = f"is not between 1024 and max_tokens, {most}"
-            found.append(RequestViolation(rule="V8", where="thinking.budget_tokens", what=what))
+            faults.append(RequestViolation(rule="V8", where="thinking.budget_tokens", what=what))
         if not thinking_can_be_on(messages if isinstance(messages, list) else []):
             what = "is on, and the turn that is under way began without it"
-            found.append(RequestViolation(rule="V5", where="thinking", what=what))
-    return found
+            faults.append(RequestViolation(rule="V5", where="thinking", what=what))
+    return faults
 
 
 def thinking_can_be_on(messages: list[dict[str, Any]]) -> bool:
@@ -359,6 +359,6 @@ class Validator:
             self.say("V3", "tools", "is empty, and the messages hold calls")
 
 
-def violations(found: Iterable[RequestViolation]) -> str:
+def violations(faults: Iterable[RequestViolation]) -> str:
     """The list as lines, for a person."""
-    return "\n".join(f"{v.rule} {v.where} {v.what}" for v in found)
+    return "\n".join(f"{v.rule} {v.where} {v.what}" for v in faults)

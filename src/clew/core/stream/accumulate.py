@@ -14,7 +14,7 @@ from collections.abc import Callable, Container
 from typing import Any, Literal, TypeAlias
 
 from clew.core.json_object import Json
-from clew.core.messages.blocks import block as view_of
+from clew.core.messages.blocks import view_block as view_of
 from clew.core.stream.blocks import OpenBlock, ToolCalls
 from clew.core.stream.events import (
     AnswerEvent,
@@ -27,7 +27,7 @@ from clew.core.stream.events import (
     MessageStarted,
     StreamFault,
     UsageChanged,
-    excerpt,
+    make_excerpt,
 )
 from clew.core.stream.json_pieces import Preview
 
@@ -41,7 +41,7 @@ def acceptable(index: int, block: Json) -> tuple[Json, list[StreamFault]]:
     """The block as a model may say it, and what was wrong if it is another than before."""
     if "assistant" in view_of(block).roles:
         return block, []
-    kind = excerpt(str(block.get("type")))
+    kind = make_excerpt(str(block.get("type")))
     fault = StreamFault(kind="foreign_block", message=f"a {kind} block in an answer", index=index)
     return told(block, kind), [fault]
 
@@ -54,17 +54,17 @@ def told(value: Any, kind: str) -> Json:
 def brought_along(content: Any) -> list[Json]:
     """The content of a message_start, where none should be. A call in it was never judged, so it
     must not look like one that waits for its result."""
-    found: list[Json] = []
+    blocks: list[Json] = []
     for value in content if isinstance(content, list) else [content]:
         if isinstance(value, str):
-            found.append({"type": "text", "text": value})
+            blocks.append({"type": "text", "text": value})
         elif not isinstance(value, dict):
-            found.append(told(value, type(value).__name__))
+            blocks.append(told(value, type(value).__name__))
         elif view_of(value).type == "tool_use" or "assistant" not in view_of(value).roles:
-            found.append(told(value, excerpt(str(value.get("type")))))
+            blocks.append(told(value, make_excerpt(str(value.get("type")))))
         else:
-            found.append(value)
-    return found
+            blocks.append(value)
+    return blocks
 
 
 # The usage of one answer as it comes: totals replace totals, in a dict that nobody else holds.
@@ -153,7 +153,7 @@ class Accumulator:
             if handler is not None:
                 return self._fail("event_before_message_start", f"a {kind} before message_start")
         if handler is None:
-            return [Ignored(what="event", kind=excerpt(str(kind)), event=event)]
+            return [Ignored(what="event", kind=make_excerpt(str(kind)), event=event)]
         return handler(self, event)
 
     def close(self) -> list[AnswerEvent]:
@@ -363,4 +363,4 @@ def _partial_text(block: OpenBlock) -> bool:
 
 
 def _fault(kind: FaultKind, message: str, index: int | None = None) -> StreamFault:
-    return StreamFault(kind=kind, message=excerpt(message), index=index)
+    return StreamFault(kind=kind, message=make_excerpt(message), index=index)

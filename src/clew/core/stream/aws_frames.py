@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.core.json_object import Json
-from clew.core.stream.events import StreamFault, excerpt
+from clew.core.stream.events import StreamFault, make_excerpt
 from clew.core.stream.json_pieces import parse_object
 
 # Payloads that a platform wraps as `{"bytes": "<base64>"}` inside its frames.
@@ -59,7 +59,7 @@ def side_of(value: Json) -> Side | None:
 
 
 def _fault(message: str, payload: Any) -> StreamFault:
-    return StreamFault(kind="bad_payload", message=message, excerpt=excerpt(repr(payload)))
+    return StreamFault(kind="bad_payload", message=message, excerpt=make_excerpt(repr(payload)))
 
 
 HeaderValue: TypeAlias = bool | int | bytes | str
@@ -121,7 +121,7 @@ class FrameDecoder:
             return []
         self._ended = True
         message = f"the stream ended inside a frame, after {len(rest)} bytes of it"
-        return [StreamFault(kind="unfinished_event", message=message, excerpt=excerpt(rest))]
+        return [StreamFault(kind="unfinished_event", message=message, excerpt=make_excerpt(rest))]
 
     def _size_of_frame(self, at: int) -> int | StreamFault:
         """The length of the whole frame at `at`, 0 if it is not all here, a fault if it lies."""
@@ -136,8 +136,8 @@ class FrameDecoder:
         if self._max_frame_bytes is not None and size > self._max_frame_bytes:
             message = f"a frame of {size} bytes, more than {self._max_frame_bytes}"
             return StreamFault(kind="event_too_large", message=message)
-        whole: int = size if len(self._rest) - at >= size else 0
-        return whole
+        frame_size: int = size if len(self._rest) - at >= size else 0
+        return frame_size
 
 
 def _frame(data: bytes) -> Frame | StreamFault:
@@ -186,7 +186,7 @@ def _value(data: bytes, kind: int, at: int) -> tuple[HeaderValue, int]:
 
 
 def _bad(message: str, data: bytes) -> StreamFault:
-    return StreamFault(kind="bad_frame", message=message, excerpt=excerpt(data[:64]))
+    return StreamFault(kind="bad_frame", message=message, excerpt=make_excerpt(data[:64]))
 
 
 # From the frames of an AWS event stream to the event dicts of the Messages API.
@@ -227,8 +227,8 @@ def event_of_frame(frame: Frame | StreamFault) -> Json | StreamFault:
         return _failure(frame.headers.get(":error-code"), frame.headers.get(":error-message"))
     body = parse_object(frame.payload) if frame.payload else {}
     if kind == "exception":
-        said = body.get("message") if isinstance(body, dict) else frame.payload
-        return _failure(frame.headers.get(":exception-type"), said)
+        payload = body.get("message") if isinstance(body, dict) else frame.payload
+        return _failure(frame.headers.get(":exception-type"), payload)
     if isinstance(body, StreamFault):
         return body
     if frame.headers.get(":event-type", "chunk") == "chunk":
@@ -236,8 +236,10 @@ def event_of_frame(frame: Frame | StreamFault) -> Json | StreamFault:
     return {"type": frame.headers[":event-type"], **body}
 
 
-def _failure(name: object, said: object) -> StreamFault:
+def _failure(name: object, payload: object) -> StreamFault:
     error_type = _ERROR_TYPES.get(str(name), str(name))
-    message = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said or name)
+    message = (
+        payload.decode("utf-8", "replace") if isinstance(payload, bytes) else str(payload or name)
+    )
     error = {"type": error_type, "message": message}
     return StreamFault(kind="error_event", message=message, error_type=error_type, error=error)

@@ -24,7 +24,7 @@ from clew.core.stream.events import (
     ToolUseReady,
     ToolUseUnusable,
     UnusableReason,
-    excerpt,
+    make_excerpt,
 )
 from clew.core.stream.json_pieces import GrowingText, InputBuffer, UnreadableInput, read_input
 
@@ -67,18 +67,18 @@ class OpenBlock:
     def first_words(self) -> list[AnswerEvent]:
         """What the start already said, as the delta it might have been."""
         text, thinking = self._block.get("text"), self._block.get("thinking")
-        said: list[AnswerEvent] = []
+        events: list[AnswerEvent] = []
         if isinstance(text, str) and text:
-            said.append(TextDelta(index=self.index, text=text))
+            events.append(TextDelta(index=self.index, text=text))
         if isinstance(thinking, str) and thinking:
-            said.append(ThinkingDelta(index=self.index, thinking=thinking))
-        return said
+            events.append(ThinkingDelta(index=self.index, thinking=thinking))
+        return events
 
     def apply(self, event: Json, delta: Json) -> AnswerEvent | None:
         kind = delta.get("type")
         how = _DELTAS.get(kind) if isinstance(kind, str) else None
         if how is None:
-            return Ignored(what="delta", kind=excerpt(str(kind)), event=event)
+            return Ignored(what="delta", kind=make_excerpt(str(kind)), event=event)
         if self._takes is not None and kind not in self._takes:
             message = f"a {kind} for a block of kind {self.kind}"
             return StreamFault(kind="delta_mismatch", message=message, index=self.index)
@@ -90,12 +90,12 @@ class OpenBlock:
         return apply(self, value, delta)
 
     def _text(self, piece: str, _: Json) -> AnswerEvent | None:
-        shown = (self._texts.get("text") or self._growing("text")).add(piece)
-        return TextDelta(index=self.index, text=shown) if shown else None
+        text = (self._texts.get("text") or self._growing("text")).add(piece)
+        return TextDelta(index=self.index, text=text) if text else None
 
     def _thinking(self, piece: str, _: Json) -> AnswerEvent | None:
-        shown = (self._texts.get("thinking") or self._growing("thinking")).add(piece)
-        return ThinkingDelta(index=self.index, thinking=shown) if shown else None
+        text = (self._texts.get("thinking") or self._growing("thinking")).add(piece)
+        return ThinkingDelta(index=self.index, thinking=text) if text else None
 
     def _input(self, piece: str, _: Json) -> AnswerEvent | None:
         self.input.append(piece)
@@ -177,9 +177,9 @@ class ToolCalls:
 
     __slots__ = ("_ids", "_nameless", "_new_id", "_taken", "_undecided")
 
-    def __init__(self, new_id: Callable[[], str], taken: Container[str]) -> None:
+    def __init__(self, new_id: Callable[[], str], used_ids: Container[str]) -> None:
         self._new_id = new_id
-        self._taken = taken
+        self._taken = used_ids
         self._ids: set[str] = set()
         self._nameless: set[int] = set()
         self._undecided: tuple[int, FinishedBlock] | None = None

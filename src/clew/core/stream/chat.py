@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from clew.core.json_object import Json, object_of
-from clew.core.stream.events import StreamFault, excerpt
+from clew.core.stream.events import StreamFault, make_excerpt
 from clew.core.stream.json_pieces import parse_object
 from clew.core.stream.sse import SseDecoder
 
@@ -69,12 +69,12 @@ class ChatEvents:
         events = [] if self._started else [self._start(chunk)]
         if self._stop is not None:
             return events
-        said = object_of(choice.get("delta")) or object_of(choice.get("message"))
+        delta = object_of(choice.get("delta")) or object_of(choice.get("message"))
         for name in THOUGHTS:
-            events += self._words("thinking", "thinking_delta", said.get(name))
-        events += self._words("text", "text_delta", _text(said.get("content")))
-        events += self._words("text", "text_delta", said.get("refusal"))
-        calls = said.get("tool_calls")
+            events += self._words("thinking", "thinking_delta", delta.get(name))
+        events += self._words("text", "text_delta", _text(delta.get("content")))
+        events += self._words("text", "text_delta", delta.get("refusal"))
+        calls = delta.get("tool_calls")
         for place, call in enumerate(calls if type(calls) is list else ()):
             events += self._call(object_of(call), place)
         reason = choice.get("finish_reason")
@@ -105,8 +105,8 @@ class ChatEvents:
         }
         return {"type": "message_start", "message": message}
 
-    def _words(self, kind: str, delta: str, said: Any) -> list[Json]:
-        if type(said) is not str or not said:
+    def _words(self, kind: str, delta: str, value: Any) -> list[Json]:
+        if type(value) is not str or not value:
             return []
         events: list[Json] = []
         if self._growing is None or self._growing[0] != kind:
@@ -117,7 +117,7 @@ class ChatEvents:
             events.append(self._open(block))
             self._growing = (kind, self._next - 1)
         _, index = self._growing
-        piece = {"type": delta, kind: said}
+        piece = {"type": delta, kind: value}
         return [*events, {"type": "content_block_delta", "index": index, "delta": piece}]
 
     def _open(self, block: Json) -> Json:
@@ -150,11 +150,11 @@ class ChatEvents:
             }
             events = [*self._close_words(), self._open(block)]
             self._calls[key] = self._next - 1
-        given = function.get("arguments")
-        if type(given) is dict:
-            given = msgspec.json.encode(given).decode()
-        if type(given) is str and given:
-            delta = {"type": "input_json_delta", "partial_json": given}
+        arguments = function.get("arguments")
+        if type(arguments) is dict:
+            arguments = msgspec.json.encode(arguments).decode()
+        if type(arguments) is str and arguments:
+            delta = {"type": "input_json_delta", "partial_json": arguments}
             index = self._calls[key]
             events.append({"type": "content_block_delta", "index": index, "delta": delta})
         return events
@@ -200,7 +200,7 @@ class ChatDecoder:
         if self._any_event or not self._head:
             return list[Json | StreamFault](faults)
         message = "what came is not an event stream"
-        return [StreamFault(kind="no_message", message=message, excerpt=excerpt(self._head))]
+        return [StreamFault(kind="no_message", message=message, excerpt=make_excerpt(self._head))]
 
 
 def events_of_completion(body: bytes) -> list[Json | StreamFault]:
@@ -209,11 +209,11 @@ def events_of_completion(body: bytes) -> list[Json | StreamFault]:
     if isinstance(value, StreamFault):
         return [value]
     events = ChatEvents()
-    told = events.take(value)
-    if not events.is_whole and told[0]["type"] != "error":
+    first_events = events.take(value)
+    if not events.is_whole and first_events[0]["type"] != "error":
         message = "this is no chat completion"
-        return [StreamFault(kind="malformed_event", message=message, excerpt=excerpt(body))]
-    return [*told, *events.done()]
+        return [StreamFault(kind="malformed_event", message=message, excerpt=make_excerpt(body))]
+    return [*first_events, *events.done()]
 
 
 def _usage(usage: Json) -> Json:

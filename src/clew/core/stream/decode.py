@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import msgspec
 
 from clew.core.json_object import Json
-from clew.core.stream.events import StreamFault, excerpt
+from clew.core.stream.events import StreamFault, make_excerpt
 from clew.core.stream.json_pieces import NEVER_TOO_DEEP_BYTES, parse_object
 from clew.core.stream.sse import ServerSentEvent, SseDecoder
 
@@ -92,7 +92,7 @@ class EventDecoder:
         if self._any_event or not self._head:
             return decoded(faults)
         message = "what came is not an event stream"
-        return [StreamFault(kind="no_message", message=message, excerpt=excerpt(self._head))]
+        return [StreamFault(kind="no_message", message=message, excerpt=make_excerpt(self._head))]
 
 
 def decoded(events: Iterable[ServerSentEvent | StreamFault]) -> list[Json | StreamFault]:
@@ -179,7 +179,9 @@ def event_of(event: ServerSentEvent) -> Json | StreamFault | None:
     if event.event == "ping":
         return {"type": "ping"}
     if event.event == "error":
-        return StreamFault(kind="error_event", message=excerpt(event.data), excerpt=value.excerpt)
+        return StreamFault(
+            kind="error_event", message=make_excerpt(event.data), excerpt=value.excerpt
+        )
     return value
 
 
@@ -206,7 +208,7 @@ def events_of_message(message: Json) -> list[Json | StreamFault]:
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     if not isinstance(content, list):
-        raw = excerpt(msgspec.json.encode(message))
+        raw = make_excerpt(msgspec.json.encode(message))
         return [StreamFault(kind="malformed_event", message="this is no message", excerpt=raw)]
     late = {name: message[name] for name in _LATE if name in message}
     early = message | dict.fromkeys(late) | {"content": []}

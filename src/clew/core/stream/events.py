@@ -215,7 +215,7 @@ AnswerEvent: TypeAlias = (
 )
 
 
-def excerpt(raw: bytes | str) -> str:
+def make_excerpt(raw: bytes | str) -> str:
     """The beginning of what came, short enough for a log."""
     if isinstance(raw, str):
         return raw[:_EXCERPT_CHARACTERS]

@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Struct
 
 from clew.core.json_object import Json
-from clew.core.messages.encoding import mend, read_float, read_int
-from clew.core.stream.events import FaultKind, StreamFault, excerpt
+from clew.core.messages.encoding import read_float, read_int, repair_surrogates
+from clew.core.stream.events import FaultKind, StreamFault, make_excerpt
 
 # Characters that a sender cut in half: `"\ud83d"` at the end of one delta, `"\ude00"` in the next.
 
@@ -47,7 +47,7 @@ class GrowingText:
     def whole(self) -> str:
         if len(self._pieces) > 1:
             self._pieces = ["".join(self._pieces)]
-        return mend(self._pieces[0] + self._waits) if self._waits else self._pieces[0]
+        return repair_surrogates(self._pieces[0] + self._waits) if self._waits else self._pieces[0]
 
 
 def hold_back(text: str) -> tuple[str, str]:
@@ -55,17 +55,17 @@ def hold_back(text: str) -> tuple[str, str]:
     if not has_half(text):
         return text, ""
     waits = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
-    return mend(text[: len(text) - len(waits)]), waits
+    return repair_surrogates(text[: len(text) - len(waits)]), waits
 
 
 def mend_all(value: Any) -> Any:
     """A decoded JSON value with every string mended, keys included."""
     if isinstance(value, str):
-        return mend(value)
+        return repair_surrogates(value)
     if isinstance(value, list):
         return [mend_all(item) for item in value]
     if isinstance(value, dict):
-        return {mend(key): mend_all(item) for key, item in value.items()}
+        return {repair_surrogates(key): mend_all(item) for key, item in value.items()}
     return value
 
 
@@ -152,7 +152,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _fault(kind: FaultKind, message: str, data: bytes) -> StreamFault:
-    return StreamFault(kind=kind, message=message, excerpt=excerpt(data))
+    return StreamFault(kind=kind, message=message, excerpt=make_excerpt(data))
 
 
 # The input of a tool while it arrives as pieces of JSON text.
@@ -218,9 +218,9 @@ def read_input(raw: str) -> Json | UnreadableInput:
     except (ValueError, RecursionError) as error:
         # How deep a decoder goes differs from one Python to the next.
         message = TOO_DEEP if isinstance(error, RecursionError) else str(error)
-        return UnreadableInput(reason="invalid_json", message=message, raw=mend(raw))
+        return UnreadableInput(reason="invalid_json", message=message, raw=repair_surrogates(raw))
     if too_deep(value, raw):
-        return UnreadableInput(reason="invalid_json", message=TOO_DEEP, raw=mend(raw))
+        return UnreadableInput(reason="invalid_json", message=TOO_DEEP, raw=repair_surrogates(raw))
     if isinstance(value, dict):
         return value
     message = f"the input is a {type(value).__name__}, not an object"
@@ -231,7 +231,7 @@ def _preview(text: str, before: Preview) -> Preview:
     from jiter import from_json  # only those who show previews pay for it
 
     try:
-        value = from_json(mend(text).encode(), partial_mode="trailing-strings")
+        value = from_json(repair_surrogates(text).encode(), partial_mode="trailing-strings")
     except ValueError:
         value = before.value
     return Preview(value=value, characters=len(text))

@@ -7,7 +7,7 @@ size of an event but the caller's.
 
 from msgspec import Struct
 
-from clew.core.stream.events import StreamFault, excerpt
+from clew.core.stream.events import StreamFault, make_excerpt
 
 # Lines of a byte stream: ended by LF, CRLF or CR, wherever the chunks were cut.
 
@@ -128,7 +128,7 @@ class SseDecoder:
             return []
         self._ended = True
         message = f"the stream ended inside an event, after {len(rest)} bytes of it"
-        return [StreamFault(kind="unfinished_event", message=message, excerpt=excerpt(rest))]
+        return [StreamFault(kind="unfinished_event", message=message, excerpt=make_excerpt(rest))]
 
     def _without_bom(self, text: bytes) -> bytes:
         """Holds the first bytes back until they are, or are not, a byte order mark."""

@@ -23,7 +23,7 @@ from clew.core.messages.errors import (
     SessionError,
     SettingsError,
     UserError,
-    in_words,
+    describe_error,
 )
 from clew.fronts.editor import protocol
 from clew.fronts.editor.client import EditorClient, EditorConnection
@@ -31,8 +31,8 @@ from clew.fronts.editor.editor_side import EditorFiles, EditorTerminal
 from clew.fronts.editor.protocol import prompt_of
 from clew.fronts.editor.servers import EditorServers, entries_of
 from clew.fronts.editor.session import EditorSession
-from clew.parts.context import HostParts, stand
-from clew.record.library.listing import newest_first
+from clew.parts.context import HostParts, prepare_ground
+from clew.record.library.listing import list_newest_first
 from clew.record.transcript.light import Outline
 from clew.session.flags import parse
 from clew.session.session import Session
@@ -43,9 +43,9 @@ from clew.system.jsonrpc.wire import (
     METHOD_NOT_FOUND,
     Params,
     RpcFault,
-    a_list,
-    a_text,
-    an_object,
+    as_list,
+    as_object,
+    as_text,
 )
 
 # The sessions that are there, as an editor lists them: newest first, a page at a time.
@@ -54,12 +54,12 @@ from clew.system.jsonrpc.wire import (
 def page(environ: Mapping[str, str], cwd: str, begin: int, count: int) -> list[Json]:
     """`cwd`: of this folder alone; empty: of all."""
     home = find_places(environ, Path(cwd or Path.cwd())).config_home
-    found = (
+    outlines = (
         outline
-        for outline in newest_first(home, cwd or "/", everywhere=not cwd)
+        for outline in list_newest_first(home, cwd or "/", everywhere=not cwd)
         if outline.cwd is not None and (not cwd or outline.cwd == cwd)
     )
-    return [told(outline) for outline in islice(found, begin, begin + count)]
+    return [told(outline) for outline in islice(outlines, begin, begin + count)]
 
 
 def told(outline: Outline) -> Json:
@@ -102,12 +102,12 @@ class EditorAgent:
     # -- the connection's questions
 
     def told(self, method: str, params: Params) -> None:
-        given = an_object(params)
-        session = self._sessions.get(session_id_of(given))
+        fields = as_object(params)
+        session = self._sessions.get(session_id_of(fields))
         if method == "session/cancel" and session is not None:
             session.cancel()
         elif method == "mcp/message" and self._lines is not None:
-            self._lines.told(given)
+            self._lines.told(fields)
 
     def odd(self, why: str) -> None:
         sys.stderr.write(f"clew: {why}\n")
@@ -117,11 +117,11 @@ class EditorAgent:
         if handler is None:
             return RpcFault(code=METHOD_NOT_FOUND, message=f"{method} is not known here")
         try:
-            return await handler(self, an_object(params))
+            return await handler(self, as_object(params))
         except SessionError as error:
             return RpcFault(code=protocol.NOT_FOUND, message=str(error))
         except (UserError, OutsideError, OSError) as error:
-            return RpcFault(code=INVALID_PARAMS, message=in_words(error))
+            return RpcFault(code=INVALID_PARAMS, message=describe_error(error))
 
     async def aclose(self) -> None:
         """Ends every session: what was said in them is kept."""
@@ -130,89 +130,89 @@ class EditorAgent:
 
     # -- at the start
 
-    async def initialize(self, given: Json) -> Json:
-        self._can = protocol.ClientAbilities(given.get("clientCapabilities"))
-        return protocol.initialized(self._can)
+    async def initialize(self, params: Json) -> Json:
+        self._can = protocol.ClientAbilities(params.get("clientCapabilities"))
+        return protocol.make_initialize_answer(self._can)
 
-    async def authenticate(self, given: Json) -> Json | RpcFault:
+    async def authenticate(self, params: Json) -> Json | RpcFault:
         """Looks again whether there is a key: a person may have logged in beside this program."""
-        method = given.get("methodId")
+        method = params.get("methodId")
         if method != protocol.BY_KEY:
             return RpcFault(code=INVALID_PARAMS, message=f"no method {method!r:.40} to answer here")
         async with AsyncExitStack() as opened:
-            ground = await stand(self._options(), self._environ, str(Path.cwd()), opened)
+            ground = await prepare_ground(self._options(), self._environ, str(Path.cwd()), opened)
             lacks = ground.service.provider.endpoint.lacks_credentials
         return RpcFault(code=protocol.AUTH_REQUIRED, message=NO_KEY) if lacks else {}
 
     # -- sessions
 
-    async def new(self, given: Json) -> Json | RpcFault:
-        return await self._opened(given, {}, begun)
+    async def new(self, params: Json) -> Json | RpcFault:
+        return await self._opened(params, {}, begun)
 
-    async def load(self, given: Json) -> Json | RpcFault:
+    async def load(self, params: Json) -> Json | RpcFault:
         def loaded(session: EditorSession, state: Json) -> Json:
             session.view.replay()
             return state
 
-        return await self._gone_on(given, loaded)
+        return await self._gone_on(params, loaded)
 
-    async def resume(self, given: Json) -> Json | RpcFault:
-        return await self._gone_on(given, lambda _, state: state)
+    async def resume(self, params: Json) -> Json | RpcFault:
+        return await self._gone_on(params, lambda _, state: state)
 
-    async def fork(self, given: Json) -> Json | RpcFault:
-        named = {"resume": session_id_of(given), "fork": True}
-        return await self._opened(given, named, begun)
+    async def fork(self, params: Json) -> Json | RpcFault:
+        options = {"resume": session_id_of(params), "fork": True}
+        return await self._opened(params, options, begun)
 
-    async def close(self, given: Json) -> Json | RpcFault:
-        session_id = session_id_of(given)
+    async def close(self, params: Json) -> Json | RpcFault:
+        session_id = session_id_of(params)
         if session_id not in self._sessions:
-            return unknown(given)
+            return unknown(params)
         await self._closed(session_id)
         return {}
 
-    async def listed(self, given: Json) -> Json | RpcFault:
-        cwd, cursor = a_text(given.get("cwd")), a_text(given.get("cursor"))
+    async def listed(self, params: Json) -> Json | RpcFault:
+        cwd, cursor = as_text(params.get("cwd")), as_text(params.get("cursor"))
         if cursor and not (cursor.isdecimal() and len(cursor) < 9):
             return RpcFault(code=INVALID_PARAMS, message="cursor: none that was given out here")
         if "\0" in cwd:
             return RpcFault(code=INVALID_PARAMS, message=f"cwd: no such folder: {cwd!r}")
         begin = int(cursor or 0)
-        found = page(self._environ, cwd, begin, PAGE + 1)
-        more = {"nextCursor": str(begin + PAGE)} if len(found) > PAGE else {}
-        return {"sessions": found[:PAGE], **more}
+        sessions = page(self._environ, cwd, begin, PAGE + 1)
+        cursor_fields = {"nextCursor": str(begin + PAGE)} if len(sessions) > PAGE else {}
+        return {"sessions": sessions[:PAGE], **cursor_fields}
 
     async def _gone_on(
-        self, given: Json, answer: Callable[[EditorSession, Json], Json]
+        self, params: Json, answer: Callable[[EditorSession, Json], Json]
     ) -> Json | RpcFault:
         """A session that is there; one that is open here already is opened anew."""
-        session_id = session_id_of(given)
-        folder_of(given)  # what cannot be opened closes nothing
+        session_id = session_id_of(params)
+        folder_of(params)  # what cannot be opened closes nothing
         if session_id in self._sessions:
             await self._closed(session_id)
-        return await self._opened(given, {"resume": session_id}, answer)
+        return await self._opened(params, {"resume": session_id}, answer)
 
     async def _opened(
-        self, given: Json, named: Json, answer: Callable[[EditorSession, Json], Json]
+        self, params: Json, session_options: Json, answer: Callable[[EditorSession, Json], Json]
     ) -> Json | RpcFault:
-        cwd, base = folder_of(given), self._options()
-        folders = [f for f in a_list(given.get("additionalDirectories")) if isinstance(f, str)]
-        options = replace(base, directories=(*base.directories, *folders), **named)
+        cwd, base = folder_of(params), self._options()
+        folders = [f for f in as_list(params.get("additionalDirectories")) if isinstance(f, str)]
+        options = replace(base, directories=(*base.directories, *folders), **session_options)
         client = EditorClient(self._line, self._can)
         session = EditorSession(options, self._environ, cwd, client)
         opened: asyncio.Future[Session] = asyncio.get_running_loop().create_future()
-        life = self._group.create_task(session.live(self._brought(given, client), opened))
-        found = await opened
-        client.session_id = found.session_id
-        if found.model_access.lacks_key:
+        life = self._group.create_task(session.live(self._brought(params, client), opened))
+        new_session = await opened
+        client.session_id = new_session.session_id
+        if new_session.model_access.lacks_key:
             session.close()
             await life
             return RpcFault(code=protocol.AUTH_REQUIRED, message=NO_KEY)
-        self._sessions[found.session_id] = session
-        self._lives[found.session_id] = life
-        said = answer(session, session.state())
+        self._sessions[new_session.session_id] = session
+        self._lives[new_session.session_id] = life
+        reply = answer(session, session.state())
         # Once the client knows the session's id from the answer.
         asyncio.get_running_loop().call_soon(session.view.introduce)
-        return said
+        return reply
 
     def _options(self) -> Options:
         options = parse(self._argv)
@@ -222,7 +222,7 @@ class EditorAgent:
             )
         return options
 
-    def _brought(self, given: Json, client: EditorClient) -> HostParts:
+    def _brought(self, params: Json, client: EditorClient) -> HostParts:
         can = client.can
         files = EditorFiles(client) if can.reads or can.writes else None
         terminal = EditorTerminal(client) if can.runs else None
@@ -231,7 +231,7 @@ class EditorAgent:
         return HostParts(
             buffers=files,
             terminal=terminal,
-            servers=entries_of(given.get("mcpServers")),
+            servers=entries_of(params.get("mcpServers")),
             in_host=self._lines.make,
         )
 
@@ -242,53 +242,53 @@ class EditorAgent:
 
     # -- one of them
 
-    async def server_asks(self, given: Json) -> Json | RpcFault:
+    async def server_asks(self, params: Json) -> Json | RpcFault:
         """What an MCP server in the editor wants of clew."""
         if self._lines is None:
             return RpcFault(code=METHOD_NOT_FOUND, message="no MCP server is connected")
-        answer: Json | RpcFault = await self._lines.asked(given)
+        answer: Json | RpcFault = await self._lines.asked(params)
         return answer
 
-    async def prompt(self, given: Json) -> Json | RpcFault:
-        session = self._sessions.get(session_id_of(given))
+    async def prompt(self, params: Json) -> Json | RpcFault:
+        session = self._sessions.get(session_id_of(params))
         if session is None:
-            return unknown(given)
-        if not isinstance(given.get("prompt"), list):
+            return unknown(params)
+        if not isinstance(params.get("prompt"), list):
             return RpcFault(code=INVALID_PARAMS, message="prompt: expected blocks")
-        return await session.prompt(prompt_of(given["prompt"]))
+        return await session.prompt(prompt_of(params["prompt"]))
 
-    async def set_mode(self, given: Json) -> Json | RpcFault:
-        return await self._set(given, "mode", given.get("modeId"))
+    async def set_mode(self, params: Json) -> Json | RpcFault:
+        return await self._set(params, "mode", params.get("modeId"))
 
-    async def set_option(self, given: Json) -> Json | RpcFault:
-        return await self._set(given, a_text(given.get("configId")), given.get("value"))
+    async def set_option(self, params: Json) -> Json | RpcFault:
+        return await self._set(params, as_text(params.get("configId")), params.get("value"))
 
-    async def _set(self, given: Json, key: str, value: Any) -> Json | RpcFault:
-        session = self._sessions.get(session_id_of(given))
+    async def _set(self, params: Json, key: str, value: Any) -> Json | RpcFault:
+        session = self._sessions.get(session_id_of(params))
         if session is None:
-            return unknown(given)
+            return unknown(params)
         await session.set_option(key, value)
-        return {"configOptions": session.choices.options()} if "configId" in given else {}
+        return {"configOptions": session.choices.options()} if "configId" in params else {}
 
 
 def begun(session: EditorSession, state: Json) -> Json:
     return {"sessionId": session.session.session_id, **state}
 
 
-def folder_of(given: Json) -> str:
+def folder_of(params: Json) -> str:
     """The folder of a session; raises `SettingsError` where there is none."""
-    cwd = a_text(given.get("cwd"))
+    cwd = as_text(params.get("cwd"))
     if not cwd.startswith("/") or not is_folder(cwd):
         raise SettingsError(f"cwd: no such folder: {cwd!r}")
     return cwd
 
 
-def session_id_of(given: Json) -> str:
-    return a_text(given.get("sessionId"))
+def session_id_of(params: Json) -> str:
+    return as_text(params.get("sessionId"))
 
 
-def unknown(given: Json) -> RpcFault:
-    words = f"no session {session_id_of(given):.60} is open here"
+def unknown(params: Json) -> RpcFault:
+    words = f"no session {session_id_of(params):.60} is open here"
     return RpcFault(code=protocol.NOT_FOUND, message=words)
 
 

@@ -8,14 +8,21 @@ from msgspec import Struct
 
 from clew.agent.deps import Granted, Question, Refused, Verdict
 from clew.core.json_object import Json
-from clew.core.messages.text import rejected_by_user
+from clew.core.messages.text import describe_user_rejection
 from clew.fronts.editor.client import EditorClient
-from clew.fronts.editor.protocol import ReadFile, answers_of, as_content, described, form_of, text
+from clew.fronts.editor.protocol import (
+    ReadFile,
+    answers_of,
+    as_content,
+    describe_call,
+    form_of,
+    text,
+)
 from clew.fronts.questions import lasting_answers, take
 from clew.permissions.in_session import SessionRules
 from clew.permissions.updates import ModeUpdate, Update
 from clew.system.jsonrpc.peer import PeerAnswer
-from clew.system.jsonrpc.wire import a_text, an_object
+from clew.system.jsonrpc.wire import as_object, as_text
 
 YES = "allow"
 NO = "reject"
@@ -60,19 +67,19 @@ class EditorQuestions:
                 return await self._permission(question)
 
     async def _permission(self, question: Question) -> Verdict:
-        call = described(question.block, question.title, self._cwd, self._read_file)
+        call = describe_call(question.block, question.title, self._cwd, self._read_file)
         why = as_content([text(f"It asks because {question.why}.")])
         call = call | {"content": [*call.get("content", []), *why]}
         chosen = await self._chosen(question, call, self._answers(question))
         if chosen is None:
-            return Refused(words=rejected_by_user(), stop=True)
+            return Refused(words=describe_user_rejection(), stop=True)
         if chosen.id == NO:
-            return Refused(words=rejected_by_user())
+            return Refused(words=describe_user_rejection())
         self._take(chosen)
         return Granted()
 
     def _answers(self, question: Question) -> list[EditorChoice]:
-        found = lasting_answers(question, self._rules)
+        answers = lasting_answers(question, self._rules)
         always = [
             EditorChoice(
                 id=f"{OFFER}{number}",
@@ -81,7 +88,7 @@ class EditorQuestions:
                 update=offer.update,
                 is_kept=offer.is_kept,
             )
-            for number, offer in enumerate(found, 1)
+            for number, offer in enumerate(answers, 1)
         ]
         return [EditorChoice(id=YES, name="Yes, this once", kind="allow_once"), *always, REJECT]
 
@@ -103,56 +110,58 @@ class EditorQuestions:
         ]
         chosen = await self._chosen(question, call, answers)
         if chosen is None:
-            return Refused(words=rejected_by_user(), stop=True)
+            return Refused(words=describe_user_rejection(), stop=True)
         if chosen.id == NO:
-            return Refused(words=rejected_by_user("keep planning"))
+            return Refused(words=describe_user_rejection("keep planning"))
         self._take(chosen)
         return Granted()
 
     async def _filled_in(self, question: Question) -> Verdict:
         """All questions as one form."""
-        given = question.block["input"]
+        arguments = question.block["input"]
         params = {
             "mode": "form",
             "toolCallId": question.block["id"],
             "message": "The model has questions for you.",
-            "requestedSchema": form_of(given["questions"]),
+            "requestedSchema": form_of(arguments["questions"]),
         }
         outcome = await self._client.ask("elicitation/create", params)
-        said = an_object(outcome.result) if isinstance(outcome, PeerAnswer) else {}
-        if said.get("action") == "decline":
-            return Refused(words=rejected_by_user("none of these questions is to be answered"))
-        answers = answers_of(given["questions"], said.get("content"))
-        if said.get("action") != "accept" or not answers:
-            return Refused(words=rejected_by_user(), stop=True)
-        return Granted(input=given | {"answers": answers})
+        reply = as_object(outcome.result) if isinstance(outcome, PeerAnswer) else {}
+        if reply.get("action") == "decline":
+            return Refused(
+                words=describe_user_rejection("none of these questions is to be answered")
+            )
+        answers = answers_of(arguments["questions"], reply.get("content"))
+        if reply.get("action") != "accept" or not answers:
+            return Refused(words=describe_user_rejection(), stop=True)
+        return Granted(input=arguments | {"answers": answers})
 
     async def _choices(self, question: Question) -> Verdict:
         """Each question in turn; one answer each, as a client without forms can show nothing else."""
         if self._client.can.asks:
             return await self._filled_in(question)
-        given = question.block["input"]
+        arguments = question.block["input"]
         answers: dict[str, str] = {}
-        for asked in given["questions"]:
+        for entry in arguments["questions"]:
             call = {
-                "title": asked["question"],
+                "title": entry["question"],
                 "kind": "other",
-                "content": as_content([text(explained(asked))]),
+                "content": as_content([text(explained(entry))]),
             }
             options = [
                 EditorChoice(id=f"{OFFER}{number}", name=str(option["label"]), kind="allow_once")
-                for number, option in enumerate(asked["options"])
+                for number, option in enumerate(entry["options"])
             ]
             none = EditorChoice(id=NO, name="None of these", kind="reject_once")
             chosen = await self._chosen(question, call, [*options, none])
             if chosen is None:
-                return Refused(words=rejected_by_user(), stop=True)
+                return Refused(words=describe_user_rejection(), stop=True)
             if chosen.id == NO:
                 return Refused(
-                    words=rejected_by_user(f"none of these answers: {asked['question']}")
+                    words=describe_user_rejection(f"none of these answers: {entry['question']}")
                 )
-            answers[asked["question"]] = chosen.name
-        return Granted(input=given | {"answers": answers})
+            answers[entry["question"]] = chosen.name
+        return Granted(input=arguments | {"answers": answers})
 
     async def _chosen(
         self, question: Question, call: Json, answers: list[EditorChoice]
@@ -163,11 +172,13 @@ class EditorQuestions:
             "options": [answer.told() for answer in answers],
         }
         outcome = await self._client.ask("session/request_permission", params)
-        said = an_object(outcome.result).get("outcome") if isinstance(outcome, PeerAnswer) else None
-        if an_object(said).get("outcome") != "selected":
+        selection = (
+            as_object(outcome.result).get("outcome") if isinstance(outcome, PeerAnswer) else None
+        )
+        if as_object(selection).get("outcome") != "selected":
             return None
-        named = a_text(an_object(said).get("optionId"))
-        return next((answer for answer in answers if answer.id == named), None)
+        option_id = as_text(as_object(selection).get("optionId"))
+        return next((answer for answer in answers if answer.id == option_id), None)
 
     def _take(self, chosen: EditorChoice) -> None:
         if chosen.update is None:
@@ -181,11 +192,11 @@ class EditorQuestions:
         )
 
 
-def explained(asked: Json) -> str:
+def explained(question: Json) -> str:
     """The answers of a question with what each means."""
     lines = [
         f"- **{option['label']}**: {option['description']}"
-        for option in asked["options"]
+        for option in question["options"]
         if option.get("description")
     ]
-    return "\n".join([str(asked["question"]), *lines])
+    return "\n".join([str(question["question"]), *lines])

@@ -7,7 +7,7 @@ from clew.agent.tools.editor_client import TerminalOutput
 from clew.core.json_object import Json
 from clew.fronts.editor.client import EditorClient
 from clew.system.jsonrpc.peer import PeerAnswer, PeerFailure
-from clew.system.jsonrpc.wire import a_text, an_object
+from clew.system.jsonrpc.wire import as_object, as_text
 
 FILE_S = 5.0
 ASIDE_S = 5.0
@@ -24,7 +24,7 @@ class EditorFiles:
             return None
         outcome = await self._client.ask("fs/read_text_file", {"path": path}, limit_s=FILE_S)
         content = (
-            an_object(outcome.result).get("content") if isinstance(outcome, PeerAnswer) else None
+            as_object(outcome.result).get("content") if isinstance(outcome, PeerAnswer) else None
         )
         return content if isinstance(content, str) else None
 
@@ -48,7 +48,7 @@ class EditorTerminal:
         env: Mapping[str, str],
         timeout_s: float,
         most_bytes: int,
-        begun: Callable[[str], Awaitable[None]],
+        on_start: Callable[[str], Awaitable[None]],
     ) -> TerminalOutput:
         params = {
             "command": argv[0],
@@ -58,14 +58,14 @@ class EditorTerminal:
             "outputByteLimit": most_bytes,
         }
         created = await self._client.ask("terminal/create", params, limit_s=ASIDE_S)
-        result = an_object(created.result) if isinstance(created, PeerAnswer) else {}
-        terminal = {"terminalId": a_text(result.get("terminalId"))}
+        result = as_object(created.result) if isinstance(created, PeerAnswer) else {}
+        terminal = {"terminalId": as_text(result.get("terminalId"))}
         if not terminal["terminalId"]:
             why = created.message if isinstance(created, PeerFailure) else "it gave it no id"
             raise ToolError(f"The editor opened no terminal: {why}.")
         is_over = False
         try:
-            await begun(terminal["terminalId"])
+            await on_start(terminal["terminalId"])
             outcome = await self._client.ask("terminal/wait_for_exit", terminal, limit_s=timeout_s)
             if isinstance(outcome, PeerFailure):
                 await self._client.ask("terminal/kill", terminal, limit_s=ASIDE_S)
@@ -79,10 +79,12 @@ class EditorTerminal:
     async def _shown(self, terminal: Json, outcome: PeerAnswer | PeerFailure) -> TerminalOutput:
         if isinstance(outcome, PeerFailure) and outcome.kind != "timeout":
             raise ToolError(f"The editor's terminal ended otherwise: {outcome.message}.")
-        said = await self._client.ask("terminal/output", terminal, limit_s=ASIDE_S)
-        text = a_text(an_object(said.result).get("output")) if isinstance(said, PeerAnswer) else ""
-        ended = an_object(outcome.result) if isinstance(outcome, PeerAnswer) else {}
-        code, signal = ended.get("exitCode"), a_text(ended.get("signal")) or None
+        reply = await self._client.ask("terminal/output", terminal, limit_s=ASIDE_S)
+        text = (
+            as_text(as_object(reply.result).get("output")) if isinstance(reply, PeerAnswer) else ""
+        )
+        ended = as_object(outcome.result) if isinstance(outcome, PeerAnswer) else {}
+        code, signal = ended.get("exitCode"), as_text(ended.get("signal")) or None
         return TerminalOutput(
             text=text,
             code=code if type(code) is int else (1 if signal else 0),

@@ -11,13 +11,13 @@ import sys
 
 from clew.core.json_object import Json
 from clew.core.messages.encoding import encode
-from clew.core.wire import framed
+from clew.core.wire import encode_frame
 from clew.fronts.editor.agent import EditorAgent
 from clew.fronts.editor.client import EditorConnection
-from clew.fronts.editor.protocol import DIALECT, ClientAbilities, initialized
+from clew.fronts.editor.protocol import DIALECT, ClientAbilities, make_initialize_answer
 from clew.fronts.headless.channel import Input, StandardOutput
 from clew.system.jsonrpc.connection import Connection
-from clew.system.jsonrpc.wire import RpcRequest, an_object, read, success
+from clew.system.jsonrpc.wire import RpcRequest, as_object, make_success, read
 
 # The conversation with the editor, from its second message to its end.
 
@@ -39,7 +39,7 @@ async def serve(argv: list[str], can: ClientAbilities, begin: bytes) -> None:
 
     def send(message: Json) -> None:
         is_shown = message.get("method") in SHOWN
-        output.post(framed(message, MAX_LINE_BYTES) if is_shown else encode(message))
+        output.post(encode_frame(message, MAX_LINE_BYTES) if is_shown else encode(message))
 
     async with asyncio.TaskGroup() as group:
         line = EditorConnection(output.room)
@@ -89,15 +89,15 @@ def greeted() -> tuple[ClientAbilities, bytes]:
 
     Any other line is the conversation's.
     """
-    said = b""
-    while b"\n" not in said and (piece := os.read(0, READ_BYTES)):
-        said += piece
-    line, _, rest = said.partition(b"\n")
+    data = b""
+    while b"\n" not in data and (piece := os.read(0, READ_BYTES)):
+        data += piece
+    line, _, rest = data.partition(b"\n")
     first = read(line)[0]
     if not isinstance(first, RpcRequest) or first.method != "initialize":
-        return ClientAbilities(), said
-    can = ClientAbilities(an_object(first.params).get("clientCapabilities"))
-    answer = memoryview(encode(success(first.id, initialized(can))) + b"\n")
+        return ClientAbilities(), data
+    can = ClientAbilities(as_object(first.params).get("clientCapabilities"))
+    answer = memoryview(encode(make_success(first.id, make_initialize_answer(can))) + b"\n")
     while answer:
         answer = answer[os.write(1, answer) :]
     return can, rest

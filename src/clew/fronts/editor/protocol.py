@@ -15,7 +15,7 @@ from clew.core.input import Pasted
 from clew.core.json_object import Json
 from clew.core.ledger.state import TodoItem
 from clew.system.jsonrpc.peer import Dialect
-from clew.system.jsonrpc.wire import a_list, a_text, an_object, path_of
+from clew.system.jsonrpc.wire import as_list, as_object, as_text, path_of
 from clew.version import VERSION as CLEW
 
 VERSION = 1
@@ -54,17 +54,17 @@ class ClientAbilities:
     __slots__ = ("asks", "logs_in", "reads", "runs", "writes")
 
     def __init__(self, capabilities: Any = None) -> None:
-        given = an_object(capabilities)
-        files = an_object(given.get("fs"))
+        abilities = as_object(capabilities)
+        files = as_object(abilities.get("fs"))
         self.reads = files.get("readTextFile") is True
         self.writes = files.get("writeTextFile") is True
-        self.runs = given.get("terminal") is True
-        self.logs_in = an_object(given.get("auth")).get("terminal") is True
+        self.runs = abilities.get("terminal") is True
+        self.logs_in = as_object(abilities.get("auth")).get("terminal") is True
         # Forms in which a person answers questions that have more than one answer.
-        self.asks = isinstance(an_object(given.get("elicitation")).get("form"), dict)
+        self.asks = isinstance(as_object(abilities.get("elicitation")).get("form"), dict)
 
 
-def initialized(offer: ClientAbilities) -> Json:
+def make_initialize_answer(offer: ClientAbilities) -> Json:
     """The answer to `initialize`: this version, whatever was asked for; the client decides on it."""
     return {
         "protocolVersion": VERSION,
@@ -121,19 +121,19 @@ class _Reading:
     def take(self, block: Json) -> None:
         match block.get("type"):
             case "text":
-                self.text.append(a_text(block.get("text")))
+                self.text.append(as_text(block.get("text")))
             case "image":
-                self._image(block.get("data"), a_text(block.get("mimeType")))
+                self._image(block.get("data"), as_text(block.get("mimeType")))
             case "resource_link":
-                self.text.append(link(a_text(block.get("uri")), a_text(block.get("name"))))
+                self.text.append(link(as_text(block.get("uri")), as_text(block.get("name"))))
             case "resource":
-                self._resource(an_object(block.get("resource")))
+                self._resource(as_object(block.get("resource")))
             case kind:
                 self.left_out.append(f"{kind or 'a block without a type'}")
 
     def _image(self, data: Any, media_type: str) -> None:
         try:
-            decoded = base64.b64decode(a_text(data), validate=True)
+            decoded = base64.b64decode(as_text(data), validate=True)
         except binascii.Error:
             decoded = b""
         image = Pasted(number=len(self.images) + 1, data=decoded)
@@ -145,7 +145,7 @@ class _Reading:
             self.images.append(image)
 
     def _resource(self, resource: Json) -> None:
-        uri, media_type = a_text(resource.get("uri")), a_text(resource.get("mimeType"))
+        uri, media_type = as_text(resource.get("uri")), as_text(resource.get("mimeType"))
         if isinstance(resource.get("text"), str):
             self.text.append(named(uri))
             self.embedded.append(f'<context ref="{uri}">\n{resource["text"]}\n</context>')
@@ -158,8 +158,8 @@ class _Reading:
 def prompt_of(blocks: Any) -> EditorPrompt:
     """The blocks of a prompt, in their order."""
     reading = _Reading()
-    for block in a_list(blocks):
-        reading.take(an_object(block))
+    for block in as_list(blocks):
+        reading.take(as_object(block))
     return EditorPrompt(
         text="".join(reading.text),
         embedded="\n".join(reading.embedded),
@@ -190,20 +190,20 @@ def text(words: str) -> Json:
     return {"type": "text", "text": words}
 
 
-def shown(blocks: Any) -> list[Json]:
+def render_blocks(blocks: Any) -> list[Json]:
     """The blocks of a message or a result, as far as a client can show them."""
     if isinstance(blocks, str):
         return [text(blocks)] if blocks else []
-    return [made for block in a_list(blocks) if (made := one(an_object(block))) is not None]
+    return [item for block in as_list(blocks) if (item := one(as_object(block))) is not None]
 
 
 def one(block: Json) -> Json | None:
-    source = an_object(block.get("source"))
+    source = as_object(block.get("source"))
     match block.get("type"):
         case "text":
-            return text(a_text(block.get("text"))) if block.get("text") else None
-        case "image" if len(data := a_text(source.get("data"))) in range(1, MAX_IMAGE_CHARS):
-            return {"type": "image", "data": data, "mimeType": a_text(source.get("media_type"))}
+            return text(as_text(block.get("text"))) if block.get("text") else None
+        case "image" if len(data := as_text(source.get("data"))) in range(1, MAX_IMAGE_CHARS):
+            return {"type": "image", "data": data, "mimeType": as_text(source.get("media_type"))}
         case "image" | "document":
             return text(f"[{block['type']}]")
     return None
@@ -220,12 +220,13 @@ def as_content(blocks: Iterable[Json]) -> list[Json]:
 def form_of(questions: Sequence[Json]) -> Json:
     """The schema of the form."""
     properties: Json = {}
-    for number, asked in enumerate(questions, 1):
+    for number, question in enumerate(questions, 1):
         choices = [
-            {"const": str(option["label"]), "title": titled(option)} for option in asked["options"]
+            {"const": str(option["label"]), "title": titled(option)}
+            for option in question["options"]
         ]
-        field: Json = {"title": str(asked["question"])}
-        if asked.get("multiSelect"):
+        field: Json = {"title": str(question["question"])}
+        if question.get("multiSelect"):
             field |= {"type": "array", "items": {"anyOf": choices}}
         else:
             field |= {"type": "string", "oneOf": choices}
@@ -235,20 +236,24 @@ def form_of(questions: Sequence[Json]) -> Json:
 
 
 def titled(option: Json) -> str:
-    told = option.get("description")
-    return f"{option['label']}: {told}" if told else str(option["label"])
+    description = option.get("description")
+    return f"{option['label']}: {description}" if description else str(option["label"])
 
 
 def answers_of(questions: Sequence[Json], content: Any) -> dict[str, str]:
     """What was answered; a question that was left out has no answer."""
-    given = an_object(content)
+    fields = as_object(content)
     answers: dict[str, str] = {}
-    for number, asked in enumerate(questions, 1):
-        chosen = given.get(f"q{number}")
-        words = [one for one in a_list(chosen) if isinstance(one, str)] or [a_text(chosen)]
-        said = [word for word in (*words, a_text(given.get(f"q{number}_own")).strip()) if word]
-        if said:
-            answers[str(asked["question"])] = ", ".join(said)
+    for number, question in enumerate(questions, 1):
+        chosen = fields.get(f"q{number}")
+        words = [choice for choice in as_list(chosen) if isinstance(choice, str)] or [
+            as_text(chosen)
+        ]
+        all_answers = [
+            word for word in (*words, as_text(fields.get(f"q{number}_own")).strip()) if word
+        ]
+        if all_answers:
+            answers[str(question["question"])] = ", ".join(all_answers)
     return answers
 
 
@@ -272,26 +277,26 @@ def kind_of(name: str) -> str:
     return KINDS.get(name, "other")
 
 
-def described(block: Json, title: str, cwd: str, read_file: ReadFile) -> Json:
+def describe_call(block: Json, title: str, cwd: str, read_file: ReadFile) -> Json:
     """What is known of a call before it runs."""
-    given = an_object(block.get("input"))
-    name = a_text(block.get("name"))
+    arguments = as_object(block.get("input"))
+    name = as_text(block.get("name"))
     fields: Json = {
         "title": title or name,
         "kind": kind_of(name),
-        "rawInput": given,
-        "locations": locations(given, cwd),
+        "rawInput": arguments,
+        "locations": locations(arguments, cwd),
     }
-    changes = proposed(name, given, cwd, read_file)
+    changes = proposed(name, arguments, cwd, read_file)
     return fields | ({"content": changes} if changes else {})
 
 
-def locations(given: Json, cwd: str) -> list[Json]:
+def locations(arguments: Json, cwd: str) -> list[Json]:
     for key in PATHS:
-        path = a_text(given.get(key))
+        path = as_text(arguments.get(key))
         if path:
             place: Json = {"path": absolute(path, cwd)}
-            line = given.get("offset")
+            line = arguments.get("offset")
             return [place | {"line": line} if type(line) is int and line > 0 else place]
     return []
 
@@ -300,18 +305,22 @@ def absolute(path: str, cwd: str) -> str:
     return path if path.startswith("/") else f"{cwd}/{path}"
 
 
-def proposed(name: str, given: Json, cwd: str, read_file: ReadFile) -> list[Json]:
+def proposed(name: str, arguments: Json, cwd: str, read_file: ReadFile) -> list[Json]:
     """The changes that a call would make, as diffs."""
-    path = absolute(a_text(given.get("file_path")), cwd)
+    path = absolute(as_text(arguments.get("file_path")), cwd)
     match name:
         case "Write":
-            return [diff(path, read_file(path), a_text(given.get("content")))]
+            return [diff(path, read_file(path), as_text(arguments.get("content")))]
         case "Edit":
-            return [diff(path, a_text(given.get("old_string")), a_text(given.get("new_string")))]
-        case "MultiEdit":
-            steps = [an_object(step) for step in a_list(given.get("edits"))]
             return [
-                diff(path, a_text(step.get("old_string")), a_text(step.get("new_string")))
+                diff(
+                    path, as_text(arguments.get("old_string")), as_text(arguments.get("new_string"))
+                )
+            ]
+        case "MultiEdit":
+            steps = [as_object(step) for step in as_list(arguments.get("edits"))]
+            return [
+                diff(path, as_text(step.get("old_string")), as_text(step.get("new_string")))
                 for step in steps
             ]
     return []
@@ -321,33 +330,35 @@ def diff(path: str, before: str | None, after: str) -> Json:
     return {"type": "diff", "path": path, "oldText": before, "newText": after}
 
 
-def made(content: Any, result: Any) -> list[Json]:
+def describe_result(content: Any, result: Any) -> list[Json]:
     """What a call came to: the change that it made, else what it gave back."""
-    done = an_object(result)
-    path = a_text(done.get("filePath"))
-    whole = "originalFile" if "originalFile" in done else "originalFileContents"
-    if path and whole in done:
-        before = done[whole]
+    done = as_object(result)
+    path = as_text(done.get("filePath"))
+    key = "originalFile" if "originalFile" in done else "originalFileContents"
+    if path and key in done:
+        before = done[key]
         if "content" in done:
             return [diff(path, before if isinstance(before, str) else None, done["content"])]
-        steps = a_list(done.get("edits")) or [replacement(done)]
+        steps = as_list(done.get("edits")) or [replacement(done)]
         if isinstance(before, str):
             return [diff(path, before, changed(before, steps))]
-        return [diff(path, a_text(s.get("old_string")), a_text(s.get("new_string"))) for s in steps]
-    return as_content(shown(content))
+        return [
+            diff(path, as_text(s.get("old_string")), as_text(s.get("new_string"))) for s in steps
+        ]
+    return as_content(render_blocks(content))
 
 
 def replacement(done: Json) -> Json:
     return {
-        "old_string": a_text(done.get("oldString")),
-        "new_string": a_text(done.get("newString")),
+        "old_string": as_text(done.get("oldString")),
+        "new_string": as_text(done.get("newString")),
         "replace_all": done.get("replaceAll"),
     }
 
 
 def changed(text: str, steps: Sequence[Any]) -> str:
-    for step in map(an_object, steps):
-        old, new = a_text(step.get("old_string")), a_text(step.get("new_string"))
+    for step in map(as_object, steps):
+        old, new = as_text(step.get("old_string")), as_text(step.get("new_string"))
         if old:
             text = text.replace(old, new, -1 if step.get("replace_all") is True else 1)
     return text

@@ -22,9 +22,9 @@ from clew.system.jsonrpc.wire import (
     METHOD_NOT_FOUND,
     Id,
     RpcFault,
-    a_list,
-    a_text,
-    an_object,
+    as_list,
+    as_object,
+    as_text,
 )
 
 CONNECT_S = 10.0
@@ -33,14 +33,14 @@ DISCONNECT_S = 1.0
 Work: TypeAlias = Coroutine[Any, Any, None]
 
 
-def entries_of(given: Any) -> dict[str, Json]:
+def entries_of(items: Any) -> dict[str, Json]:
     """The servers of a request, as entries of settings; what has no name is none."""
-    servers = map(an_object, a_list(given))
-    return {name: entry_of(server) for server in servers if (name := a_text(server.get("name")))}
+    servers = map(as_object, as_list(items))
+    return {name: entry_of(server) for server in servers if (name := as_text(server.get("name")))}
 
 
 def entry_of(server: Json) -> Json:
-    kind = a_text(server.get("type"))
+    kind = as_text(server.get("type"))
     if kind == "acp":
         return {"type": "sdk", "name": in_editor(server)}
     if kind in ("http", "sse"):
@@ -49,19 +49,19 @@ def entry_of(server: Json) -> Json:
     return {
         "type": "stdio",
         "command": server.get("command", ""),
-        "args": a_list(server.get("args")),
+        "args": as_list(server.get("args")),
         "env": pairs(server.get("env")),
     }
 
 
 def in_editor(server: Json) -> str:
     """The id of a server in the editor; earlier drafts called it otherwise."""
-    return a_text(server.get("serverId")) or a_text(server.get("id"))
+    return as_text(server.get("serverId")) or as_text(server.get("id"))
 
 
-def pairs(given: Any) -> dict[str, str]:
-    found = map(an_object, a_list(given))
-    return {a_text(one.get("name")): a_text(one.get("value")) for one in found}
+def pairs(items: Any) -> dict[str, str]:
+    objects = map(as_object, as_list(items))
+    return {as_text(item.get("name")): as_text(item.get("value")) for item in objects}
 
 
 class EditorServers:
@@ -77,17 +77,17 @@ class EditorServers:
         assert isinstance(config.reach, InProcessServer)
         return EditorLine(config.reach.name, host, group, self._editor, self._open)
 
-    async def asked(self, given: Json) -> Any | RpcFault:
+    async def asked(self, params: Json) -> Any | RpcFault:
         """A server's own question."""
-        line = self._open.get(a_text(given.get("connectionId")))
+        line = self._open.get(as_text(params.get("connectionId")))
         if line is None:
             return RpcFault(code=METHOD_NOT_FOUND, message="no such connection is open")
-        return await line.host.asked(a_text(given.get("method")), given.get("params"))
+        return await line.host.asked(as_text(params.get("method")), params.get("params"))
 
-    def told(self, given: Json) -> None:
-        line = self._open.get(a_text(given.get("connectionId")))
+    def told(self, params: Json) -> None:
+        line = self._open.get(as_text(params.get("connectionId")))
         if line is not None:
-            message = wire.notification(a_text(given.get("method")), given.get("params"))
+            message = wire.make_notification(as_text(params.get("method")), params.get("params"))
             line.connection.deliver(wire.read_value(message))
 
 
@@ -117,7 +117,7 @@ class EditorLine:
         outcome = await self._editor.request("mcp/connect", params, limit_s=CONNECT_S)
         if isinstance(outcome, PeerFailure):
             raise CannotReachError(f"the editor does not connect it: {outcome.message}")
-        self._id = a_text(an_object(outcome.result).get("connectionId"))
+        self._id = as_text(as_object(outcome.result).get("connectionId"))
         if not self._id:
             raise CannotReachError("the editor gave its connection no id", is_final=True)
         self._lines[self._id] = self
@@ -144,7 +144,7 @@ class EditorLine:
         if "id" not in message:
             self._editor.notify("mcp/message", carried)
             if method == DIALECT.cancel_method and (
-                task := self._tasks.get(an_object(params).get(DIALECT.cancel_key, ""))
+                task := self._tasks.get(as_object(params).get(DIALECT.cancel_key, ""))
             ):
                 task.cancel()
             return
@@ -157,10 +157,10 @@ class EditorLine:
         outcome = await self._editor.request("mcp/message", carried)
         match outcome:
             case PeerAnswer():
-                answer = wire.success(identity, outcome.result)
+                answer = wire.make_success(identity, outcome.result)
             case PeerFailure(kind="refused"):
                 fault = RpcFault(code=outcome.code, message=outcome.message, data=outcome.data)
-                answer = wire.refusal(identity, fault)
+                answer = wire.make_refusal(identity, fault)
             case PeerFailure():
                 self.connection.fail(identity, outcome.message)
                 return

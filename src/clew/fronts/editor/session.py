@@ -19,12 +19,12 @@ from clew.agent.events import EngineEvent, ToolFinished, TurnEnded
 from clew.agent.intake import Raw, Turn, title_of
 from clew.agent.options import Options
 from clew.agent.tools.files import decode
-from clew.commands.slash.table import known
+from clew.commands.slash.table import collect_commands
 from clew.core.input import Show
 from clew.core.json_object import Json
-from clew.core.ledger.spending import last_size
+from clew.core.ledger.spending import find_last_size
 from clew.core.messages.errors import OutsideError, SettingsError, UserError
-from clew.core.messages.text import rejected_by_user
+from clew.core.messages.text import describe_user_rejection
 from clew.core.stream.events import MessageFinished
 from clew.fronts.drive import Cause, Driver, FrontInput, FrontView, Line, Next
 from clew.fronts.editor import protocol
@@ -33,11 +33,11 @@ from clew.fronts.editor.client import EditorClient
 from clew.fronts.editor.protocol import AUTH_REQUIRED, EditorPrompt, text
 from clew.fronts.editor.telling import EditorUpdates
 from clew.parts.context import HostParts
-from clew.permissions.in_session import entered
+from clew.permissions.in_session import enter_current_mode
 from clew.permissions.modes import MODES, RefusedMode
 from clew.permissions.request import Mode
 from clew.providers.base import Effort
-from clew.session.build import session as open_session
+from clew.session.build import open_session
 from clew.session.session import Session
 from clew.system.jsonrpc.wire import INTERNAL_ERROR, RpcFault
 
@@ -122,7 +122,7 @@ class EditorSettings:
             mode
             for mode in MODES
             if not isinstance(
-                entered(replace(standing, context=replace(standing.context, mode=mode))),
+                enter_current_mode(replace(standing, context=replace(standing.context, mode=mode))),
                 RefusedMode,
             )
             and (mode != "bypassPermissions" or self._may_bypass or mode == self._session.mode)
@@ -182,11 +182,11 @@ class EditorInput(FrontInput):
         prompt = self.prompt
         return Line(raw=Raw(text=prompt.text, more=prompt.embedded, pasted=prompt.images))
 
-    def answer(self, said: Json | RpcFault) -> None:
+    def answer(self, reply: Json | RpcFault) -> None:
         """Answers the prompt that is worked on."""
         answer, self._answer = self._answer, None
         if answer is not None and not answer.done():
-            answer.set_result(said)
+            answer.set_result(reply)
 
     def cancel(self) -> None:
         """Answers the prompts that wait."""
@@ -230,7 +230,7 @@ class EditorView(FrontView):
                 "description": command.description,
                 **({"input": {"hint": command.hint}} if command.hint else {}),
             }
-            for command in known(self._session)
+            for command in collect_commands(self._session)
             if not command.is_interactive
         ]
         self._client.tell(
@@ -267,8 +267,8 @@ class EditorView(FrontView):
     async def untaken(self, _: Line) -> None:
         await self._answer(CANCELLED)
 
-    async def show(self, shown: Show, _: Line | None) -> None:
-        self._say(as_block(shown.text))
+    async def show(self, outcome: Show, _: Line | None) -> None:
+        self._say(as_block(outcome.text))
         await self._answer(END_TURN)
 
     async def end_turn(self, ended: TurnEnded, cause: Cause) -> None:
@@ -285,10 +285,10 @@ class EditorView(FrontView):
             self._tell_title(cause.turn)
             await self._answer(ended_as(ended))
 
-    async def _answer(self, said: Json | RpcFault) -> None:
+    async def _answer(self, reply: Json | RpcFault) -> None:
         self.tell_changes()
         await self._client.room()
-        self._lines.answer(said)
+        self._lines.answer(reply)
 
     def describe(self, block: Json) -> None:
         """Tells of a call that is asked about."""
@@ -325,7 +325,7 @@ class EditorView(FrontView):
 
     def _tell_usage(self) -> None:
         session = self._session
-        window, last = session.model.context_window, last_size(list(session.story.history))
+        window, last = session.model.context_window, find_last_size(list(session.story.history))
         if window is None:
             return
         total = session.ledger().total
@@ -415,7 +415,7 @@ class EditorSession:
 
     async def _ask(self, question: Question) -> Verdict:
         if self._asking is None:
-            return Refused(words=rejected_by_user(), stop=True)
+            return Refused(words=describe_user_rejection(), stop=True)
         self.view.describe(question.block)
         return await self._asking.ask(question)
 
@@ -447,7 +447,7 @@ def shown_text(path: str) -> str | None:
     try:
         if Path(path).stat().st_size > MAX_SHOWN_BYTES:
             return None
-        found = decode(Path(path).read_bytes())
+        file_text = decode(Path(path).read_bytes())
     except (OSError, ValueError):
         return None
-    return None if found is None else found.text
+    return None if file_text is None else file_text.text

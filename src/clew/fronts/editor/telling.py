@@ -26,7 +26,7 @@ from clew.agent.tools.base import Progress
 from clew.core.json_object import Json
 from clew.core.messages.messages import UserMessage
 from clew.core.normalize.for_display import for_display
-from clew.core.normalize.repairs import in_words as mended_in_words
+from clew.core.normalize.repairs import describe_repairs as mended_in_words
 from clew.core.stream.events import (
     BlockDropped,
     BlockStarted,
@@ -37,9 +37,9 @@ from clew.core.stream.events import (
     ToolUseUnusable,
 )
 from clew.fronts.editor import protocol
-from clew.fronts.editor.protocol import as_content, shown, text
+from clew.fronts.editor.protocol import as_content, render_blocks, text
 from clew.providers.answer_events import FellBack, Retrying, Withdrawn
-from clew.system.jsonrpc.wire import a_text, an_object
+from clew.system.jsonrpc.wire import as_object, as_text
 
 Title: TypeAlias = Callable[[Json], str]
 
@@ -47,8 +47,8 @@ BROKEN_OFF = "\n\n(the answer above was broken off; it begins anew)\n\n"
 
 
 def chunk(kind: str, words: str, message_id: str) -> Json:
-    said: Json = {"sessionUpdate": kind, "content": text(words)}
-    return said | ({"messageId": message_id} if message_id else {})
+    update: Json = {"sessionUpdate": kind, "content": text(words)}
+    return update | ({"messageId": message_id} if message_id else {})
 
 
 class EditorUpdates:
@@ -77,7 +77,7 @@ class EditorUpdates:
             case ThinkingDelta():
                 return [chunk("agent_thought_chunk", event.thinking, self._message_id)]
             case MessageStarted():
-                self._message_id = a_text(event.message.get("id"))
+                self._message_id = as_text(event.message.get("id"))
                 return []
             case BlockStarted() if event.block.get("type") == "tool_use":
                 return self._introduced(event.block)
@@ -109,7 +109,7 @@ class EditorUpdates:
         match event.event:
             case ToolUseReady() | ToolStarted() | ToolProgressed() | ToolFinished():
                 beside = {"_meta": {"clew": {"parentToolCallId": event.tool_use_id}}}
-                return [one | beside for one in self.told(event.event)]
+                return [update | beside for update in self.told(event.event)]
             case Noticed() | NotSaved():
                 return self.told(event.event)
         return []
@@ -117,23 +117,23 @@ class EditorUpdates:
     # -- calls
 
     def _introduced(self, block: Json) -> list[Json]:
-        identity = a_text(block.get("id"))
+        identity = as_text(block.get("id"))
         if identity in self._open:
             return []
         self._open.add(identity)
-        name = a_text(block.get("name"))
-        begun = {"title": name, "kind": protocol.kind_of(name), "status": "pending"}
-        return [{"sessionUpdate": "tool_call", "toolCallId": identity, **begun}]
+        name = as_text(block.get("name"))
+        fields = {"title": name, "kind": protocol.kind_of(name), "status": "pending"}
+        return [{"sessionUpdate": "tool_call", "toolCallId": identity, **fields}]
 
     def described(self, block: Json) -> list[Json]:
         """All that is known of a call before it runs; once."""
-        identity = a_text(block.get("id"))
+        identity = as_text(block.get("id"))
         if identity in self._described:
             return []
         is_new = identity not in self._open
         self._open.add(identity)
         self._described.add(identity)
-        fields = protocol.described(block, self._title(block), self._where(), self._read_file)
+        fields = protocol.describe_call(block, self._title(block), self._where(), self._read_file)
         if is_new:
             return [
                 {
@@ -146,7 +146,7 @@ class EditorUpdates:
         return [update(identity, **fields)]
 
     def _started(self, event: ToolStarted) -> list[Json]:
-        identity = a_text(event.block.get("id"))
+        identity = as_text(event.block.get("id"))
         introduced = self.described(event.block)
         if event.title.startswith("! "):
             self._own = identity
@@ -166,7 +166,7 @@ class EditorUpdates:
     def _finished(self, block: Json, entry: Json, *, is_error: bool) -> list[Json]:
         introduced = self.described(block)
         content = result_of(entry, block["id"])
-        done = protocol.made(content, None if is_error else entry.get("toolUseResult"))
+        done = protocol.describe_result(content, None if is_error else entry.get("toolUseResult"))
         if block["id"] in self._watched:
             # What a terminal shows stays there.
             self._watched.discard(block["id"])
@@ -191,24 +191,26 @@ class EditorUpdates:
     def closed(self) -> list[Json]:
         """Ends what was begun and will not be ended by itself."""
         return [
-            one for identity in sorted(self._open) for one in self._ended(identity, "failed", [])
+            update
+            for identity in sorted(self._open)
+            for update in self._ended(identity, "failed", [])
         ]
 
     # -- a conversation that goes on
 
     def replayed(self, entries: Iterable[Json]) -> list[Json]:
         """What was said before, in its order."""
-        told: list[Json] = []
+        updates: list[Json] = []
         for item in for_display(entries):
-            told += self._replayed(item.entry, an_object(item.block), item.uuid)
-        return [*told, *self.closed()]
+            updates += self._replayed(item.entry, as_object(item.block), item.uuid)
+        return [*updates, *self.closed()]
 
     def _replayed(self, entry: Json, block: Json, uuid: str) -> list[Json]:
         match entry.get("type"), block.get("type"):
             case "assistant", "text":
                 return spoken("agent_message_chunk", block, uuid)
             case "assistant", "thinking" if block.get("thinking"):
-                return [chunk("agent_thought_chunk", a_text(block["thinking"]), uuid)]
+                return [chunk("agent_thought_chunk", as_text(block["thinking"]), uuid)]
             case "assistant", "tool_use":
                 return self.described(block)
             case "user", "tool_result":
@@ -220,9 +222,9 @@ class EditorUpdates:
     def _answered(self, entry: Json, block: Json) -> list[Json]:
         is_error = block.get("is_error") is True
         result = None if is_error else entry.get("toolUseResult")
-        done = protocol.made(block.get("content"), result)
+        done = protocol.describe_result(block.get("content"), result)
         status = "failed" if is_error else "completed"
-        return self._ended(a_text(block.get("tool_use_id")), status, done)
+        return self._ended(as_text(block.get("tool_use_id")), status, done)
 
 
 def update(identity: str, **fields: Any) -> Json:
@@ -231,15 +233,16 @@ def update(identity: str, **fields: Any) -> Json:
 
 def spoken(kind: str, block: Json, message_id: str) -> list[Json]:
     return [
-        {"sessionUpdate": kind, "content": each, "messageId": message_id} for each in shown([block])
+        {"sessionUpdate": kind, "content": item, "messageId": message_id}
+        for item in render_blocks([block])
     ]
 
 
 def result_of(entry: Json, identity: str) -> Any:
     """What an entry answers a call with."""
-    blocks = an_object(entry.get("message")).get("content")
+    blocks = as_object(entry.get("message")).get("content")
     for block in blocks if isinstance(blocks, list) else ():
-        if an_object(block).get("tool_use_id") == identity:
+        if as_object(block).get("tool_use_id") == identity:
             return block.get("content")
     return None
 

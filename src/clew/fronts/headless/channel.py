@@ -18,7 +18,7 @@ from typing import Protocol
 
 from clew.core.json_object import Json
 from clew.core.stream.sse import LineSplitter
-from clew.core.wire import Incoming, framed, read_line
+from clew.core.wire import Incoming, encode_frame, read_line
 
 # How much may wait for a slow reader before whoever sends waits too.
 HIGH_WATER_BYTES = 1024 * 1024
@@ -177,10 +177,10 @@ class StdioChannel:
     With `said`, what a host would write is known beforehand and standard input is not read.
     """
 
-    def __init__(self, said: Iterable[Incoming] | None = None) -> None:
+    def __init__(self, incoming: Iterable[Incoming] | None = None) -> None:
         loop = asyncio.get_running_loop()
-        self._said = None if said is None else deque(said)
-        self._input = Input(0, loop) if said is None else None
+        self._said = None if incoming is None else deque(incoming)
+        self._input = Input(0, loop) if incoming is None else None
         self._output = StandardOutput(1, loop)
 
     async def receive(self) -> Incoming | None:
@@ -191,11 +191,11 @@ class StdioChannel:
         return None if line is None else read_line(line)
 
     async def send(self, frame: Json) -> None:
-        self._output.post(framed(frame))
+        self._output.post(encode_frame(frame))
         await self._output.room()
 
     def post(self, frame: Json) -> None:
-        self._output.post(framed(frame))
+        self._output.post(encode_frame(frame))
 
     def warn(self, words: str) -> None:
         sys.stderr.write(f"clew: {words}\n")

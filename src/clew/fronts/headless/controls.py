@@ -12,8 +12,8 @@ from clew.agent.models import DEFAULT_MODEL
 from clew.agent.options import LEAST_THINKING
 from clew.core import wire
 from clew.core.json_object import Json
-from clew.core.ledger.breakdown import breakdown
-from clew.core.ledger.totals import usage_by_model
+from clew.core.ledger.breakdown import break_down
+from clew.core.ledger.totals import sum_usage_by_model
 from clew.core.messages.errors import ClewError, MisuseError
 from clew.core.wire import ControlRequest
 from clew.fronts.headless import servers, window
@@ -23,10 +23,10 @@ from clew.fronts.headless.result import cost_of, usage_of
 from clew.fronts.headless.session_controls import (
     ControlRefusedError,
     SessionControls,
-    agents,
-    commands,
+    list_agents,
+    list_commands,
 )
-from clew.parts.background_tasks import row
+from clew.parts.background_tasks import describe_row
 from clew.providers.base import Off, ThinkingBudget
 from clew.session.session import Session
 from clew.version import VERSION
@@ -72,32 +72,32 @@ class Controls:
     def _session(self) -> Session:
         return self._view.session
 
-    async def answer(self, asked: ControlRequest) -> Json:
+    async def answer(self, request: ControlRequest) -> Json:
         """The frame that answers a request."""
-        handler = HANDLERS.get(asked.subtype)
-        if handler is None and asked.subtype not in ELSEWHERE:
-            return wire.unsupported(asked.request_id, asked.subtype)
+        handler = HANDLERS.get(request.subtype)
+        if handler is None and request.subtype not in ELSEWHERE:
+            return wire.unsupported(request.request_id, request.subtype)
         try:
             if handler is not None:
-                response = await handler(self, asked.fields)
+                response = await handler(self, request.fields)
             else:
-                response = await self._elsewhere(asked)
+                response = await self._elsewhere(request)
         except MisuseError:
             raise
         except ControlRefusedError as error:
-            return wire.refused(asked.request_id, str(error), code=error.code)
+            return wire.make_refusal(request.request_id, str(error), code=error.code)
         except (ClewError, OSError) as error:
-            return wire.refused(asked.request_id, str(error))
-        answer = wire.succeeded(asked.request_id, response)
-        if asked.subtype == "initialize":
+            return wire.make_refusal(request.request_id, str(error))
+        answer = wire.make_success(request.request_id, response)
+        if request.subtype == "initialize":
             answer["response"]["pending_permission_requests"] = self._host.open_requests()
         return answer
 
-    async def _elsewhere(self, asked: ControlRequest) -> Json:
+    async def _elsewhere(self, request: ControlRequest) -> Json:
         """What a module of its own answers, loaded when it is asked for."""
-        load = ELSEWHERE[asked.subtype]
-        said = load()[asked.subtype](self._session, asked.fields)
-        response: Json = await said if isinstance(said, Awaitable) else said
+        load = ELSEWHERE[request.subtype]
+        result = load()[request.subtype](self._session, request.fields)
+        response: Json = await result if isinstance(result, Awaitable) else result
         return response
 
     # -- the handshake
@@ -107,8 +107,8 @@ class Controls:
         session = self._session
         return {
             "hook_on_failure_supported": True,
-            "commands": commands(session),
-            "agents": agents(session),
+            "commands": list_commands(session),
+            "agents": list_agents(session),
             "models": [
                 {
                     "value": model.id,
@@ -119,7 +119,7 @@ class Controls:
             ],
             "output_style": session.parts.output_styles.named,
             "available_output_styles": [
-                one.name for one in session.parts.output_styles.styles.found
+                style.name for style in session.parts.output_styles.styles.found
             ],
             "account": {
                 "apiKeySource": session.model_access.key_source,
@@ -164,7 +164,7 @@ class Controls:
         running = session.parts.tasks.running
         return {
             "backgrounded": bool(left) or call is None,
-            "tasks": [row(task) for task in running if task.is_background],
+            "tasks": [describe_row(task) for task in running if task.is_background],
         }
 
     async def keep_task(self, fields: Json) -> Json:
@@ -174,7 +174,7 @@ class Controls:
         if task is None:
             raise ControlRefusedError(f"there is no task {fields['task_id']}")
         await tasks.keep(task)
-        return row(task)
+        return describe_row(task)
 
     async def get_task_output(self, fields: Json) -> Json:
         task = self._session.parts.tasks.get(text(fields, "task_id"))
@@ -182,8 +182,8 @@ class Controls:
             raise ControlRefusedError(f"there is no task {fields['task_id']}")
         task.output.look()
         first, last = task.output.since(0, OUTPUT_BYTES)
-        said = (first + last).decode("utf-8", "replace")
-        return {**row(task), "status": task.status, "output": said}
+        output = (first + last).decode("utf-8", "replace")
+        return {**describe_row(task), "status": task.status, "output": output}
 
     # -- how the session stands
 
@@ -226,17 +226,17 @@ class Controls:
 
     async def rewind_files(self, fields: Json) -> Json:
         """Files back to before a message; the conversation stays. `dry_run` only says what would be."""
-        from clew.session.rewinding import Rewinding, file_changes, standing_against
+        from clew.session.rewinding import Rewinding, find_conflicts, plan_file_changes
 
         rewinding = Rewinding(self._session)
         if not rewinding.keeps_files:
             raise ControlRefusedError("File rewinding is not enabled.")
         is_dry = fields.get("dry_run") is True
         planned = await rewinding.planned(text(fields, "user_message_id"), "files")
-        against = standing_against(planned)
+        against = find_conflicts(planned)
         if against and not is_dry:
             raise ControlRefusedError("; ".join(against))
-        changes = file_changes(planned, rewinding.blobs)
+        changes = plan_file_changes(planned, rewinding.blobs)
         if not is_dry:
             await rewinding.carry_out(planned)
         return {
@@ -255,13 +255,13 @@ class Controls:
         template = session.model_access.requests.template
         system = template.system if isinstance(template.system, list) else []
         history = session.story.sent
-        parts = breakdown(history, system=system, tools=template.tools or ())
-        return window.usage(
+        parts = break_down(history, system=system, tools=template.tools or ())
+        return window.describe_usage(
             parts, session.model, auto_at=session.parts.compaction.auto_at(session.model.id)
         )
 
     async def mcp_status(self, _: Json) -> Json:
-        return {"mcpServers": servers.status(self._session.parts.mcp)}
+        return {"mcpServers": servers.describe_servers(self._session.parts.mcp)}
 
     async def mcp_reconnect(self, fields: Json) -> None:
         await self._servers(fields).reconnect(text(fields, "serverName"))
@@ -272,11 +272,11 @@ class Controls:
 
     def _servers(self, fields: Json) -> "Servers":
         """The servers, if the one that is meant is among them."""
-        found = self._session.parts.mcp.servers
+        mcp_servers = self._session.parts.mcp.servers
         name = text(fields, "serverName")
-        if found is None or found.get(name) is None:
+        if mcp_servers is None or mcp_servers.get(name) is None:
             raise ControlRefusedError(f"Server not found: {name}")
-        return found
+        return mcp_servers
 
     async def get_session_cost(self, _: Json) -> Json:
         ledger = self._session.ledger()
@@ -284,7 +284,7 @@ class Controls:
         return {
             "total_cost_usd": cost_of(ledger.total),
             "usage": usage_of(ledger.total),
-            "modelUsage": usage_by_model(ledger),
+            "modelUsage": sum_usage_by_model(ledger),
             "cacheMisses": [miss.as_json() for miss in self._session.model_access.cache.misses],
             **({} if warmer is None else {"cacheWarming": warmer.as_json()}),
         }

@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 
-from clew.agent.context.git import Changes, changes
+from clew.agent.context.git import Changes, find_changes
 from clew.agent.context.git_report import GitChange
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
-from clew.fronts.headless.servers import status
+from clew.fronts.headless.servers import describe_servers
 from clew.fronts.headless.session_controls import (
     ControlRefusedError,
     SessionControls,
-    agents,
-    commands,
+    list_agents,
+    list_commands,
 )
 from clew.permissions.decision import Allow
 from clew.session.session import Session
@@ -33,31 +33,31 @@ ALL_CHARACTERS = 250_000
 
 async def get_workspace_diff(session: Session, _: Json) -> Json:
     standing = session.rules.standing
-    found = await changes(session.workspace.launcher, standing.places.cwd, standing.environ)
-    if found is None:
+    diff = await find_changes(session.workspace.launcher, standing.places.cwd, standing.environ)
+    if diff is None:
         return {"diff": None, "noDiffReason": "no-repository"}
-    may_read = session.rules.may_read(str(found.root))
-    return {"diff": told(found, {file.path for file in found.files if not may_read(file.path)})}
+    may_read = session.rules.may_read(str(diff.root))
+    return {"diff": told(diff, {file.path for file in diff.files if not may_read(file.path)})}
 
 
-def told(found: Changes, hidden: set[str]) -> Json:
+def told(git_changes: Changes, hidden: set[str]) -> Json:
     """The answer; of the files of `hidden` no line is told."""
-    named = found.files[:FILES]
-    hunks, large = within(one for one in named if one.path not in hidden)
+    files = git_changes.files[:FILES]
+    hunks, large = within(change for change in files if change.path not in hidden)
     return {
         "stats": {
-            "filesCount": len(found.files),
-            "linesAdded": sum(file.added for file in found.files),
-            "linesRemoved": sum(file.removed for file in found.files),
+            "filesCount": len(git_changes.files),
+            "linesAdded": sum(file.added for file in git_changes.files),
+            "linesRemoved": sum(file.removed for file in git_changes.files),
         },
-        "perFileStats": [counted(one) for one in named],
-        "omitted": {"files": len(found.files) - len(named), "exact": not found.is_cut},
+        "perFileStats": [counted(change) for change in files],
+        "omitted": {"files": len(git_changes.files) - len(files), "exact": not git_changes.is_cut},
         "hunks": hunks,
         "skippedLarge": large,
-        "restricted": [one.path for one in named if one.path in hidden],
+        "restricted": [change.path for change in files if change.path in hidden],
         "source": (
-            {"kind": "branch", "baseBranch": found.branch, "baseRef": found.base}
-            if found.base
+            {"kind": "branch", "baseBranch": git_changes.branch, "baseRef": git_changes.base}
+            if git_changes.base
             else {"kind": "working-tree"}
         ),
     }
@@ -65,7 +65,7 @@ def told(found: Changes, hidden: set[str]) -> Json:
 
 def within(files: Iterable[GitChange]) -> tuple[list[Json], list[str]]:
     """The hunks of the files, as far as they have room, and the files for which there was none."""
-    told: list[Json] = []
+    rows: list[Json] = []
     large: list[str] = []
     left = ALL_CHARACTERS
     for file in files:
@@ -75,19 +75,19 @@ def within(files: Iterable[GitChange]) -> tuple[list[Json], list[str]]:
             large.append(file.path)
         elif hunks:
             left -= size
-            told.append({"path": file.path, "hunks": msgspec.to_builtins(hunks)})
-    return told, large
+            rows.append({"path": file.path, "hunks": msgspec.to_builtins(hunks)})
+    return rows, large
 
 
-def counted(one: GitChange) -> Json:
-    before = {"previousPath": one.previous, "newPath": one.path} if one.previous else {}
+def counted(change: GitChange) -> Json:
+    before = {"previousPath": change.previous, "newPath": change.path} if change.previous else {}
     return {
-        "path": one.path,
-        "added": one.added,
-        "removed": one.removed,
-        "isBinary": one.is_binary,
-        "isUntracked": one.is_untracked,
-        "status": one.status,
+        "path": change.path,
+        "added": change.added,
+        "removed": change.removed,
+        "isBinary": change.is_binary,
+        "isUntracked": change.is_untracked,
+        "status": change.status,
         **before,
     }
 
@@ -100,8 +100,8 @@ async def file_suggestions(session: Session, fields: Json) -> Json:
     query = fields.get("query")
     if not isinstance(query, str):
         raise UserError("file_suggestions: query: expected a text")
-    found = await session.workspace.file_names.find(query)
-    return {"suggestions": [{"path": name} for name in found]}
+    names = await session.workspace.file_names.find(query)
+    return {"suggestions": [{"path": name} for name in names]}
 
 
 def read_file(session: Session, fields: Json) -> Json:
@@ -168,29 +168,29 @@ async def reload_plugins(session: Session, fields: Json) -> Json:
     is_busy = session.conversation.is_running or session.parts.agents.are_working
     if fields.get("refuse_if_busy") is True and is_busy:
         raise BusyError("the session works; ask again when it is idle")
-    found = await session.parts.reloading.all(folders_of(fields.get("add_plugins")))
+    result = await session.parts.reloading.all(folders_of(fields.get("add_plugins")))
     return {
-        "commands": commands(session),
-        "agents": agents(session),
-        "plugins": list(found.plugins),
-        "mcpServers": status(session.parts.mcp),
-        "error_count": len(found.faults),
-        "errors": list(found.faults),
+        "commands": list_commands(session),
+        "agents": list_agents(session),
+        "plugins": list(result.plugins),
+        "mcpServers": describe_servers(session.parts.mcp),
+        "error_count": len(result.faults),
+        "errors": list(result.faults),
         **({"held": False} if fields.get("hold_on_cache_impact") is True else {}),
     }
 
 
-def folders_of(given: Any) -> tuple[str, ...]:
+def folders_of(value: Any) -> tuple[str, ...]:
     """The folders of plugins that a host adds, which is its word for what they run."""
-    found: list[str] = []
-    for one in given if isinstance(given, list) else [] if given is None else [given]:
-        path = one.get("path") if isinstance(one, dict) else None
+    folders: list[str] = []
+    for item in value if isinstance(value, list) else [] if value is None else [value]:
+        path = item.get("path") if isinstance(item, dict) else None
         if not isinstance(path, str) or not Path(path).is_absolute():
             raise ControlRefusedError(
                 "add_plugins: expected objects with the absolute path of a folder"
             )
-        found.append(path)
-    return tuple(found)
+        folders.append(path)
+    return tuple(folders)
 
 
 def reload_output_styles(session: Session, _: Json) -> Json:

@@ -24,12 +24,12 @@ from clew.agent.events import (
     ToolFinished,
 )
 from clew.agent.options import Options
-from clew.agent.tasks.notice import summary
+from clew.agent.tasks.notice import read_summary
 from clew.agent.tasks.registry import BackgroundTask, Moment
 from clew.core import wire
 from clew.core.json_object import Json
 from clew.fronts.headless.result import Tally
-from clew.parts.background_tasks import row
+from clew.parts.background_tasks import describe_row
 from clew.providers.answer_events import Asking, FellBack, Retrying, Streamed
 from clew.providers.failure_kinds import category_of
 
@@ -42,7 +42,7 @@ Frame: TypeAlias = Callable[..., Json]
 STATES = {"completed": "completed", "failed": "failed", "stopped": "killed"}
 
 
-def framed(
+def frame_event(
     task: BackgroundTask, moment: Moment, running: Iterable[BackgroundTask], system: Frame
 ) -> list[Json]:
     match moment:
@@ -80,7 +80,11 @@ def ended(task: BackgroundTask, system: Frame) -> list[Json]:
 
 def listed(running: Iterable[BackgroundTask], system: Frame) -> list[Json]:
     """Those in the background now; each such frame stands for the whole list."""
-    return [system("background_tasks_changed", tasks=[row(t) for t in running if t.is_background])]
+    return [
+        system(
+            "background_tasks_changed", tasks=[describe_row(t) for t in running if t.is_background]
+        )
+    ]
 
 
 def named(task: BackgroundTask) -> Json:
@@ -99,7 +103,7 @@ def usage(task: BackgroundTask) -> Json:
 def summary_of(task: BackgroundTask) -> str:
     ending = task.ending
     words = "" if ending is None else ending.words
-    return summary(task.kind, task.title, task.status, words)
+    return read_summary(task.kind, task.title, task.status, words)
 
 
 # What agents of a session say, as frames under the call that began each.
@@ -113,21 +117,24 @@ class Delegated:
         self._tells_text = tells_text
         self._told: set[str] = set()
 
-    def framed(self, said: FromAgent) -> list[Json]:
-        match said.event:
+    def framed(self, agent_event: FromAgent) -> list[Json]:
+        match agent_event.event:
             case BlockSaid():
-                found = self._entry(said.event.entry, said.tool_use_id)
+                new_frames = self._entry(agent_event.event.entry, agent_event.tool_use_id)
             case ToolFinished():
-                found = self._entry(said.event.entry, said.tool_use_id)
+                new_frames = self._entry(agent_event.event.entry, agent_event.tool_use_id)
             case Recorded():
-                found = self._entries(said.event.entries, said.tool_use_id)
+                new_frames = self._entries(agent_event.event.entries, agent_event.tool_use_id)
             case _:
                 return []
         return [
             wire.of_agent(
-                frame, agent_id=said.agent_id, kind=said.kind, description=said.description
+                frame,
+                agent_id=agent_event.agent_id,
+                kind=agent_event.kind,
+                description=agent_event.description,
             )
-            for frame in found
+            for frame in new_frames
         ]
 
     def _entries(self, entries: Iterable[Json], parent: str) -> list[Json]:
@@ -279,9 +286,9 @@ class TurnFrames:
 
     def _finished(self, event: ToolFinished) -> list[Json]:
         self.tally.finished(event)
-        found = self._once(event.entry, wire.user(event.entry, session_id=self._session_id))
+        new_frames = self._once(event.entry, wire.user(event.entry, session_id=self._session_id))
         if event.entry.get("toolDenialKind") != "permission-rule":
-            return found
+            return new_frames
         denied = self.system(
             "permission_denied",
             tool_name=event.block["name"],
@@ -289,7 +296,7 @@ class TurnFrames:
             message=event.display,
             decision_reason_type="rule",
         )
-        return [denied, *found]
+        return [denied, *new_frames]
 
     # -- the stream as it comes
 

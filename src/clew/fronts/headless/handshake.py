@@ -17,9 +17,9 @@ from clew.agent.options import DEFAULTS, HostMember, Options, notes
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode, encode
 from clew.core.messages.errors import UserError
-from clew.core.wire import MAX_COPY_BYTES, framed
+from clew.core.wire import MAX_COPY_BYTES, encode_frame
 from clew.fronts.headless.permission import HostRequests
-from clew.record.transcript.paths import sidecar
+from clew.record.transcript.paths import get_sidecar
 
 # Functions of the host at the events of a session: registered in the handshake, called over the channel.
 
@@ -29,9 +29,9 @@ Call: TypeAlias = Callable[[Json, str | None], Awaitable[Json]]
 HOST = "host"
 
 
-def hooks_of(given: Any, host: HostRequests) -> list[Hook]:
+def hooks_of(value: Any, host: HostRequests) -> list[Hook]:
     """The hooks that a handshake registers."""
-    events = given.items() if isinstance(given, dict) else ()
+    events = value.items() if isinstance(value, dict) else ()
     return [
         hook
         for name, matchers in events
@@ -52,16 +52,16 @@ def of_matcher(event: str, matcher: Json, host: HostRequests) -> Iterator[Hook]:
                 matcher=pattern if isinstance(pattern, str) else "",
                 source=HOST,
                 handler=CallbackHook(
-                    call=calling(host, callback_id),
+                    call=make_tool_caller(host, callback_id),
                     timeout=timeout if isinstance(timeout, int | float) else None,
                     blocks_on_failure=matcher.get("onFailure") == "block",
                 ),
             )
 
 
-def calling(host: HostRequests, callback_id: str) -> Call:
-    async def call(given: Json, tool_use_id: str | None) -> Json:
-        fields = {"callback_id": callback_id, "input": given, "tool_use_id": tool_use_id}
+def make_tool_caller(host: HostRequests, callback_id: str) -> Call:
+    async def call(hook_input: Json, tool_use_id: str | None) -> Json:
+        fields = {"callback_id": callback_id, "input": hook_input, "tool_use_id": tool_use_id}
         return await host.ask("hook_callback", fields)
 
     return call
@@ -85,8 +85,8 @@ class Mirror:
         self._begun: set[Path] = set()
 
     def __call__(self, path: Path, entries: Sequence[Json]) -> None:
-        told = [*self._metadata(path, entries), *entries]
-        for batch in batches(told):
+        all_entries = [*self._metadata(path, entries), *entries]
+        for batch in batches(all_entries):
             frame: Json = {"type": "transcript_mirror", "filePath": str(path), "entries": batch}
             if len(batch) == 1 and (size := len(encode(batch[0]))) > MAX_ENTRY_BYTES:
                 frame |= {"entries": [fitting(batch[0])], "shortened": [batch[0].get("uuid")]}
@@ -103,10 +103,10 @@ class Mirror:
         if entries[0].get("type") == "agent_metadata":
             return []
         try:
-            said = decode(sidecar(path).read_bytes())
+            metadata = decode(get_sidecar(path).read_bytes())
         except (OSError, ValueError):
             return []
-        return [{"type": "agent_metadata", **said}] if isinstance(said, dict) else []
+        return [{"type": "agent_metadata", **metadata}] if isinstance(metadata, dict) else []
 
 
 def batches(entries: Sequence[Json]) -> Iterator[list[Json]]:
@@ -130,7 +130,7 @@ def fitting(entry: Json) -> Json:
     message = entry.get("message")
     if isinstance(message, dict):
         entry = entry | {"message": message | {"content": without_media(message.get("content"))}}
-    short: Json = decode(framed(entry, MAX_ENTRY_BYTES))
+    short: Json = decode(encode_frame(entry, MAX_ENTRY_BYTES))
     return short
 
 
@@ -163,32 +163,32 @@ def agents_of(fields: Json) -> Json:
 
 def skills_of(fields: Json) -> list[str] | None:
     """The skills that a handshake leaves the model, by name; None: all."""
-    named = fields.get("skills")
-    if not isinstance(named, list):
+    names = fields.get("skills")
+    if not isinstance(names, list):
         return None
-    return [name for name in named if isinstance(name, str)]
+    return [name for name in names if isinstance(name, str)]
 
 
-def told_by(options: Options, fields: Json) -> Options:
+def apply_handshake(options: Options, fields: Json) -> Options:
     """Return the options with what the handshake says: the members that rows of the options name, and
     servers and plugins, which have members of their own shape."""
-    told: dict[str, Any] = {}
+    overrides: dict[str, Any] = {}
     for field in options.__struct_fields__:
         for member in notes(field, HostMember):
             now = getattr(options, field)
             stands = member.yields and (now or (field == "name" and options.resume))
             if not stands and member.name in fields:
-                told |= taken(field, member, now, fields[member.name])
+                overrides |= taken(field, member, now, fields[member.name])
     servers = servers_in(fields)
     if servers:
-        given = msgspec.json.encode({"mcpServers": servers}).decode()
-        told["mcp_config"] = (*options.mcp_config, given)
+        mcp_config = msgspec.json.encode({"mcpServers": servers}).decode()
+        overrides["mcp_config"] = (*options.mcp_config, mcp_config)
     folders, quiet = plugins_in(fields)
     return replace(
         options,
         plugin_folders=(*options.plugin_folders, *folders),
         plugins_without_servers=(*options.plugins_without_servers, *quiet),
-        **told,
+        **overrides,
     )
 
 
@@ -206,9 +206,9 @@ def taken(field: str, member: HostMember, now: Any, value: Any) -> dict[str, Any
 
 def servers_in(fields: Json) -> Json:
     """The MCP servers of a handshake: entries, and the names of those that the host holds itself."""
-    held, named = fields.get("mcpServers"), fields.get("sdkMcpServers")
-    servers = dict(held) if isinstance(held, dict) else {}
-    for name in named if isinstance(named, list) else ():
+    server_entries, names = fields.get("mcpServers"), fields.get("sdkMcpServers")
+    servers = dict(server_entries) if isinstance(server_entries, dict) else {}
+    for name in names if isinstance(names, list) else ():
         if isinstance(name, str):
             servers.setdefault(name, {"type": "sdk", "name": name})
     return servers
@@ -216,8 +216,8 @@ def servers_in(fields: Json) -> Json:
 
 def plugins_in(fields: Json) -> tuple[list[str], list[str]]:
     """The folders of plugins that a handshake brings, and which of them without their servers."""
-    given = fields.get("plugins")
-    found = [one for one in (given if isinstance(given, list) else ()) if isinstance(one, dict)]
-    named = [one for one in found if isinstance(one.get("path"), str)]
-    quiet = [one["path"] for one in named if one.get("skipMcpDiscovery") is True]
-    return [one["path"] for one in named], quiet
+    value = fields.get("plugins")
+    items = [item for item in (value if isinstance(value, list) else ()) if isinstance(item, dict)]
+    plugins = [item for item in items if isinstance(item.get("path"), str)]
+    quiet = [plugin["path"] for plugin in plugins if plugin.get("skipMcpDiscovery") is True]
+    return [plugin["path"] for plugin in plugins], quiet

@@ -17,7 +17,7 @@ from clew.agent.events import Compacted, EngineEvent, Recorded, TurnEnded
 from clew.agent.intake import Raw
 from clew.agent.options import Options
 from clew.agent.tasks.registry import BackgroundTask, Moment
-from clew.commands.slash.table import known
+from clew.commands.slash.table import collect_commands
 from clew.core import wire
 from clew.core.input import Show, TypedCommand, parse
 from clew.core.json_object import Json
@@ -27,11 +27,17 @@ from clew.fronts.drive import Cause, FrontInput, FrontView, Line, News, Next
 from clew.fronts.headless import framing as task_frames
 from clew.fronts.headless.channel import HostChannel
 from clew.fronts.headless.framing import TurnFrames
-from clew.fronts.headless.result import compacted, done_beside, result, result_of, usage_of
-from clew.fronts.headless.servers import listed
+from clew.fronts.headless.result import (
+    end_compaction,
+    end_without_turn,
+    make_result,
+    result_of,
+    usage_of,
+)
+from clew.fronts.headless.servers import list_servers
 from clew.fronts.headless.suggesting import Suggestions
 from clew.session.session import Session
-from clew.system.clock import new_id
+from clew.system.clock import make_id
 
 NEWS: Json = {"kind": "task-notification"}
 TOO_LATE = "a signal ended this session before it could answer"
@@ -69,30 +75,30 @@ class HostInput(FrontInput):
         self._known |= {str(entry.get("uuid")) for entry in session.story.history}
         session.parts.tasks.listeners.append(self._changed.set)
 
-    def say(self, said: Said) -> None:
+    def say(self, prompt: Said) -> None:
         """Queues a prompt, or gives it to the turn that runs; one that came already is not new."""
-        if said.uuid is not None and said.uuid in self._known:
+        if prompt.uuid is not None and prompt.uuid in self._known:
             return
-        if said.uuid is not None:
-            self._known.add(said.uuid)
+        if prompt.uuid is not None:
+            self._known.add(prompt.uuid)
         session = self._session
-        waits = not said.asks or is_command(said)
+        waits = not prompt.asks or is_command(prompt)
         # A session that goes on may still be opening.
         if self._prompts or waits or session is None or not session.conversation.is_running:
-            self._prompts.append(line_of(said))
+            self._prompts.append(line_of(prompt))
             self._changed.set()
         else:
-            speaker = Speaker(source="sdk", mode=session.mode, origin=said.origin)
-            session.conversation.say(said.content, speaker, uuid=said.uuid)
+            speaker = Speaker(source="sdk", mode=session.mode, origin=prompt.origin)
+            session.conversation.say(prompt.content, speaker, uuid=prompt.uuid)
 
     def withdraw(self, uuid: str) -> bool:
         """Takes back a prompt that no turn has heard; False if there is none."""
-        found = next((line for line in self._prompts if line.uuid == uuid), None)
-        if found is not None:
-            self._prompts.remove(found)
+        prompt = next((line for line in self._prompts if line.uuid == uuid), None)
+        if prompt is not None:
+            self._prompts.remove(prompt)
         elif self._session is not None:
             return self._session.conversation.take_back(uuid)
-        return found is not None
+        return prompt is not None
 
     def return_line(self, line: Line) -> None:
         """It was not begun after all."""
@@ -129,18 +135,20 @@ class HostInput(FrontInput):
         self._changed.set()
 
 
-def is_command(said: Said) -> bool:
+def is_command(prompt: Said) -> bool:
     """Whether a line of the host's is one of clew's own commands, which no running turn hears."""
-    return said.typed is not None and isinstance(parse(said.typed, by_person=False), TypedCommand)
+    return prompt.typed is not None and isinstance(
+        parse(prompt.typed, by_person=False), TypedCommand
+    )
 
 
-def line_of(said: Said) -> Line:
+def line_of(prompt: Said) -> Line:
     """A prompt of a host; its own text may be no command and names no files."""
-    line = Line(blocks=said.content, uuid=said.uuid, origin=said.origin, asks=said.asks)
-    if said.typed is None or not said.asks:
+    line = Line(blocks=prompt.content, uuid=prompt.uuid, origin=prompt.origin, asks=prompt.asks)
+    if prompt.typed is None or not prompt.asks:
         return line
-    raw = Raw(text=said.typed, more=said.piped, is_lasting=True)
-    return Line(raw=raw, uuid=said.uuid, origin=said.origin)
+    raw = Raw(text=prompt.typed, more=prompt.piped, is_lasting=True)
+    return Line(raw=raw, uuid=prompt.uuid, origin=prompt.origin)
 
 
 class HostView(FrontView):
@@ -151,7 +159,7 @@ class HostView(FrontView):
         self._environ = environ
         self._lines = lines
         self._session: Session | None = None
-        self._framing = TurnFrames("", new_id, Options())
+        self._framing = TurnFrames("", make_id, Options())
         self.state: wire.State = "idle"
         # Whether the turn had its result, and whether the last result was an error.
         self.is_answered, self.is_error = True, False
@@ -168,7 +176,7 @@ class HostView(FrontView):
     async def open(self, session: Session, options: Options, before: str) -> None:
         """Shows this session from here on, in place of the one with the id `before`."""
         self._session = session
-        self._framing = TurnFrames(session.session_id, new_id, options)
+        self._framing = TurnFrames(session.session_id, make_id, options)
         session.parts.tasks.watchers.append(self._task)
         for task in session.parts.tasks.running:
             # What a user kept, and runs still.
@@ -189,7 +197,7 @@ class HostView(FrontView):
 
     async def _follow(self, before: str) -> None:
         """Tells the host that what follows is another conversation than `before`."""
-        self._channel.post(wire.reset(before, self.session.session_id, uuid=new_id()))
+        self._channel.post(wire.reset(before, self.session.session_id, uuid=make_id()))
         await self._channel.send(self._introduction())
         self._framing.tally.turns = 0
         self._began_s, self._spent = time.monotonic(), Spend()
@@ -225,8 +233,8 @@ class HostView(FrontView):
         for frame in framed:
             await self._channel.send(frame)
 
-    async def show(self, shown: Show, line: Line | None) -> None:
-        ended = done_beside(shown, self._framing.tally)
+    async def show(self, outcome: Show, line: Line | None) -> None:
+        ended = end_without_turn(outcome, self._framing.tally)
         await self._introduce()
         await self._end(ended, None if line is None else line.origin)
 
@@ -235,7 +243,7 @@ class HostView(FrontView):
 
     async def end_turn(self, ended: TurnEnded, cause: Cause) -> None:
         if cause.order is not None:
-            ended = compacted(ended, self._framing.tally)
+            ended = end_compaction(ended, self._framing.tally)
             await self._introduce()
         origin = None if cause.line is None else cause.line.origin
         await self._end(ended, NEWS if cause.is_news else origin)
@@ -246,11 +254,11 @@ class HostView(FrontView):
         rest = session.story.since(self._said)
         for frame in [*framing.entries(rest), *framing.close_stream()]:
             await self._channel.send(frame)
-        said = result_of(
+        report = result_of(
             session, ended, framing.tally, began_s=self._began_s, before=self._spent
-        ) | wire.answering(framing.answers)
-        self.is_answered, self.is_error = True, bool(said["is_error"])
-        await self._channel.send(said if origin is None else said | {"origin": origin})
+        ) | wire.describe_answered_prompts(framing.answers)
+        self.is_answered, self.is_error = True, bool(report["is_error"])
+        await self._channel.send(report if origin is None else report | {"origin": origin})
         if self._suggestions is not None and not self.is_error:
             self._suggestions.begin()
         waits = self._lines or session.conversation.has_unheard or session.parts.agents.has_news
@@ -262,10 +270,10 @@ class HostView(FrontView):
         self.is_error = self.is_answered = True
         ended = TurnEnded(reason="failed", message=words)
         self._channel.post(
-            result(
+            make_result(
                 ended,
                 self._framing.tally,
-                uuid=new_id(),
+                uuid=make_id(),
                 duration_ms=0,
                 usage=usage_of(Spend()),
                 cost_usd=0.0,
@@ -296,13 +304,13 @@ class HostView(FrontView):
             session_id = self.session.session_id
             self._channel.post(
                 wire.state_changed(
-                    state, session_id=session_id, uuid=new_id(), for_host_only=not emits
+                    state, session_id=session_id, uuid=make_id(), for_host_only=not emits
                 )
             )
 
     def _task(self, task: BackgroundTask, moment: Moment) -> None:
         running = self.session.parts.tasks.running
-        for frame in task_frames.framed(task, moment, running, self._framing.system):
+        for frame in task_frames.frame_event(task, moment, running, self._framing.system):
             self._channel.post(frame)
 
     async def _introduce(self) -> None:
@@ -314,14 +322,14 @@ class HostView(FrontView):
         session = self.session
         return wire.init(
             session_id=session.session_id,
-            uuid=new_id(),
+            uuid=make_id(),
             cwd=session.workspace.cwd,
             tools=[tool["name"] for tool in session.tools.definitions()],
             model=session.model.id,
             mode=session.mode,
-            mcp_servers=listed(session.parts.mcp),
+            mcp_servers=list_servers(session.parts.mcp),
             key_source=session.model_access.key_source,
-            commands=[command.name for command in known(session)],
+            commands=[command.name for command in collect_commands(session)],
             agents=[spec.name for spec in session.parts.agents.catalog],
             skills=[skill.name for skill in session.parts.skills.all() if skill.folder],
             plugins=[plugin.record() for plugin in session.parts.plugins],

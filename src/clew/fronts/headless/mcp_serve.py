@@ -16,23 +16,23 @@ from clew.agent.toolset import decide
 from clew.core.json_object import Json
 from clew.core.messages.encoding import encode
 from clew.core.messages.errors import ClewError
-from clew.fronts.headless.permission import nobody
+from clew.fronts.headless.permission import deny_unasked
 from clew.parts.mcp.line import MAX_MESSAGE_BYTES
 from clew.parts.mcp.protocol import (
     CLIENT_INFO,
     DIALECT,
     HANDSHAKE_VERSIONS,
     STATELESS_VERSIONS,
-    a_text,
-    an_object,
+    as_object,
+    as_text,
 )
-from clew.permissions.decision import Allow, reason
-from clew.record.library.places import worktrees
+from clew.permissions.decision import Allow, describe_reason
+from clew.record.library.places import list_worktrees
 from clew.record.library.search import Scope, folders_of, format_hits, search
 from clew.record.library.words import query_of
-from clew.session.build import session as open_session
+from clew.session.build import open_session
 from clew.session.session import Session
-from clew.system.clock import new_id
+from clew.system.clock import make_id
 from clew.system.jsonrpc.connection import Connection
 from clew.system.jsonrpc.framing import LineFraming, Unframed, as_line
 from clew.system.jsonrpc.wire import INVALID_PARAMS, METHOD_NOT_FOUND, Params, RpcFault
@@ -68,22 +68,25 @@ def is_offered(session: Session) -> bool:
     return session.rules.standing.rules.for_tool("deny", NAME, untrusted=False) is None
 
 
-async def found(session: Session, given: Json) -> tuple[str, bool]:
+async def found(session: Session, arguments: Json) -> tuple[str, bool]:
     """What is found, in words, and whether that is a failure."""
-    everywhere = given.get("everywhere") is True
+    everywhere = arguments.get("everywhere") is True
     if everywhere:
-        decision = session.rules.judge(NAME, given, cwd=session.workspace.cwd)
+        decision = session.rules.judge(NAME, arguments, cwd=session.workspace.cwd)
         if not isinstance(decision, Allow):
-            return f"The sessions of other folders were not searched: {reason(decision)}.", True
-    query = query_of(a_text(given.get("query")))
+            return (
+                f"The sessions of other folders were not searched: {describe_reason(decision)}.",
+                True,
+            )
+    query = query_of(as_text(arguments.get("query")))
     if query.is_empty:
         return "There is no word to look for in that query.", True
-    limit = given.get("limit")
+    limit = arguments.get("limit")
     most = min(limit, MOST) if type(limit) is int and limit > 0 else USUAL
     home = session.rules.standing.places.config_home
-    folders = None if everywhere else folders_of(home, worktrees(session.workspace.cwd))
-    said = await asyncio.to_thread(search, home, query, Scope(folders=folders), limit=most)
-    return "\n".join(format_hits(said)), False
+    folders = None if everywhere else folders_of(home, list_worktrees(session.workspace.cwd))
+    hits = await asyncio.to_thread(search, home, query, Scope(folders=folders), limit=most)
+    return "\n".join(format_hits(hits)), False
 
 
 READ_BYTES = 1 << 18
@@ -108,7 +111,7 @@ async def serve() -> None:
     """Answers until the input ends."""
     options = Options(is_print=True, persists=False, strict_mcp_config=True)
     async with open_session(
-        options, os.environ, str(Path.cwd()), nobody, entrypoint="mcp"
+        options, os.environ, str(Path.cwd()), deny_unasked, entrypoint="mcp"
     ) as session:
         for notice in session.notices:
             sys.stderr.write(f"clew: {notice}\n")
@@ -155,10 +158,10 @@ class Offering:
         sys.stderr.write(f"clew: {why}\n")
 
     async def asked(self, method: str, params: Params) -> Any | RpcFault:
-        given = an_object(params)
+        fields = as_object(params)
         match method:
             case "initialize":
-                wanted = given.get("protocolVersion")
+                wanted = fields.get("protocolVersion")
                 version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
                 return {
                     "protocolVersion": version,
@@ -185,7 +188,7 @@ class Offering:
                     "ttlMs": 0,
                 }
             case "tools/call":
-                return await self._called(a_text(given.get("name")), given.get("arguments", {}))
+                return await self._called(as_text(fields.get("name")), fields.get("arguments", {}))
             case _:
                 return RpcFault(code=METHOD_NOT_FOUND, message=f"{method} is not offered here")
 
@@ -193,13 +196,13 @@ class Offering:
         searching = [DEFINITION] if is_offered(self._session) else []
         return [*self._session.tools.definitions(), *searching]
 
-    async def _called(self, name: str, given: Any) -> Any | RpcFault:
+    async def _called(self, name: str, arguments: Any) -> Any | RpcFault:
         tools = self._session.tools
-        if name == NAME and isinstance(given, dict) and is_offered(self._session):
-            words, failed = await found(self._session, given)
+        if name == NAME and isinstance(arguments, dict) and is_offered(self._session):
+            words, failed = await found(self._session, arguments)
             return result(words, is_error=failed)
-        block = {"type": "tool_use", "id": f"toolu_{new_id()}", "name": name, "input": given}
-        if not isinstance(given, dict) or name not in {
+        block = {"type": "tool_use", "id": f"toolu_{make_id()}", "name": name, "input": arguments}
+        if not isinstance(arguments, dict) or name not in {
             tool["name"] for tool in tools.definitions()
         }:
             return RpcFault(code=INVALID_PARAMS, message=f"no tool {name[:80]}, or no arguments")
@@ -208,12 +211,12 @@ class Offering:
         if outcome is None:
             rules, cwd = self._session.rules, self._session.workspace.cwd
             decision, is_confined = await decide(
-                tools, call, lambda call: rules.judge(name, given, cwd=cwd, line=call.line)
+                tools, call, lambda call: rules.judge(name, arguments, cwd=cwd, line=call.line)
             )
             if not isinstance(decision, Allow):
-                return result(REFUSED.format(why=reason(decision)), is_error=True)
+                return result(REFUSED.format(why=describe_reason(decision)), is_error=True)
             outcome = await tools.run(
-                call, message_uuid=new_id(), progress=unheard, is_confined=is_confined
+                call, message_uuid=make_id(), progress=unheard, is_confined=is_confined
             )
         return result(outcome.content, is_error=outcome.is_error)
 
@@ -232,15 +235,15 @@ def offered(tool: Json) -> Json:
 
 def result(content: Any, *, is_error: bool) -> Json:
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    told = [part(block) for block in blocks]
-    return {"resultType": "complete", "content": told, "isError": is_error}
+    parts = [part(block) for block in blocks]
+    return {"resultType": "complete", "content": parts, "isError": is_error}
 
 
 def part(block: Json) -> Json:
     """A block of the service's as MCP has it."""
-    source = an_object(block.get("source"))
+    source = as_object(block.get("source"))
     if block.get("type") == "image" and source.get("type") == "base64":
         return {"type": "image", "data": source["data"], "mimeType": source["media_type"]}
     if block.get("type") == "text":
         return {"type": "text", "text": block["text"]}
-    return {"type": "text", "text": f"[{a_text(block.get('type'))}]"}
+    return {"type": "text", "text": f"[{as_text(block.get('type'))}]"}

@@ -15,7 +15,14 @@ from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError, SettingsError
 from clew.core.wire import HostAnswer, State
 from clew.permissions.in_session import SessionRules
-from clew.permissions.updates import No, UnusableVerdict, Yes, adding, question, read_verdict
+from clew.permissions.updates import (
+    No,
+    UnusableVerdict,
+    Yes,
+    make_question,
+    make_rule_update,
+    read_verdict,
+)
 from clew.session.session import Session
 
 # Requests that the other end of a channel answers: asked, answered once, withdrawn when nobody waits any
@@ -46,12 +53,12 @@ class HostRequests:
         request_id = self._new_id()
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self._open[request_id] = answer
-        self._post(wire.asked(request_id, subtype, fields))
+        self._post(wire.make_request(request_id, subtype, fields))
         try:
             async with asyncio.timeout(timeout_s):
                 return await answer
         except (asyncio.CancelledError, TimeoutError):
-            self._post(wire.withdrawn(request_id))
+            self._post(wire.make_withdrawal(request_id))
             raise
         finally:
             del self._open[request_id]
@@ -85,8 +92,8 @@ FAILED = "Tool permission request failed: Error: {why}"
 EDITS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 
 
-async def nobody(asked: Question) -> Verdict:
-    words = f"{NOBODY} (It asks because {asked.why}.)"
+async def deny_unasked(permission_prompt: Question) -> Verdict:
+    words = f"{NOBODY} (It asks because {permission_prompt.why}.)"
     return Refused(words=words, by_person=False, is_nobodys=True)
 
 
@@ -100,13 +107,13 @@ class HostPermission:
         self._state = state
         self._notice = notice
 
-    async def ask(self, asked: Question, rules: SessionRules) -> Verdict:
-        fields = question(
-            asked.block,
-            title=asked.title,
-            why=asked.why,
-            suggestions=offered(asked),
-            agent_id=asked.agent_id,
+    async def ask(self, permission_prompt: Question, rules: SessionRules) -> Verdict:
+        fields = make_question(
+            permission_prompt.block,
+            title=permission_prompt.title,
+            why=permission_prompt.why,
+            suggestions=offered(permission_prompt),
+            agent_id=permission_prompt.agent_id,
         )
         self._state("requires_action")
         try:
@@ -123,8 +130,8 @@ def heed(answer: Json, rules: SessionRules, tell: Callable[[str], object], by: s
     verdict = read_verdict(answer)
     match verdict:
         case Yes():
-            for wrong in updated(verdict, rules):
-                tell(wrong)
+            for problem in updated(verdict, rules):
+                tell(problem)
             return Granted(input=verdict.input)
         case No():
             return Refused(words=verdict.words, stop=verdict.stops)
@@ -143,32 +150,32 @@ def updated(verdict: Yes, rules: SessionRules) -> Iterator[str]:
             yield f"updatedPermissions: {error}"
 
 
-async def ask_tool(asked: Question, name: str, session: Session) -> Verdict:
+async def ask_tool(permission_prompt: Question, name: str, session: Session) -> Verdict:
     """Asks a tool of an MCP server, which says yes or no in the words of a host, as JSON in its text."""
     try:
-        said = await session.parts.mcp.asked(
+        reply = await session.parts.mcp.asked(
             name,
             {
-                "tool_name": asked.block["name"],
-                "input": asked.block["input"],
-                "tool_use_id": asked.block["id"],
+                "tool_name": permission_prompt.block["name"],
+                "input": permission_prompt.block["input"],
+                "tool_use_id": permission_prompt.block["id"],
             },
         )
-        answer = msgspec.json.decode(said)
+        answer = msgspec.json.decode(reply)
     except (ClewError, msgspec.DecodeError) as error:
         return Refused(words=FAILED.format(why=f"{name}: {error}"), by_person=False)
-    wrong: list[str] = []
+    problem: list[str] = []
     answer = answer if isinstance(answer, dict) else {}
-    verdict = heed(answer, session.rules, wrong.append, f"{name}: ")
-    return Refused(words=FAILED.format(why=wrong[0]), by_person=False) if wrong else verdict
+    verdict = heed(answer, session.rules, problem.append, f"{name}: ")
+    return Refused(words=FAILED.format(why=problem[0]), by_person=False) if problem else verdict
 
 
-def offered(asked: Question) -> list[Json]:
+def offered(permission_prompt: Question) -> list[Json]:
     """The updates that would have let this call run unasked."""
-    from clew.permissions.suggest import suggestions
+    from clew.permissions.suggest import suggest_rules
 
-    name = asked.block["name"]
+    name = permission_prompt.block["name"]
     if name in EDITS:
         return [{"type": "setMode", "mode": "acceptEdits", "destination": "session"}]
-    rules = suggestions(asked.request, asked.decision)
-    return [adding(rules, "localSettings")] if rules else []
+    rules = suggest_rules(permission_prompt.request, permission_prompt.decision)
+    return [make_rule_update(rules, "localSettings")] if rules else []

@@ -15,11 +15,11 @@ from clew.core.input import Show
 from clew.core.json_object import Json
 from clew.core.ledger.cache_miss import RECORD as CACHE_MISS
 from clew.core.ledger.ledger import Spend
-from clew.core.ledger.totals import usage_by_model
+from clew.core.ledger.totals import sum_usage_by_model
 from clew.core.messages.messages import AssistantMessage
 from clew.fronts.ends import INTERRUPTED
 from clew.session.session import Session
-from clew.system.clock import new_id
+from clew.system.clock import make_id
 
 SUBTYPES: dict[EndReason, str] = {
     "max_turns": "error_max_turns",
@@ -64,11 +64,11 @@ class Tally(Struct, kw_only=True):
     def entry(self, entry: Json) -> None:
         """Takes note of an entry that joined the conversation."""
         if entry.get("type") == "assistant":
-            said = AssistantMessage(entry)
+            message = AssistantMessage(entry)
             if isinstance(miss := entry.get(CACHE_MISS), dict):
                 self.cache_misses[entry["uuid"]] = miss
-            if said.text and self.structured is None:
-                self.text = said.text
+            if message.text and self.structured is None:
+                self.text = message.text
 
     def finished(self, event: ToolFinished) -> None:
         """Takes note of a call that has its result."""
@@ -89,16 +89,16 @@ class Tally(Struct, kw_only=True):
             )
 
 
-def done_beside(shown: Show, tally: Tally) -> TurnEnded:
+def end_without_turn(reply: Show, tally: Tally) -> TurnEnded:
     """A line that the model was not asked about, as the end of a turn without rounds."""
     tally.turns = 0
-    if shown.is_error:
-        return TurnEnded(reason="failed", message=shown.text)
-    tally.text = shown.text
+    if reply.is_error:
+        return TurnEnded(reason="failed", message=reply.text)
+    tally.text = reply.text
     return TurnEnded(reason="completed")
 
 
-def compacted(ended: TurnEnded, tally: Tally) -> TurnEnded:
+def end_compaction(ended: TurnEnded, tally: Tally) -> TurnEnded:
     """A conversation that was shortened, as the end of a turn without rounds."""
     tally.turns = 0
     tally.text = "" if ended.is_error else ended.message
@@ -142,18 +142,18 @@ def result_of(
     """The result of a turn that began at `began_s`, by the monotonic clock, with `before` spent."""
     ledger = session.ledger()
     tally.api_ms = round(session.costs.spending.state.api_ms)
-    return result(
+    return make_result(
         ended,
         tally,
-        uuid=new_id(),
+        uuid=make_id(),
         duration_ms=round((time.monotonic() - began_s) * 1000),
         usage=usage_of(ledger.total - before),
         cost_usd=cost_of(ledger.total),
-        model_usage=usage_by_model(ledger),
+        model_usage=sum_usage_by_model(ledger),
     )
 
 
-def result(
+def make_result(
     ended: TurnEnded,
     tally: Tally,
     *,
@@ -165,7 +165,7 @@ def result(
 ) -> Json:
     """The result object; exactly one a run, whatever happened."""
     subtype = SUBTYPES.get(ended.reason, "success")
-    said: Json = (
+    fields: Json = (
         {"result": tally.text or ended.message}
         if subtype == "success"
         else {"errors": [ended.message or ended.reason]}
@@ -176,7 +176,7 @@ def result(
         "type": "result",
         "subtype": subtype,
         "is_error": ended.is_error,
-        **said,
+        **fields,
         "num_turns": 0 if is_kept_back(ended) else tally.turns,
         "duration_ms": duration_ms,
         "duration_api_ms": tally.api_ms,

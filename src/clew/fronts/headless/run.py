@@ -32,15 +32,21 @@ from clew.agent.options import Options
 from clew.core.input import Show
 from clew.core.json_object import Json
 from clew.core.messages.errors import CommandLineError
-from clew.core.messages.text import count_of, spelled
-from clew.core.normalize.repairs import in_words as mended_in_words
+from clew.core.messages.text import format_count, unescape_line
+from clew.core.normalize.repairs import describe_repairs as mended_in_words
 from clew.core.wire import Said
 from clew.fronts.drive import Cause, Driver, FrontInput, FrontView, Line, News, Next
 from clew.fronts.ends import code_of, hear_signals, run_front
-from clew.fronts.headless.permission import ask_tool, nobody
-from clew.fronts.headless.result import Tally, compacted, done_beside, exit_code, result_of
+from clew.fronts.headless.permission import ask_tool, deny_unasked
+from clew.fronts.headless.result import (
+    Tally,
+    end_compaction,
+    end_without_turn,
+    exit_code,
+    result_of,
+)
 from clew.providers.answer_events import Retrying
-from clew.session.build import session as open_session
+from clew.session.build import open_session
 from clew.session.session import Session
 
 # No window holds as much, and a conversation with it in could never be sent.
@@ -62,12 +68,12 @@ def main(options: Options) -> int:
 async def set_up(options: Options) -> int:
     """A session that nobody says anything in: its hooks of the beginning run, and it ends."""
     async with open_session(
-        options, os.environ, str(Path.cwd()), nobody, entrypoint="sdk-cli"
+        options, os.environ, str(Path.cwd()), deny_unasked, entrypoint="sdk-cli"
     ) as session:
         for notice in session.notices:
             print(f"clew: {notice}", file=sys.stderr)
-        said = await session.parts.hooks.waiting(PrintView(session, quiet=False).emit)
-        for notice in said.notices:
+        outcome = await session.parts.hooks.waiting(PrintView(session, quiet=False).emit)
+        for notice in outcome.notices:
             print(f"clew: {notice}", file=sys.stderr)
     return 0
 
@@ -97,8 +103,8 @@ async def serve(options: Options) -> int:
     from clew.fronts.headless.serve import HostServer
 
     is_host = options.input_format == "stream-json"
-    said = None if is_host else [given_beforehand(whole_prompt(options))]
-    server = HostServer(options, StdioChannel(said), os.environ, str(Path.cwd()))
+    prompts = None if is_host else [given_beforehand(whole_prompt(options))]
+    server = HostServer(options, StdioChannel(prompts), os.environ, str(Path.cwd()))
     hear_signals(server.stop)
     return await server.run()
 
@@ -116,7 +122,8 @@ async def run(options: Options, raw: Raw) -> int:
 
     def stop(number: int) -> None:
         is_heard = any(
-            one.conversation.interrupt() or one.parts.agents.are_working for one in at_work
+            session.conversation.interrupt() or session.parts.agents.are_working
+            for session in at_work
         )
         if stopped_by or not is_heard:
             os._exit(128 + number)
@@ -126,11 +133,11 @@ async def run(options: Options, raw: Raw) -> int:
     # Before there is a session: what is only cancelled then may go on as if nobody had said anything.
     hear_signals(stop)
 
-    async def ask(asked: Question) -> Verdict:
+    async def ask(question: Question) -> Verdict:
         tool = options.asks
         if tool is None or tool == "stdio":  # there is no host that could be asked
-            return await nobody(asked)
-        return await ask_tool(asked, tool, at_work[0])
+            return await deny_unasked(question)
+        return await ask_tool(question, tool, at_work[0])
 
     async with open_session(
         options, os.environ, str(Path.cwd()), ask, entrypoint="sdk-cli"
@@ -142,11 +149,11 @@ async def run(options: Options, raw: Raw) -> int:
         prompt = OnePrompt(raw, view, stopping)
         await Driver(session, prompt, view, is_shaped=options.json_schema is not None).run()
         ended, tally = view.ended, view.tally
-        said = result_of(session, ended, tally, began_s=began_s, before=session.costs.past.spend)
+        report = result_of(session, ended, tally, began_s=began_s, before=session.costs.past.spend)
     for notice in session.parting():
         print(f"clew: {notice}", file=sys.stderr)
     # Beside the loop: a signal must be heard also while nobody reads what is printed.
-    await asyncio.to_thread(show, ended, tally, said, as_json=options.output_format == "json")
+    await asyncio.to_thread(show, ended, tally, report, as_json=options.output_format == "json")
     return code_of(stopped_by[0]) if stopped_by else exit_code(ended)
 
 
@@ -167,9 +174,9 @@ class OnePrompt(FrontInput):
         return News() if has_news else None
 
 
-def show(ended: TurnEnded, tally: Tally, said: Json, *, as_json: bool) -> None:
+def show(ended: TurnEnded, tally: Tally, report: Json, *, as_json: bool) -> None:
     if as_json:
-        print(spelled(msgspec.json.encode(said)).decode())
+        print(unescape_line(msgspec.json.encode(report)).decode())
         return
     if tally.text:
         print(tally.text)
@@ -190,17 +197,17 @@ def show(ended: TurnEnded, tally: Tally, said: Json, *, as_json: bool) -> None:
 def refused(denials: Sequence[Json]) -> str:
     """The calls that did not run, for who started this and was not asked; and what would let them."""
     names = dict.fromkeys(named(denial["tool_name"], denial["tool_input"]) for denial in denials)
-    shown = ", ".join(list(names)[:SHOWN_CALLS])
-    more = f" and {len(names) - SHOWN_CALLS} more" if len(names) > SHOWN_CALLS else ""
+    shown_names = ", ".join(list(names)[:SHOWN_CALLS])
+    suffix = f" and {len(names) - SHOWN_CALLS} more" if len(names) > SHOWN_CALLS else ""
     return (
-        f"{count_of(len(denials), 'call')} not allowed: {shown}{more}; nobody is asked with -p: "
+        f"{format_count(len(denials), 'call')} not allowed: {shown_names}{suffix}; nobody is asked with -p: "
         "--allowedTools or --permission-mode allow more, `clew permissions` keeps it"
     )
 
 
-def named(tool: str, given: Json) -> str:
+def named(tool: str, arguments: Json) -> str:
     """A call by its tool and what it would have worked on."""
-    subject = next((given[key] for key in SUBJECTS if isinstance(given.get(key), str)), "")
+    subject = next((arguments[key] for key in SUBJECTS if isinstance(arguments.get(key), str)), "")
     words = "".join(c if c.isprintable() else "?" for c in " ".join(subject.split()))
     return f"{tool}({words[:SUBJECT_CHARACTERS]})" if subject else tool
 
@@ -223,8 +230,8 @@ class PrintView(FrontView):
                     self.tally.entry(entry)
             case ToolFinished():
                 self.tally.finished(event)
-            case FromAgent(event=NotSaved() | Noticed() | Repaired() | Retrying() as said):
-                await self.emit(said)
+            case FromAgent(event=NotSaved() | Noticed() | Repaired() | Retrying() as notice):
+                await self.emit(notice)
             case NotSaved() | Noticed():
                 for message in event.messages:
                     print(f"clew: {message}", file=sys.stderr)
@@ -245,9 +252,9 @@ class PrintView(FrontView):
                     file=sys.stderr,
                 )
 
-    async def show(self, shown: Show, _: Line | None) -> None:
-        self.ended = done_beside(shown, self.tally)
+    async def show(self, outcome: Show, _: Line | None) -> None:
+        self.ended = end_without_turn(outcome, self.tally)
 
     async def end_turn(self, ended: TurnEnded, cause: Cause) -> None:
         self.was_asked |= cause.order is None
-        self.ended = ended if cause.order is None else compacted(ended, self.tally)
+        self.ended = ended if cause.order is None else end_compaction(ended, self.tally)

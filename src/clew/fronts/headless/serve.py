@@ -22,17 +22,24 @@ from clew.core.wire import (
     Said,
     WithdrawnRequest,
 )
-from clew.fronts.drive import Driver, following
+from clew.fronts.drive import Driver, make_next_options
 from clew.fronts.ends import ENDED_BY
 from clew.fronts.headless.channel import HostChannel
 from clew.fronts.headless.controls import Controls
-from clew.fronts.headless.handshake import HOST, Mirror, agents_of, hooks_of, skills_of, told_by
+from clew.fronts.headless.handshake import (
+    HOST,
+    Mirror,
+    agents_of,
+    apply_handshake,
+    hooks_of,
+    skills_of,
+)
 from clew.fronts.headless.host_view import TOO_LATE, HostInput, HostView
-from clew.fronts.headless.permission import HostPermission, HostRequests, ask_tool, nobody
-from clew.fronts.headless.servers import eliciting, to_host
+from clew.fronts.headless.permission import HostPermission, HostRequests, ask_tool, deny_unasked
+from clew.fronts.headless.servers import make_elicit, to_host
 from clew.parts.context import HostParts
-from clew.session.build import session as open_session
-from clew.system.clock import new_id
+from clew.session.build import open_session
+from clew.system.clock import make_id
 
 LAST_WORDS_S = 2.0
 
@@ -49,7 +56,7 @@ class HostServer:
         self._cwd = cwd
         self._lines = HostInput()
         self._view = view = HostView(channel, environ, self._lines)
-        self._host = HostRequests(channel.post, new_id)
+        self._host = HostRequests(channel.post, make_id)
         self._permission = HostPermission(self._host, state=view.change_state, notice=view.notice)
         self._driver: Driver | None = None
         # While no session is open nothing can be asked of one.
@@ -105,7 +112,7 @@ class HostServer:
     async def _serve(self, first: Incoming) -> None:
         """One session, and each that a command goes over to, until the host says no more."""
         if isinstance(first, ControlRequest) and first.subtype == "initialize":
-            self._options = told_by(self._options, first.fields)
+            self._options = apply_handshake(self._options, first.fields)
             self._bring(first)
         options: Options | None = self._options
         controls = Controls(
@@ -127,17 +134,17 @@ class HostServer:
         if failure is not None:
             raise failure
 
-    def _bring(self, asked: ControlRequest) -> None:
+    def _bring(self, request: ControlRequest) -> None:
         """Takes what a handshake brings; the last one counts."""
-        self._handshake = asked
+        self._handshake = request
         self._brought = HostParts(
-            hooks=hooks_of(asked.fields.get("hooks"), self._host),
+            hooks=hooks_of(request.fields.get("hooks"), self._host),
             to_host=to_host(self._host),
-            elicit=eliciting(
+            elicit=make_elicit(
                 self._host, state=self._view.change_state, now=lambda: self._view.state
             ),
-            agents=agents_of(asked.fields),
-            skills=skills_of(asked.fields),
+            agents=agents_of(request.fields),
+            skills=skills_of(request.fields),
         )
 
     async def _session_of(self, options: Options, before: str) -> tuple[Options | None, str]:
@@ -167,7 +174,9 @@ class HostServer:
             self._is_open.clear()
         for notice in session.parting():
             self._channel.warn(notice)
-        return None if isinstance(then, int) else following(options, then), session.session_id
+        return None if isinstance(then, int) else make_next_options(
+            options, then
+        ), session.session_id
 
     async def _leave(self) -> None:
         """Waits until everything is said, but not for ever where the process was told to end."""
@@ -220,31 +229,31 @@ class HostServer:
         words = f"a line of standard input was not taken: {line.why}"
         self._channel.warn(words)
         if line.request_id is not None:
-            self._view.post(wire.refused(line.request_id, line.why))
+            self._view.post(wire.make_refusal(line.request_id, line.why))
         else:
             self._view.notice(words)
 
-    async def _answer(self, asked: ControlRequest, controls: Controls) -> None:
+    async def _answer(self, request: ControlRequest, controls: Controls) -> None:
         await self._is_open.wait()
-        if asked.subtype == "initialize":
+        if request.subtype == "initialize":
             session = self._view.session
-            if asked is not self._handshake:
-                self._bring(asked)
+            if request is not self._handshake:
+                self._bring(request)
                 session.parts.hooks.remove(HOST)
                 session.parts.hooks.add(self._brought.hooks)
                 session.parts.skills.want(self._brought.skills)
                 for fault in session.parts.agents.replace_hosts(self._brought.agents):
                     self._channel.warn(fault)
             await session.parts.mcp.in_host()
-        await self._channel.send(await controls.answer(asked))
+        await self._channel.send(await controls.answer(request))
 
-    async def _ask(self, asked: Question) -> Verdict:
+    async def _ask(self, question: Question) -> Verdict:
         session = self._view.session
         if self._options.asks is None:
-            return await nobody(asked)
+            return await deny_unasked(question)
         if self._options.asks != "stdio":
-            return await ask_tool(asked, self._options.asks, session)
-        return await self._permission.ask(asked, session.rules)
+            return await ask_tool(question, self._options.asks, session)
+        return await self._permission.ask(question, session.rules)
 
 
 def entrypoint(environ: Mapping[str, str]) -> str:

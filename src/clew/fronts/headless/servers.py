@@ -12,12 +12,12 @@ from clew.fronts.headless.permission import HostError, HostRequests
 from clew.fronts.headless.session_controls import SessionControls
 from clew.fronts.headless.standing_controls import object_of
 from clew.parts.mcp.part import Connected
-from clew.parts.mcp.protocol import an_object
-from clew.parts.mcp.scopes import find
+from clew.parts.mcp.protocol import as_object
+from clew.parts.mcp.scopes import find_configured_servers
 from clew.parts.mcp.server import McpServer
-from clew.parts.mcp.tools import CALL_PATIENCE_S, refused
+from clew.parts.mcp.tools import CALL_PATIENCE_S, describe_refusal
 from clew.session.session import Session
-from clew.system.clock import new_id
+from clew.system.clock import make_id
 from clew.system.jsonrpc.peer import PeerAnswer
 
 # The servers of a session as hosts see and manage them, and the servers that hosts hold themselves.
@@ -27,20 +27,21 @@ def to_host(host: HostRequests) -> Callable[[str, Json], Awaitable[Any]]:
     """The way of a message to a server that lives in the host, and of the answer back."""
 
     async def send(server: str, message: Json) -> Any:
-        said = await host.ask("mcp_message", {"server_name": server, "message": message})
-        return said.get("mcp_response")
+        reply = await host.ask("mcp_message", {"server_name": server, "message": message})
+        return reply.get("mcp_response")
 
     return send
 
 
-def listed(mcp: Connected) -> list[Json]:
+def list_servers(mcp: Connected) -> list[Json]:
     """Name and state of each, as every turn begins with."""
-    from clew.parts.mcp.protocol import word
+    from clew.parts.mcp.protocol import name_state
 
-    shown = [
-        {"name": s.name, "status": word(s.state), "source": s.config.scope} for s in mcp.clients()
+    rows = [
+        {"name": s.name, "status": name_state(s.state), "source": s.config.scope}
+        for s in mcp.clients()
     ]
-    return shown + [
+    return rows + [
         {"name": e.name, "status": "disabled", "source": e.scope} for e in mcp.found.held
     ]
 
@@ -48,7 +49,7 @@ def listed(mcp: Connected) -> list[Json]:
 ACTIONS = frozenset({"accept", "decline", "cancel"})
 
 
-def eliciting(
+def make_elicit(
     host: HostRequests, *, state: Callable[[State], None], now: Callable[[], State]
 ) -> Callable[[Json], Awaitable[Json | None]]:
     """How the host puts a server's question to its person; an answer that is none declines."""
@@ -73,17 +74,17 @@ def eliciting(
     return elicit
 
 
-def status(mcp: Connected) -> list[Json]:
+def describe_servers(mcp: Connected) -> list[Json]:
     """Each in full."""
     return [whole(server) for server in mcp.clients()]
 
 
 def whole(server: "McpServer") -> Json:
-    from clew.parts.mcp.protocol import word
+    from clew.parts.mcp.protocol import name_state
 
-    said: Json = {
+    fields: Json = {
         "name": server.name,
-        "status": word(server.state),
+        "status": name_state(server.state),
         "scope": server.config.scope,
         "source": server.config.source,
         "transport": server.config.kind,
@@ -101,8 +102,8 @@ def whole(server: "McpServer") -> Json:
         ],
     }
     if server.agreement is not None:
-        said["serverInfo"] = server.agreement.server
-    return said | {"error": server.problem} if server.problem else said
+        fields["serverInfo"] = server.agreement.server
+    return fields | {"error": server.problem} if server.problem else fields
 
 
 PREFIX = "mcp__"
@@ -111,24 +112,24 @@ PREFIX = "mcp__"
 async def mcp_set_servers(session: Session, fields: Json) -> Json:
     """These servers, in place of those that came in this way before; the session's own stay."""
     standing = session.rules.standing
-    found = find(
+    listing = find_configured_servers(
         standing.places,
         standing.layers,
         standing.settings,
         standing.environ,
-        given=(json.dumps({"mcpServers": object_of(fields, "servers")}),),
+        arguments=(json.dumps({"mcpServers": object_of(fields, "servers")}),),
         strict=True,
     )
-    if found.faults:
-        raise UserError("; ".join(found.faults))
-    added, removed, errors = await session.parts.mcp.exchange(found)
+    if listing.faults:
+        raise UserError("; ".join(listing.faults))
+    added, removed, errors = await session.parts.mcp.exchange(listing)
     return {"added": added, "removed": removed, "errors": errors}
 
 
 async def mcp_call(session: Session, fields: Json) -> Json:
     """A tool of a server, called by the host itself: no turn, and nobody is asked."""
-    name, given = fields.get("tool"), fields.get("arguments", {})
-    if not (isinstance(name, str) and name.startswith(PREFIX) and isinstance(given, dict)):
+    name, arguments = fields.get("tool"), fields.get("arguments", {})
+    if not (isinstance(name, str) and name.startswith(PREFIX) and isinstance(arguments, dict)):
         raise UserError("mcp_call: tool: expected mcp__SERVER__TOOL, and arguments an object")
     await session.parts.mcp.settled()
     servers = session.parts.mcp.servers
@@ -136,7 +137,7 @@ async def mcp_call(session: Session, fields: Json) -> Json:
     tool = next((tool for tool in offered if tool.name == name), None)
     if tool is None:
         raise UserError(f"mcp_call: there is no tool {name} of a server that is connected")
-    block = {"type": "tool_use", "id": f"toolu_{new_id()}", "name": name, "input": given}
+    block = {"type": "tool_use", "id": f"toolu_{make_id()}", "name": name, "input": arguments}
     outcome = await session.tools.call(bind(tool, block), message_uuid="", progress=unseen)
     return {"content": outcome.content, "isError": outcome.is_error}
 
@@ -150,8 +151,8 @@ async def mcp_read_resource(session: Session, fields: Json) -> Json:
     server = server_of(session, fields)
     outcome = await server.call("resources/read", {"uri": uri}, patience_s=CALL_PATIENCE_S)
     if not isinstance(outcome, PeerAnswer):
-        raise UserError(refused(server.name, outcome, CALL_PATIENCE_S))
-    contents = an_object(outcome.result).get("contents")
+        raise UserError(describe_refusal(server.name, outcome, CALL_PATIENCE_S))
+    contents = as_object(outcome.result).get("contents")
     if not isinstance(contents, list):
         raise UserError(f"The server {server.name} gave an answer without contents.")
     return {"contents": contents}
@@ -168,8 +169,8 @@ def mcp_message(session: Session, fields: Json) -> Json:
 
 
 def server_of(session: Session, fields: Json) -> McpServer:
-    name, found = fields.get("serverName"), session.parts.mcp.servers
-    server = found.get(name) if found is not None and isinstance(name, str) else None
+    name, servers = fields.get("serverName"), session.parts.mcp.servers
+    server = servers.get(name) if servers is not None and isinstance(name, str) else None
     if server is None:
         raise UserError(f"Server not found: {name}")
     return server

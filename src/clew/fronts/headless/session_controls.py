@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from clew.commands.slash.table import known
+from clew.commands.slash.table import collect_commands
 from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError
 from clew.session.session import Session
@@ -19,22 +19,22 @@ class ControlRefusedError(ClewError):
     code: str | None = None
 
 
-def commands(session: Session) -> list[Json]:
+def list_commands(session: Session) -> list[Json]:
     """What can be typed behind a slash."""
-    found = {skill.name: skill.origin for skill in session.parts.skills.all()}
+    origins = {skill.name: skill.origin for skill in session.parts.skills.all()}
     return [
         {
             "name": command.name,
             "description": command.description,
             "argumentHint": command.hint,
             "aliases": list(command.aliases),
-            "builtin": command.name not in found or found[command.name] == "bundled",
+            "builtin": command.name not in origins or origins[command.name] == "bundled",
         }
-        for command in known(session)
+        for command in collect_commands(session)
     ]
 
 
-def agents(session: Session) -> list[Json]:
+def list_agents(session: Session) -> list[Json]:
     return [
         {"name": spec.name, "description": spec.description, "model": spec.model}
         for spec in session.parts.agents.catalog

@@ -39,7 +39,7 @@ WRITABLE: dict[str, tuple[Scope, str]] = {
 async def apply_flag_settings(session: Session, fields: Json) -> Json:
     """Settings above the files', from now on; what they say of model and effort holds at once."""
     settings = object_of(fields, "settings")
-    told = session.rules.overlay(settings)
+    notes = session.rules.overlay(settings)
     if isinstance(settings.get("model"), str):
         await session.model_access.switching.to(settings["model"])
     if "effortLevel" in settings:
@@ -47,7 +47,7 @@ async def apply_flag_settings(session: Session, fields: Json) -> Json:
         if level is not None and level not in get_args(Effort):
             raise UserError(f"effortLevel: {level!r}: there are {', '.join(get_args(Effort))}")
         session.model_access.speaking.effort(level)
-    return {"warnings": list(told)}
+    return {"warnings": list(notes)}
 
 
 async def update_settings(session: Session, fields: Json) -> Json:
@@ -88,9 +88,9 @@ def ruled(rule: PermissionRule) -> Json:
 
 
 def get_hooks_listing(session: Session, _: Json) -> Json:
-    found = read_layers(session.rules.standing.layers)
+    listing = read_layers(session.rules.standing.layers)
     many: dict[str, int] = {}
-    for hook in found.hooks:
+    for hook in listing.hooks:
         many[hook.event.name] = many.get(hook.event.name, 0) + 1
     return {
         "events": [
@@ -98,14 +98,14 @@ def get_hooks_listing(session: Session, _: Json) -> Json:
             for event in EVENTS
             if event.name in many
         ],
-        "hooks": [hooked(hook) for hook in found.hooks],
+        "hooks": [hooked(hook) for hook in listing.hooks],
         "eventCatalog": [catalogued(event) for event in EVENTS],
         "policy": {
-            "disabledByPolicy": bool(found.off),
+            "disabledByPolicy": bool(listing.off),
             "managedOnly": read_switch(session.rules.standing.settings, "allowManagedHooksOnly"),
             "pluginOnly": False,
-            "allDisabled": bool(found.off),
-            "policyHookCount": sum(hook.source == "managed" for hook in found.hooks),
+            "allDisabled": bool(listing.off),
+            "policyHookCount": sum(hook.source == "managed" for hook in listing.hooks),
         },
     }
 
@@ -148,7 +148,7 @@ def register_repo_root(session: Session, fields: Json) -> Json:
 
 
 def get_usage(session: Session, _: Json) -> Json:
-    from clew.core.ledger.totals import usage_by_model
+    from clew.core.ledger.totals import sum_usage_by_model
     from clew.fronts.headless.result import cost_of, usage_of
 
     ledger, state = session.ledger(), session.costs.spending.state
@@ -156,7 +156,7 @@ def get_usage(session: Session, _: Json) -> Json:
         "session": {
             "total_cost_usd": cost_of(ledger.total),
             "usage": usage_of(ledger.total),
-            "modelUsage": usage_by_model(ledger),
+            "modelUsage": sum_usage_by_model(ledger),
             "duration_api_ms": round(state.api_ms),
             "lines_added": state.lines_added,
             "lines_removed": state.lines_removed,
@@ -179,12 +179,12 @@ async def generate_session_title(session: Session, fields: Json) -> Json:
     described = fields.get("description")
     if not isinstance(described, str) or not described.strip():
         raise UserError("generate_session_title: description: expected a text")
-    said = await session.model_access.ask(
+    answer = await session.model_access.ask(
         described[:DESCRIBED_CHARACTERS], system=TITLE, purpose="other"
     )
-    if isinstance(said, Failure):
+    if isinstance(answer, Failure):
         return {"title": None}
-    title = " ".join(said.split())[:TITLE_CHARACTERS].strip("\"'") or None
+    title = " ".join(answer.split())[:TITLE_CHARACTERS].strip("\"'") or None
     if title is not None and fields.get("persist") is True:
         session.story.recorder.generated_title(title)
     return {"title": title}
@@ -207,10 +207,10 @@ def set_has_subscribers(_: Session, fields: Json) -> Json:
 
 
 def object_of(fields: Json, name: str) -> Json:
-    found = fields.get(name)
-    if not isinstance(found, dict):
+    value = fields.get(name)
+    if not isinstance(value, dict):
         raise UserError(f"{fields.get('subtype')}: {name}: expected an object")
-    return msgspec.convert(found, dict[str, Any])
+    return msgspec.convert(value, dict[str, Any])
 
 
 CONTROLS: SessionControls = {

@@ -11,7 +11,7 @@ from typing import Any
 
 from clew.core.json_object import Json
 from clew.session.session import Session
-from clew.system.clock import new_id
+from clew.system.clock import make_id
 from clew.system.config.environment import freeze
 from clew.system.config.settings import read_switch
 
@@ -62,9 +62,9 @@ class Suggestions:
 
     async def _guess(self) -> None:
         session = self._session
-        said = list(islice(last_words(session.story.history), TURNS))
+        texts = list(islice(last_words(session.story.history), TURNS))
         answer = await session.model_access.ask(
-            "\n\n".join(reversed(said)), system=SYSTEM, purpose="other"
+            "\n\n".join(reversed(texts)), system=SYSTEM, purpose="other"
         )
         words = " ".join(answer.split())[:MOST] if isinstance(answer, str) else ""
         if words and words.strip(".\"'").upper() != "NOTHING":
@@ -72,7 +72,7 @@ class Suggestions:
                 {
                     "type": "prompt_suggestion",
                     "suggestion": words,
-                    "uuid": new_id(),
+                    "uuid": make_id(),
                     "session_id": session.session_id,
                 }
             )

@@ -17,7 +17,7 @@ COLORS = {
 FREE = "Free space"
 
 
-def usage(parts: Sequence[WindowPart], model: Model, *, auto_at: int | None) -> Json:
+def describe_usage(parts: Sequence[WindowPart], model: Model, *, auto_at: int | None) -> Json:
     """The answer to a question about the window; from `auto_at` on it is summarised unasked."""
     sums: dict[str, int] = {}
     for part in parts:

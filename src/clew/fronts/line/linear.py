@@ -16,16 +16,25 @@ from clew.agent.events import Compacted, EngineEvent, TurnEnded
 from clew.agent.intake import Raw, Taken
 from clew.agent.options import Options
 from clew.core.input import Pick, Rewound, Show
-from clew.fronts.drive import Cause, Driver, FrontInput, FrontView, Line, News, Next, following
+from clew.fronts.drive import (
+    Cause,
+    Driver,
+    FrontInput,
+    FrontView,
+    Line,
+    News,
+    Next,
+    make_next_options,
+)
 from clew.fronts.ends import HUNG_UP, INTERRUPTED, code_of, hear_signals, run_front
 from clew.fronts.line.keyboard import LineKeyboard
 from clew.fronts.line.questions import LineQuestions, see
 from clew.fronts.line.telling import LineWriter, Paper
 from clew.fronts.render.recalled import PERSON
-from clew.fronts.render.stories import closing
-from clew.fronts.terminal.first_run import is_first_start, offered, ways
+from clew.fronts.render.stories import describe_closing
+from clew.fronts.terminal.first_run import is_first_start, offer_sandbox, show_ways
 from clew.parts.hooks import Idle
-from clew.session.build import session as open_session
+from clew.session.build import open_session
 from clew.session.session import Session
 from clew.system.config.settings import read_text
 
@@ -64,9 +73,9 @@ async def one_session(
         telling.line(f"clew: {session.model.name}, mode {session.mode}{keys}")
         if session.model_access.lacks_key:
             ask = keyboard.line if keyboard.is_terminal else None
-            if await ways(session, telling.line, ask):
+            if await show_ways(session, telling.line, ask):
                 return options
-        if is_new and await offered(session, questions.sandbox):
+        if is_new and await offer_sandbox(session, questions.sandbox):
             return options
         if session.resumed is not None:
             telling.history(session.resumed.messages, session.tools.title)
@@ -85,7 +94,7 @@ async def one_session(
         telling.line(f"! {notice}")
     if len(session.story.history) and session.story.recorder.is_kept:
         telling.line(f"\nTo go on: clew --resume {session.session_id}")
-    return then if isinstance(then, int) else following(options, then)
+    return then if isinstance(then, int) else make_next_options(options, then)
 
 
 def typed(text: str) -> Line:
@@ -143,10 +152,10 @@ class LineInput(FrontInput):
             self._news.clear()
             await self._news.wait()
 
-    def put(self, taken: Taken) -> None:
+    def put(self, outcome: Taken) -> None:
         if self._session.conversation.is_running:
             self._telling.line("[done when the turn has ended]")
-        self._later.append(taken)
+        self._later.append(outcome)
 
     def end(self) -> None:
         self._is_over = True
@@ -194,13 +203,13 @@ class LineView(FrontView):
 
     async def end_turn(self, ended: TurnEnded, cause: Cause) -> None:
         if cause.order is None:
-            self._telling.line(closing(ended))
+            self._telling.line(describe_closing(ended))
         elif ended.message != self._told:
             await self.show(Show(text=ended.message, is_error=ended.is_error), None)
         self._telling.ring()
 
-    async def show(self, shown: Show, _: Line | None) -> None:
-        self._telling.line(f"! {shown.text}" if shown.is_error else shown.text)
+    async def show(self, outcome: Show, _: Line | None) -> None:
+        self._telling.line(f"! {outcome.text}" if outcome.is_error else outcome.text)
 
     async def rewound(self, rewound: Rewound, _: Line | None) -> None:
         self._telling.line(rewound.text)

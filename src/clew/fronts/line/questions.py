@@ -5,7 +5,7 @@ from clew.fronts.dialog import Dialog, DialogAnswer
 from clew.fronts.line.keyboard import LineKeyboard
 from clew.fronts.line.telling import LineWriter
 from clew.fronts.questions import Questions
-from clew.fronts.render.rows import visible
+from clew.fronts.render.rows import escape_controls
 from clew.session.session import Session
 
 SAME = {"yes": "y", "no": "n"}
@@ -22,9 +22,9 @@ class LineQuestions(Questions):
         own = next((n for n, choice in enumerate(dialog.choices) if choice.asks_words), None)
         keys = {c.key or str(n): n - 1 for n, c in enumerate(dialog.choices, 1) if n - 1 != own}
         self._telling.ring()
-        self._telling.line(f"? {visible(dialog.title)}")
+        self._telling.line(f"? {escape_controls(dialog.title)}")
         if dialog.text:
-            self._telling.line(visible(dialog.text))
+            self._telling.line(escape_controls(dialog.text))
         answer = (await self._keyboard.line(self._list(dialog, keys, own)) or "").strip()
         parts = answer.lower().split(",") if dialog.several else [answer.lower()]
         parts = [SAME.get(part.strip(), part.strip()) for part in parts]
@@ -40,7 +40,7 @@ class LineQuestions(Questions):
         if not dialog.choices[0].key:
             for row, n in zip(rows, keys.values(), strict=True):
                 hint = dialog.choices[n].hint
-                self._telling.line(visible(f"  {row}: {hint}" if hint else f"  {row}"))
+                self._telling.line(escape_controls(f"  {row}: {hint}" if hint else f"  {row}"))
             return f"  a number{', several with commas' if dialog.several else ''}, or your own words: "
         if own is not None:
             *above, last = rows
@@ -49,7 +49,7 @@ class LineQuestions(Questions):
             above = [row for row, n in zip(rows, keys.values(), strict=True) if n != dialog.at]
             prompt = f"  Enter = {dialog.choices[dialog.at].label}: "
         for row in above:
-            self._telling.line(visible(row))
+            self._telling.line(escape_controls(row))
         return prompt
 
 

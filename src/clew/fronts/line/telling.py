@@ -8,7 +8,7 @@ from clew.agent.events import EngineEvent, Signalled
 from clew.core.json_object import Json
 from clew.core.stream.events import BlockDropped, BlockFinished, TextDelta
 from clew.fronts.render.recalled import MODEL, Titles
-from clew.fronts.render.rows import Flow, Line, at_words, visible
+from clew.fronts.render.rows import Flow, Line, escape_controls, wrap_text
 from clew.fronts.render.theme import BARE
 from clew.fronts.render.transcript import Transcript
 
@@ -78,7 +78,7 @@ class LineWriter:
         self._end_line()
         if text:
             self._transcript.interrupted()
-            self._write(f"{at_words(visible(text), self._paper.columns)}\n")
+            self._write(f"{wrap_text(escape_controls(text), self._paper.columns)}\n")
 
     def history(self, messages: list[Json], titles: Titles) -> None:
         """What was said before, so that whoever resumes sees where they are; `titles`: of calls."""
@@ -105,7 +105,7 @@ class LineWriter:
                     self._end_line()
                     self._words = Flow(self._paper.columns)
                     self._write(self._words.feed(MODEL))
-                self._write(self._words.feed(visible(event.text)))
+                self._write(self._words.feed(escape_controls(event.text)))
             case BlockFinished() | BlockDropped() if event.block.get("type") == "text":
                 self._end_line()
             case Signalled() if self._paper.is_terminal:
@@ -118,7 +118,7 @@ class LineWriter:
         if lines:
             self._end_line()
             columns = self._paper.columns
-            self._write("".join(f"{at_words(line, columns)}\n" for line in lines))
+            self._write("".join(f"{wrap_text(line, columns)}\n" for line in lines))
 
     def _write(self, text: str) -> None:
         if text:

@@ -11,7 +11,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from clew.fronts.render.inline import PARAGRAPH_CHARACTERS, good_cut, html_begins
+from clew.fronts.render.inline import PARAGRAPH_CHARACTERS, find_cut, read_html
 
 Kind: TypeAlias = Literal["paragraph", "heading", "rule", "code", "html", "table", "empty"]
 
@@ -264,7 +264,7 @@ class Blocks:
             mark = match[1] or match[3]
             self._begin("code", level=indent, info=(match[2] or match[4] or "").strip())
             self._until = re.compile(rf"{re.escape(mark[0])}{{{len(mark)},}} *\Z")
-        elif words[0] == "<" and (html := html_begins(words, may_be_any=not self._is_paragraph)):
+        elif words[0] == "<" and (html := read_html(words, may_be_any=not self._is_paragraph)):
             self._close_to(matched)
             self._begin("html")
             self._until = html.until
@@ -357,7 +357,7 @@ class Blocks:
     def _hand_on(self) -> None:
         """Gives the sink what of a long paragraph will not change any more."""
         while len(self._text) > PARAGRAPH_CHARACTERS:
-            cut = good_cut(self._text)
+            cut = find_cut(self._text)
             if not cut:
                 return
             self._begin_words()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pygments import unistring
 from pygments.lexer import Lexer, RegexLexerMeta
 
-from clew.fronts.render.rows import Span, visible
+from clew.fronts.render.rows import Span, escape_controls
 from clew.fronts.render.theme import Theme
 
 if TYPE_CHECKING:
@@ -78,10 +78,10 @@ class _LateTables(RegexLexerMeta):
 
 def late(kind: Any) -> Lexer:
     """The lexer of a language, soon."""
-    made: Any = kind
+    lexer_class: Any = kind
     if isinstance(kind, RegexLexerMeta):
-        made = type.__call__(_LateTables, kind.__name__, (kind,), {"__doc__": kind.__doc__})
-    lexer: Lexer = made()
+        lexer_class = type.__call__(_LateTables, kind.__name__, (kind,), {"__doc__": kind.__doc__})
+    lexer: Lexer = lexer_class()
     return lexer
 
 
@@ -146,29 +146,29 @@ def _names() -> dict[str, str]:
 
 
 @cache
-def lexer_named(name: str) -> "Lexer | None":
+def find_lexer(name: str) -> "Lexer | None":
     """The lexer of a language by the word on its fence."""
-    known = _names().get(name.lower())
-    if known is None:
+    class_name = _names().get(name.lower())
+    if class_name is None:
         return None
     from pygments.lexers import find_lexer_class_by_name
 
-    return late(find_lexer_class_by_name(known))
+    return late(find_lexer_class_by_name(class_name))
 
 
-def lexer_for(path: str) -> "Lexer | None":
+def find_lexer_for_file(path: str) -> "Lexer | None":
     """The lexer of a file by its name."""
     name = path.rpartition("/")[2].lower()
     end = f".{name.rpartition('.')[2]}"
-    return lexer_named(name if name in _names() and "." not in name else end)
+    return find_lexer(name if name in _names() and "." not in name else end)
 
 
 def get_ready() -> None:
     """Loads what takes a moment, for whoever has one before the first code is shown."""
-    lexer_named("python")
+    find_lexer("python")
 
 
-def language(info: str) -> str:
+def read_language(info: str) -> str:
     """The language of a fence, out of the words behind its marks."""
     words = info.replace(",", " ").split()
     return words[0].strip("{}.") if words else ""
@@ -191,7 +191,7 @@ class Colours:
         return twin
 
     def add(self, line: str) -> list[list[Span]]:
-        line = visible(line.expandtabs(4))
+        line = escape_controls(line.expandtabs(4))
         if self._lexer is None or (len(line) > COLOURED_CHARACTERS and not self._held):
             return [[Span(line)]]
         self._held.append(line)
@@ -205,10 +205,10 @@ class Colours:
         return rows[0] if rows else []
 
     def end(self) -> list[list[Span]]:
-        held, self._held = self._held, []
-        if self._lexer is None or not held:
+        lines, self._held = self._held, []
+        if self._lexer is None or not lines:
             return []
-        pieces, self._stack = lexed(self._lexer, "\n".join(held) + "\n", self._stack)
+        pieces, self._stack = lexed(self._lexer, "\n".join(lines) + "\n", self._stack)
         return _lines(pieces, self._theme)
 
     def _waits(self, line: str) -> bool:
@@ -250,8 +250,8 @@ def _by_tables(
             pieces.append((Text if is_end else Error, text[at]))
             at, turns = at + 1, 0
             continue
-        more, end, then = ruled
-        pieces += more
+        tokens, end, then = ruled
+        pieces += tokens
         if then is not None:
             _move(states, then)
         at, turns = end, 0 if end > at else turns + 1
@@ -265,13 +265,13 @@ def _ruled(
     from pygments.token import _TokenType
 
     for match, kind, then in rules:
-        found = match(text, at)
-        if found is None:
+        hit = match(text, at)
+        if hit is None:
             continue
         if isinstance(kind, _TokenType):
-            return [(kind, found[0])], found.end(), then
-        pieces = [] if kind is None else [(each, value) for _, each, value in kind(lexer, found)]
-        return pieces, found.end(), then
+            return [(kind, hit[0])], hit.end(), then
+        pieces = [] if kind is None else [(token, value) for _, token, value in kind(lexer, hit)]
+        return pieces, hit.end(), then
     return None
 
 
@@ -296,8 +296,8 @@ def _lines(pieces: list[Piece], theme: Theme) -> list[list[Span]]:
         first, *rest = value.split("\n")
         if first:
             lines[-1].append(Span(first, style))
-        for more in rest:
-            lines.append([Span(more, style)] if more else [])
+        for part in rest:
+            lines.append([Span(part, style)] if part else [])
     return lines[:-1]
 
 

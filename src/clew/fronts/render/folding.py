@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeAlias
 
-from clew.core.messages.text import count_of
-from clew.fronts.render.rows import Row, Span, chopped, one_line, visible, wrapped
+from clew.core.messages.text import format_count
+from clew.fronts.render.rows import Row, Span, chop_spans, escape_controls, join_lines, wrap_spans
 from clew.fronts.render.theme import Look
 
 HEAD_LINES, TAIL_LINES = 5, 4
@@ -39,13 +39,13 @@ class Folds:
 
     def get(self, name: str) -> Whole | None:
         number = name.split(" ", 1)[0]
-        kept = self._kept.get(int(number)) if number.isdecimal() else None
-        return None if kept is None else kept[1]
+        fold = self._kept.get(int(number)) if number.isdecimal() else None
+        return None if fold is None else fold[1]
 
-    def keep(self, title: str, whole: Whole) -> str:
+    def keep(self, title: str, render: Whole) -> str:
         """Words by which it can be asked for; nothing where nobody could."""
         self._number += 1
-        self._kept[self._number] = one_line(title), whole
+        self._kept[self._number] = join_lines(title), render
         if len(self._kept) > KEPT:
             del self._kept[next(iter(self._kept))]
         return f" ({self._hint} shows no. {self._number})" if self._hint else ""
@@ -67,7 +67,7 @@ def lines_of(text: str) -> list[str]:
     )
 
 
-def folded(
+def fold_text(
     text: str, title: str, look: Look, folds: Folds, *, part: str = "quiet"
 ) -> Iterator[Row]:
     """An output: all of it if it is short, else both of its ends and how much is between them."""
@@ -80,32 +80,32 @@ def folded(
 
     between = len(lines) - HEAD_LINES - TAIL_LINES
     if between <= 1:
-        shown = [_rows(line, width, style, LINE_ROWS + 1) for line in lines]
-        yield from (row for each in shown for row in each[:LINE_ROWS])
-        what = "long lines" if any(len(each) > LINE_ROWS for each in shown) else ""
+        rows_by_line = [_rows(line, width, style, LINE_ROWS + 1) for line in lines]
+        yield from (row for line_rows in rows_by_line for row in line_rows[:LINE_ROWS])
+        what = "long lines" if any(len(line_rows) > LINE_ROWS for line_rows in rows_by_line) else ""
     else:
         yield from (r for line in lines[:HEAD_LINES] for r in _rows(line, width, style, LINE_ROWS))
-        what = count_of(between, "more line")
+        what = format_count(between, "more line")
     if what:
-        yield from wrapped(
+        yield from wrap_spans(
             [Span(f"… {what}{folds.keep(title, whole)}", look.theme["quiet"])], width
         )
     if between > 1:
         yield from (r for line in lines[-TAIL_LINES:] for r in _rows(line, width, style, LINE_ROWS))
 
 
-def cut(rows: Iterable[Row], title: str, whole: Whole, look: Look, folds: Folds) -> Iterator[Row]:
+def cut(rows: Iterable[Row], title: str, render: Whole, look: Look, folds: Folds) -> Iterator[Row]:
     """The first rows of what is painted as it is asked for."""
     rows = iter(rows)
     yield from islice(rows, CUT_ROWS)
     if next(rows, None) is not None:
-        more = Span(f"… and more{folds.keep(title, whole)}", look.theme["quiet"])
-        yield from wrapped([more], look.width)
+        note = Span(f"… and more{folds.keep(title, render)}", look.theme["quiet"])
+        yield from wrap_spans([note], look.width)
 
 
 def _rows(text: str, width: int, style: str, most: int = 0) -> list[Row]:
     """A line of output in rows; of a very long one no more is painted than can be seen."""
     if most:
         text = text[: most * width + 1]
-    rows = list(chopped([Span(visible(text.expandtabs(8)), style)], width))
+    rows = list(chop_spans([Span(escape_controls(text.expandtabs(8)), style)], width))
     return rows[:most] if most else rows

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from clew.fronts.render.rows import Span, address, joined, visible
+from clew.fronts.render.rows import Span, address, escape_controls, join_styles
 from clew.fronts.render.theme import Theme
 
 if TYPE_CHECKING:
@@ -28,21 +28,21 @@ PARAGRAPH_CHARACTERS = 1_200
 _SIGNS = re.compile(r"\\.|`+|\*+|(?<![\w_])_+|_+(?![\w_])|!?\[|\]\(?|\)|\s|\S", re.S)
 
 
-def good_cut(text: str) -> int:
+def find_cut(text: str) -> int:
     """Where a paragraph may be cut without cutting code, emphasis or a link; 0 for nowhere yet."""
     open_signs: set[str] = set()
     good = last = 0
-    for found in _SIGNS.finditer(text):
-        sign = found[0]
+    for match in _SIGNS.finditer(text):
+        sign = match[0]
         if sign.isspace():
-            last = found.end()
+            last = match.end()
             good = good if open_signs else last
         elif sign[0] == "`":
             _toggle(open_signs, sign)
         elif "`" in "".join(open_signs):
             continue
         elif sign[0] in "*_":
-            is_alone = text[found.end() : found.end() + 1].isspace() and sign not in open_signs
+            is_alone = text[match.end() : match.end() + 1].isspace() and sign not in open_signs
             if not is_alone:
                 _toggle(open_signs, sign)
         elif sign in ("[", "!["):
@@ -93,7 +93,7 @@ class Html(Struct, frozen=True):
     until: re.Pattern[str] | None
 
 
-def html_begins(words: str, *, may_be_any: bool) -> Html | None:
+def read_html(words: str, *, may_be_any: bool) -> Html | None:
     for begins, until in _HTML:
         if begins.match(words):
             return Html(until)
@@ -119,9 +119,9 @@ def get_ready() -> None:
     _reader()
 
 
-def spans(text: str, theme: Theme, *, links: bool, style: str = "") -> list[Span]:
+def parse_spans(text: str, theme: Theme, *, links: bool, style: str = "") -> list[Span]:
     """A text of Markdown in the styles of a theme, on top of a style of its own."""
-    text = visible(text)
+    text = escape_controls(text)
     if not _SPECIAL.search(text):
         return [Span(text, style)]
     tokens = _reader().parseInline(text)[0].children or []
@@ -160,17 +160,17 @@ class _Inline:
                 case "image":
                     yield from self._image(token)
                 case opened if opened in _OPENS:
-                    style = joined(self._styles[-1], self._theme[_OPENS[opened]])
+                    style = join_styles(self._styles[-1], self._theme[_OPENS[opened]])
                     self._styles.append(style)
                 case _:
                     self._styles.pop()
 
     def _span(self, text: str, part: str = "") -> Span:
-        style = joined(self._styles[-1], self._theme[part])
+        style = join_styles(self._styles[-1], self._theme[part])
         if self._url is None:
             return Span(text, style)
         self._said += text
-        return Span(text, joined(style, self._theme["link"]), self._target(self._url))
+        return Span(text, join_styles(style, self._theme["link"]), self._target(self._url))
 
     def _target(self, url: str) -> str:
         return address(url) if self._links else ""
@@ -179,10 +179,10 @@ class _Inline:
         """Text whose addresses are links."""
         at = 0
         style = self._styles[-1]
-        for found in _BARE.finditer(text) if "://" in text else ():
-            yield Span(text[at : found.start()], style)
-            yield Span(found[0], joined(style, self._theme["link"]), self._target(found[0]))
-            at = found.end()
+        for match in _BARE.finditer(text) if "://" in text else ():
+            yield Span(text[at : match.start()], style)
+            yield Span(match[0], join_styles(style, self._theme["link"]), self._target(match[0]))
+            at = match.end()
         yield Span(text[at:], style)
 
     def _leads(self) -> Iterator[Span]:
@@ -191,10 +191,12 @@ class _Inline:
         is_said = self._said == url or f"mailto:{self._said}" == url
         names_another = "://" in self._said or "." in self._said.strip(". ")
         if not is_said and url and (names_another or not self._target(url)):
-            yield Span(f" ({visible(url)})", joined(self._styles[-1], self._theme["quiet"]))
+            yield Span(
+                f" ({escape_controls(url)})", join_styles(self._styles[-1], self._theme["quiet"])
+            )
 
     def _image(self, token: "Token") -> Iterator[Span]:
         url = str(token.attrs.get("src", ""))
         words = f"[image: {token.content}]" if token.content else "[image]"
-        style = joined(self._styles[-1], self._theme["quiet"])
-        yield Span(f"{words} ({visible(url)})", style, self._target(url))
+        style = join_styles(self._styles[-1], self._theme["quiet"])
+        yield Span(f"{words} ({escape_controls(url)})", style, self._target(url))

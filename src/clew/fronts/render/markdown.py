@@ -12,19 +12,19 @@ from typing import assert_never
 
 from clew.fronts.render import code, inline
 from clew.fronts.render.blocks import Blocks, Container, Leaf, Path, cells_of
-from clew.fronts.render.code import Colours, language, lexer_named
-from clew.fronts.render.inline import spans
+from clew.fronts.render.code import Colours, find_lexer, read_language
+from clew.fronts.render.inline import parse_spans
 from clew.fronts.render.rows import (
     Row,
     Span,
     Wrap,
-    bare,
-    cells,
-    chopped,
-    clipped_to,
-    visible,
+    chop_spans,
+    count_cells,
+    escape_controls,
+    strip_row,
+    take_cells,
     width_of,
-    wrapped,
+    wrap_spans,
 )
 from clew.fronts.render.theme import Theme
 
@@ -77,8 +77,8 @@ class Table:
     def _read(self, row: str, style: str = "") -> list[Row]:
         """The cells of a row, as many as the head has."""
         wide = len(self._columns)
-        said = (cells_of(row) + [""] * wide)[:wide]
-        return [spans(cell, self._theme, links=self._links, style=style) for cell in said]
+        texts = (cells_of(row) + [""] * wide)[:wide]
+        return [parse_spans(cell, self._theme, links=self._links, style=style) for cell in texts]
 
     def _measured(self) -> list[int]:
         """Each column as wide as it wants to be, the widest narrowed until all of them fit."""
@@ -98,24 +98,24 @@ class Table:
         return [min(want, most) for want in wants]
 
     def _set(self, row: list[Row], widths: list[int]) -> Iterator[Row]:
-        columns = [list(wrapped(cell, width)) for cell, width in zip(row, widths, strict=True)]
+        columns = [list(wrap_spans(cell, width)) for cell, width in zip(row, widths, strict=True)]
         for i in range(max(map(len, columns))):
             line: Row = []
             for column, width, stand in zip(columns, widths, self._columns, strict=True):
                 if line:
                     line.append(Span(_BETWEEN, self._theme["rule"]))
                 line += _stood(column[i] if i < len(column) else [], width, stand)
-            yield bare(line)
+            yield strip_row(line)
 
     def _listed(self, row: list[Row]) -> Iterator[Row]:
         for head, cell in zip(self._head, row, strict=True):
-            yield from wrapped([*head, Span(": "), *cell], self._width)
+            yield from wrap_spans([*head, Span(": "), *cell], self._width)
         yield [Span("─" * min(8, self._width), self._theme["rule"])]
 
 
 def _widest(cell: Row) -> int:
     text = "".join(span.text for span in cell)
-    return max(map(cells, text.split("\n")))
+    return max(map(count_cells, text.split("\n")))
 
 
 def _stood(cell: Row, width: int, stand: str) -> Row:
@@ -219,14 +219,14 @@ class _Painter:
 
     def begin(self, leaf: Leaf) -> None:
         if self._has_begun and self._is_apart(leaf):
-            self._rows.append(bare(self._margin(_shared(self._before, leaf))))
+            self._rows.append(strip_row(self._margin(_shared(self._before, leaf))))
         self._has_begun = True
         self._leaf, self._is_first = leaf, True
         self._wrap = Wrap(self._room)
         match leaf.kind:
             case "code":
-                name = language(leaf.info)
-                self._colours = Colours(lexer_named(name) if name else None, self._theme)
+                name = read_language(leaf.info)
+                self._colours = Colours(find_lexer(name) if name else None, self._theme)
             case "table":
                 self._table = Table(leaf, self._theme, self._room, links=self._links)
             case "rule":
@@ -249,7 +249,9 @@ class _Painter:
                 style = self._theme["title" if leaf.level == 1 else "heading"]
                 self._put(self._wrap.add(self._spans(text, style)))
             case "html":
-                self._put(chopped([Span(visible(text), self._theme["quiet"])], self._room))
+                self._put(
+                    chop_spans([Span(escape_controls(text), self._theme["quiet"])], self._room)
+                )
             case "code":
                 assert self._colours is not None
                 self._code_line(self._colours, text, ends=ends)
@@ -283,7 +285,7 @@ class _Painter:
             self._code(colours.add(text))
             return
         self._code(colours.end())
-        *rows, last = self._code_rows([*self._open, Span(visible(text.expandtabs(4)))])
+        *rows, last = self._code_rows([*self._open, Span(escape_controls(text.expandtabs(4)))])
         # A line that goes on is cut where a row is full, not where its part was.
         self._open = [] if ends else last[1:]
         self._put([*rows, last] if ends else rows)
@@ -294,11 +296,11 @@ class _Painter:
 
     def _code_rows(self, line: Row) -> Iterator[Row]:
         indent = CODE_INDENT if self._room > WIDTH_LEAST - len(CODE_INDENT) else ""
-        for row in chopped(line, self._room - len(indent)):
+        for row in chop_spans(line, self._room - len(indent)):
             yield [Span(indent), *row]
 
     def _spans(self, text: str, style: str = "") -> list[Span]:
-        return spans(text, self._theme, links=self._links, style=style)
+        return parse_spans(text, self._theme, links=self._links, style=style)
 
     # -- where it stands
 
@@ -316,7 +318,7 @@ class _Painter:
         assert leaf is not None
         for row in rows:
             margin = self._margin(leaf.path, marks=True)
-            self._rows.append(bare([*margin, *row]))
+            self._rows.append(strip_row([*margin, *row]))
             self._is_first = False
 
     @property
@@ -338,7 +340,7 @@ class _Painter:
             mark = _mark(container, depth) if is_new else ""
             margin.append(Span(mark.ljust(_indent(container)), self._theme["marker"]))
             depth += 1
-        return clipped_to(margin, self._width - WIDTH_LEAST)
+        return take_cells(margin, self._width - WIDTH_LEAST)
 
 
 def _indent(container: Container) -> int:

@@ -6,16 +6,24 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from clew.agent.tasks.notice import runs_for_person
+from clew.agent.tasks.notice import describe_background_start
 from clew.core.input import as_typed
 from clew.core.json_object import Json
 from clew.core.messages.messages import UserMessage
-from clew.core.messages.text import INTERRUPTED, INTERRUPTED_FOR_TOOL_USE, count_of
+from clew.core.messages.text import INTERRUPTED, INTERRUPTED_FOR_TOOL_USE, format_count
 from clew.core.normalize.for_display import DisplayItem, for_display
-from clew.fronts.render.folding import Folds, folded
+from clew.fronts.render.folding import Folds, fold_text
 from clew.fronts.render.markdown import Markdown
-from clew.fronts.render.rows import Line, Span, as_line, hanging, one_line, visible, wrapped
-from clew.fronts.render.stories import STOPPED, CallStory, news, stopped, title_of
+from clew.fronts.render.rows import (
+    Line,
+    Span,
+    escape_controls,
+    format_row,
+    hang_lines,
+    join_lines,
+    wrap_spans,
+)
+from clew.fronts.render.stories import STOPPED, CallStory, describe_news, render_stopped, title_of
 from clew.fronts.render.theme import Look
 
 Titles: TypeAlias = Callable[[Json], str]
@@ -29,25 +37,25 @@ RECALLED_CHARACTERS = 20_000
 _PRINTED = re.compile("<bash-stdout>(.*)</bash-stdout><bash-stderr>(.*)</bash-stderr>", re.S)
 
 
-def recalled(
+def render_recalled(
     messages: Sequence[Json], rows: int, look: Look, folds: Folds, titles: Titles = title_of
 ) -> list[Line]:
     """About so many rows of the end; a line says what stands before them. `titles`: of calls."""
     count = FIRST_LOOK
     while True:
         begin = max(0, len(messages) - count)
-        told = list(_told(messages[begin:], look, folds, titles))
-        if begin == 0 or sum(map(len, told)) >= rows:
+        blocks = list(_told(messages[begin:], look, folds, titles))
+        if begin == 0 or sum(map(len, blocks)) >= rows:
             break
         count *= 4
     lines: list[Line] = []
-    while told and len(lines) < rows:
+    while blocks and len(lines) < rows:
         room = rows - len(lines)
-        lines = _end_of(told.pop(), room) + lines
-    if not begin and not told:
+        lines = _end_of(blocks.pop(), room) + lines
+    if not begin and not blocks:
         return lines
     words = f"… {begin:,} earlier messages" if begin else "… the beginning is not shown"
-    return [as_line([Span(words, look.theme["quiet"])]), *lines]
+    return [format_row([Span(words, look.theme["quiet"])]), *lines]
 
 
 def _end_of(lines: list[Line], rows: int) -> list[Line]:
@@ -64,10 +72,10 @@ def _told(
     items = for_display(messages)
     was_call = False
     for number, item in enumerate(items):
-        shown = list(_item(item, items[number + 1 : number + 12], look, folds, titles))
-        if shown:
+        lines = list(_item(item, items[number + 1 : number + 12], look, folds, titles))
+        if lines:
             is_call = _kind(item) == "tool_use"
-            yield shown if was_call and is_call else ["", *shown]
+            yield lines if was_call and is_call else ["", *lines]
             was_call = is_call
 
 
@@ -87,30 +95,33 @@ def _item(
     elif kind == "text" and speaker == "user":
         yield from _by_user(UserMessage(item.entry), str(block.get("text", "")), look, folds)
     elif kind == "thinking":
-        yield from thought(str(block.get("thinking", "")), look, folds)
+        yield from render_thought(str(block.get("thinking", "")), look, folds)
     elif speaker == "system" and item.entry.get("subtype") == "compact_boundary":
-        yield as_line([Span("── what came before is a summary now ──", look.theme["quiet"])])
+        yield format_row([Span("── what came before is a summary now ──", look.theme["quiet"])])
 
 
 def _by_user(entry: UserMessage, text: str, look: Look, folds: Folds) -> Iterator[Line]:
     """What stands in a person's name: their words, what their shell printed, their stop."""
     if text in (INTERRUPTED, INTERRUPTED_FOR_TOOL_USE) and entry.is_synthetic:
-        yield as_line([Span(STOPPED["aborted_streaming"], look.theme["quiet"])])
+        yield format_row([Span(STOPPED["aborted_streaming"], look.theme["quiet"])])
     elif (printed := _PRINTED.fullmatch(text)) is not None:
-        said = printed[1] + printed[2]
-        said = runs_for_person(said) or said
-        rows = folded(said, "what the shell printed", look, folds, part="")
-        yield from map(as_line, rows)
+        shown_text = printed[1] + printed[2]
+        shown_text = describe_background_start(shown_text) or shown_text
+        rows = fold_text(shown_text, "what the shell printed", look, folds, part="")
+        yield from map(format_row, rows)
     elif entry.is_news:
         yield from map(
-            as_line, hanging(visible(news(entry.data)), look.theme["notice"], look.width)
+            format_row,
+            hang_lines(
+                escape_controls(describe_news(entry.data)), look.theme["notice"], look.width
+            ),
         )
     elif entry.face == "typed":
         words = as_typed(text)
         if words.startswith("! "):
-            yield as_line([Span(visible(_short(words)), look.theme["person"])])
+            yield format_row([Span(escape_controls(_short(words)), look.theme["person"])])
         else:
-            yield from typed(words, look)
+            yield from render_prompt(words, look)
 
 
 def _call(
@@ -125,41 +136,43 @@ def _call(
             yield from story.told(item.entry, "", look, folds)
             return
     yield from story.head(look, is_error=True)
-    yield stopped(look)
+    yield render_stopped(look)
 
 
 def answered(text: str, look: Look) -> Iterator[Line]:
     markdown = Markdown(look.theme, look.width, links=look.abilities.links)
     who = [Span(MODEL)] if look.says_who else []
     for row in (*markdown.feed(_short(text)), *markdown.finish()):
-        yield as_line([*who, *row])
+        yield format_row([*who, *row])
         who = []
 
 
-def typed(text: str, look: Look) -> Iterator[Line]:
+def render_prompt(text: str, look: Look) -> Iterator[Line]:
     """What a person said."""
     mark = Span(PERSON if look.says_who else "> ", look.theme["marker"])
-    spans = [Span(visible(_short(text).strip("\n").expandtabs(4)), look.theme["person"])]
-    for number, row in enumerate(wrapped(spans, look.width - 2)):
-        yield as_line([mark if number == 0 else Span("  "), *row])
+    spans = [Span(escape_controls(_short(text).strip("\n").expandtabs(4)), look.theme["person"])]
+    for number, row in enumerate(wrap_spans(spans, look.width - 2)):
+        yield format_row([mark if number == 0 else Span("  "), *row])
 
 
-def thought(text: str, look: Look, folds: Folds) -> Iterator[Line]:
+def render_thought(text: str, look: Look, folds: Folds) -> Iterator[Line]:
     """What was thought, as a line that can be opened."""
     words = len(text.split())
     if not words:
         return
 
     def whole(width: int) -> Iterator[list[Span]]:
-        return wrapped([Span(visible(text), look.theme["thinking"])], width)
+        return wrap_spans([Span(escape_controls(text), look.theme["thinking"])], width)
 
-    name = folds.keep(f"thought: {one_line(text[:60])}", whole)
-    said = f"thought, {count_of(words, 'word')}{name}"
-    yield as_line([Span("· ", look.theme["quiet"]), Span(said, look.theme["thinking"])])
+    name = folds.keep(f"thought: {join_lines(text[:60])}", whole)
+    title = f"thought, {format_count(words, 'word')}{name}"
+    yield format_row([Span("· ", look.theme["quiet"]), Span(title, look.theme["thinking"])])
 
 
 def _short(text: str) -> str:
     rest = len(text) - RECALLED_CHARACTERS
     return (
-        text if rest <= 0 else f"{text[:RECALLED_CHARACTERS]}… ({count_of(rest, 'more character')})"
+        text
+        if rest <= 0
+        else f"{text[:RECALLED_CHARACTERS]}… ({format_count(rest, 'more character')})"
     )

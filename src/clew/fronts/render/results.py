@@ -10,23 +10,23 @@ from binascii import Error as NotBase64
 from collections.abc import Iterator
 from typing import Any, TypeGuard
 
-from clew.agent.tasks.notice import runs_for_person
+from clew.agent.tasks.notice import describe_background_start
 from clew.core.json_object import Json
-from clew.core.messages.text import count_of, for_person
-from clew.fronts.render.code import Colours, lexer_for
-from clew.fronts.render.folding import LINE_ROWS, Folds, cut, folded, lines_of
+from clew.core.messages.text import for_person, format_count
+from clew.fronts.render.code import Colours, find_lexer_for_file
+from clew.fronts.render.folding import LINE_ROWS, Folds, cut, fold_text, lines_of
 from clew.fronts.render.markdown import Markdown
 from clew.fronts.render.rows import (
     Line,
     Row,
     Span,
-    as_line,
-    bare,
-    chopped,
-    joined,
-    one_line,
-    visible,
-    wrapped,
+    chop_spans,
+    escape_controls,
+    format_row,
+    join_lines,
+    join_styles,
+    strip_row,
+    wrap_spans,
 )
 from clew.fronts.render.theme import Look, Pictures, Theme
 
@@ -48,7 +48,7 @@ def _is_hunk(value: Any) -> bool:
     return all(type(n) is int for n in numbers) and all(type(x) is str for x in value["lines"])
 
 
-def counted(patch: list[Json]) -> str:
+def describe_change(patch: list[Json]) -> str:
     """How many lines came and went."""
     lines = [line[:1] for hunk in patch for line in hunk["lines"]]
     return f"+{lines.count('+')} -{lines.count('-')}"
@@ -64,7 +64,7 @@ def rows_of(patch: list[Json], path: str, theme: Theme, width: int) -> Iterator[
         yield from _hunk(hunk, path, theme, width, digits)
 
 
-def created(content: str, path: str, theme: Theme, width: int) -> Iterator[Row]:
+def render_created(content: str, path: str, theme: Theme, width: int) -> Iterator[Row]:
     """A file that is new: all its lines came."""
     lines = content.removesuffix("\n").split("\n")
     hunk = {"oldStart": 0, "newStart": 1, "lines": [f"+{line}" for line in lines]}
@@ -72,7 +72,7 @@ def created(content: str, path: str, theme: Theme, width: int) -> Iterator[Row]:
 
 
 def _hunk(hunk: Json, path: str, theme: Theme, width: int, digits: int) -> Iterator[Row]:
-    lexer = lexer_for(path)
+    lexer = find_lexer_for_file(path)
     # Each side is code of its own: what stands only in the other is not before it.
     colours = {"-": Colours(lexer, theme), "+": Colours(lexer, theme)}
     old, new = hunk["oldStart"], hunk["newStart"]
@@ -93,12 +93,12 @@ def _line(
     spans: Row, sign: str, number: int, theme: Theme, width: int, digits: int
 ) -> Iterator[Row]:
     part, ground = _SIDES.get(sign, ("quiet", ""))
-    lit = [span.with_style(joined(span.style, theme[ground])) for span in spans]
+    lit = [span.with_style(join_styles(span.style, theme[ground])) for span in spans]
     before = [
         Span(f"{number:>{digits}} ", theme["quiet"]),
-        Span(f"{sign} ", joined(theme[part], theme[ground])),
+        Span(f"{sign} ", join_styles(theme[part], theme[ground])),
     ]
-    for row in chopped(lit, width - digits - 3):
+    for row in chop_spans(lit, width - digits - 3):
         yield [*before, *row]
         before = [Span(" " * (digits + 1)), Span("  ", theme[ground])]
 
@@ -174,9 +174,9 @@ def fitted(wide: int, high: int, width: int) -> tuple[int, int]:
 
 def _kitty(data: str, columns: int, rows: int) -> Iterator[str]:
     for at in range(0, len(data), _CHUNK):
-        more = int(at + _CHUNK < len(data))
+        has_more = int(at + _CHUNK < len(data))
         keys = f"a=T,f=100,q=2,C=1,c={columns},r={rows}," if at == 0 else ""
-        yield f"\x1b_G{keys}m={more};{data[at : at + _CHUNK]}\x1b\\"
+        yield f"\x1b_G{keys}m={has_more};{data[at : at + _CHUNK]}\x1b\\"
 
 
 def _iterm(data: str, columns: int, rows: int) -> Iterator[str]:
@@ -231,20 +231,20 @@ def _words(part: Json) -> str:
     return text if isinstance(text, str) else ""
 
 
-def lines(answer: ToolResultView, look: Look, folds: Folds) -> list[Line]:
+def render_result(answer: ToolResultView, look: Look, folds: Folds) -> list[Line]:
     """The result below its call."""
-    shown = [as_line(bare(row)) for row in _rows(answer, look, folds)]
+    output = [format_row(strip_row(row)) for row in _rows(answer, look, folds)]
     for part in answer.parts:
         if part.get("type") == "image":
-            shown += _picture(part.get("source"), look)
-    return shown
+            output += _picture(part.get("source"), look)
+    return output
 
 
 def _picture(source: Any, look: Look) -> list[Line]:
-    found = drawn(source, look.abilities.pictures, look.width)
+    rows = drawn(source, look.abilities.pictures, look.width)
     media = source.get("media_type") if isinstance(source, dict) else None
-    words = f"[picture: {one_line(media) if isinstance(media, str) else 'of an unknown kind'}]"
-    return found or [as_line([Span(words, look.theme["quiet"])])]
+    words = f"[picture: {join_lines(media) if isinstance(media, str) else 'of an unknown kind'}]"
+    return rows or [format_row([Span(words, look.theme["quiet"])])]
 
 
 def _rows(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
@@ -261,7 +261,7 @@ def _rows(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
         return _about(answer, look, folds)
     output = answer.raw.get("stdout")
     text = output if isinstance(output, str) and output else answer.text
-    return folded(text or answer.display or "done", answer.title, look, folds)
+    return fold_text(text or answer.display or "done", answer.title, look, folds)
 
 
 def _failed(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
@@ -269,12 +269,16 @@ def _failed(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
     text = _plain(answer.text or answer.display or "failed")
     first, _, rest = (for_person(text) if answer.is_denied else text).partition("\n")
     short = len(first) <= look.width * LINE_ROWS
-    rows = list(wrapped([Span(visible(first), look.theme["error"])], look.width)) if short else []
+    rows = (
+        list(wrap_spans([Span(escape_controls(first), look.theme["error"])], look.width))
+        if short
+        else []
+    )
     if 0 < len(rows) <= LINE_ROWS:
         yield from rows
     else:
-        yield from folded(first, answer.title, look, folds, part="error")
-    yield from folded(rest, answer.title, look, folds)
+        yield from fold_text(first, answer.title, look, folds, part="error")
+    yield from fold_text(rest, answer.title, look, folds)
 
 
 def _plain(text: str) -> str:
@@ -285,15 +289,15 @@ def _plain(text: str) -> str:
 def _about(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
     count = len(lines_of(answer.text))
     first = answer.text.partition("\n")[0]
-    said = first if answer.name in _ABOUT_TASKS and first.startswith("Task ") else answer.display
-    words = one_line(said[:_DISPLAYED_CHARACTERS]) or count_of(count, "line")
+    text = first if answer.name in _ABOUT_TASKS and first.startswith("Task ") else answer.display
+    words = join_lines(text[:_DISPLAYED_CHARACTERS]) or format_count(count, "line")
 
     def whole(width: int) -> Iterator[Row]:
-        for each in lines_of(answer.text):
-            yield from wrapped([Span(visible(each), look.theme["quiet"])], width)
+        for line in lines_of(answer.text):
+            yield from wrap_spans([Span(escape_controls(line), look.theme["quiet"])], width)
 
     name = folds.keep(answer.title, whole) if answer.text else ""
-    yield from wrapped([Span(f"{words}{name}", look.theme["quiet"])], look.width)
+    yield from wrap_spans([Span(f"{words}{name}", look.theme["quiet"])], look.width)
 
 
 def _change(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | None:
@@ -304,7 +308,9 @@ def _change(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] |
     def whole(width: int) -> Iterator[Row]:
         return rows_of(patch, _path(answer), look.theme, width)
 
-    return _counted(counted(patch), cut(whole(look.width), answer.title, whole, look, folds), look)
+    return _counted(
+        describe_change(patch), cut(whole(look.width), answer.title, whole, look, folds), look
+    )
 
 
 def _new_file(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | None:
@@ -313,7 +319,7 @@ def _new_file(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]
         return None
 
     def whole(width: int) -> Iterator[Row]:
-        return created(content, _path(answer), look.theme, width)
+        return render_created(content, _path(answer), look.theme, width)
 
     words = f"new, +{len(lines_of(content))}"
     return _counted(words, cut(whole(look.width), answer.title, whole, look, folds), look)
@@ -341,9 +347,9 @@ def todo_rows(todos: list[Json], look: Look) -> Iterator[Row]:
     for todo in todos:
         box, part = _BOXES.get(str(todo.get("status")), ("☐", ""))
         now = todo.get("activeForm") if todo.get("status") == "in_progress" else None
-        words = one_line(str(now or todo.get("content", todo.get("subject", ""))))
+        words = join_lines(str(now or todo.get("content", todo.get("subject", ""))))
         style = look.theme[part]
-        for number, row in enumerate(wrapped([Span(words, style)], look.width - 2)):
+        for number, row in enumerate(wrap_spans([Span(words, style)], look.width - 2)):
             yield [Span(f"{box} " if number == 0 else "  ", style), *row]
 
 
@@ -359,14 +365,14 @@ def _agent(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | 
         return None
     if answer.raw.get("status") == "async_launched":
         words = f"works in the background as {answer.raw.get('agentId')}; you are told when it has ended"
-        return wrapped([Span(one_line(words), look.theme["quiet"])], look.width)
+        return wrap_spans([Span(join_lines(words), look.theme["quiet"])], look.width)
     return _markdown(answer.text, answer, look, folds)
 
 
 def _background(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | None:
     """A command that goes on beside the conversation, and what it printed until it was left."""
-    words = runs_for_person(answer.text)
-    return folded(words, answer.title, look, folds) if words else None
+    words = describe_background_start(answer.text)
+    return fold_text(words, answer.title, look, folds) if words else None
 
 
 def _markdown(text: str, answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:

@@ -21,13 +21,13 @@ from clew.core.messages.text import LONE_JOINER, UNSEEN, WITHOUT_WIDTH
 _HARMFUL = re.compile(f"[\x00-\x08\x0b-\x1f\x7f{UNSEEN}{WITHOUT_WIDTH}\ud800-\udfff]|{LONE_JOINER}")
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     """The text with line ends and tabs as the only control characters."""
     return text if text.isascii() and text.isprintable() else _HARMFUL.sub(_shown, text)
 
 
-def _shown(found: re.Match[str]) -> str:
-    number = ord(found[0])
+def _shown(match: re.Match[str]) -> str:
+    number = ord(match[0])
     if number < 0x100:
         return f"\\x{number:02x}"
     return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
@@ -36,10 +36,10 @@ def _shown(found: re.Match[str]) -> str:
 _BLANKS = re.compile("[ \t\n]+")
 
 
-def one_line(text: str) -> str:
+def join_lines(text: str) -> str:
     """The text as a part of a line: line ends, tabs and runs of spaces are a space, and nothing else is,
     so that a control character is seen here as where the text stands whole."""
-    return _BLANKS.sub(" ", visible(text)).strip(" ")
+    return _BLANKS.sub(" ", escape_controls(text)).strip(" ")
 
 
 # Of an address: nothing that could end the sequence it stands in.
@@ -74,28 +74,28 @@ class Span(Struct, frozen=True):
 Row: TypeAlias = list[Span]
 
 
-def cells(text: str) -> int:
+def count_cells(text: str) -> int:
     """How many cells a text takes; it holds no control characters."""
     return len(text) if text.isascii() else max(0, wcswidth(text))
 
 
 def width_of(row: Iterable[Span]) -> int:
-    return sum(cells(span.text) for span in row)
+    return sum(count_cells(span.text) for span in row)
 
 
-def joined(*styles: str) -> str:
+def join_styles(*styles: str) -> str:
     """Styles on top of one another."""
     return ";".join(filter(None, styles))
 
 
-def as_line(row: Iterable[Span], *, links: bool = True) -> Line:
+def format_row(row: Iterable[Span], *, links: bool = True) -> Line:
     """A row as the text that a terminal is sent: a style is named once for all that has it."""
     sent: list[str] = []
     for (style, link), spans in groupby(row, _look):
         text = "".join(span.text for span in spans)
         # Whoever made the row made it harmless. Here is the last place to be sure of it.
         if not text.isprintable():
-            text = visible(text).replace("\n", " ")
+            text = escape_controls(text).replace("\n", " ")
         if style:
             text = f"\x1b[{style}m{text}{RESET}"
         sent.append(f"\x1b]8;;{link}\x1b\\{text}\x1b]8;;\x1b\\" if link and links else text)
@@ -144,9 +144,9 @@ class Wrap:
         for span in spans:
             first, *rest = span.text.split("\n")
             yield from self._add(span, first)
-            for more in rest:
+            for part in rest:
                 yield from self.end()
-                yield from self._add(span, more)
+                yield from self._add(span, part)
 
     def _add(self, span: Span, text: str) -> Iterator[Row]:
         for piece in _PIECES.findall(text):
@@ -156,7 +156,7 @@ class Wrap:
                 continue
             if self._is_own_word(piece):
                 yield from self._close_word()
-            size = cells(piece)
+            size = count_cells(piece)
             self._word.append(span.with_text(piece))
             self._word_cells += size
 
@@ -189,16 +189,16 @@ class Wrap:
 
     def _broken(self, span: Span) -> Iterator[Row]:
         """A word that is longer than a row."""
-        kept: list[str] = []
+        graphemes: list[str] = []
         for grapheme in iter_graphemes(span.text):
-            size = cells(grapheme)
+            size = count_cells(grapheme)
             if self._at and self._at + size > self.width:
-                self.row.append(span.with_text("".join(kept)))
+                self.row.append(span.with_text("".join(graphemes)))
                 yield self._turn()
-                kept = []
-            kept.append(grapheme)
+                graphemes = []
+            graphemes.append(grapheme)
             self._at += size
-        self.row.append(span.with_text("".join(kept)))
+        self.row.append(span.with_text("".join(graphemes)))
 
     def _turn(self) -> Row:
         row, self.row, self._at, self._space = self.row, [], 0, []
@@ -211,10 +211,10 @@ class Wrap:
 
 
 def _is_wide(piece: str) -> bool:
-    return not piece[0].isascii() and cells(piece[0]) == 2
+    return not piece[0].isascii() and count_cells(piece[0]) == 2
 
 
-def wrapped(spans: Iterable[Span], width: int, *, breaks: bool = True) -> Iterator[Row]:
+def wrap_spans(spans: Iterable[Span], width: int, *, breaks: bool = True) -> Iterator[Row]:
     """The spans in rows of at most this many cells, but for words that `breaks` leaves whole."""
     wrap = Wrap(width, breaks=breaks)
     yield from wrap.add(spans)
@@ -225,59 +225,59 @@ def wrapped(spans: Iterable[Span], width: int, *, breaks: bool = True) -> Iterat
 _COLUMN = re.compile(r" *(?:\S+ )*\S+ {2,}(?=\S)")
 
 
-def hanging(text: str, style: str, width: int, *, breaks: bool = True) -> Iterator[Row]:
+def hang_lines(text: str, style: str, width: int, *, breaks: bool = True) -> Iterator[Row]:
     """Lines in rows; what of a line goes on below stands under its second column, else under its
     beginning."""
-    for each in text.split("\n"):
-        column = _COLUMN.match(each)
-        lead = each[: column.end()] if column else ""
-        if not lead or cells(lead) > width // 2:
-            lead = each[: len(each) - len(each.lstrip(" "))][: width // 2]
-        indent = cells(lead)
+    for line in text.split("\n"):
+        column = _COLUMN.match(line)
+        lead = line[: column.end()] if column else ""
+        if not lead or count_cells(lead) > width // 2:
+            lead = line[: len(line) - len(line.lstrip(" "))][: width // 2]
+        indent = count_cells(lead)
         before = Span(lead, style)
-        for row in wrapped([Span(each[len(lead) :], style)], width - indent, breaks=breaks):
+        for row in wrap_spans([Span(line[len(lead) :], style)], width - indent, breaks=breaks):
             yield [before, *row] if lead else row
             before = Span(" " * indent)
 
 
-def chopped(spans: Iterable[Span], width: int) -> Iterator[Row]:
+def chop_spans(spans: Iterable[Span], width: int) -> Iterator[Row]:
     """The spans in rows that are full, wherever that cuts: text whose spaces count."""
     width = max(2, width)
     row: Row = []
     at = 0
     for span in spans:
-        size = cells(span.text)
+        size = count_cells(span.text)
         if at + size <= width:
             row.append(span)
             at += size
             continue
-        kept: list[str] = []
+        graphemes: list[str] = []
         for grapheme in iter_graphemes(span.text):
-            size = cells(grapheme)
+            size = count_cells(grapheme)
             if at + size > width:
-                row.append(span.with_text("".join(kept)))
+                row.append(span.with_text("".join(graphemes)))
                 yield row
-                row, kept, at = [], [], 0
-            kept.append(grapheme)
+                row, graphemes, at = [], [], 0
+            graphemes.append(grapheme)
             at += size
-        row.append(span.with_text("".join(kept)))
+        row.append(span.with_text("".join(graphemes)))
     yield row
 
 
-def clipped_to(spans: Iterable[Span], width: int) -> Row:
+def take_cells(spans: Iterable[Span], width: int) -> Row:
     """As much of the spans as fits."""
-    return next(chopped(spans, width)) if width >= 2 else []
+    return next(chop_spans(spans, width)) if width >= 2 else []
 
 
-def clipped(spans: Iterable[Span], width: int) -> Row:
+def clip_spans(spans: Iterable[Span], width: int) -> Row:
     """One row of at most this many cells; what was cut off shows as a sign."""
     spans = list(spans)
     if width_of(spans) <= width:
         return spans
-    return [*clipped_to(spans, max(2, width - 1)), Span("…", spans[-1].style)]
+    return [*take_cells(spans, max(2, width - 1)), Span("…", spans[-1].style)]
 
 
-def bare(row: Row) -> Row:
+def strip_row(row: Row) -> Row:
     """A row without the spaces at its end: they are nothing, and would wrap in a narrower window."""
     row = row[:]
     while row:
@@ -291,16 +291,16 @@ def bare(row: Row) -> Row:
 # Words as a terminal is told them on which nothing is drawn: lines end between words. Pure.
 
 
-def at_words(text: str, columns: int) -> str:
+def wrap_text(text: str, columns: int) -> str:
     """The lines of a text, those that are too long in several; `columns`: 0 of what has no width."""
     if not columns:
         return text
     rows: list[str] = []
-    for each in text.split("\n"):
-        if cells(each) <= columns:
-            rows.append(each)
+    for line in text.split("\n"):
+        if count_cells(line) <= columns:
+            rows.append(line)
             continue
-        for row in hanging(each, "", columns, breaks=False):
+        for row in hang_lines(line, "", columns, breaks=False):
             rows.append("".join(span.text for span in row))
     return "\n".join(rows)
 

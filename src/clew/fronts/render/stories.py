@@ -26,13 +26,22 @@ from clew.agent.events import (
 from clew.agent.tasks.notice import for_person
 from clew.core.json_object import Json
 from clew.core.messages.messages import UserMessage
-from clew.core.messages.text import count_of
-from clew.core.normalize.repairs import in_words
+from clew.core.messages.text import format_count
+from clew.core.normalize.repairs import describe_repairs
 from clew.core.stream.events import MessageFinished, TextDelta, ThinkingDelta
 from clew.fronts.render.folding import Folds, lines_of
 from clew.fronts.render.results import ToolResultView
-from clew.fronts.render.results import lines as result_lines
-from clew.fronts.render.rows import Line, Row, Span, as_line, clipped, one_line, visible, wrapped
+from clew.fronts.render.results import render_result as result_lines
+from clew.fronts.render.rows import (
+    Line,
+    Row,
+    Span,
+    clip_spans,
+    escape_controls,
+    format_row,
+    join_lines,
+    wrap_spans,
+)
 from clew.fronts.render.theme import Look
 from clew.providers.answer_events import FellBack, HeldByRateLimit, Retrying, Waiting, Withdrawn
 
@@ -46,9 +55,9 @@ SAID_CHARACTERS = 200
 class AgentLine:
     """`call_id` is the call that began it, in whichever conversation."""
 
-    def __init__(self, begun: FromAgent) -> None:
-        self.call_id = begun.tool_use_id
-        self.name = one_line(": ".join(filter(None, (begun.kind, begun.description))))
+    def __init__(self, agent_event: FromAgent) -> None:
+        self.call_id = agent_event.tool_use_id
+        self.name = join_lines(": ".join(filter(None, (agent_event.kind, agent_event.description))))
         self.calls = 0
         self.is_done = False
         self._doing = ""
@@ -56,11 +65,11 @@ class AgentLine:
 
     @property
     def counted(self) -> str:
-        return count_of(self.calls, "call")
+        return format_count(self.calls, "call")
 
-    def heed(self, told: FromAgent) -> None:
+    def heed(self, agent_event: FromAgent) -> None:
         """Something happened in its conversation."""
-        event, self.is_done = told.event, False
+        event, self.is_done = agent_event.event, False
         match event:
             case ToolStarted():
                 self.calls += 1
@@ -76,11 +85,11 @@ class AgentLine:
                 self._said = ""
 
     def live(self, look: Look) -> Row:
-        said = self._said.strip().rpartition("\n")[2]
-        parts = (self.counted if self.calls else "", one_line(self._doing or said))
+        last_line = self._said.strip().rpartition("\n")[2]
+        parts = (self.counted if self.calls else "", join_lines(self._doing or last_line))
         beside = "".join(f" · {part}" for part in parts if part)
         mark = Span("↳ ", look.theme["running"])
-        return clipped([mark, Span(self.name), Span(beside, look.theme["quiet"])], look.width)
+        return clip_spans([mark, Span(self.name), Span(beside, look.theme["quiet"])], look.width)
 
 
 # What the engine reports beside words and calls, in a sentence each. Pure.
@@ -98,7 +107,7 @@ STOPPED: dict[str, str] = {
 _SAID = frozenset({"api_error", "failed"})
 
 
-def words(event: EngineEvent) -> Iterator[str]:
+def describe_event(event: EngineEvent) -> Iterator[str]:
     """Nothing for an event that people need not read about."""
     match event:
         case Retrying():
@@ -114,7 +123,7 @@ def words(event: EngineEvent) -> Iterator[str]:
         case NotSaved() | Noticed():
             yield from (f"! {message}" for message in event.messages)
         case Recorded():
-            yield from filter(None, map(news, event.entries))
+            yield from filter(None, map(describe_news, event.entries))
         case Compacting():
             yield "(the conversation is being summarised)"
         case Compacted():
@@ -122,21 +131,21 @@ def words(event: EngineEvent) -> Iterator[str]:
         case NotCompacted(trigger="auto"):
             yield f"! not summarised: {event.message}"
         case Repaired():
-            mended = in_words(event.repairs)
+            mended = describe_repairs(event.repairs)
             if mended:
                 yield f"! {mended}"
         case Doubted():
             yield f"! {doubted(event)}"
 
 
-def news(entry: dict[str, Any]) -> str:
+def describe_news(entry: dict[str, Any]) -> str:
     """What the model is told of work beside the conversation, for who wonders why it answers."""
-    if entry.get("type") != "user" or not (told := UserMessage(entry)).is_news:
+    if entry.get("type") != "user" or not (message := UserMessage(entry)).is_news:
         return ""
-    return f"* {one_line(for_person(told.text))[:NEWS_CHARACTERS]}"
+    return f"* {join_lines(for_person(message.text))[:NEWS_CHARACTERS]}"
 
 
-def waiting(event: Waiting) -> str:
+def describe_waiting(event: Waiting) -> str:
     return f"(no answer for {event.silent_s:.0f} s; given up at {event.limit_s:.0f} s)"
 
 
@@ -147,7 +156,7 @@ def doubted(event: Doubted) -> str:
     return f"{what}; by the rules the service would refuse it: {faults}"
 
 
-def closing(ended: TurnEnded) -> str:
+def describe_closing(ended: TurnEnded) -> str:
     if ended.reason in STOPPED:
         return STOPPED[ended.reason]
     if not ended.is_error:
@@ -170,19 +179,19 @@ INDENT = "  "
 
 def title_of(block: Json) -> str:
     """A call in a line, where its tool is not there to say it."""
-    name, given = one_line(str(block.get("name", ""))), block.get("input")
+    name, arguments = join_lines(str(block.get("name", ""))), block.get("input")
     words = (
-        [given[k] for k in _TELLING if isinstance(given.get(k), str)]
-        if isinstance(given, dict)
+        [arguments[k] for k in _TELLING if isinstance(arguments.get(k), str)]
+        if isinstance(arguments, dict)
         else []
     )
-    first = one_line(words[0][:_TITLE_CHARACTERS]) if words else ""
+    first = join_lines(words[0][:_TITLE_CHARACTERS]) if words else ""
     return f"{name}: {first}" if first else name
 
 
-def stopped(look: Look) -> Line:
+def render_stopped(look: Look) -> Line:
     """Below the head of a call that its turn's end cut off."""
-    return as_line([Span(f"{INDENT}stopped", look.theme["quiet"])])
+    return format_row([Span(f"{INDENT}stopped", look.theme["quiet"])])
 
 
 class CallStory:
@@ -206,12 +215,12 @@ class CallStory:
         self.ready(block)
         self.state = "running"
         if title not in ("", block.get("name")):
-            self.title = one_line(title)
+            self.title = join_lines(title)
 
     def hook(self, finished: HookFinished) -> None:
         """What a hook had to say; one that only agreed is not mentioned."""
         ran = finished.ran
-        words = one_line(ran.trouble or (ran.stderr if ran.exit_code else ""))
+        words = join_lines(ran.trouble or (ran.stderr if ran.exit_code else ""))
         if words or finished.outcome != "success":
             self._hooks.append(
                 f"hook {finished.name}: {finished.outcome}: {words or finished.title}"
@@ -221,14 +230,16 @@ class CallStory:
         """What stands below the head, once it has an end."""
         answer = ToolResultView(str(self.block.get("name", "")), self.title, entry, display)
         inner = look.narrowed(len(INDENT))
-        below = [as_line(row) for row in self._beside(inner)] + result_lines(answer, inner, folds)
+        below = [format_row(row) for row in self._beside(inner)] + result_lines(
+            answer, inner, folds
+        )
         return [INDENT + row if row else "" for row in below]
 
     def head(self, look: Look, *, is_error: bool = False) -> list[Line]:
         mark = Span("● ", look.theme["error" if is_error else "done"])
-        rows = wrapped([Span(self.title, look.theme["tool"])], look.width - 2)
+        rows = wrap_spans([Span(self.title, look.theme["tool"])], look.width - 2)
         return [
-            as_line([mark if number == 0 else Span(INDENT), *row])
+            format_row([mark if number == 0 else Span(INDENT), *row])
             for number, row in enumerate(rows)
         ]
 
@@ -239,30 +250,30 @@ class CallStory:
         inner = look.narrowed(len(INDENT))
         rows += ([Span(INDENT), *agent.live(inner)] for agent in self.agents)
         for words in lines_of(self.progress)[-PROGRESS_ROWS:]:
-            text = visible(words[-4 * look.width :].expandtabs(8))
-            rows.append([Span(INDENT), *clipped([Span(text, theme["quiet"])], inner.width)])
-        return [as_line(row) for row in rows]
+            text = escape_controls(words[-4 * look.width :].expandtabs(8))
+            rows.append([Span(INDENT), *clip_spans([Span(text, theme["quiet"])], inner.width)])
+        return [format_row(row) for row in rows]
 
     def _now(self, look: Look) -> Row:
         state = {"waiting": " (waits)", "writing": " …"}.get(self.state, "")
         if self.state == "writing" and self.written > 1000:
             state = f" … {self.written // 1000:,} kB"
         mark = Span("○ ", look.theme["running"])
-        return clipped([mark, Span(self.title, look.theme["tool"]), Span(state, look.theme["quiet"])],
+        return clip_spans([mark, Span(self.title, look.theme["tool"]), Span(state, look.theme["quiet"])],
                        look.width)  # fmt: skip
 
     def _beside(self, look: Look) -> Iterator[Row]:
         """The command, where the title has other words for it; what hooks said; what an agent did."""
-        given = self.block.get("input")
-        command = given.get("command") if isinstance(given, dict) else None
-        if isinstance(command, str) and visible(command.strip(BLANKS)) not in self.title:
+        arguments = self.block.get("input")
+        command = arguments.get("command") if isinstance(arguments, dict) else None
+        if isinstance(command, str) and escape_controls(command.strip(BLANKS)) not in self.title:
             # As the question shows it: nothing is overwritten, no sequence is taken out.
             for number, words in enumerate(command.strip("\n").split("\n")[:PROGRESS_ROWS]):
                 sign = "$ " if number == 0 else "  "
-                yield clipped([Span(f"{sign}{visible(words.expandtabs(8))}", look.theme["quiet"])],
+                yield clip_spans([Span(f"{sign}{escape_controls(words.expandtabs(8))}", look.theme["quiet"])],
                               look.width)  # fmt: skip
         for words in self._hooks:
-            yield from wrapped([Span(words, look.theme["notice"])], look.width)
+            yield from wrap_spans([Span(words, look.theme["notice"])], look.width)
         for agent in self.agents:
             if agent.calls:
                 yield [Span(agent.counted, look.theme["quiet"])]

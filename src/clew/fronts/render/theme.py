@@ -24,7 +24,7 @@ class Abilities(Struct, frozen=True, kw_only=True):
     pictures: Pictures = ""
 
 
-def abilities(environment: Mapping[str, str]) -> Abilities:
+def detect_abilities(environment: Mapping[str, str]) -> Abilities:
     """Inside a multiplexer pictures stay out: what it does not know, it prints or swallows."""
     term, program = environment.get("TERM", ""), environment.get("TERM_PROGRAM", "")
     if term in ("", "dumb", "linux"):
@@ -160,7 +160,7 @@ ACCENTS = {
 }
 
 
-def accented(theme: Theme, color: str) -> Theme:
+def accent_theme(theme: Theme, color: str) -> Theme:
     """The theme with the marks of its prompts in a session's own colour; as it was where it has no colours, or
     nobody knows that one."""
     if color not in ACCENTS or theme in (BARE, PLAIN):
@@ -195,7 +195,9 @@ THEMES: dict[str, Theme] = {
 }
 
 
-def chosen(wish: str, environment: Mapping[str, str], *, is_light: bool | None = None) -> Theme:
+def choose_theme(
+    wish: str, environment: Mapping[str, str], *, is_light: bool | None = None
+) -> Theme:
     """The theme of a setting in a terminal; without a wish the terminal's own word for its ground:
     `is_light` where it told, else a variable."""
     if environment.get("NO_COLOR") or environment.get("TERM") == "dumb":

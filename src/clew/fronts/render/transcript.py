@@ -33,21 +33,21 @@ from clew.core.stream.events import (
     ToolUseReady,
 )
 from clew.fronts.render import stories as notices
-from clew.fronts.render.folding import Folds, folded
+from clew.fronts.render.folding import Folds, fold_text
 from clew.fronts.render.markdown import Markdown
-from clew.fronts.render.recalled import Titles, recalled, thought, typed
+from clew.fronts.render.recalled import Titles, render_prompt, render_recalled, render_thought
 from clew.fronts.render.rows import (
     Line,
     Row,
     Span,
-    as_line,
-    clipped,
-    hanging,
-    one_line,
-    visible,
-    wrapped,
+    clip_spans,
+    escape_controls,
+    format_row,
+    hang_lines,
+    join_lines,
+    wrap_spans,
 )
-from clew.fronts.render.stories import AgentLine, CallStory, stopped, title_of
+from clew.fronts.render.stories import AgentLine, CallStory, render_stopped, title_of
 from clew.fronts.render.theme import Abilities, Look, Theme
 from clew.providers.answer_events import Waiting, Withdrawn
 
@@ -131,11 +131,11 @@ class Transcript:
             case HookFinished() if event.tool_use_id in self._stories:
                 self._stories[event.tool_use_id].hook(event)
             case FromAgent(event=NotSaved() | Noticed()):
-                return self._noted(notices.words(event.event))
+                return self._noted(notices.describe_event(event.event))
             case FromAgent():
                 return self._agent(event)
             case Waiting():
-                self._waits = notices.waiting(event)
+                self._waits = notices.describe_waiting(event)
             case Withdrawn():
                 return self._withdrawn(event)
             case MessageFinished():
@@ -143,12 +143,12 @@ class Transcript:
             case TurnEnded():
                 return self._turn_ended(event)
             case Printed():
-                rows = folded(
+                rows = fold_text(
                     event.text, "what the shell printed", self._look, self._folds, part=""
                 )
-                return self._out("words", [as_line(row) for row in rows])
+                return self._out("words", [format_row(row) for row in rows])
             case _:
-                return self._noted(notices.words(event))
+                return self._noted(notices.describe_event(event))
         return []
 
     def tail(self, width: int, rows: int) -> list[Line]:
@@ -160,23 +160,25 @@ class Transcript:
         below = [row for story in self._stories.values() for row in story.live(look)]
         for agent in self._agents.values():
             if agent.call_id not in self._stories and not agent.is_done:
-                below.append(as_line(agent.live(look)))
+                below.append(format_row(agent.live(look)))
         if self._waits:
-            below.append(as_line(clipped([Span(self._waits, self.theme["quiet"])], look.width)))
+            below.append(
+                format_row(clip_spans([Span(self._waits, self.theme["quiet"])], look.width))
+            )
         room = max(rows - len(below), min(rows, 3))
         above: list[Row] = []
         if self._thought:
             above = self._thinking(look, min(room, THINKING_ROWS))
         elif self._words is not None:
             above = self._words.tail(look.width, room)
-        lines = [as_line(clipped(row, look.width), links=False) for row in above] + below
+        lines = [format_row(clip_spans(row, look.width), links=False) for row in above] + below
         is_apart = bool(lines) and not self._has_words and self._before != "room"
         return (["", *lines] if is_apart else lines)[-rows:]
 
     def prompt(self, text: str) -> list[Line]:
         """What a person said."""
         self._before = "words"
-        return ["", *typed(text, self._look)]
+        return ["", *render_prompt(text, self._look)]
 
     def interrupted(self) -> None:
         """Something else was written in between."""
@@ -184,8 +186,8 @@ class Transcript:
 
     def note(self, text: str, *, part: str = "notice") -> list[Line]:
         """A line of the program's own; `part` names its style."""
-        rows = hanging(visible(text), self.theme[part], self._look.width)
-        return self._out("note", [as_line(row) for row in rows])
+        rows = hang_lines(escape_controls(text), self.theme[part], self._look.width)
+        return self._out("note", [format_row(row) for row in rows])
 
     def _noted(self, words: Iterable[str]) -> list[Line]:
         return [row for word in words for row in self.note(word)]
@@ -194,8 +196,8 @@ class Transcript:
         self, messages: Iterable[Json], rows: int = 400, titles: Titles = title_of
     ) -> list[Line]:
         """The end of what was said before, in about so many rows; `titles`: what tools say of calls."""
-        known = messages if isinstance(messages, Sequence) else list(messages)
-        lines = recalled(known, rows, self._look, self._folds, titles)
+        message_list = messages if isinstance(messages, Sequence) else list(messages)
+        lines = render_recalled(message_list, rows, self._look, self._folds, titles)
         self._before = "words" if lines else self._before
         return lines
 
@@ -206,8 +208,8 @@ class Transcript:
 
     def see(self, name: str) -> list[Line]:
         """What was folded, in whole; its number is name enough. Nothing for one that is not known."""
-        whole = self._folds.get(name)
-        return [] if whole is None else [as_line(row) for row in whole(self._look.width)]
+        render = self._folds.get(name)
+        return [] if render is None else [format_row(row) for row in render(self._look.width)]
 
     # -- words
 
@@ -220,7 +222,7 @@ class Transcript:
     def _spoken(self, rows: list[Row]) -> list[Line]:
         if not rows:
             return []
-        lines = [as_line(row) for row in rows]
+        lines = [format_row(row) for row in rows]
         if self._has_words:
             return lines
         self._has_words = True
@@ -228,13 +230,13 @@ class Transcript:
 
     def _thinking(self, look: Look, rows: int) -> list[Row]:
         text = "".join(self._thought[-60:])[-4 * look.width :]
-        spans = [Span(one_line(text), self.theme["thinking"])]
-        return list(wrapped(spans, look.width))[-rows:]
+        spans = [Span(join_lines(text), self.theme["thinking"])]
+        return list(wrap_spans(spans, look.width))[-rows:]
 
     def _think_over(self) -> list[Line]:
         """Thinking has ended: a line that can be opened stands for it."""
         text, self._thought = "".join(self._thought), []
-        return self._out("note", list(thought(text, self._look, self._folds)))
+        return self._out("note", list(render_thought(text, self._look, self._folds)))
 
     def _stands(self, block: Json) -> list[Line]:
         if block.get("type") == "thinking":
@@ -254,7 +256,7 @@ class Transcript:
         had_words, self._words, self._has_words = self._has_words, None, False
         self._thought = []
         self._stories = {k: v for k, v in self._stories.items() if v.state != "writing"}
-        return self._noted(notices.words(event)) if had_words else []
+        return self._noted(notices.describe_event(event)) if had_words else []
 
     # -- calls
 
@@ -278,7 +280,9 @@ class Transcript:
     def _starts(self, event: ToolStarted) -> list[Line]:
         if event.title.startswith("! "):
             # A person's own line for the shell: what it prints comes next.
-            return self._out("call", [as_line([Span(visible(event.title), self.theme["person"])])])
+            return self._out(
+                "call", [format_row([Span(escape_controls(event.title), self.theme["person"])])]
+            )
         story = self._story(event.block)
         story.runs(event.block, event.title)
         if not self._announces:
@@ -314,8 +318,8 @@ class Transcript:
         agent.heed(event)
         if not self._announces or not isinstance(event.event, ToolStarted):
             return []
-        words = Span(f"  {one_line(f'{event.description}: {event.event.title}')}")
-        return self._out("call", [as_line(row) for row in wrapped([words], self._look.width)])
+        words = Span(f"  {join_lines(f'{event.description}: {event.event.title}')}")
+        return self._out("call", [format_row(row) for row in wrap_spans([words], self._look.width)])
 
     def _turn_ended(self, event: TurnEnded) -> list[Line]:
         out = self._closed()
@@ -323,8 +327,10 @@ class Transcript:
         # One that works on in the background is here again with the next thing it does.
         self._agents = {}
         for story in stories.values():
-            out += self._out("call", [*story.head(self._look, is_error=True), stopped(self._look)])
-        words = notices.closing(event)
+            out += self._out(
+                "call", [*story.head(self._look, is_error=True), render_stopped(self._look)]
+            )
+        words = notices.describe_closing(event)
         part = "quiet" if event.reason in notices.STOPPED else "error"
         return out + (self.note(words, part=part) if words else [])
 

@@ -13,14 +13,14 @@ from typing import Any
 
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode, encode
-from clew.core.messages.kinds import faults_of_words
+from clew.core.messages.kinds import find_prompt_faults
 from clew.core.wire import HostAnswer, Said
 from clew.fronts.headless.permission import HostError, HostRequests
-from clew.fronts.sdk.functions import answered
+from clew.fronts.sdk.functions import answer_message
 from clew.fronts.sdk.memory import MemoryChannel
 from clew.fronts.sdk.messages import Message, Result, read
 from clew.fronts.sdk.options import Call, ClewOptions, Deny, Permit
-from clew.system.clock import new_id
+from clew.system.clock import make_id
 
 
 async def query(
@@ -40,7 +40,7 @@ class ClewClient:
     def __init__(self, options: ClewOptions | None = None) -> None:
         self.options = options or ClewOptions()
         self._channel = MemoryChannel()
-        self._requests = HostRequests(self._channel.say_frame, new_id)
+        self._requests = HostRequests(self._channel.say_frame, make_id)
         self._messages: asyncio.Queue[Message | None] = asyncio.Queue()
         self._calls: dict[str, asyncio.Task[Json]] = {}
         self._session: asyncio.Task[int] | None = None
@@ -89,10 +89,10 @@ class ClewClient:
     async def query(self, prompt: str | Sequence[Json]) -> None:
         """Says a prompt; while a turn runs, it is heard between two of its rounds."""
         content = prompt if isinstance(prompt, str) else list(prompt)
-        if isinstance(content, list) and (found := faults_of_words(content)):
-            raise ValueError(f"this is no prompt: {'; '.join(found)}")
+        if isinstance(content, list) and (problems := find_prompt_faults(content)):
+            raise ValueError(f"this is no prompt: {'; '.join(problems)}")
         self._check()
-        self._channel.say(Said(content=decode(encode(content)), uuid=new_id()))
+        self._channel.say(Said(content=decode(encode(content)), uuid=make_id()))
 
     async def interrupt(self) -> None:
         """Stops the turn that runs; its work so far stays."""
@@ -197,7 +197,9 @@ class ClewClient:
             hook = self.options.hooks[int(request["callback_id"])]
             return await hook.call(request["input"], request["tool_use_id"])
         if request["subtype"] == "mcp_message":
-            return {"mcp_response": await answered(self.options.functions, request["message"])}
+            return {
+                "mcp_response": await answer_message(self.options.functions, request["message"])
+            }
         if self.options.can_use_tool is None or request["subtype"] != "can_use_tool":
             raise HostError(f"{request['subtype']} is asked of nobody here")
         # Whatever a function says that it answers with.
@@ -212,8 +214,8 @@ class ClewClient:
         )
         match verdict:
             case Permit():
-                given = request["input"] if verdict.input is None else verdict.input
-                return {"behavior": "allow", "updatedInput": given}
+                arguments = request["input"] if verdict.input is None else verdict.input
+                return {"behavior": "allow", "updatedInput": arguments}
             case Deny():
                 return {"behavior": "deny", "message": verdict.words, "interrupt": verdict.stop}
             case _:

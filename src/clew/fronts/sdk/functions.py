@@ -38,11 +38,13 @@ class Function(Struct, frozen=True, kw_only=True):
             "_meta": {"anthropic/alwaysLoad": True},
         }
 
-    async def answer(self, given: Json) -> Json:
+    async def answer(self, arguments: Json) -> Json:
         """The result of a call; what the function raises is told by whoever called it."""
-        taken = msgspec.convert(given, self.takes, strict=False)
-        said = await self.call(**{name: getattr(taken, name) for name in taken.__struct_fields__})
-        return {"content": blocks_of(said)}
+        values = msgspec.convert(arguments, self.takes, strict=False)
+        result = await self.call(
+            **{name: getattr(values, name) for name in values.__struct_fields__}
+        )
+        return {"content": blocks_of(result)}
 
 
 @overload
@@ -102,17 +104,19 @@ def schema_of(kind: type[Struct]) -> Json:
     return own | ({"$defs": parts} if parts else {})
 
 
-def blocks_of(said: Any) -> list[Json]:
+def blocks_of(result: Any) -> list[Json]:
     """What a function answered, as blocks: text, blocks as they are, anything else as JSON."""
-    if isinstance(said, str):
-        return [{"type": "text", "text": said}]
-    is_blocks = isinstance(said, list) and all(isinstance(b, dict) and "type" in b for b in said)
-    if is_blocks and said:
-        return list(said)
-    return [{"type": "text", "text": msgspec.json.encode(said).decode()}]
+    if isinstance(result, str):
+        return [{"type": "text", "text": result}]
+    is_blocks = isinstance(result, list) and all(
+        isinstance(b, dict) and "type" in b for b in result
+    )
+    if is_blocks and result:
+        return list(result)
+    return [{"type": "text", "text": msgspec.json.encode(result).decode()}]
 
 
-async def answered(functions: Sequence[Function], message: Json) -> Json:
+async def answer_message(functions: Sequence[Function], message: Json) -> Json:
     """The answer of the functions, as a server, to one message."""
     if "id" not in message:
         return {"jsonrpc": "2.0", "result": {}}
@@ -127,8 +131,8 @@ async def answered(functions: Sequence[Function], message: Json) -> Json:
             }
         case "tools/list":
             result = {"tools": [function.listed() for function in functions]}
-        case "tools/call" if found := [f for f in functions if f.name == params.get("name")]:
-            result = await found[0].answer(params.get("arguments") or {})
+        case "tools/call" if matches := [f for f in functions if f.name == params.get("name")]:
+            result = await matches[0].answer(params.get("arguments") or {})
         case method:
             return head | {"error": {"code": -32601, "message": f"{method} is not offered here"}}
     return head | {"result": result}

@@ -152,22 +152,22 @@ def read_result(frame: Json) -> Result:
 def blocks(content: Any) -> tuple[Block, ...]:
     if isinstance(content, str):
         return (Text(text=content),)
-    return tuple(block(each) for each in content)
+    return tuple(block(item) for item in content)
 
 
-def block(given: Json) -> Block:
-    match given.get("type"):
+def block(fields: Json) -> Block:
+    match fields.get("type"):
         case "text":
-            return Text(text=given["text"])
+            return Text(text=fields["text"])
         case "thinking":
-            return Thinking(thinking=given.get("thinking", ""))
+            return Thinking(thinking=fields.get("thinking", ""))
         case "tool_use":
-            return ToolUse(id=given["id"], name=given["name"], input=given["input"])
+            return ToolUse(id=fields["id"], name=fields["name"], input=fields["input"])
         case "tool_result":
             return ToolResult(
-                tool_use_id=given["tool_use_id"],
-                content=given.get("content"),
-                is_error=given.get("is_error", False),
+                tool_use_id=fields["tool_use_id"],
+                content=fields.get("content"),
+                is_error=fields.get("is_error", False),
             )
         case _:
-            return OtherBlock(data=given)
+            return OtherBlock(data=fields)

@@ -101,7 +101,7 @@ class ClewOptions(Struct, frozen=True, kw_only=True):
         servers = dict(self.mcp_servers)
         if self.functions:
             servers[SERVER] = {"type": "sdk", "name": SERVER}
-        given = msgspec.json.encode({"mcpServers": servers}).decode()
+        mcp_config = msgspec.json.encode({"mcpServers": servers}).decode()
         shared = {
             field: plain(getattr(self, sdk.name or field))
             for field in Options.__struct_fields__
@@ -114,7 +114,7 @@ class ClewOptions(Struct, frozen=True, kw_only=True):
             input_format="stream-json",
             asks="stdio" if asks_host or self.can_use_tool is not None else None,
             may_bypass=self.permission_mode == "bypassPermissions",
-            mcp_config=(given,) if servers else (),
+            mcp_config=(mcp_config,) if servers else (),
             **shared,
         )
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from clew.core.json_object import Json
-from clew.core.messages.factories import written
+from clew.core.messages.factories import format_timestamp
 from clew.record.library.copies import append_beside, fork
-from clew.record.library.listing import newest_first
+from clew.record.library.listing import list_newest_first
 from clew.record.transcript import choose
 from clew.record.transcript.examine import session_id_of
 from clew.record.transcript.light import Outline
@@ -22,7 +22,7 @@ Folder: TypeAlias = str | os.PathLike[str]
 def list_sessions(cwd: Folder | None = None, *, everywhere: bool = False) -> Iterator[Outline]:
     """The sessions of a folder and the other checkouts of its repository, the newest first; each is
     read when it is asked for."""
-    return newest_first(home(), place(cwd), everywhere=everywhere)
+    return list_newest_first(home(), place(cwd), everywhere=everywhere)
 
 
 def session_messages(session: str, cwd: Folder | None = None) -> list[Json]:
@@ -47,12 +47,12 @@ def fork_session(
     session: str, until: str | None = None, *, title: str = "", cwd: Folder | None = None
 ) -> str:
     """A session that begins as another does, up to the message `until`; its id."""
-    at = written(time.time_ns() // 1_000_000)
+    at = format_timestamp(time.time_ns() // 1_000_000)
     return fork(found(session, cwd), until, title=title, at=at).path.stem
 
 
 def found(session: str, cwd: Folder | None) -> Path:
-    return choose.named(home(), place(cwd), session)
+    return choose.resolve_session(home(), place(cwd), session)
 
 
 def home() -> Path:

@@ -15,13 +15,13 @@ from pathlib import Path
 from prompt_toolkit.key_binding import KeyBindings
 
 from clew.fronts.ends import ENDED_BY, HUNG_UP, INTERRUPTED, run_front
-from clew.fronts.render.rows import one_line
-from clew.fronts.render.theme import accented, chosen
+from clew.fronts.render.rows import join_lines
+from clew.fronts.render.theme import accent_theme, choose_theme
 from clew.fronts.terminal.bound import join, leave_insert
 from clew.fronts.terminal.completion import Completion
 from clew.fronts.terminal.desk import PromptController
 from clew.fronts.terminal.history import PromptHistory
-from clew.fronts.terminal.keys import own_bindings
+from clew.fronts.terminal.keys import read_bindings
 from clew.fronts.terminal.prompt import PromptEditor, Queue, Queued, SubmittedText
 from clew.fronts.terminal.screen import Screen
 from clew.fronts.terminal.stage import Stage
@@ -55,14 +55,14 @@ class TerminalFront:
         home = find_config_home(os.environ, Path.cwd())
         keys = KeyBindings()
         self.talk: Talk | None = None
-        self.bindings = own_bindings(home)
+        self.bindings = read_bindings(home)
         self.history = PromptHistory(home / "history.jsonl", str(Path.cwd()))
-        self.stage = Stage(chosen("", os.environ), PromptEditor(), Completion(), Queue())
+        self.stage = Stage(choose_theme("", os.environ), PromptEditor(), Completion(), Queue())
         self.screen = Screen(terminal, self.stage, keys)
         # The colour of the session that is open, if it has one.
         self.accent = ""
         self.screen.on_colours = self.recolour
-        self.stage.on_question = lambda title: terminal.notify(f"clew asks: {one_line(title)}")
+        self.stage.on_question = lambda title: terminal.notify(f"clew asks: {join_lines(title)}")
         self.desk = PromptController(
             self.stage,
             self.screen,
@@ -120,8 +120,8 @@ class TerminalFront:
     def recolour(self) -> None:
         """What is drawn from now on suits the wish and the terminal's ground."""
         is_light = self.screen.terminal.is_light
-        theme = chosen(self.screen.theme, os.environ, is_light=is_light)
-        self.stage.theme = accented(theme, self.accent)
+        theme = choose_theme(self.screen.theme, os.environ, is_light=is_light)
+        self.stage.theme = accent_theme(theme, self.accent)
         if self.stage.transcript is not None:
             self.stage.transcript.theme = self.stage.theme
 

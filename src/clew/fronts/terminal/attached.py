@@ -10,12 +10,12 @@ from typing import TypeAlias
 from clew.agent.conversation import Speaker
 from clew.agent.events import FromAgent, ToolStarted
 from clew.agent.tasks.registry import BackgroundTask, Tasks
-from clew.commands.slash.tasks import kept_words
+from clew.commands.slash.tasks import describe_kept_tasks
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.fronts.dialog import Choice
 from clew.fronts.render.recalled import Titles
-from clew.fronts.render.rows import Line, one_line, visible
+from clew.fronts.render.rows import Line, escape_controls, join_lines
 from clew.fronts.render.transcript import Transcript
 from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.stage import Stage
@@ -46,15 +46,15 @@ class AttachedAgent:
         """What was said so far; calls that run are among what still changes."""
         history = self._agent.history
         calls = [use.data for use, _ in history.unanswered()]
-        said = [without(message, calls) for message in history]
-        lines = self._shown.history(said, RECALLED_ROWS, titles)
+        messages = [without(message, calls) for message in history]
+        lines = self._shown.history(messages, RECALLED_ROWS, titles)
         for call in calls:
             self._shown.feed(ToolStarted(block=call, title=titles(call)))
         return lines
 
-    def heed(self, told: FromAgent) -> None:
-        if told.agent_id == self._agent.birth.agent_id:
-            self._lines = (self._lines + self._shown.feed(told.event))[-KEPT_ROWS:]
+    def heed(self, agent_event: FromAgent) -> None:
+        if agent_event.agent_id == self._agent.birth.agent_id:
+            self._lines = (self._lines + self._shown.feed(agent_event.event))[-KEPT_ROWS:]
             self._flows()
 
     async def shown(self) -> None:
@@ -69,7 +69,7 @@ class AttachedAgent:
 
     async def _word(self) -> str | None:
         says = Choice(label="say to it", asks_words=True)
-        title = f"agent “{one_line(self._task.title)}”; Escape goes back"
+        title = f"agent “{join_lines(self._task.title)}”; Escape goes back"
         chooser = Chooser(title, [says], body=self._body, follows=True)
         answer = await self._stage.answered(self._stage.show(chooser))
         return None if answer is None else answer.words
@@ -81,12 +81,12 @@ class AttachedAgent:
 
 def without(message: Json, calls: list[Json]) -> Json:
     """A message less these blocks of it."""
-    said = message.get("message")
-    content = said.get("content") if isinstance(said, dict) else None
-    if not calls or not isinstance(said, dict) or not isinstance(content, list):
+    body = message.get("message")
+    content = body.get("content") if isinstance(body, dict) else None
+    if not calls or not isinstance(body, dict) or not isinstance(content, list):
         return message
-    kept = [block for block in content if not any(block is call for call in calls)]
-    return message | {"message": said | {"content": kept}}
+    blocks = [block for block in content if not any(block is call for call in calls)]
+    return message | {"message": body | {"content": blocks}}
 
 
 # A command in the background in front of a person: see what it printed, end it, keep it.
@@ -95,7 +95,7 @@ def without(message: Json, calls: list[Json]) -> Json:
 Page = Callable[[str], Awaitable[None]]
 
 
-async def dealt_with(task: BackgroundTask, tasks: Tasks, stage: Stage, page: Page) -> str:
+async def handle_input(task: BackgroundTask, tasks: Tasks, stage: Stage, page: Page) -> str:
     """What came of it, in words for the person; empty where there is nothing to say."""
     if task.keeping is None or task.ending is not None:
         await page(output_of(task))
@@ -106,7 +106,7 @@ async def dealt_with(task: BackgroundTask, tasks: Tasks, stage: Stage, page: Pag
     ]
     if not task.is_kept:
         choices.append(Choice(label="keep it: it goes on when clew ends", key="k"))
-    title = f"{task.id} {one_line(task.title)}: {standing(task)}"
+    title = f"{task.id} {join_lines(task.title)}: {describe_state(task)}"
     answer = await stage.answered(stage.show(Chooser(title, choices)))
     match None if answer is None else choices[answer.chosen[0]].key:
         case "s":
@@ -119,15 +119,15 @@ async def dealt_with(task: BackgroundTask, tasks: Tasks, stage: Stage, page: Pag
                 await tasks.keep(task)
             except UserError as error:
                 return str(error)
-            return kept_words(task)
+            return describe_kept_tasks(task)
     return ""
 
 
 def output_of(task: BackgroundTask) -> str:
     task.output.look()
-    said = bytes(task.output.head) + task.output.tail
-    return visible(said.decode("utf-8", "replace"))
+    data = bytes(task.output.head) + task.output.tail
+    return escape_controls(data.decode("utf-8", "replace"))
 
 
-def standing(task: BackgroundTask) -> str:
+def describe_state(task: BackgroundTask) -> str:
     return f"{task.status}, kept" if task.is_kept else task.status

@@ -80,8 +80,8 @@ def join(
 
     for letter in "wW":
         keys.add("c", letter, filter=in_chat & vi_navigation_mode)(_change_word)
-    for one in sorted(bindings.bound, key=lambda each: ORDER.index(each.context)):
-        _bind(keys, one, state.of(one.context), actions, desk.line, stage.press)
+    for binding in sorted(bindings.bound, key=lambda binding: ORDER.index(binding.context)):
+        _bind(keys, binding, state.of(binding.context), actions, desk.line, stage.press)
 
 
 ORDER: tuple[Context, ...] = ("Global", "Chat", "Autocomplete", "Select", "Sessions")
@@ -89,26 +89,26 @@ ORDER: tuple[Context, ...] = ("Global", "Chat", "Autocomplete", "Select", "Sessi
 
 def _bind(
     keys: KeyBindings,
-    one: Binding,
+    binding: Binding,
     counts: Condition,
     actions: Mapping[str, Do],
     send: Callable[[str], object],
     press: Callable[[str], object],
 ) -> None:
-    if one.target.startswith("/"):
+    if binding.target.startswith("/"):
 
         def do() -> object:
-            return send(one.target)
+            return send(binding.target)
 
-    elif one.target in SELECT:
+    elif binding.target in SELECT:
 
         def do() -> object:
-            return press(SELECT[one.target])
+            return press(SELECT[binding.target])
 
     else:
-        do = actions[one.target]
+        do = actions[binding.target]
 
-    @keys.add(*one.keys, filter=counts, eager=len(one.keys) == 1)
+    @keys.add(*binding.keys, filter=counts, eager=len(binding.keys) == 1)
     def _do(_: KeyPressEvent) -> None:
         do()
 

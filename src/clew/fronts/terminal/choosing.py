@@ -13,10 +13,10 @@ from msgspec import Struct
 from prompt_toolkit.buffer import Buffer
 
 from clew.fronts.dialog import Body, Choice, DialogAnswer
-from clew.fronts.render.rows import Line, Row, Span, as_line, clipped, one_line, wrapped
+from clew.fronts.render.rows import Line, Row, Span, clip_spans, format_row, join_lines, wrap_spans
 from clew.fronts.render.theme import Theme
-from clew.fronts.terminal.completion import matching
-from clew.fronts.terminal.prompt import laid_out
+from clew.fronts.terminal.completion import match_names
+from clew.fronts.terminal.prompt import lay_out
 
 MIN_BODY = 3
 # Of an answer that is never seen in whole, and so never taken.
@@ -95,7 +95,7 @@ class Chooser:
         for number, choice in enumerate(self.choices):
             labels.setdefault(f"{choice.label} {choice.hint}", []).append(number)
         words = self.field.text.strip()
-        return [number for label in matching(words, labels) for number in labels[label]]
+        return [number for label in match_names(words, labels) for number in labels[label]]
 
     @property
     def is_typing(self) -> bool:
@@ -104,8 +104,8 @@ class Chooser:
 
     @property
     def _current(self) -> Choice | None:
-        found = self.found
-        return self.choices[found[self._at]] if self._at < len(found) else None
+        indices = self.found
+        return self.choices[indices[self._at]] if self._at < len(indices) else None
 
     def press(self, key: str) -> None:
         """A key by its name, or a letter."""
@@ -171,10 +171,10 @@ class Chooser:
         return False
 
     def _enter(self) -> None:
-        found = self.found
-        if self._at >= len(found):
+        indices = self.found
+        if self._at >= len(indices):
             return
-        number = found[self._at]
+        number = indices[self._at]
         choice = self.choices[number]
         if choice.asks_words and not self.field.text.strip():
             return
@@ -196,7 +196,7 @@ class Chooser:
         self, width: int, rows: int, theme: Theme
     ) -> tuple[list[Line], tuple[int, int] | None]:
         """In at most so many rows, and where the cursor is if words are typed."""
-        head = [as_line(row) for row in wrapped([Span(self.title, theme["person"])], width)]
+        head = [format_row(row) for row in wrap_spans([Span(self.title, theme["person"])], width)]
         foot, cursor = self._list(width, max(1, rows - len(head) - MIN_BODY), theme)
         if self._fits(rows - len(head) - MIN_BODY):
             room = rows - len(head) - len(foot)
@@ -207,7 +207,7 @@ class Chooser:
             body = []
             if not self._fits(rows - len(head)):
                 head = head[: max(1, rows - 2)]
-                body = [as_line(clipped([Span(NO_ROOM, theme["notice"])], width))]
+                body = [format_row(clip_spans([Span(NO_ROOM, theme["notice"])], width))]
         above = [*head, *body]
         placed = None if cursor is None else (cursor[0] + len(above), cursor[1])
         self._seen = {number for number, end in self._ends.items() if len(above) + end <= rows}
@@ -215,10 +215,10 @@ class Chooser:
 
     def _fits(self, rows: int) -> bool:
         """Whether the answer that is current stands in so many rows in whole, as it was laid out last."""
-        found = self.found
-        if self._searches or self._at >= len(found):
+        indices = self.found
+        if self._searches or self._at >= len(indices):
             return True
-        return self._ends[found[self._at]] <= max(1, rows)
+        return self._ends[indices[self._at]] <= max(1, rows)
 
     def _window(self, body: list[Line], rows: int, width: int, theme: Theme) -> list[Line]:
         """As much of the text as there is room for, and how to see the rest."""
@@ -233,43 +233,46 @@ class Chooser:
         words = f"  lines {self._scrolled + 1} to {end} of {len(body)}; PageUp and PageDown scroll"
         if len(words) > width:
             words = f"  {self._scrolled + 1}-{end} of {len(body)}; PageUp, PageDown"
-        return [*body[self._scrolled : end], as_line(clipped([Span(words, theme["quiet"])], width))]
+        return [
+            *body[self._scrolled : end],
+            format_row(clip_spans([Span(words, theme["quiet"])], width)),
+        ]
 
     def _list(
         self, width: int, rows: int, theme: Theme
     ) -> tuple[list[Line], tuple[int, int] | None]:
-        found = self.found
+        indices = self.found
         lines: list[Line] = []
         cursor = None
         if self._searches:
-            text, (row, column) = laid_out(self.field.text, self.field.cursor_position, width - 10)
-            lines.append(as_line([Span("  search: ", theme["quiet"]), Span(text[row])]))
+            text, (row, column) = lay_out(self.field.text, self.field.cursor_position, width - 10)
+            lines.append(format_row([Span("  search: ", theme["quiet"]), Span(text[row])]))
             cursor = (0, 10 + column)
             rows -= 1
         self._ends = {}
-        for shown in self._shown(found, rows, width, theme):
-            if shown.cursor is not None and not self._searches:
-                cursor = (len(lines), shown.cursor)
-            lines += shown.lines
-            if shown.is_whole:
-                self._ends[shown.number] = len(lines)
-        if not found:
-            lines.append(as_line([Span("  nothing matches", theme["quiet"])]))
+        for view in self._shown(indices, rows, width, theme):
+            if view.cursor is not None and not self._searches:
+                cursor = (len(lines), view.cursor)
+            lines += view.lines
+            if view.is_whole:
+                self._ends[view.number] = len(lines)
+        if not indices:
+            lines.append(format_row([Span("  nothing matches", theme["quiet"])]))
         return lines, cursor
 
-    def _shown(self, found: list[int], rows: int, width: int, theme: Theme) -> list[_Shown]:
+    def _shown(self, indices: list[int], rows: int, width: int, theme: Theme) -> list[_Shown]:
         """The choices around the current one, each in whole; where there is no room for that, a row
         each, and the current one in whole."""
 
         def around(rows: int) -> range:
-            first = max(0, min(self._at - rows // 2, len(found) - rows))
-            return range(first, min(first + rows, len(found)))
+            first = max(0, min(self._at - rows // 2, len(indices) - rows))
+            return range(first, min(first + rows, len(indices)))
 
-        whole = {at: self._choice(found[at], at, width, theme) for at in around(rows)}
-        if sum(len(one.lines) for one in whole.values()) <= rows:
-            return list(whole.values())
-        rows = max(1, rows - len(whole[self._at].lines) + 1)
-        return [whole[at] if at == self._at else whole[at].in_a_row for at in around(rows)]
+        views = {at: self._choice(indices[at], at, width, theme) for at in around(rows)}
+        if sum(len(view.lines) for view in views.values()) <= rows:
+            return list(views.values())
+        rows = max(1, rows - len(views[self._at].lines) + 1)
+        return [views[at] if at == self._at else views[at].in_a_row for at in around(rows)]
 
     def _choice(self, number: int, at: int, width: int, theme: Theme) -> _Shown:
         choice, is_at = self.choices[number], at == self._at
@@ -278,20 +281,20 @@ class Chooser:
         if self._several and not choice.asks_words:
             mark += "[x] " if number in self._marked else "[ ] "
         is_alone = len(self.choices) == 1 and choice.asks_words
-        named = "" if self._searches or is_alone else f"{number + 1} "
-        name = f"{choice.key} " if choice.key else named
-        begun = f"{mark}{name}"
-        row: Row = [Span(one_line(choice.label), style)]
+        prefix = "" if self._searches or is_alone else f"{number + 1} "
+        name = f"{choice.key} " if choice.key else prefix
+        head = f"{mark}{name}"
+        row: Row = [Span(join_lines(choice.label), style)]
         if choice.asks_words and is_at:
-            begin = len(begun) + len(row[0].text) + 2
-            text, (at_row, column) = laid_out(
+            begin = len(head) + len(row[0].text) + 2
+            text, (at_row, column) = lay_out(
                 self.field.text, self.field.cursor_position, max(10, width - begin)
             )
-            row = [Span(begun, style), *row, Span(": ", style), Span(text[at_row])]
-            return _Shown(number, [as_line(clipped(row, width))], cursor=begin + column)
+            row = [Span(head, style), *row, Span(": ", style), Span(text[at_row])]
+            return _Shown(number, [format_row(clip_spans(row, width))], cursor=begin + column)
         if choice.hint:
-            row.append(Span(f"  {one_line(choice.hint)}", theme["quiet"]))
-        first, *more = wrapped(row, width - len(begun))
-        below = [as_line([Span(" " * len(begun)), *each]) for each in more]
-        clip = as_line(clipped([Span(begun, style), *row], width))
-        return _Shown(number, [as_line([Span(begun, style), *first]), *below], clip=clip)
+            row.append(Span(f"  {join_lines(choice.hint)}", theme["quiet"]))
+        first, *extra_rows = wrap_spans(row, width - len(head))
+        below = [format_row([Span(" " * len(head)), *spans]) for spans in extra_rows]
+        clip = format_row(clip_spans([Span(head, style), *row], width))
+        return _Shown(number, [format_row([Span(head, style), *first]), *below], clip=clip)

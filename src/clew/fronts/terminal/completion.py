@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from clew.fronts.render.rows import Line, Span, as_line, clipped
+from clew.fronts.render.rows import Line, Span, clip_spans, format_row
 from clew.fronts.render.theme import Theme
 
 Kind: TypeAlias = Literal["file", "command", "argument"]
@@ -48,10 +48,10 @@ def asked(before: str) -> CompletionWord | None:
     if (match := COMMAND.match(before)) is not None:
         return CompletionWord(kind="command", word=match[1], begin=0)
     if (match := ARGUMENT.match(before)) is not None:
-        said = tuple(match[2].split())
+        words = tuple(match[2].split())
         place = match.start(3)
         return CompletionWord(
-            kind="argument", word=match[3], begin=place, command=match[1], before=said
+            kind="argument", word=match[3], begin=place, command=match[1], before=words
         )
     return None
 
@@ -62,7 +62,7 @@ def file_offer(name: str) -> CompletionOffer:
     return CompletionOffer(text=quoted, label=name, is_whole=not name.endswith("/"))
 
 
-def matching(word: str, names: Iterable[str]) -> list[str]:
+def match_names(word: str, names: Iterable[str]) -> list[str]:
     """Names that begin with a word, then those that hold it, then those that hold its letters in order;
     among the like as they came."""
     word = word.lower()
@@ -74,7 +74,7 @@ def matching(word: str, names: Iterable[str]) -> list[str]:
             return 0
         return 1 if word in small else 2 if letters.search(small) else 3
 
-    placed = sorted(((kind(name), name) for name in names), key=lambda each: each[0])
+    placed = sorted(((kind(name), name) for name in names), key=lambda pair: pair[0])
     return [name for place, name in placed if place < 3]
 
 
@@ -172,16 +172,16 @@ class Completion:
         return "" if is_meant else word
 
     def _command_offers(self, word: str) -> list[CompletionOffer]:
-        known = {name: (hint, words) for name, hint, words in self.known.commands()}
-        names = matching(word, known)
-        if (meant := self.known.aliases().get(word)) in known:
+        commands = {name: (hint, words) for name, hint, words in self.known.commands()}
+        names = match_names(word, commands)
+        if (meant := self.known.aliases().get(word)) in commands:
             names = [meant, *(name for name in names if name != meant)]
         return [
             CompletionOffer(
-                text=f"/{name} " if known[name][0] else f"/{name}",
-                label=f"/{name} {known[name][0]}".rstrip(),
-                hint=known[name][1],
-                is_whole=not known[name][0],
+                text=f"/{name} " if commands[name][0] else f"/{name}",
+                label=f"/{name} {commands[name][0]}".rstrip(),
+                hint=commands[name][1],
+                is_whole=not commands[name][0],
             )
             for name in names
         ]
@@ -190,9 +190,9 @@ class Completion:
         if now.before:
             return []
         word = now.word.lower()
-        found = [each for each in self.known.arguments(now.command) if word in each[0].lower()]
-        found.sort(key=lambda each: not each[0].lower().startswith(word))
-        return [CompletionOffer(text=value, label=value, hint=hint) for value, hint in found]
+        offers = [offer for offer in self.known.arguments(now.command) if word in offer[0].lower()]
+        offers.sort(key=lambda offer: not offer[0].lower().startswith(word))
+        return [CompletionOffer(text=value, label=value, hint=hint) for value, hint in offers]
 
     def _show(self, offers: Iterable[CompletionOffer]) -> None:
         self.offers = list(offers)
@@ -202,22 +202,22 @@ class Completion:
     # -- how it looks
 
     def lines(self, width: int, rows: int, theme: Theme) -> list[Line]:
-        shown = min(SHOWN, rows)
-        if not self.offers or shown < 1:
+        row_count = min(SHOWN, rows)
+        if not self.offers or row_count < 1:
             return []
-        first = max(0, min(self._at - shown // 2, len(self.offers) - shown))
-        part = self.offers[first : first + shown]
+        first = max(0, min(self._at - row_count // 2, len(self.offers) - row_count))
+        part = self.offers[first : first + row_count]
         column = min(max(len(offer.label) for offer in part) + 2, max(width // 2, 20))
-        found = [self._row(offer, column, theme) for offer in part]
+        lines = [self._row(offer, column, theme) for offer in part]
         rest = len(self.offers) - first - len(part)
-        if rest > 0 and found:
-            found[-1] = [*found[-1], Span(f"  ({rest} more)", theme["quiet"])]
-        return [as_line(clipped(row, width)) for row in found]
+        if rest > 0 and lines:
+            lines[-1] = [*lines[-1], Span(f"  ({rest} more)", theme["quiet"])]
+        return [format_row(clip_spans(row, width)) for row in lines]
 
     def _row(self, offer: CompletionOffer, column: int, theme: Theme) -> list[Span]:
         is_at = offer is self.offers[self._at]
         style = theme["marker"] if is_at else ""
         mark = "> " if is_at else "  "
-        shown = offer.label if len(offer.label) < column else f"{offer.label[: column - 2]}… "
-        label = Span(f"{mark}{shown:<{column}}", style)
+        shown_label = offer.label if len(offer.label) < column else f"{offer.label[: column - 2]}… "
+        label = Span(f"{mark}{shown_label:<{column}}", style)
         return [label, Span(offer.hint, theme["quiet"])] if offer.hint else [label]

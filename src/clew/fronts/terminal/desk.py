@@ -9,7 +9,7 @@ import os
 import time
 
 from clew.fronts.dialog import Choice
-from clew.fronts.render.rows import one_line
+from clew.fronts.render.rows import join_lines
 from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.prompt import SubmittedText
 
@@ -70,45 +70,45 @@ class PromptController:
         if self._history.is_recalling:
             self._stage.completion.forget()
             return
-        asked = self._stage.completion.update(prompt.buffer.document.text_before_cursor)
-        if asked is None or self.files is None:
+        query = self._stage.completion.update(prompt.buffer.document.text_before_cursor)
+        if query is None or self.files is None:
             return
-        self._offered = (asked, (), ())
-        if asked.kind == "file":
-            self._begin(self._look_for(asked, self.files))
-        self._wanted = asked
+        self._offered = (query, (), ())
+        if query.kind == "file":
+            self._begin(self._look_for(query, self.files))
+        self._wanted = query
         if not self._is_seeking:
             self._is_seeking = True
             self._begin(self._seek())
 
-    async def _look_for(self, asked: CompletionWord, files: FileNames) -> None:
-        self._offer(asked, files=await files.find(asked.word))
+    async def _look_for(self, query: CompletionWord, files: FileNames) -> None:
+        self._offer(query, files=await files.find(query.word))
 
     async def _seek(self) -> None:
         """Asks servers one thing after another: what was typed meanwhile is asked for once, at its last."""
         try:
-            while (asked := self._wanted) is not None:
+            while (query := self._wanted) is not None:
                 self._wanted = None
-                more = await self._stage.completion.known.seek(asked)
-                if more:
-                    self._offer(asked, more=more)
+                extra = await self._stage.completion.known.seek(query)
+                if extra:
+                    self._offer(query, extra=extra)
         finally:
             self._is_seeking = False
 
     def _offer(
         self,
-        asked: CompletionWord,
+        query: CompletionWord,
         *,
         files: Sequence[str] | None = None,
-        more: Sequence[str] | None = None,
+        extra: Sequence[str] | None = None,
     ) -> None:
         """Shows what there is for a word, whichever part of it came first; not what is too late for it."""
         last, before, listed = self._offered
-        if asked != last:
+        if query != last:
             return
-        now = (before if more is None else more, listed if files is None else files)
-        self._offered = (asked, *now)
-        self._stage.completion.found(asked, [*now[0], *now[1]])
+        now = (before if extra is None else extra, listed if files is None else files)
+        self._offered = (query, *now)
+        self._stage.completion.found(query, [*now[0], *now[1]])
         self._screen.changed()
 
     # -- sending
@@ -126,10 +126,10 @@ class PromptController:
 
     def _takes_offer(self) -> bool:
         """Whether Enter meant the offer; one that says no more than what is written is sent."""
-        found = self._stage.completion.chosen()
-        if found is None:
+        choice = self._stage.completion.chosen()
+        if choice is None:
             return False
-        begin, offer = found
+        begin, offer = choice
         is_written = self._stage.prompt.text[begin:].strip() == offer.text.strip()
         if is_written or not (self._stage.completion.is_chosen or offer.text.startswith("/")):
             self._stage.completion.forget()
@@ -165,10 +165,10 @@ class PromptController:
     # -- offers
 
     def accept(self) -> None:
-        found = self._stage.completion.chosen()
-        if found is None:
+        choice = self._stage.completion.chosen()
+        if choice is None:
             return
-        begin, offer = found
+        begin, offer = choice
         buffer = self._stage.prompt.buffer
         space = " " if offer.is_whole and not offer.text.startswith("/") else ""
         buffer.delete_before_cursor(buffer.cursor_position - begin)
@@ -198,7 +198,7 @@ class PromptController:
             prompt.put(entry)
 
     def search(self) -> None:
-        choices = [Choice(label=one_line(entry.text)[:500]) for entry in self._history.entries]
+        choices = [Choice(label=join_lines(entry.text)[:500]) for entry in self._history.entries]
         if choices:
             chooser = Chooser("What was typed before", choices, searches=True)
             self._begin(self._found(self._stage.show(chooser)))
@@ -213,13 +213,13 @@ class PromptController:
     # -- what comes from elsewhere
 
     def paste(self, text: str) -> None:
-        from clew.fronts.terminal.prompt import picture
+        from clew.fronts.terminal.prompt import read_picture
 
-        found = picture(text, os.curdir)
-        if found is None:
+        image = read_picture(text, os.curdir)
+        if image is None:
             self._stage.prompt.paste(text)
         else:
-            self._stage.prompt.attach(found)
+            self._stage.prompt.attach(image)
 
     def paste_picture(self) -> None:
         self._begin(self._paste_picture())
@@ -227,11 +227,11 @@ class PromptController:
     async def _paste_picture(self) -> None:
         from clew.fronts.terminal.prompt import from_clipboard
 
-        found = await from_clipboard(os.environ)
-        if isinstance(found, str):
-            self._stage.hint(found)
+        image = await from_clipboard(os.environ)
+        if isinstance(image, str):
+            self._stage.hint(image)
         else:
-            self._stage.prompt.attach(found)
+            self._stage.prompt.attach(image)
             self._screen.changed()
 
     def stash(self) -> None:
@@ -248,10 +248,10 @@ class PromptController:
         self._begin(self._edit())
 
     async def _edit(self) -> None:
-        from clew.fronts.terminal.other_programs import edited
+        from clew.fronts.terminal.other_programs import edit_text
 
         prompt = self._stage.prompt
-        come_back = await edited(self._screen, prompt.text, os.environ)
+        come_back = await edit_text(self._screen, prompt.text, os.environ)
         if come_back.trouble:
             self._stage.hint(come_back.trouble)
         else:

@@ -7,17 +7,26 @@ from pathlib import Path
 from typing import Any
 
 from clew.agent.deps import Question
-from clew.agent.tools.patch import patch_of_texts
+from clew.agent.tools.patch import diff_texts
 from clew.core.json_object import Json
 from clew.fronts.dialog import Body, Dialog, DialogAnswer
 from clew.fronts.questions import Questions
 from clew.fronts.render import results
-from clew.fronts.render.rows import Line, Row, Span, as_line, chopped, one_line, visible, wrapped
+from clew.fronts.render.rows import (
+    Line,
+    Row,
+    Span,
+    chop_spans,
+    escape_controls,
+    format_row,
+    join_lines,
+    wrap_spans,
+)
 from clew.fronts.render.theme import Theme
 from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.stage import Stage
 from clew.permissions.decision import Finding
-from clew.system.files import content
+from clew.system.files import read_content
 
 # What a call would do, in whole, for the person who is asked: the command, the change, every field.
 
@@ -30,9 +39,9 @@ CHANGE = ("old_string", "new_string", "replace_all", "content", "edits")
 class Proposed:
     """One call; what it needs of the disk is read once, when the question is asked."""
 
-    def __init__(self, tool: str, given: Json, cwd: str) -> None:
-        self._given = given
-        self._path = str(given.get("file_path") or given.get("path") or "")
+    def __init__(self, tool: str, arguments: Json, cwd: str) -> None:
+        self._given = arguments
+        self._path = str(arguments.get("file_path") or arguments.get("path") or "")
         self._patch: list[Json] | None = None
         self._content: str | None = None
         if tool in ("Edit", "MultiEdit", "Write") and self._path:
@@ -42,44 +51,44 @@ class Proposed:
         path = Path(cwd, self._path)
         try:
             is_small = path.stat().st_size <= READ_MAX_BYTES
-            before = content(path).decode("utf-8") if is_small else None
+            before = read_content(path).decode("utf-8") if is_small else None
         except FileNotFoundError:
             before = ""
         except (OSError, UnicodeDecodeError):
             return
         after = None if before is None else changed(tool, before, self._given)
         if before and after is not None:
-            self._patch = patch_of_texts(before, after) or None
+            self._patch = diff_texts(before, after) or None
         elif tool == "Write":
             self._content = after
 
     def rows(self, theme: Theme, width: int) -> Iterator[Row]:
-        shown: tuple[str, ...] = ()
+        shown_names: tuple[str, ...] = ()
         if self._patch is not None and results.is_patch(self._patch):
-            yield from self._head(theme, width, results.counted(self._patch))
+            yield from self._head(theme, width, results.describe_change(self._patch))
             yield from results.rows_of(self._patch, self._path, theme, width)
-            shown = (*CHANGE, "file_path", "path")
+            shown_names = (*CHANGE, "file_path", "path")
         elif self._content is not None:
             yield from self._head(theme, width, "a new file")
-            yield from results.created(self._content, self._path, theme, width)
-            shown = (*CHANGE, "file_path", "path")
+            yield from results.render_created(self._content, self._path, theme, width)
+            shown_names = (*CHANGE, "file_path", "path")
         elif isinstance(command := self._given.get("command"), str):
             yield from marked("$ ", command, theme, width)
-            shown = ("command",)
+            shown_names = ("command",)
         for name, value in self._given.items():
-            if name not in shown:
+            if name not in shown_names:
                 yield from field(name, value, theme, width)
 
     def _head(self, theme: Theme, width: int, words: str) -> Iterator[Row]:
-        head = [Span(one_line(self._path), theme["person"]), Span(f"  {words}", theme["quiet"])]
-        return chopped(head, width)
+        head = [Span(join_lines(self._path), theme["person"]), Span(f"  {words}", theme["quiet"])]
+        return chop_spans(head, width)
 
 
-def changed(tool: str, before: str, given: Json) -> str | None:
+def changed(tool: str, before: str, arguments: Json) -> str | None:
     """The text of the file behind the call; None where the call does not fit it."""
     if tool == "Write":
-        return str(given.get("content", ""))
-    edits = given.get("edits") if tool == "MultiEdit" else [given]
+        return str(arguments.get("content", ""))
+    edits = arguments.get("edits") if tool == "MultiEdit" else [arguments]
     for edit in edits if isinstance(edits, list) else ():
         old, new = edit.get("old_string"), edit.get("new_string")
         if not isinstance(old, str) or not isinstance(new, str) or not old or old not in before:
@@ -90,9 +99,9 @@ def changed(tool: str, before: str, given: Json) -> str | None:
 
 def marked(mark: str, text: str, theme: Theme, width: int) -> Iterator[Row]:
     """Lines behind a mark, each where it stood."""
-    for number, one in enumerate(visible(text).split("\n")):
+    for number, line in enumerate(escape_controls(text).split("\n")):
         begin = Span(f"  {mark}" if number == 0 else "    ", theme["quiet"])
-        for row in chopped([Span(one)], width - 4):
+        for row in chop_spans([Span(line)], width - 4):
             yield [begin, *row]
             begin = Span("    ")
 
@@ -100,11 +109,11 @@ def marked(mark: str, text: str, theme: Theme, width: int) -> Iterator[Row]:
 def field(name: str, value: Any, theme: Theme, width: int) -> Iterator[Row]:
     """A field of the input; one of several lines stands below its name."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    text = visible(text)
+    text = escape_controls(text)
     if "\n" not in text:
-        yield from chopped([Span(f"  {one_line(name)}: ", theme["quiet"]), Span(text)], width)
+        yield from chop_spans([Span(f"  {join_lines(name)}: ", theme["quiet"]), Span(text)], width)
         return
-    yield [Span(f"  {one_line(name)}:", theme["quiet"])]
+    yield [Span(f"  {join_lines(name)}:", theme["quiet"])]
     yield from marked("  ", text, theme, width)
 
 
@@ -122,7 +131,7 @@ class Dialogs(Questions):
 
     async def choose(self, dialog: Dialog) -> DialogAnswer | None:
         def text(width: int) -> Sequence[Line]:
-            return self._lines(visible(dialog.text), width, "") if dialog.text else ()
+            return self._lines(escape_controls(dialog.text), width, "") if dialog.text else ()
 
         chooser = Chooser(
             dialog.title,
@@ -138,16 +147,16 @@ class Dialogs(Questions):
         proposed = Proposed(question.block["name"], question.block["input"], self.cwd())
 
         def body(width: int) -> Sequence[Line]:
-            lines = [as_line(row) for row in proposed.rows(self._stage.theme, width)]
+            lines = [format_row(row) for row in proposed.rows(self._stage.theme, width)]
             findings = question.decision.findings
             parts = {
                 part(finding): PARTS[finding.verdict] for finding in findings if len(findings) > 1
             }
-            why = visible(question.why)
+            why = escape_controls(question.why)
             # What one of the parts says need not be said twice.
             is_told = any(words.endswith(f" {why}") for words in parts)
-            begun = "  it asks because of what is marked ?" if is_told else f"  it asks: {why}"
-            lines += self._lines(begun, width, "quiet")
+            hint = "  it asks because of what is marked ?" if is_told else f"  it asks: {why}"
+            lines += self._lines(hint, width, "quiet")
             for words, style in parts.items():
                 lines += self._lines(words, width, style)
             return lines
@@ -156,7 +165,7 @@ class Dialogs(Questions):
 
     def _lines(self, text: str, width: int, style: str) -> list[Line]:
         spans = [Span(text, self._stage.theme[style])]
-        return [as_line(row) for row in wrapped(spans, width)]
+        return [format_row(row) for row in wrap_spans(spans, width)]
 
 
 PARTS = {"ask": "notice", "review": "notice", "deny": "error", "allow": "done"}
@@ -165,4 +174,4 @@ PARTS = {"ask": "notice", "review": "notice", "deny": "error", "allow": "done"}
 def part(finding: Finding) -> str:
     """One part of a compound, and what is to be said about it."""
     subject = f"{finding.subject}: " if finding.subject else ""
-    return f"{MARKS[finding.verdict]}{visible(subject)}{visible(finding.reason)}"
+    return f"{MARKS[finding.verdict]}{escape_controls(subject)}{escape_controls(finding.reason)}"

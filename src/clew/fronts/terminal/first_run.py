@@ -9,7 +9,7 @@ import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from clew.providers.local import LocalServer, local_servers, usual
+from clew.providers.local import LocalServer, find_local_servers, list_usual_servers
 from clew.session.session import Session
 from clew.system.config.environment import freeze
 from clew.system.config.load import assign
@@ -24,16 +24,18 @@ DEMO = "    without either:  clew demo plays a scripted conversation"
 NONE = "none was found; start Ollama, llama.cpp, LM Studio or vLLM, and clew again"
 
 
-async def ways(
+async def show_ways(
     session: Session, say: Callable[[str], None], ask: Callable[[str], Awaitable[str | None]] | None
 ) -> bool:
     """Says the ways, offers a model that was found; True if settings lead to it from now on."""
     standing = session.rules.standing
-    found = await local_servers(usual(freeze(standing.environ).text("ollama")))
-    offers = [(server, model) for server in found for model in server.models]
+    servers = await find_local_servers(list_usual_servers(freeze(standing.environ).text("ollama")))
+    offers = [(server, model) for server in servers for model in server.models]
     say(MISSING)
     say(KEY)
-    say(LOCAL.format(what=", ".join(f"{one.name} at {one.url}" for one in found) or NONE))
+    say(
+        LOCAL.format(what=", ".join(f"{server.name} at {server.url}" for server in servers) or NONE)
+    )
     say(DEMO)
     if not offers or ask is None:
         return False
@@ -60,7 +62,7 @@ def is_first_start() -> bool:
     return not is_there(find_places(os.environ, Path.cwd()).own)
 
 
-async def offered(session: Session, ask: Callable[[], Awaitable[bool | None]]) -> bool:
+async def offer_sandbox(session: Session, ask: Callable[[], Awaitable[bool | None]]) -> bool:
     """Offers the sandbox, once; whether settings say something else from now on."""
     standing = session.rules.standing
     standing.places.own.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -43,7 +43,14 @@ class PromptHistory:
         if not entry.text.strip():
             return
         if self._entries is not None:
-            self._entries = [entry, *(one for one in self._entries if one.text != entry.text)]
+            self._entries = [
+                entry,
+                *(
+                    earlier_entry
+                    for earlier_entry in self._entries
+                    if earlier_entry.text != entry.text
+                ),
+            ]
         if not self.is_kept:
             return
         line = json.dumps(self._spelled(entry, at_ms), ensure_ascii=False) + "\n"
@@ -57,18 +64,18 @@ class PromptHistory:
                 os.close(file)
 
     def _spelled(self, entry: SubmittedText, at_ms: int) -> dict[str, Any]:
-        texts = [one for one in entry.meant if one.media_type is None]
-        kept = {
-            str(one.number): {
-                "id": one.number,
+        texts = [paste for paste in entry.meant if paste.media_type is None]
+        records = {
+            str(paste.number): {
+                "id": paste.number,
                 "type": "text",
-                "content": one.data.decode("utf-8", "replace")[:KEPT_CHARACTERS],
+                "content": paste.data.decode("utf-8", "replace")[:KEPT_CHARACTERS],
             }
-            for one in texts
+            for paste in texts
         }
         return {
             "display": entry.text,
-            "pastedContents": kept,
+            "pastedContents": records,
             "timestamp": at_ms,
             "project": self._project,
             "sessionId": self.session_id,
@@ -132,16 +139,16 @@ def _last_lines(path: Path) -> list[bytes]:
 def entry_of(line: bytes, project: str) -> SubmittedText | None:
     """What a line of the file says, if it is of this project."""
     try:
-        said = json.loads(line)
+        record = json.loads(line)
     except ValueError:
         return None
-    if not isinstance(said, dict) or said.get("project") != project:
+    if not isinstance(record, dict) or record.get("project") != project:
         return None
-    text, pasted = said.get("display"), said.get("pastedContents")
+    text, pasted = record.get("display"), record.get("pastedContents")
     if not isinstance(text, str) or not text.strip():
         return None
-    found = pasted.values() if isinstance(pasted, dict) else ()
-    texts = tuple(one for value in found if (one := _pasted(value)) is not None)
+    values = pasted.values() if isinstance(pasted, dict) else ()
+    texts = tuple(paste for value in values if (paste := _pasted(value)) is not None)
     return SubmittedText(text=IMAGE.sub("", text), pasted=texts)
 
 

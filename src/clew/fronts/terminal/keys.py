@@ -77,7 +77,7 @@ ACTIONS: tuple[Action, ...] = (
     action("sessions:everywhere", "Sessions", "ctrl+a", "those of every folder, or of this one"),
     action("sessions:tree", "Sessions", "ctrl+t", "its prompts on all branches, to go on from one"),
 )
-BY_NAME = {one.name: one for one in ACTIONS}
+BY_NAME = {action.name: action for action in ACTIONS}
 CONTEXTS: tuple[Context, ...] = ("Global", "Chat", "Autocomplete", "Select", "Sessions")
 
 PLAIN_KEYS = {
@@ -103,13 +103,13 @@ SAME_KEY = {"ctrl+m": "enter", "ctrl+i": "tab", "ctrl+h": "backspace", "ctrl+[":
 
 def chord(spelled: str) -> Chord | None:
     """Keys as prompt_toolkit names them; None for what no terminal sends."""
-    found: list[str] = []
-    for one in spelled.split():
-        keys = _key(one)
+    chord_keys: list[str] = []
+    for word in spelled.split():
+        keys = _key(word)
         if keys is None:
             return None
-        found += keys
-    return tuple(found) or None
+        chord_keys += keys
+    return tuple(chord_keys) or None
 
 
 def _key(spelled: str) -> list[str] | None:
@@ -126,8 +126,8 @@ def _key(spelled: str) -> list[str] | None:
     if "alt" in modifiers:
         rest = _modified(plain, modifiers - {"alt"}, name)
         return None if rest is None else [Keys.Escape.value, rest]
-    found = _modified(plain, modifiers, name)
-    return None if found is None else [found]
+    key = _modified(plain, modifiers, name)
+    return None if key is None else [key]
 
 
 def _modified(plain: str, modifiers: set[str], name: str) -> str | None:
@@ -161,17 +161,19 @@ class Bindings(Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...] = ()
 
     def keys_of(self, name: str) -> tuple[str, ...]:
-        return tuple(one.spelled for one in self.bound if one.target == name)
+        return tuple(binding.spelled for binding in self.bound if binding.target == name)
 
 
 def defaults() -> list[Binding]:
-    found = []
-    for one in ACTIONS:
-        for spelled in one.keys:
+    entries = []
+    for action in ACTIONS:
+        for spelled in action.keys:
             keys = chord(spelled)
             assert keys is not None, spelled
-            found.append(Binding(context=one.context, keys=keys, spelled=spelled, target=one.name))
-    return found
+            entries.append(
+                Binding(context=action.context, keys=keys, spelled=spelled, target=action.name)
+            )
+    return entries
 
 
 def bindings(text: str = "") -> Bindings:
@@ -192,11 +194,11 @@ def bindings(text: str = "") -> Bindings:
             bound[context, keys] = Binding(
                 context=context, keys=keys, spelled=spelled, target=target, is_own=True
             )
-    held = tuple(bound.values())
-    return Bindings(bound=held, faults=(*faults, *hidden(held)))
+    entries = tuple(bound.values())
+    return Bindings(bound=entries, faults=(*faults, *hidden(entries)))
 
 
-def own_bindings(home: Path) -> Bindings:
+def read_bindings(home: Path) -> Bindings:
     """The keys of a person's file; one that is not there changes none."""
     try:
         text = (home / "keybindings.json").read_text("utf-8")
@@ -216,16 +218,16 @@ def _fault(
     where = f"{context}: {spelled!r}"
     if keys is None:
         return f"{where}: no terminal sends such a key"
-    if any(keys == chord(key) for one in ACTIONS if one.is_fixed for key in one.keys):
+    if any(keys == chord(key) for action in ACTIONS if action.is_fixed for key in action.keys):
         return f"{where}: this key is always {BY_FIXED[keys]}"
     if (context, keys) in own:
         return f"{where}: the same key as {own[context, keys]!r}"
     if target is not None and not target.startswith("/"):
-        known = BY_NAME.get(target)
-        if known is None:
+        action = BY_NAME.get(target)
+        if action is None:
             return f"{where}: no action {target!r}"
-        if known.context not in (context, "Global"):
-            return f"{where}: {target} belongs to {known.context}"
+        if action.context not in (context, "Global"):
+            return f"{where}: {target} belongs to {action.context}"
     return ""
 
 
@@ -242,17 +244,17 @@ def _listed(text: str, faults: list[str]) -> Iterator[tuple[Context, str, str | 
         return
     for block in blocks or ():
         context = block.get("context") if isinstance(block, dict) else None
-        found = block.get("bindings") if isinstance(block, dict) else None
-        if not isinstance(found, dict):
+        block_bindings = block.get("bindings") if isinstance(block, dict) else None
+        if not isinstance(block_bindings, dict):
             faults.append("bindings: expected an object of keys in each block")
         elif context not in CONTEXTS:
             faults.append(f"no context {context!r}; there are {', '.join(CONTEXTS)}")
         else:
-            for spelled, target in found.items():
+            for spelled, target in block_bindings.items():
                 if target is None or isinstance(target, str):
-                    named = str(target).removeprefix("command:")
-                    is_command = target is not None and named != target
-                    yield context, spelled, f"/{named.lstrip('/')}" if is_command else target
+                    command = str(target).removeprefix("command:")
+                    is_command = target is not None and command != target
+                    yield context, spelled, f"/{command.lstrip('/')}" if is_command else target
                 else:
                     faults.append(
                         f"{context}: {spelled!r}: expected the name of an action, or null"
@@ -261,36 +263,43 @@ def _listed(text: str, faults: list[str]) -> Iterator[tuple[Context, str, str | 
 
 def hidden(bound: Sequence[Binding]) -> list[str]:
     """Keys that are the beginning of longer ones in the same place: the longer waits for ever."""
-    found = []
-    for one in bound:
+    problems = []
+    for binding in bound:
         for other in bound:
-            meets = one.context == other.context or "Global" in (one.context, other.context)
-            begins = len(one.keys) < len(other.keys) and other.keys[: len(one.keys)] == one.keys
-            if meets and begins and (one.is_own or other.is_own):
-                found.append(
-                    f"{one.context}: {one.spelled!r} is the beginning of {other.spelled!r} "
+            meets = binding.context == other.context or "Global" in (binding.context, other.context)
+            begins = (
+                len(binding.keys) < len(other.keys)
+                and other.keys[: len(binding.keys)] == binding.keys
+            )
+            if meets and begins and (binding.is_own or other.is_own):
+                problems.append(
+                    f"{binding.context}: {binding.spelled!r} is the beginning of {other.spelled!r} "
                     f"({other.target}); it waits for the rest"
                 )
-    return found
+    return problems
 
 
 BY_FIXED: dict[Chord | None, str] = {
-    chord(key): one.name for one in ACTIONS if one.is_fixed for key in one.keys
+    chord(key): action.name for action in ACTIONS if action.is_fixed for key in action.keys
 }
 
 
-def listed(found: Bindings, *, with_names: bool = False) -> str:
+def list_keys(bindings: Bindings, *, with_names: bool = False) -> str:
     """Every action with its keys, by where it counts; lines bound to keys; faults."""
     rows: list[str] = []
     for context in CONTEXTS:
         rows.append(context)
-        for one in (each for each in ACTIONS if each.context == context):
-            keys = ", ".join(found.keys_of(one.name)) or "(no key)"
-            name = f"{one.name:<22}  " if with_names else ""
-            rows.append(f"  {keys:<21}  {name}{one.words}")
-        lines = [each for each in found.bound if each.context == context and each.target[0] == "/"]
+        for action in (action for action in ACTIONS if action.context == context):
+            keys = ", ".join(bindings.keys_of(action.name)) or "(no key)"
+            name = f"{action.name:<22}  " if with_names else ""
+            rows.append(f"  {keys:<21}  {name}{action.words}")
+        lines = [
+            binding
+            for binding in bindings.bound
+            if binding.context == context and binding.target[0] == "/"
+        ]
         rows += [f"  {line.spelled:<21}  {line.target}" for line in lines]
-    return "\n".join([*rows, *(f"! {fault}" for fault in found.faults)])
+    return "\n".join([*rows, *(f"! {fault}" for fault in bindings.faults)])
 
 
 # `clew keys`: what keys do, with a person's own, and what is wrong with those.
@@ -301,6 +310,6 @@ def main(argv: list[str]) -> int:
     Group(
         prog="clew keys", description="List what keys do, and check your own (keybindings.json)."
     ).parse_args(argv)
-    found = own_bindings(find_config_home(os.environ, Path.cwd()))
-    print(listed(found, with_names=True))
-    return 1 if found.faults else 0
+    bindings = read_bindings(find_config_home(os.environ, Path.cwd()))
+    print(list_keys(bindings, with_names=True))
+    return 1 if bindings.faults else 0

@@ -14,27 +14,27 @@ from msgspec.structs import replace
 from clew.agent.option_values import MODES
 from clew.agent.options import Options
 from clew.commands.mcp import reach_of
-from clew.commands.slash.table import known
+from clew.commands.slash.table import collect_commands
 from clew.core.input import Outcome, Show, SlashCommand
 from clew.core.messages.messages import AssistantMessage
-from clew.core.messages.text import count_of
-from clew.fronts.drive import following
-from clew.fronts.render.rows import one_line
-from clew.fronts.render.theme import abilities
+from clew.core.messages.text import format_count
+from clew.fronts.drive import make_next_options
+from clew.fronts.render.rows import join_lines
+from clew.fronts.render.theme import detect_abilities
 from clew.fronts.render.transcript import Transcript
 from clew.fronts.terminal.app import TerminalFront
 from clew.fronts.terminal.completion import CompletionSource, CompletionWord
 from clew.fronts.terminal.dialogs import Dialogs
-from clew.fronts.terminal.first_run import is_first_start, offered
-from clew.fronts.terminal.keys import listed
+from clew.fronts.terminal.first_run import is_first_start, offer_sandbox
+from clew.fronts.terminal.keys import list_keys
 from clew.fronts.terminal.prompt import SubmittedText
 from clew.fronts.terminal.stage import Stage
 from clew.fronts.terminal.status import Status
 from clew.fronts.terminal.talk import Talk
 from clew.parts.mcp import scopes
-from clew.session.build import session as open_session
+from clew.session.build import open_session
 from clew.session.session import Session
-from clew.system.config.json_text import dotted
+from clew.system.config.json_text import join_path
 from clew.system.config.load import trust
 from clew.system.config.paths import find_config_home
 from clew.system.files import is_there
@@ -51,14 +51,14 @@ def commands(front: TerminalFront) -> list[SlashCommand[Session]]:
             return Show(text="there is no answer to copy", is_error=True)
         if not front.screen.terminal.copy(text):
             return Show(
-                text=f"{count_of(len(text), 'character')} are too many to copy", is_error=True
+                text=f"{format_count(len(text), 'character')} are too many to copy", is_error=True
             )
-        return Show(text=f"copied {count_of(len(text), 'character')}")
+        return Show(text=f"copied {format_count(len(text), 'character')}")
 
     async def keys(session: Session, _: str) -> Outcome:
         own = session.rules.standing.places.config_home / "keybindings.json"
         where = f"your own: {own}{'' if is_there(own) else ' (not there yet)'}"
-        return Show(text=f"{listed(front.bindings)}\n{where}")
+        return Show(text=f"{list_keys(front.bindings)}\n{where}")
 
     return [
         SlashCommand(
@@ -91,11 +91,13 @@ def last_answer(session: Session) -> str:
 RECALLED_ROWS, RECALLED_SCREENS = 120, 5
 
 
-async def one_session(front: TerminalFront, begun_with: Options | None) -> int | Options:
+async def run_session(front: TerminalFront, begun_with: Options | None) -> int | Options:
     """An exit code, or the options of the session that follows."""
     options = begun_with or Options()
     stage = front.stage
-    stage.transcript = Transcript(front.screen.terminal.size[0], stage.theme, abilities(os.environ))
+    stage.transcript = Transcript(
+        front.screen.terminal.size[0], stage.theme, detect_abilities(os.environ)
+    )
     dialogs = Dialogs(stage, lambda words: note(front, words))
     if options.resume == "":
         chosen_session = await picked(stage)
@@ -124,7 +126,7 @@ async def while_open(
         session.parts.store_copy.heard = partial(tell, front, session)
         if await settled(dialogs, session) or await has_way(front, dialogs, session):
             return options  # what now counts does from the session's beginning on
-        if is_new and await offered(session, dialogs.sandbox):
+        if is_new and await offer_sandbox(session, dialogs.sandbox):
             return options
         return await conversed(front, session, options)
     finally:
@@ -138,7 +140,7 @@ async def while_open(
             how = "It runs on" if task.is_kept else "It ends here"
             name = f"{session.session_id[:8]}/{task.id}"
             then = f"; to end it: clew tasks stop {name}" if task.is_kept else ""
-            note(front, f"{how}: {task.kind} {task.id} {one_line(task.title)}{then}")
+            note(front, f"{how}: {task.kind} {task.id} {join_lines(task.title)}{then}")
 
 
 async def picked(stage: Stage) -> str | None:
@@ -146,8 +148,8 @@ async def picked(stage: Stage) -> str | None:
     from clew.fronts.terminal.session_picker import SessionPicker
 
     cwd = Path.cwd()
-    found = await SessionPicker(stage, find_config_home(os.environ, cwd), str(cwd)).pick()
-    return None if found is None else str(found)
+    path = await SessionPicker(stage, find_config_home(os.environ, cwd), str(cwd)).pick()
+    return None if path is None else str(path)
 
 
 def note(front: TerminalFront, words: str, part: str = "notice") -> None:
@@ -175,29 +177,38 @@ def set_up(front: TerminalFront, session: Session, programs: Programs) -> None:
     front.accent = color_of(session)
     front.screen.obey(settings)
     front.recolour()
-    stage.transcript = Transcript(front.screen.terminal.size[0], stage.theme, abilities(os.environ))
+    stage.transcript = Transcript(
+        front.screen.terminal.size[0], stage.theme, detect_abilities(os.environ)
+    )
     stage.status = Status(session, programs)
     stage.changed()
     session.commands.extend(commands(front))
     front.history.session_id = session.session_id
     front.desk.files = session.workspace.file_names
     stage.completion.known = CompletionSource(
-        commands=lambda: [(one.name, one.hint, one.description) for one in known(session)],
-        aliases=lambda: {alias: one.name for one in known(session) for alias in one.aliases},
+        commands=lambda: [
+            (command.name, command.hint, command.description)
+            for command in collect_commands(session)
+        ],
+        aliases=lambda: {
+            alias: command.name
+            for command in collect_commands(session)
+            for alias in command.aliases
+        },
         arguments=lambda name: arguments(session, name),
-        seek=lambda asked: sought(session, asked),
+        seek=lambda query: sought(session, query),
     )
 
 
-async def sought(session: Session, asked: CompletionWord) -> Sequence[str]:
+async def sought(session: Session, query: CompletionWord) -> Sequence[str]:
     """What servers would put for a word: an argument of a prompt of theirs, or a resource."""
     if not session.parts.mcp.clients():
         return ()
     from clew.parts.mcp.completion import arguments_of, resources_of
 
-    if asked.kind == "argument":
-        return await arguments_of(session.parts.mcp, asked.command, asked.before, asked.word)
-    return await resources_of(session.parts.mcp, asked.word)
+    if query.kind == "argument":
+        return await arguments_of(session.parts.mcp, query.command, query.before, query.word)
+    return await resources_of(session.parts.mcp, query.word)
 
 
 def arguments(session: Session, command: str) -> list[tuple[str, str]]:
@@ -208,7 +219,7 @@ def arguments(session: Session, command: str) -> list[tuple[str, str]]:
         case "permissions" | "allowed-tools":
             return [(word, "") for word in dict.fromkeys((*MODES.values(), "sandbox"))]
         case "help":
-            return [(one.name, one.description) for one in known(session)]
+            return [(command.name, command.description) for command in collect_commands(session)]
         case "mcp":
             return [(server.name, "") for server in session.parts.mcp.clients()]
     return []
@@ -218,9 +229,9 @@ async def has_way(front: TerminalFront, dialogs: Dialogs, session: Session) -> b
     """Whether a person without a key chose a way to a model just now."""
     if not session.model_access.lacks_key:
         return False
-    from clew.fronts.terminal.first_run import ways
+    from clew.fronts.terminal.first_run import show_ways
 
-    return await ways(session, lambda words: note(front, words), dialogs.line)
+    return await show_ways(session, lambda words: note(front, words), dialogs.line)
 
 
 async def settled(dialogs: Dialogs, session: Session) -> bool:
@@ -228,7 +239,8 @@ async def settled(dialogs: Dialogs, session: Session) -> bool:
     standing = session.rules.standing
     places = standing.places
     waiting = [
-        f"{below(one.layer.file, places.root)}: {dotted(one.path)}" for one in standing.inert
+        f"{below(setting.layer.file, places.root)}: {join_path(setting.path)}"
+        for setting in standing.inert
     ]
     waiting += [f"MCP server {entry.name}" for entry in session.parts.mcp.found.held]
     if not standing.is_trusted and waiting:
@@ -237,8 +249,8 @@ async def settled(dialogs: Dialogs, session: Session) -> bool:
             return False
         trust(places, root)
         return True
-    said = scopes.read(places)
-    undecided = [e for e in session.parts.mcp.found.held if said.says(e.name, e.value) is None]
+    choices = scopes.read(places)
+    undecided = [e for e in session.parts.mcp.found.held if choices.says(e.name, e.value) is None]
     approved, is_decided = {}, False
     for entry in undecided if standing.is_trusted else ():
         answer = await dialogs.server(entry.name, reach_of(entry.value))
@@ -290,8 +302,8 @@ async def conversed(front: TerminalFront, session: Session, options: Options) ->
         note(front, notice)
     if session.resumed is not None:
         rows = max(RECALLED_ROWS, RECALLED_SCREENS * screen.terminal.size[1])
-        said = session.resumed.messages
-        screen.say(stage.transcript.history(said, rows, session.tools.title))
+        messages = session.resumed.messages
+        screen.say(stage.transcript.history(messages, rows, session.tools.title))
     talk = front.talk = Talk(session, stage, screen, front.begin)
     if front.code is not None:
         talk.end(front.code)
@@ -302,4 +314,4 @@ async def conversed(front: TerminalFront, session: Session, options: Options) ->
     talk.view.status.ask()
     then = await talk.run()
     session.parts.hooks.ending.followed_by(then)
-    return then if isinstance(then, int) else following(options, then)
+    return then if isinstance(then, int) else make_next_options(options, then)

@@ -36,25 +36,25 @@ class EditedText(Struct, frozen=True, kw_only=True):
     trouble: str = ""
 
 
-async def edited(screen: Screen, text: str, environ: Mapping[str, str]) -> EditedText:
+async def edit_text(screen: Screen, text: str, environ: Mapping[str, str]) -> EditedText:
     """A text as it comes out of the person's editor."""
-    named = environ.get("VISUAL") or environ.get("EDITOR") or "vi"
+    editor = environ.get("VISUAL") or environ.get("EDITOR") or "vi"
     try:
         with written("prompt.md", text) as path:
-            trouble = await shown_in(screen, named, path)
+            trouble = await shown_in(screen, editor, path)
             return EditedText(trouble=trouble) if trouble else EditedText(text=read(path))
     except OSError as error:  # no room for the file, or the editor took it away
-        return EditedText(trouble=f"{named}: {error.strerror or error}")
+        return EditedText(trouble=f"{editor}: {error.strerror or error}")
 
 
-async def paged(screen: Screen, text: str, environ: Mapping[str, str]) -> str:
+async def page_text(screen: Screen, text: str, environ: Mapping[str, str]) -> str:
     """A text in the person's pager; what went wrong."""
-    named = environ.get("PAGER") or "less -R"
+    pager = environ.get("PAGER") or "less -R"
     try:
         with written("clew.txt", text) as path:
-            return await shown_in(screen, named, path)
+            return await shown_in(screen, pager, path)
     except OSError as error:
-        return f"{named}: {error.strerror or error}"
+        return f"{pager}: {error.strerror or error}"
 
 
 @contextmanager
@@ -70,11 +70,11 @@ def read(path: Path) -> str:
     return path.read_text("utf-8", "replace").rstrip("\n")
 
 
-async def shown_in(screen: Screen, named: str, path: Path) -> str:
+async def shown_in(screen: Screen, editor_command: str, path: Path) -> str:
     try:
-        program = shlex.split(named)
+        program = shlex.split(editor_command)
         async with screen.away():
             code = await in_foreground([*program, str(path)])
     except (OSError, ValueError) as error:
-        return f"{named}: {error}"
-    return f"{named} ended with {code}" if code else ""
+        return f"{editor_command}: {error}"
+    return f"{editor_command} ended with {code}" if code else ""

@@ -16,10 +16,19 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 from wcwidth import iter_graphemes
 
-from clew.core.input import Pasted, placeholder
-from clew.fronts.render.rows import TAB, Line, Span, as_line, cells, clipped, one_line, visible
+from clew.core.input import Pasted, make_placeholder
+from clew.fronts.render.rows import (
+    TAB,
+    Line,
+    Span,
+    clip_spans,
+    count_cells,
+    escape_controls,
+    format_row,
+    join_lines,
+)
 from clew.fronts.render.theme import Theme
-from clew.system.files import content
+from clew.system.files import read_content
 from clew.system.process.run import Programs
 
 # What a person sent off: the text, and what its placeholders stand for. Pure.
@@ -34,8 +43,8 @@ class SubmittedText(Struct, frozen=True, kw_only=True):
     @property
     def meant(self) -> tuple[Pasted, ...]:
         """What the text still mentions, in the order of the text."""
-        placed = [(self.text.find(placeholder(one)), one) for one in self.pasted]
-        return tuple(one for at, one in sorted(placed, key=lambda each: each[0]) if at >= 0)
+        placed = [(self.text.find(make_placeholder(paste)), paste) for paste in self.pasted]
+        return tuple(paste for at, paste in sorted(placed, key=lambda pair: pair[0]) if at >= 0)
 
 
 # What a paste means: text, or the picture in the file whose name was dropped on the terminal.
@@ -53,7 +62,7 @@ CLIPBOARDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )
 
 
-def picture(text: str, cwd: str) -> bytes | None:
+def read_picture(text: str, cwd: str) -> bytes | None:
     """The bytes of the picture that the text names, if it names one and nothing else."""
     name = text.strip()
     if "\n" in name or len(name) > NAME_MAX_CHARACTERS:
@@ -65,7 +74,7 @@ def picture(text: str, cwd: str) -> bytes | None:
         path = Path(cwd, Path(name).expanduser())
         if path.stat().st_size > PICTURE_MAX_BYTES:
             return None
-        data = content(path)
+        data = read_content(path)
     except (OSError, ValueError, RuntimeError):
         return None  # no such file, a name that none can have, a home that nobody has
     return data if Pasted(number=0, data=data).media_type else None
@@ -135,44 +144,44 @@ class PromptEditor:
     def put(self, entry: SubmittedText) -> None:
         """Has it edited again, in the place of what stands here."""
         self.buffer.document = Document(entry.text)
-        for one in entry.pasted:
-            self._pasted[one.number] = one
-            self._count = max(self._count, one.number)
+        for paste in entry.pasted:
+            self._pasted[paste.number] = paste
+            self._count = max(self._count, paste.number)
 
     def put_back(self, entry: SubmittedText) -> None:
         """Has it edited again, before what stands here."""
-        here = self.look()
-        both = [each for each in (entry.text, here.text) if each]
-        self.put(SubmittedText(text="\n".join(both), pasted=(*entry.pasted, *here.pasted)))
+        current = self.look()
+        both = [text for text in (entry.text, current.text) if text]
+        self.put(SubmittedText(text="\n".join(both), pasted=(*entry.pasted, *current.pasted)))
 
     def paste(self, text: str) -> None:
         """Long text goes in as a placeholder; short text as it is, without what rules a terminal."""
         if len(text) <= INLINE_CHARACTERS and text.count("\n") < INLINE_LINES:
-            self.buffer.insert_text(visible(text))
+            self.buffer.insert_text(escape_controls(text))
         else:
             self.attach(text.encode())
 
     def attach(self, data: bytes) -> None:
         self._count += 1
-        one = Pasted(number=self._count, data=data)
-        self._pasted[one.number] = one
-        self.buffer.insert_text(placeholder(one))
+        paste = Pasted(number=self._count, data=data)
+        self._pasted[paste.number] = paste
+        self.buffer.insert_text(make_placeholder(paste))
 
     def delete_before(self) -> None:
         """What Backspace takes: a character, or the whole of a placeholder."""
         before = self.buffer.document.text_before_cursor
-        marks = (placeholder(one) for one in self._pasted.values())
+        marks = (make_placeholder(paste) for paste in self._pasted.values())
         mark = next((mark for mark in marks if before.endswith(mark)), "")
         self.buffer.delete_before_cursor(len(mark) or 1)
 
     def lines(self, width: int, rows: int) -> tuple[list[str], tuple[int, int]]:
         """The part around the cursor, in at most so many rows, and where the cursor is in it."""
-        laid, (row, column) = laid_out(self.text, self.buffer.cursor_position, width)
+        laid, (row, column) = lay_out(self.text, self.buffer.cursor_position, width)
         first = max(0, min(row - rows // 2, len(laid) - rows))
         return laid[first : first + rows], (row - first, column)
 
 
-def laid_out(text: str, cursor: int, width: int) -> tuple[list[str], tuple[int, int]]:
+def lay_out(text: str, cursor: int, width: int) -> tuple[list[str], tuple[int, int]]:
     """Text in rows that are full, as a terminal would lay it, and the row and column of a position."""
     width = max(2, width)
     rows: list[str] = []
@@ -180,8 +189,8 @@ def laid_out(text: str, cursor: int, width: int) -> tuple[list[str], tuple[int, 
     begin = 0
     for paragraph in text.split("\n"):
         inside = cursor - begin if begin <= cursor <= begin + len(paragraph) else None
-        found = _paragraph(paragraph, inside, width, rows)
-        at = found or at
+        position = _paragraph(paragraph, inside, width, rows)
+        at = position or at
         begin += len(paragraph) + 1
     return rows, at
 
@@ -192,14 +201,14 @@ def _paragraph(
     row, used, seen = "", 0, 0
     at = None
     for grapheme in iter_graphemes(text) if not text.isascii() else text:
-        shown = TAB if grapheme == "\t" else visible(grapheme)
-        size = cells(shown)
+        glyph = TAB if grapheme == "\t" else escape_controls(grapheme)
+        size = count_cells(glyph)
         if used + size > width:
             rows.append(row)
             row, used = "", 0
         if inside is not None and at is None and inside < seen + len(grapheme):
             at = (len(rows), used)
-        row, used, seen = row + shown, used + size, seen + len(grapheme)
+        row, used, seen = row + glyph, used + size, seen + len(grapheme)
     if inside is not None and at is None:
         if used >= width:
             rows.append(row)
@@ -240,37 +249,37 @@ class Queue:
 
     def heard(self, uuid: str) -> Queued | None:
         """The turn heard it: it waits no longer."""
-        found = next((each for each in self._queued if each.uuid == uuid), None)
-        if found is not None:
-            self._queued.remove(found)
-        return found
+        entry = next((entry for entry in self._queued if entry.uuid == uuid), None)
+        if entry is not None:
+            self._queued.remove(entry)
+        return entry
 
     def next(self) -> SubmittedText | None:
         """What the next turn begins with."""
-        found = next((each for each in self._queued if not each.uuid), None)
-        if found is None:
+        entry = next((entry for entry in self._queued if not entry.uuid), None)
+        if entry is None:
             return None
-        self._queued.remove(found)
-        return found.entry
+        self._queued.remove(entry)
+        return entry.entry
 
     def take_last(self) -> Queued | None:
         return self._queued.pop() if self._queued else None
 
     def take_all(self) -> list[Queued]:
-        taken, self._queued = self._queued, []
-        return taken
+        entries, self._queued = self._queued, []
+        return entries
 
     def lines(self, width: int, theme: Theme) -> list[Line]:
-        shown = self._queued[-SHOWN:]
-        rows = [self._row(each, theme) for each in shown]
+        shown_entries = self._queued[-SHOWN:]
+        rows = [self._row(entry, theme) for entry in shown_entries]
         if rows:
-            before = len(self._queued) - len(shown)
-            more = f" ({before} before it)" if before else ""
-            rows[-1].append(Span(f"  Up edits it{more}", theme["quiet"]))
-        return [as_line(clipped(row, width)) for row in rows]
+            before = len(self._queued) - len(shown_entries)
+            note = f" ({before} before it)" if before else ""
+            rows[-1].append(Span(f"  Up edits it{note}", theme["quiet"]))
+        return [format_row(clip_spans(row, width)) for row in rows]
 
     def _row(self, queued: Queued, theme: Theme) -> list[Span]:
         return [
             Span(f"  {queued.when}: ", theme["marker"]),
-            Span(one_line(queued.entry.text)[:500]),
+            Span(join_lines(queued.entry.text)[:500]),
         ]

@@ -22,24 +22,24 @@ from clew.agent.options import Options
 from clew.core.json_object import Json
 from clew.core.messages.encoding import decode
 from clew.core.messages.errors import ClewError, CommandLineError
-from clew.core.messages.factories import written
-from clew.core.messages.text import count_of, size_of
+from clew.core.messages.factories import format_timestamp
+from clew.core.messages.text import format_count, format_size
 from clew.fronts.dialog import Choice, DialogAnswer
 from clew.fronts.render.folding import Folds
-from clew.fronts.render.recalled import recalled
-from clew.fronts.render.rows import Line, Row, Span, as_line, clipped, one_line, wrapped
+from clew.fronts.render.recalled import render_recalled
+from clew.fronts.render.rows import Line, Row, Span, clip_spans, format_row, join_lines, wrap_spans
 from clew.fronts.render.theme import Look, Theme
 from clew.fronts.terminal.choosing import EVERYWHERE, TREE, Chooser
-from clew.fronts.terminal.prompt import laid_out
+from clew.fronts.terminal.prompt import lay_out
 from clew.fronts.terminal.stage import Stage
-from clew.record.library.branches import live_leaf, prompt_line, tree
+from clew.record.library.branches import find_live_leaf, format_prompt, read_tree
 from clew.record.library.copies import fork as fork_of
-from clew.record.library.listing import newest_first
-from clew.record.library.places import worktrees
+from clew.record.library.listing import list_newest_first
+from clew.record.library.places import list_worktrees
 from clew.record.library.search import Scope, folders_of, search
 from clew.record.library.words import query_of
 from clew.record.transcript.light import Outline, read_ends
-from clew.system.clock import here
+from clew.system.clock import format_local
 from clew.system.config.paths import find_config_home
 
 # What a session is about, before it is gone on with: where it was, and how it ended. Reads the file's end alone.
@@ -49,17 +49,17 @@ SHOWN_ROWS = 200
 SAID = ("user", "assistant", "system")
 
 
-def when(one: Outline) -> str:
-    return here(one.modified_at)
+def format_age(outline: Outline) -> str:
+    return format_local(outline.modified_at)
 
 
-def glimpse(one: Outline, look: Look) -> list[Line]:
+def render_glimpse(outline: Outline, look: Look) -> list[Line]:
     """A line about the session, and the end of what was said in it."""
-    branch = "" if one.git_branch == "HEAD" else one.git_branch
-    facts = (below_home(one.cwd or ""), branch, one.tag, size_of(one.size_bytes))
-    about = one_line(" · ".join(filter(None, [*facts, one.session_id[:8]])))
-    said = recalled(ending(one), SHOWN_ROWS, look, Folds(""))
-    return [as_line(clipped([Span(about, look.theme["quiet"])], look.width)), *said]
+    branch = "" if outline.git_branch == "HEAD" else outline.git_branch
+    facts = (below_home(outline.cwd or ""), branch, outline.tag, format_size(outline.size_bytes))
+    about = join_lines(" · ".join(filter(None, [*facts, outline.session_id[:8]])))
+    rows = render_recalled(ending(outline), SHOWN_ROWS, look, Folds(""))
+    return [format_row(clip_spans([Span(about, look.theme["quiet"])], look.width)), *rows]
 
 
 def below_home(folder: str) -> str:
@@ -68,18 +68,18 @@ def below_home(folder: str) -> str:
     return f"~{folder[len(home) :]}" if f"{folder}/".startswith(f"{home}/") else folder
 
 
-def ending(one: Outline) -> list[Json]:
+def ending(outline: Outline) -> list[Json]:
     """The last messages of the file, as far as its end holds them whole."""
-    ends = read_ends(one.path)
-    found = []
+    ends = read_ends(outline.path)
+    entries = []
     for text in (ends.tail if ends is not None else b"").split(b"\n"):
         try:
             entry = decode(text)
         except ValueError:
             continue  # the line that the cut went through, or a damaged one
         if type(entry) is dict and entry.get("type") in SAID and not entry.get("isSidechain"):
-            found.append(entry)
-    return found
+            entries.append(entry)
+    return entries
 
 
 Cursor: TypeAlias = tuple[int, int] | None
@@ -123,11 +123,18 @@ class SessionChooser(Chooser):
         """More of them, each older than what is there."""
         first = len(self.sessions)
         self.sessions += sessions
-        for number, one in enumerate(sessions, first):
-            prompt = one.first_prompt if one.first_prompt != one.title else None
-            parts = (one.title, prompt, one.cwd, one.git_branch, one.tag, one.session_id)
+        for number, outline in enumerate(sessions, first):
+            prompt = outline.first_prompt if outline.first_prompt != outline.title else None
+            parts = (
+                outline.title,
+                prompt,
+                outline.cwd,
+                outline.git_branch,
+                outline.tag,
+                outline.session_id,
+            )
             self._haystack.append(" ".join(filter(None, parts)).lower())
-            self._at_path[str(one.path)] = number
+            self._at_path[str(outline.path)] = number
         self._find(first)
         self._tell()
 
@@ -145,8 +152,8 @@ class SessionChooser(Chooser):
             self._put_together()
             self._tell()
 
-    def show(self, one: Outline, width: int, lines: Sequence[Line]) -> None:
-        self._looks[str(one.path), width] = lines
+    def show(self, outline: Outline, width: int, lines: Sequence[Line]) -> None:
+        self._looks[str(outline.path), width] = lines
 
     # -- what is wanted
 
@@ -158,8 +165,8 @@ class SessionChooser(Chooser):
     def chosen(self) -> Outline | None:
         return self.sessions[self._found[self._at]] if self._at < len(self._found) else None
 
-    def is_looked_into(self, one: Outline) -> bool:
-        return (str(one.path), self.width) in self._looks
+    def is_looked_into(self, outline: Outline) -> bool:
+        return (str(outline.path), self.width) in self._looks
 
     # -- keys
 
@@ -190,30 +197,33 @@ class SessionChooser(Chooser):
         self._tell()
 
     def _tell(self) -> None:
-        for told in self.told:
-            told()
+        for callback in self.told:
+            callback()
 
     def _find(self, first: int) -> None:
         """Among those from a number on: what was typed in one piece, then every word of it somewhere."""
         if first == 0:
             self._by_phrase, self._by_words = [], []
         phrase = " ".join(self.words.lower().split())
-        found = list(range(first, len(self._haystack)))
+        matches = list(range(first, len(self._haystack)))
         # The longest word leaves the fewest.
         for word in sorted(phrase.split(), key=len, reverse=True):
-            found = [number for number in found if word in self._haystack[number]]
-        self._by_phrase += [number for number in found if phrase in self._haystack[number]]
-        known = set(self._by_phrase)
-        self._by_words += [number for number in found if number not in known]
+            matches = [number for number in matches if word in self._haystack[number]]
+        self._by_phrase += [number for number in matches if phrase in self._haystack[number]]
+        known_numbers = set(self._by_phrase)
+        self._by_words += [number for number in matches if number not in known_numbers]
         self._put_together()
 
     def _put_together(self) -> None:
         """Those that are called so, then those in which it was said; who chose one stays at it."""
         at = self._found[self._at] if 0 < self._at < len(self._found) else None
         called = [*self._by_phrase, *self._by_words]
-        known = set(called) if self._snippets else set()
-        said = (self._at_path[path] for path in self._snippets if path in self._at_path)
-        self._found = [*called, *(number for number in said if number not in known)]
+        known_numbers = set(called) if self._snippets else set()
+        phrase_numbers = (self._at_path[path] for path in self._snippets if path in self._at_path)
+        self._found = [
+            *called,
+            *(number for number in phrase_numbers if number not in known_numbers),
+        ]
         self._at = self._found.index(at) if at in self._found else 0
         if self._is_ahead and self._found and not self.answer.done():
             self._enter()
@@ -230,69 +240,71 @@ class SessionChooser(Chooser):
         if width != self.width:
             self.width = width
             self._tell()
-        text, (row, column) = laid_out(self.field.text, self.field.cursor_position, width - 10)
+        text, (row, column) = lay_out(self.field.text, self.field.cursor_position, width - 10)
         head = [
-            *map(as_line, wrapped(self._title(theme), width)),
-            as_line([Span("  search: ", theme["quiet"]), Span(text[row])]),
+            *map(format_row, wrap_spans(self._title(theme), width)),
+            format_row([Span("  search: ", theme["quiet"]), Span(text[row])]),
         ]
         room = rows - len(head)
-        shown = min(max(len(self._found), 1), room)
+        row_count = min(max(len(self._found), 1), room)
         if room >= MIN_LIST_ROWS + MIN_LOOK_ROWS:
-            shown = min(shown, max(MIN_LIST_ROWS, room // 2))
-        listed = self._listed(shown, width, theme)
+            row_count = min(row_count, max(MIN_LIST_ROWS, room // 2))
+        listed = self._listed(row_count, width, theme)
         below = self._look(room - len(listed), width, theme)
         return [*head, *listed, *below], (len(head) - 1, 10 + column)
 
     def _title(self, theme: Theme) -> Row:
-        many = count_of(len(self.sessions), "session")
+        many = format_count(len(self.sessions), "session")
         of = f"{len(self._found):,} of " if self.words else ""
-        more = "" if self.is_whole else ", reading on"
+        note = "" if self.is_whole else ", reading on"
         where = "everywhere" if self.everywhere else "in this folder"
         other = "this folder" if self.everywhere else "everywhere"
-        words = f"  {of}{many} {where}{more}; Ctrl-A {other}, Ctrl-T branches"
+        words = f"  {of}{many} {where}{note}; Ctrl-A {other}, Ctrl-T branches"
         return [Span(self.title, theme["person"]), Span(words, theme["quiet"])]
 
     def _listed(self, rows: int, width: int, theme: Theme) -> list[Line]:
         if not self._found:
             words = "  nothing matches" if self.is_whole else "  reading"
-            return [as_line([Span(words, theme["quiet"])])]
+            return [format_row([Span(words, theme["quiet"])])]
         first = max(0, min(self._at - rows // 2, len(self._found) - rows))
         return [
-            as_line(clipped(self._row(place, theme), width))
+            format_row(clip_spans(self._row(place, theme), width))
             for place in range(first, min(first + rows, len(self._found)))
         ]
 
     def _row(self, place: int, theme: Theme) -> Row:
-        one = self.sessions[self._found[place]]
+        outline = self.sessions[self._found[place]]
         is_at = place == self._at
         folder = (
-            f"{one.cwd.rstrip('/').rpartition('/')[2]}: " if self.everywhere and one.cwd else ""
+            f"{outline.cwd.rstrip('/').rpartition('/')[2]}: "
+            if self.everywhere and outline.cwd
+            else ""
         )
-        label = f"{folder}{one.title[:SHOWN_CHARACTERS]}"
+        label = f"{folder}{outline.title[:SHOWN_CHARACTERS]}"
         row: Row = [
             Span("> " if is_at else "  ", theme["marker"] if is_at else ""),
-            Span(f"{when(one)}  ", theme["quiet"]),
-            Span(one_line(label), theme["marker"] if is_at else ""),
+            Span(f"{format_age(outline)}  ", theme["quiet"]),
+            Span(join_lines(label), theme["marker"] if is_at else ""),
         ]
-        snippet = self._snippets.get(str(one.path))
-        if snippet and one_line(snippet) not in label:
-            row.append(Span(f"  {one_line(snippet)}", theme["quiet"]))
+        snippet = self._snippets.get(str(outline.path))
+        if snippet and join_lines(snippet) not in label:
+            row.append(Span(f"  {join_lines(snippet)}", theme["quiet"]))
         return row
 
     def _look(self, rows: int, width: int, theme: Theme) -> list[Line]:
         """The end of the conversation, from its last row up; PageUp goes back in it."""
-        one = self.chosen
-        looked = self._looks.get((str(one.path), width)) if one is not None else None
+        outline = self.chosen
+        looked = self._looks.get((str(outline.path), width)) if outline is not None else None
         if rows < MIN_LOOK_ROWS or not looked:
             return []
-        rule = as_line([Span("─" * width, theme["rule"])])
-        about, said = looked[0], list(looked[1:])
+        rule = format_row([Span("─" * width, theme["rule"])])
+        about, lines = looked[0], list(looked[1:])
         room = rows - 2
         self._page = max(1, room - 1)
         # From the end: PageUp shows what was before.
-        self._scrolled = max(0, min(self._scrolled, len(said) - room))
-        end = len(said) - self._scrolled
-        return [rule, about, *said[max(0, end - room) : end]]
+        self._scrolled = max(0, min(self._scrolled, len(lines) - room))
+        end = len(lines) - self._scrolled
+        return [rule, about, *lines[max(0, end - room) : end]]
 
 
 # What is read for the list, beside the typing.
@@ -337,14 +349,14 @@ class SessionPicker:
         """The list, and another one when another is wanted."""
         while True:
             number = dialog.list_number
-            listed = newest_first(self._home, self._cwd, everywhere=dialog.everywhere)
+            listed = list_newest_first(self._home, self._cwd, everywhere=dialog.everywhere)
             portion = FIRST
             while number == dialog.list_number and not dialog.is_whole:
-                found = await asyncio.to_thread(next_of, listed, portion)
+                outlines = await asyncio.to_thread(next_of, listed, portion)
                 if number != dialog.list_number:
                     break
-                dialog.add([one for one in found if one.session_id != self._without])
-                dialog.is_whole = len(found) < portion
+                dialog.add([outline for outline in outlines if outline.session_id != self._without])
+                dialog.is_whole = len(outlines) < portion
                 portion = PORTION
                 self._stage.changed()
             while number == dialog.list_number:
@@ -361,8 +373,10 @@ class SessionPicker:
             query = query_of(f"{words}*")
             if words == dialog.searched or query.is_empty:
                 continue
-            folders = None if dialog.everywhere else folders_of(self._home, worktrees(self._cwd))
-            found = await asyncio.to_thread(
+            folders = (
+                None if dialog.everywhere else folders_of(self._home, list_worktrees(self._cwd))
+            )
+            result = await asyncio.to_thread(
                 search,
                 self._home,
                 query,
@@ -372,7 +386,7 @@ class SessionPicker:
             )
             if number == dialog.list_number:
                 snippets: dict[str, str] = {}
-                for hit in found.hits:
+                for hit in result.hits:
                     snippets.setdefault(hit.path, hit.snippet)
                 dialog.stands_in(words, snippets)
                 self._stage.changed()
@@ -381,11 +395,11 @@ class SessionPicker:
         while True:
             await other.wait()
             other.clear()
-            one, width = dialog.chosen, dialog.width
-            if one is None or not width or dialog.is_looked_into(one):
+            outline, width = dialog.chosen, dialog.width
+            if outline is None or not width or dialog.is_looked_into(outline):
                 continue
             look = Look(width, self._stage.theme)
-            dialog.show(one, width, await asyncio.to_thread(glimpse, one, look))
+            dialog.show(outline, width, await asyncio.to_thread(render_glimpse, outline, look))
             self._stage.changed()
 
     async def _show_trees(self, dialog: SessionChooser, other: asyncio.Event) -> None:
@@ -393,41 +407,45 @@ class SessionPicker:
         while True:
             await other.wait()
             other.clear()
-            one, dialog.wants_tree = dialog.wants_tree, None
-            if one is None:
+            outline, dialog.wants_tree = dialog.wants_tree, None
+            if outline is None:
                 continue
             try:
-                path = await self._of_tree(one)
+                path = await self._of_tree(outline)
             except (ClewError, OSError) as error:
-                self._stage.hint(f"{one.session_id}: {error}")
+                self._stage.hint(f"{outline.session_id}: {error}")
                 continue
             if path is not None and not dialog.answer.done():
                 self._branched = path
                 dialog.answer.set_result(DialogAnswer(chosen=(0,)))
 
-    async def _of_tree(self, one: Outline) -> Path | None:
-        found = await asyncio.to_thread(tree, one.path)
-        choices = [Choice(label=one_line(prompt_line(prompt))) for prompt in found.prompts]
-        choices += [
-            Choice(label=f"forked at {fork['messageUuid'][:8]}: {one_line(fork['sessionId'])}")
-            for fork in found.forks
+    async def _of_tree(self, outline: Outline) -> Path | None:
+        session_tree = await asyncio.to_thread(read_tree, outline.path)
+        choices = [
+            Choice(label=join_lines(format_prompt(prompt))) for prompt in session_tree.prompts
         ]
-        title = f"Branches of “{one_line(one.title[:TREE_TITLE_CHARACTERS])}”: go on behind"
+        choices += [
+            Choice(label=f"forked at {fork['messageUuid'][:8]}: {join_lines(fork['sessionId'])}")
+            for fork in session_tree.forks
+        ]
+        title = f"Branches of “{join_lines(outline.title[:TREE_TITLE_CHARACTERS])}”: go on behind"
         answer = await self._stage.answered(
-            self._stage.show(Chooser(title, choices, searches=True, at=live_leaf(found)))
+            self._stage.show(
+                Chooser(title, choices, searches=True, at=find_live_leaf(session_tree))
+            )
         )
         if answer is None:
             return None
         number = answer.chosen[0]
-        if number >= len(found.prompts):
-            fork = found.forks[number - len(found.prompts)]
-            return one.path.with_name(f"{fork['sessionId']}.jsonl")
-        prompt = found.prompts[number]
+        if number >= len(session_tree.prompts):
+            fork = session_tree.forks[number - len(session_tree.prompts)]
+            return outline.path.with_name(f"{fork['sessionId']}.jsonl")
+        prompt = session_tree.prompts[number]
         if prompt.live and prompt.is_leaf:
-            return one.path
-        at = written(time.time_ns() // 1_000_000)
-        made = await asyncio.to_thread(lambda: fork_of(one.path, prompt.end, title="", at=at))
-        return made.path
+            return outline.path
+        at = format_timestamp(time.time_ns() // 1_000_000)
+        copy = await asyncio.to_thread(lambda: fork_of(outline.path, prompt.end, title="", at=at))
+        return copy.path
 
 
 def told(dialog: SessionChooser) -> asyncio.Event:
@@ -448,41 +466,41 @@ def next_of(listed: Iterator[Outline], many: int) -> list[Outline]:
 NUMBERED = 20
 
 
-def picked(options: Options) -> Options:
+def pick_session(options: Options) -> Options:
     """The options with the session that was chosen; raises `CommandLineError` if none was."""
-    found = recent()
-    lines = [_row(number, one) for number, one in enumerate(found, 1)]
+    outlines = recent()
+    lines = [_row(number, outline) for number, outline in enumerate(outlines, 1)]
     if options.is_print or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise CommandLineError("--resume: name one of these:\n" + "\n".join(lines))
     print("\n".join(lines))
-    answer = _asked(found)
+    answer = _asked(outlines)
     return replace(options, resume=answer)
 
 
 def recent(most: int = NUMBERED) -> list[Outline]:
     """The newest sessions of this folder; raises `CommandLineError` if there is none."""
     home, cwd = find_config_home(os.environ, Path.cwd()), str(Path.cwd())
-    found = list(islice(newest_first(home, cwd, everywhere=False), most))
-    if not found:
+    outlines = list(islice(list_newest_first(home, cwd, everywhere=False), most))
+    if not outlines:
         raise CommandLineError("--resume: no session of this folder; `clew sessions list --all`")
-    return found
+    return outlines
 
 
-def _asked(found: list[Outline]) -> str:
+def _asked(outlines: list[Outline]) -> str:
     try:
         answer = input("which (number, id or title; Enter for the first)? ").strip()
     except EOFError:
         raise CommandLineError("--resume: no session was chosen") from None
     if not answer:
-        return str(found[0].path)
-    if answer.isdecimal() and 1 <= int(answer) <= len(found):
-        return str(found[int(answer) - 1].path)
+        return str(outlines[0].path)
+    if answer.isdecimal() and 1 <= int(answer) <= len(outlines):
+        return str(outlines[int(answer) - 1].path)
     return answer
 
 
-def _row(number: int, one: Outline) -> str:
-    return f"{number:>3}  {when(one)}  {one.session_id}  {title(one)}"
+def _row(number: int, outline: Outline) -> str:
+    return f"{number:>3}  {format_age(outline)}  {outline.session_id}  {title(outline)}"
 
 
-def title(one: Outline) -> str:
-    return "".join(c if c.isprintable() else "\ufffd" for c in one.title[:70])
+def title(outline: Outline) -> str:
+    return "".join(c if c.isprintable() else "\ufffd" for c in outline.title[:70])

@@ -19,7 +19,7 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import BufferControl, HSplit, Layout, Window
 
 from clew.fronts.dialog import DialogAnswer
-from clew.fronts.render.rows import RESET, Line, Span, as_line, cells, clipped
+from clew.fronts.render.rows import RESET, Line, Span, clip_spans, count_cells, format_row
 from clew.fronts.render.theme import Theme
 from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.completion import Completion
@@ -90,7 +90,9 @@ class Painter:
 
     def rewrapped(self, columns: int) -> str:
         """Erases what stood there after the terminal became narrower and broke its lines anew."""
-        heights = [max(1, -(-cells(UNSEEN.sub("", line)) // columns)) for line in self._now.lines]
+        heights = [
+            max(1, -(-count_cells(UNSEEN.sub("", line)) // columns)) for line in self._now.lines
+        ]
         self._row = sum(heights[: self._row])
         if self._now.cursor is not None:
             self._row += self._now.cursor[1] // columns
@@ -101,14 +103,14 @@ class Painter:
     def _whole(self, scene: Scene, above: Sequence[str]) -> str:
         """Everything anew, further down."""
         begin = f"{HIDE}{self._to_row(0)}\r"
-        said = "".join(f"\x1b[K{_closed(line)}\r\n" for line in above)
+        text = "".join(f"\x1b[K{_closed(line)}\r\n" for line in above)
         drawn = "\r\n".join(f"\x1b[K{_closed(line)}" for line in scene.lines)
         left = self.height - len(above) - len(scene.lines)
         rest = _wiped(left)
         if scene.lines and left > 0:
             rest = f"\x1b[1B{rest}\x1b[1A"
         self._row = max(0, len(scene.lines) - 1)
-        return f"{begin}{said}{NO_WRAP}{drawn}{rest}{WRAP}"
+        return f"{begin}{text}{NO_WRAP}{drawn}{rest}{WRAP}"
 
     def _changes(self, scene: Scene) -> list[str]:
         """The lines that are different, one by one."""
@@ -292,13 +294,13 @@ class Stage:
         if dialog is None or dialog not in self._sudden:
             self.press(key.data)
             return []
-        begun = self._let_go()
-        if self._is_written(key, dialog) or (begun and is_letter(key)):
+        presses = self._let_go()
+        if self._is_written(key, dialog) or (presses and is_letter(key)):
             self._at = None
             self.layout.focus(self._control)
             asyncio.get_running_loop().call_later(PAUSE_S, partial(self._hand_over, is_sudden=True))
             self.changed()
-            return [*begun, key]
+            return [*presses, key]
         if is_letter(key) and dialog.point(key.data):
             answers = partial(self._answers, dialog, key.data)
             self._held = (key, asyncio.get_running_loop().call_later(HOLD_S, answers))
@@ -362,28 +364,32 @@ class Stage:
         if self.working is not None and self.dialog is None:
             lines.append(self.working.line(time.monotonic(), width, self.theme))
         lines += self.queue.lines(width, self.theme)
-        return [*lines, as_line([Span("─" * width, self.theme["rule"])])]
+        return [*lines, format_row([Span("─" * width, self.theme["rule"])])]
 
     def _prompt(self, width: int, rows: int) -> tuple[list[Line], tuple[int, int] | None]:
         text, (row, column) = self.prompt.lines(width - 2, rows)
         mark = Span("! " if self.prompt.text.startswith("!") else "> ", self.theme["marker"])
         lines = [
-            as_line([mark if at == 0 else Span("  "), Span(part)]) for at, part in enumerate(text)
+            format_row([mark if at == 0 else Span("  "), Span(part)])
+            for at, part in enumerate(text)
         ]
         offers = self.completion.lines(width, rows - len(lines), self.theme)
         return [*lines, *offers], (row, column + 2)
 
     def _foot(self, width: int) -> list[Line]:
-        rule = as_line([Span("─" * width, self.theme["rule"])])
+        rule = format_row([Span("─" * width, self.theme["rule"])])
         if self.dialog is not None and not self.takes_keys:
-            return [rule, as_line(clipped([Span(f"  {WAITS}", self.theme["notice"])], width))]
+            return [rule, format_row(clip_spans([Span(f"  {WAITS}", self.theme["notice"])], width))]
         if self._hint and time.monotonic() < self._hint_until_s:
-            return [rule, as_line(clipped([Span(f"  {self._hint}", self.theme["notice"])], width))]
+            return [
+                rule,
+                format_row(clip_spans([Span(f"  {self._hint}", self.theme["notice"])], width)),
+            ]
         if self.status is None and self.dialog is not None:
             return [rule]
         if self.status is None:
             return [
                 rule,
-                as_line(clipped([Span("  opening the session", self.theme["quiet"])], width)),
+                format_row(clip_spans([Span("  opening the session", self.theme["quiet"])], width)),
             ]
         return [rule, *self.status.lines(width, self.theme)]

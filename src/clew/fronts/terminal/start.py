@@ -32,6 +32,6 @@ def main(options: Options | None = None) -> int:
 
 def load_sessions() -> OneSession:
     """What opens sessions, and all that it needs; it takes its time."""
-    from clew.fronts.terminal.opened import one_session
+    from clew.fronts.terminal.opened import run_session
 
-    return one_session
+    return run_session

@@ -22,9 +22,18 @@ from clew.core.stream.events import (
     ThinkingDelta,
     UsageChanged,
 )
-from clew.fronts.render.rows import Line, Row, Span, as_line, clipped, one_line, visible, width_of
+from clew.fronts.render.rows import (
+    Line,
+    Row,
+    Span,
+    clip_spans,
+    escape_controls,
+    format_row,
+    join_lines,
+    width_of,
+)
 from clew.fronts.render.theme import Theme
-from clew.parts.recording import branch
+from clew.parts.recording import read_branch
 from clew.providers.answer_events import Asking, FellBack, HeldByRateLimit, Retrying, Waiting
 from clew.session.session import Session
 from clew.system.config.settings import read_object
@@ -109,7 +118,7 @@ class Working:
         if tokens := self._said_tokens + self._characters // CHARACTERS:
             rest.append(f"{counted(tokens)} tokens")
         rest.append("stopping" if self.is_stopping else "Escape stops")
-        return as_line(clipped([*row, Span(f"  ({', '.join(rest)})", theme["quiet"])], width))
+        return format_row(clip_spans([*row, Span(f"  ({', '.join(rest)})", theme["quiet"])], width))
 
     def _what(self, now_s: float) -> str:
         if self._until_s > now_s:
@@ -125,10 +134,10 @@ class Working:
 
 
 def lasting(seconds: float) -> str:
-    whole = int(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    minutes, rest = divmod(whole, 60)
+    total = int(seconds)
+    if total < 60:
+        return f"{total}s"
+    minutes, rest = divmod(total, 60)
     return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
 
 
@@ -177,7 +186,7 @@ class Status:
 
     def look(self) -> None:
         """Reads anew what only changes between turns."""
-        self._branch = branch(Path(self._session.workspace.cwd))
+        self._branch = read_branch(Path(self._session.workspace.cwd))
         self._used = used_tokens(self._session)
 
     # -- the ordinary line
@@ -185,7 +194,9 @@ class Status:
     def lines(self, width: int, theme: Theme) -> list[Line]:
         """The last line, and above it for as long as it is so what no disk takes."""
         unsaved = [
-            as_line(clipped([Span(f"  ! {one_line(trouble.in_short)}", theme["error"])], width))
+            format_row(
+                clip_spans([Span(f"  ! {join_lines(trouble.in_short)}", theme["error"])], width)
+            )
             for trouble in self._session.story.recorder.troubles
         ]
         return [*unsaved, *(self._own or self._ordinary(width, theme))]
@@ -193,14 +204,14 @@ class Status:
     def _ordinary(self, width: int, theme: Theme) -> list[Line]:
         row, running = self._row(self._session, theme), self._running(theme)
         if not running or width_of([*row, *running]) <= width:
-            return [as_line(clipped([*row, *running], width))]
+            return [format_row(clip_spans([*row, *running], width))]
         # What runs gets a line of its own where it would be cut.
-        return [as_line(clipped(row, width)), as_line(clipped(running, width))]
+        return [format_row(clip_spans(row, width)), format_row(clip_spans(running, width))]
 
     def _row(self, session: Session, theme: Theme) -> Row:
         quiet = theme["quiet"]
         mode = Span(session.mode, theme[MODE_PARTS.get(session.mode, "quiet")])
-        row: Row = [Span(f"  {one_line(session.model.name)}", quiet), Span("  ", quiet), mode]
+        row: Row = [Span(f"  {join_lines(session.model.name)}", quiet), Span("  ", quiet), mode]
         return [*row, *(Span(f"  {words}", quiet) for words in self._words(session))]
 
     def _words(self, session: Session) -> list[str]:
@@ -213,14 +224,14 @@ class Status:
             words.append(f"${total.usd:.4f}{unpriced}")
         words.append(lasting(time.monotonic() - self._began_s))
         if self._branch not in ("", "HEAD"):
-            words.append(visible(self._branch))
+            words.append(escape_controls(self._branch))
         return words
 
     def _running(self, theme: Theme) -> Row:
         running = self._session.parts.tasks.running
         if not running:
             return []
-        first = one_line(running[0].title)[:30]
+        first = join_lines(running[0].title)[:30]
         rest = f" and {len(running) - 1} more" if len(running) > 1 else ""
         return [Span(f"  running: {first}{rest}", theme["quiet"])]
 
@@ -242,7 +253,7 @@ class Status:
             before = self._own
             printed = await self._programs.printed(
                 ["sh", "-c", command],
-                given=json.dumps(self.told(session)).encode(),
+                data=json.dumps(self.told(session)).encode(),
                 timeout_s=COMMAND_S,
             )
             pad = setting.get("padding")
@@ -296,4 +307,4 @@ def own_lines(printed: bytes, pad: int) -> list[str]:
 def coloured(text: str) -> str:
     """Harmless text; of sequences those that set colours stay."""
     parts = COLOUR.split(text)
-    return "".join(part if at % 2 else visible(part) for at, part in enumerate(parts))
+    return "".join(part if at % 2 else escape_controls(part) for at, part in enumerate(parts))

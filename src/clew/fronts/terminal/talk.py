@@ -10,8 +10,8 @@ from clew.core.messages.errors import SettingsError, UserError
 from clew.fronts.dialog import Choice
 from clew.fronts.drive import Driver
 from clew.fronts.ends import INTERRUPTED
-from clew.fronts.render.rows import one_line
-from clew.fronts.terminal.attached import AttachedAgent, dealt_with, standing
+from clew.fronts.render.rows import join_lines
+from clew.fronts.terminal.attached import AttachedAgent, describe_state, handle_input
 from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.prompt import Queued, SubmittedText
 from clew.fronts.terminal.screen import Screen
@@ -149,8 +149,8 @@ class SessionMenus:
             except UserError as error:
                 self._view.say(str(error), part="error")
 
-        now_is = self._session.model.id
-        at = next((n for n, (_, model) in enumerate(rows) if model == now_is), 0)
+        current_id = self._session.model.id
+        at = next((n for n, (_, model) in enumerate(rows) if model == current_id), 0)
         self._choose("The model from the next prompt on", rows, chosen, at=at)
 
     def see_folded(self) -> None:
@@ -171,7 +171,7 @@ class SessionMenus:
             self._stage.hint(str(error))
             return
         if left:
-            titles = ", ".join(one_line(task.title) for task in left)
+            titles = ", ".join(join_lines(task.title) for task in left)
             self._stage.hint(f"in the background: {titles}")
         elif self._session.parts.agents.leaving.ask():
             self._stage.hint("in the background from the next step on: this turn")
@@ -192,9 +192,9 @@ class SessionMenus:
                 )
             else:
                 tasks_now, stage = self._session.parts.tasks, self._stage
-                self._view.say(await dealt_with(task, tasks_now, stage, self._page))
+                self._view.say(await handle_input(task, tasks_now, stage, self._page))
 
-        rows = [(f"{task.id} {task.title}", standing(task)) for task in tasks]
+        rows = [(f"{task.id} {task.title}", describe_state(task)) for task in tasks]
         self._choose("Background tasks", rows, chosen)
 
     async def _attach(self, attached: AttachedAgent) -> None:
@@ -216,7 +216,7 @@ class SessionMenus:
         if not rows:
             self._stage.hint(f"{title.lower()}: nothing")
             return
-        choices = [Choice(label=one_line(label), hint=one_line(hint)) for label, hint in rows]
+        choices = [Choice(label=join_lines(label), hint=join_lines(hint)) for label, hint in rows]
         chooser = self._stage.show(Chooser(title, choices, searches=len(rows) > MANY, at=at))
         self._begin(self._chosen(chooser, then))
 
@@ -227,7 +227,7 @@ class SessionMenus:
             self._screen.changed()
 
     async def _page(self, text: str) -> None:
-        from clew.fronts.terminal.other_programs import paged
+        from clew.fronts.terminal.other_programs import page_text
 
-        if trouble := await paged(self._screen, text, os.environ):
+        if trouble := await page_text(self._screen, text, os.environ):
             self._stage.hint(trouble)

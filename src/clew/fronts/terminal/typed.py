@@ -65,15 +65,15 @@ class Typed:
 
     def flush(self) -> list[KeyPress]:
         """What waited for its rest comes as it is: an Escape alone was one."""
-        held, self._held = self._held, ""
-        if held == "\x1b":
-            self._press(ESCAPE, held)
+        text, self._held = self._held, ""
+        if text == "\x1b":
+            self._press(ESCAPE, text)
         elif self._paste is not None:
             self._break_off()
-        elif ANSWERING.match(held):
-            self._held = held
+        elif ANSWERING.match(text):
+            self._held = text
         else:
-            self._parser.feed(held)
+            self._parser.feed(text)
             self._parser.flush()
         return self._taken()
 
@@ -98,10 +98,10 @@ class Typed:
             if given_up:
                 self._break_off()
             return ""
-        whole = "".join([*self._paste, text])
-        end = len(whole) - len(seen) + at
-        self._pasted(whole[:end])
-        return whole[end + len(PASTE_END) :]
+        pasted_text = "".join([*self._paste, text])
+        end = len(pasted_text) - len(seen) + at
+        self._pasted(pasted_text[:end])
+        return pasted_text[end + len(PASTE_END) :]
 
     def _pasted(self, text: str) -> None:
         self._paste, self._pasted_last = None, ""

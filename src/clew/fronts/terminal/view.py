@@ -16,7 +16,7 @@ from clew.core.stream.events import TextDelta
 from clew.fronts.dialog import Choice
 from clew.fronts.drive import Cause, Driver, FrontInput, FrontView, Line, News, Next
 from clew.fronts.render.markdown import get_ready
-from clew.fronts.render.rows import Span, as_line, one_line, visible, wrapped
+from clew.fronts.render.rows import Span, escape_controls, format_row, join_lines, wrap_spans
 from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.prompt import Queued, SubmittedText
 from clew.fronts.terminal.screen import Screen
@@ -82,16 +82,16 @@ class TerminalInput(FrontInput):
         while not self._is_over:
             if self._sent.empty() and (waiting := self._stage.queue.next()) is not None:
                 return as_typed(waiting)
-            said = await self._sent.get()
-            if not isinstance(said, News) or self._agents.has_news:
-                return said
+            event = await self._sent.get()
+            if not isinstance(event, News) or self._agents.has_news:
+                return event
         return None
 
     def send(self, entry: SubmittedText) -> None:
         self._sent.put_nowait(as_typed(entry))
 
-    def put(self, taken: Taken) -> None:
-        self._sent.put_nowait(taken)
+    def put(self, outcome: Taken) -> None:
+        self._sent.put_nowait(outcome)
 
     def wake(self) -> None:
         """Subagents in the background may have news."""
@@ -152,7 +152,7 @@ class TerminalView(FrontView):
         # A line for the shell stands already above what it printed.
         self._echo(None if text.startswith("!") else cause.line)
         if text:
-            self._screen.terminal.title(f"clew: {one_line(text)[:TITLE_CHARACTERS]}")
+            self._screen.terminal.title(f"clew: {join_lines(text)[:TITLE_CHARACTERS]}")
         try:
             yield
         finally:
@@ -197,9 +197,9 @@ class TerminalView(FrontView):
 
     # -- what a line comes to
 
-    async def show(self, shown: Show, line: Line | None) -> None:
+    async def show(self, outcome: Show, line: Line | None) -> None:
         self._echo(line)
-        self.say(shown.text, part="error" if shown.is_error else "")
+        self.say(outcome.text, part="error" if outcome.is_error else "")
 
     async def rewound(self, rewound: Rewound, line: Line | None) -> None:
         self._echo(line)
@@ -217,17 +217,20 @@ class TerminalView(FrontView):
         session = self._session
         home = session.rules.standing.places.config_home
         picker = SessionPicker(self._stage, home, session.workspace.cwd, without=session.session_id)
-        found = await picker.pick(everywhere=pick.of == "all sessions")
-        return f"/resume {found}" if found else ""
+        path = await picker.pick(everywhere=pick.of == "all sessions")
+        return f"/resume {path}" if path else ""
 
     async def _picked(self, pick: Pick) -> str:
         """The line that does what was chosen; empty for nothing."""
         style = self._stage.theme[""]
 
         def text(width: int) -> list[str]:
-            return [as_line(row) for row in wrapped([Span(visible(pick.text), style)], width)]
+            return [
+                format_row(row)
+                for row in wrap_spans([Span(escape_controls(pick.text), style)], width)
+            ]
 
-        choices = [Choice(label=one_line(row.label)) for row in pick.rows]
+        choices = [Choice(label=join_lines(row.label)) for row in pick.rows]
         body = text if pick.text else (lambda _: ())
         chooser = Chooser(pick.title, choices, body=body, searches=len(choices) > MANY, at=pick.at)
         answer = await self._stage.answered(self._stage.show(chooser))

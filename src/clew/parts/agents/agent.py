@@ -6,11 +6,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from clew.agent.context.facts import Fact, attachments, find_listed_tools, tool_listing_fact
+from clew.agent.context.facts import (
+    Fact,
+    find_listed_tools,
+    make_attachments,
+    make_tool_listing_fact,
+)
 from clew.agent.conversation import Conversation, Speaker
 from clew.agent.deps import Emit
 from clew.agent.events import EngineEvent, FromAgent, TurnEnded
-from clew.agent.hooked import entries
+from clew.agent.hooked import make_hook_entries
 from clew.agent.subagents.worktree import Worktree
 from clew.agent.tools.base import Agents
 from clew.core.json_object import Json
@@ -21,20 +26,20 @@ from clew.parts.agents.agent_parts import (
     Crew,
     Listing,
     deps_of,
-    mode_in,
+    find_mode,
     requests_of,
     thread_of,
     tools_of,
 )
 from clew.parts.agents.mail import Mailbox, Tale
-from clew.parts.agents.places import memory_fact
-from clew.parts.agents.shared import AgentHooks, begun_with, hooks_of
+from clew.parts.agents.places import make_memory_fact
+from clew.parts.agents.shared import AgentHooks, hooks_of, make_opening_fact
 from clew.parts.plugins.part import managed_hooks_only
 from clew.permissions.request import Mode
 from clew.record.transcript.agents import AgentMetadata
 from clew.record.transcript.belongings import SHARED_WITH
 from clew.record.transcript.record import AgentRecorder
-from clew.system.clock import now
+from clew.system.clock import get_timestamp
 
 # So often in a row a hook may have one go on that would wait.
 MOST_ASKED = 3
@@ -79,18 +84,20 @@ class Subagent:
 
     @property
     def mode(self) -> Mode:
-        return mode_in(self._crew, self.birth.spec)
+        return find_mode(self._crew, self.birth.spec)
 
     @property
     def history(self) -> History:
         return self._story.history
 
-    def begin_with(self, said: Sequence[Json]) -> None:
+    def begin_with(self, opening_entries: Sequence[Json]) -> None:
         """What was said elsewhere is where it goes on from."""
-        self._story.add(said)
-        if said:
-            birth = self.birth = replace(self.birth, begins_behind=str(said[-1].get("uuid", "")))
-            self.recorder.describe(metadata(birth))
+        self._story.add(opening_entries)
+        if opening_entries:
+            birth = self.birth = replace(
+                self.birth, begins_behind=str(opening_entries[-1].get("uuid", ""))
+            )
+            self.recorder.describe(make_metadata(birth))
 
     async def turn(self, words: str) -> TurnEnded:
         """Does what `words` ask, with the servers and hooks of its own definition at hand."""
@@ -116,16 +123,16 @@ class Subagent:
             said_by=self._speaker(),
             context=context,
         )
-        asked = 0
+        ask_count = 0
         while not ended.is_error:
             if await self._has_more():
                 ended = await self.conversation.answer_unheard(self._emit)
                 continue
-            more = await self._may_wait() if asked < MOST_ASKED else ""
-            if not more:
+            next_prompt = await self._may_wait() if ask_count < MOST_ASKED else ""
+            if not next_prompt:
                 break
-            asked += 1
-            ended = await self.conversation.submit(more, self._emit, said_by=self._speaker())
+            ask_count += 1
+            ended = await self.conversation.submit(next_prompt, self._emit, said_by=self._speaker())
         return ended
 
     async def _may_wait(self) -> str:
@@ -160,27 +167,30 @@ class Subagent:
         return Speaker(source="system", mode=self.mode)
 
     async def _surroundings(self) -> list[Json]:
-        said = await self._hooks.started(self._emit)
+        outcome = await self._hooks.started(self._emit)
         facts = await self._facts()
-        return [*attachments([fact for fact in facts if fact]), *entries(self._deps, said)]
+        return [
+            *make_attachments([fact for fact in facts if fact]),
+            *make_hook_entries(self._deps, outcome),
+        ]
 
     async def _facts(self) -> list[Fact | None]:
         """All that it is told before its first piece of work."""
         crew, spec = self._crew, self.birth.spec
         facts = await crew.opening.facts(
-            model=self.birth.model.id, day=now()[:10], cwd=Path(self.birth.cwd)
+            model=self.birth.model.id, day=get_timestamp()[:10], cwd=Path(self.birth.cwd)
         )
         if not spec.reads_memory:
             facts = [fact for fact in facts if fact.payload["type"] != "instructions"]
         skills, has_skills = crew.skills, self._requests.offers("Skill")
         return [
             *facts,
-            tool_listing_fact(find_listed_tools(()), self._requests.deferred()),
+            make_tool_listing_fact(find_listed_tools(()), self._requests.deferred()),
             self._listing(self.history),
             skills.news(self.history) if has_skills else None,
             *self.birth.servers.facts(),
-            await begun_with(skills, spec.skills),
-            memory_fact(spec, crew.context.ground.began.places),
+            await make_opening_fact(skills, spec.skills),
+            make_memory_fact(spec, crew.context.ground.began.places),
         ]
 
 
@@ -192,13 +202,13 @@ def nothing(_: History) -> Fact | None:
 def recorder_of(crew: Crew, birth: Birth) -> AgentRecorder:
     recorder = crew.context.thread.recorder.of_agent(birth.agent_id)
     recorder.moved_to(birth.cwd)
-    recorder.describe(metadata(birth))
+    recorder.describe(make_metadata(birth))
     if birth.loaded is not None:
         recorder.resume(birth.loaded)
     return recorder
 
 
-def checkout_fields(tree: Worktree | None) -> Json:
+def make_checkout_fields(tree: Worktree | None) -> Json:
     """What is kept of a checkout beside its path."""
     if tree is None:
         return {}
@@ -209,16 +219,16 @@ def checkout_fields(tree: Worktree | None) -> Json:
     }
 
 
-def metadata(birth: Birth, **more: Any) -> AgentMetadata:
+def make_metadata(birth: Birth, **fields: Any) -> AgentMetadata:
     """What is kept beside the transcript, so that the agent can go on as what it is."""
     optional = {
         "name": birth.name,
         "parentAgentId": birth.parent_id,
         "beginsBehind": birth.begins_behind,
         SHARED_WITH: birth.shared_with,
-        **checkout_fields(birth.worktree),
+        **make_checkout_fields(birth.worktree),
     }
-    known = {key: value for key, value in optional.items() if value}
+    optional_fields = {key: value for key, value in optional.items() if value}
     return AgentMetadata(
         agent_type=birth.spec.name,
         worktree_path=None if birth.worktree is None else birth.worktree.path,
@@ -229,7 +239,7 @@ def metadata(birth: Birth, **more: Any) -> AgentMetadata:
             "spawnDepth": birth.depth,
             "model": birth.model.id,
             "cwd": birth.cwd,
-            **known,
-            **more,
+            **optional_fields,
+            **fields,
         },
     )

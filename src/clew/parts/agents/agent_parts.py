@@ -16,10 +16,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.agent.cache_watch import CacheWatch
-from clew.agent.context.facts import Fact, attachments
+from clew.agent.context.facts import Fact, make_attachments
 from clew.agent.context.nearby import Nearby
 from clew.agent.context.opening import Opening
-from clew.agent.context.prompts import Prompts, taken_up
+from clew.agent.context.prompts import Prompts, begin_requests
 from clew.agent.context.system_prompt import agent_prompt
 from clew.agent.conversation import Inbox
 from clew.agent.deps import Arrivals, Deps, ModelAccess, Question, TurnSurroundings, Verdict
@@ -27,7 +27,7 @@ from clew.agent.judging import Judging
 from clew.agent.models import binds_thinking, target_named, target_of
 from clew.agent.requests import Measure, Requests
 from clew.agent.story import Story
-from clew.agent.subagents.offer import mode_of, offered, refused
+from clew.agent.subagents.offer import list_refusals, mode_of, select_tools
 from clew.agent.subagents.specs import AgentSpec
 from clew.agent.subagents.worktree import Worktree
 from clew.agent.tools.base import Agents, Tool, ToolSession
@@ -39,7 +39,7 @@ from clew.core.ledger.state import SideLedger
 from clew.core.messages.history import History
 from clew.core.normalize.repairs import from_record
 from clew.parts.agents.shared import AgentHooks, AgentServers, AgentSkills
-from clew.parts.background_tasks import news, running
+from clew.parts.background_tasks import find_news, list_running
 from clew.parts.compaction import SessionCompaction
 from clew.parts.context import Thread
 from clew.parts.file_history import FileHistory
@@ -127,16 +127,16 @@ def tools_of(crew: Crew, birth: Birth, thread: Thread, agents: Agents | None) ->
 
 
 def own_tools(crew: Crew, spec: AgentSpec, *, may_delegate: bool) -> Iterable[Tool[Any]]:
-    there = {tool.name: tool for tool in crew.context.toolbox}
-    for name in offered(spec, there, may_delegate=may_delegate):
-        yield SkillTool(AgentSkills(crew.skills)) if name == SkillTool.name else there[name]
+    tools_by_name = {tool.name: tool for tool in crew.context.toolbox}
+    for name in select_tools(spec, tools_by_name, may_delegate=may_delegate):
+        yield SkillTool(AgentSkills(crew.skills)) if name == SkillTool.name else tools_by_name[name]
 
 
 def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, own: Toolbox) -> Requests:
     service, template = crew.context.ground.service, crew.context.requests.template
     # What the session offers stays offered, so that what is cached for it counts here too.
     toolbox = crew.context.toolbox if birth.spec.is_session else own
-    made = replace(
+    request = replace(
         template,
         model=birth.model.id,
         agent_id=birth.agent_id,
@@ -145,14 +145,14 @@ def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, own: Toolbox)
     )
     if not birth.spec.is_session:
         names = [tool["name"] for tool in toolbox.definitions()]
-        made = replace(
-            made,
+        request = replace(
+            request,
             system=agent_prompt(birth.spec.prompt, names),
             tools=toolbox.definitions(),
             effort=birth.spec.effort or template.effort,
         )
-    beginning = taken_up(
-        made,
+    beginning = begin_requests(
+        request,
         crew.context.ground.options,
         Prompts(crew.context.ground.began.places.own / "prompts"),
         recorder,
@@ -172,7 +172,7 @@ def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, own: Toolbox)
     )
 
 
-def mode_in(crew: Crew, spec: AgentSpec) -> Mode:
+def find_mode(crew: Crew, spec: AgentSpec) -> Mode:
     """The mode an agent works in at this moment."""
     rules = crew.context.ground.rules
     word = mode_of(
@@ -192,8 +192,8 @@ def judge_of(crew: Crew, birth: Birth, thread: Thread, session: ToolSession) -> 
         ask_model=crew.context.thread.side.ask_model,
         spared=lambda call, decision: crew.skills.spared(call, crew.sandbox.spared(call, decision)),
         secrets=crew.context.ground.secrets,
-        mode=lambda: mode_in(crew, birth.spec),
-        denied=refused(birth.spec),
+        mode=lambda: find_mode(crew, birth.spec),
+        denied=list_refusals(birth.spec),
         folders=() if birth.worktree is None else (os.path.realpath(birth.worktree.path),),
     )
 
@@ -237,7 +237,7 @@ def deps_of(
     reads_memory = birth.spec.reads_memory and not ground.options.is_bare
 
     def beside(results: Sequence[Json]) -> list[Json]:
-        return attachments(nearby.beside(results)) if reads_memory else []
+        return make_attachments(nearby.beside(results)) if reads_memory else []
 
     return Deps(
         story=thread.story,
@@ -260,7 +260,7 @@ def deps_of(
             can_defer=False,
         ),
         arrivals=Arrivals(
-            take_messages=lambda: [*inbox.take(), *news(session)],
+            take_messages=lambda: [*inbox.take(), *find_news(session)],
             after_results=beside,
         ),
         clock=crew.context.deps.clock,
@@ -269,7 +269,7 @@ def deps_of(
         hooks=hooks,
         compaction=compaction,
         surroundings=TurnSurroundings(
-            list_background=lambda: running(session),
+            list_background=lambda: list_running(session),
             list_schedules=crew.context.deps.surroundings.list_schedules,
             shell_folder=lambda: session.cwd,
         ),

@@ -14,24 +14,24 @@ from uuid import uuid4
 
 from clew.agent.deps import Emit
 from clew.agent.events import EngineEvent, TurnEnded
-from clew.agent.hooked import last_words
+from clew.agent.hooked import find_last_words
 from clew.agent.hooks.reach import HookError
-from clew.agent.models import small_model
-from clew.agent.subagents.offer import own_part
+from clew.agent.models import choose_small_model
+from clew.agent.subagents.offer import select_own_part
 from clew.agent.subagents.specs import ITSELF, JUDGE, AgentCatalog, AgentSpec
 from clew.agent.subagents.worktree import Git
 from clew.agent.tasks.registry import BackgroundTask, TaskEnding, Tasks
 from clew.agent.tools.base import Delegation, ToolError
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
-from clew.parts.agents.agent import Subagent, metadata
+from clew.parts.agents.agent import Subagent, make_metadata
 from clew.parts.agents.agent_parts import Birth, Crew, Listing
 from clew.parts.agents.checkouts import Checkouts, place_in, text, worktree_of
 from clew.parts.agents.delegate import Delegate
-from clew.parts.agents.past import moved_along, restore
+from clew.parts.agents.past import move_folder, restore
 from clew.parts.agents.shared import AgentServers
-from clew.parts.past_commands import left_by_agent
-from clew.record.transcript.agents import AgentMetadata, ResumedAgent, named, resume_agent
+from clew.parts.past_commands import hand_over_commands
+from clew.record.transcript.agents import AgentMetadata, ResumedAgent, find_agent, resume_agent
 from clew.record.transcript.belongings import SHARED_WITH
 from clew.record.transcript.paths import SessionPlace
 from clew.record.transcript.record import AgentRecorder
@@ -101,28 +101,28 @@ class AllAgents:
     # -- who is meant
 
     def spec(self, name: str) -> AgentSpec:
-        found = self.catalog.find(name)
-        if found is None:
+        spec = self.catalog.find(name)
+        if spec is None:
             near = self.catalog.nearest(name)
-            there = ", ".join(spec.name for spec in self.catalog)
+            names = ", ".join(spec.name for spec in self.catalog)
             hint = f"; did you mean {near}?" if near else "."
-            raise ToolError(f"There is no kind of agent {name}{hint} There are: {there}.")
-        return found
+            raise ToolError(f"There is no kind of agent {name}{hint} There are: {names}.")
+        return spec
 
     def called(self, name: str) -> Subagent | None:
         """An agent of this run, by its id or the name it was given; of several the last one."""
-        found = self.agents.get(name)
-        if found is not None:
-            return found
-        named = [agent for agent in self.agents.values() if agent.birth.name == name]
-        return named[-1] if named else None
+        agent = self.agents.get(name)
+        if agent is not None:
+            return agent
+        matches = [agent for agent in self.agents.values() if agent.birth.name == name]
+        return matches[-1] if matches else None
 
     def model(self, spec: AgentSpec, wanted: str | None) -> str:
         environment = self._crew.context.ground.environment
         name = environment.text("agent_model") or wanted or spec.model
         if name == SMALL:
             main = self._crew.context.requests.template.model
-            name = small_model(environment, self._crew.context.ground.service, main)
+            name = choose_small_model(environment, self._crew.context.ground.service, main)
         return name if name and name != "inherit" else self._crew.context.requests.template.model
 
     # -- the life of one
@@ -151,7 +151,7 @@ class AllAgents:
     def _servers(self, spec: AgentSpec) -> AgentServers:
         return AgentServers(self._crew.context.ground, self._crew.mcp, spec)
 
-    async def itself(self, said: Sequence[Json], words: str, title: str) -> BackgroundTask:
+    async def itself(self, entries: Sequence[Json], words: str, title: str) -> BackgroundTask:
         """The session's own work in the background: an agent that goes on from what was said."""
         self.tasks.check_room()
         agent_id = f"a{uuid4().hex[:16]}"
@@ -168,7 +168,7 @@ class AllAgents:
                 cwd=self._crew.context.tool_session.cwd,
             )
         )
-        agent.begin_with(said)
+        agent.begin_with(entries)
         return self.put_to_work(agent, words, in_background=True)
 
     async def ask(self, words: str, model: str) -> str:
@@ -188,12 +188,12 @@ class AllAgents:
         try:
             ended = await agent.turn(words)
         finally:
-            agent.recorder.describe(metadata(birth, finished="completed"))
+            agent.recorder.describe(make_metadata(birth, finished="completed"))
             agent.recorder.rest()
             await self.tasks.stop_all(birth.agent_id)
         if ended.is_error:
             raise HookError(f"the agent could not answer: {ended.message or ended.reason}")
-        return last_words(agent.history)
+        return find_last_words(agent.history)
 
     async def _made(self, birth: Birth) -> Subagent:
         """Its tools are part of what it is, so its servers are there before it."""
@@ -218,21 +218,21 @@ class AllAgents:
 
     async def resumed(self, name: str) -> Subagent:
         """An agent that has ended, as what it was: of this run, or of one before."""
-        known = self.called(name)
-        if known is not None:
-            await self._has_folder(known.birth)
-            return known
+        subagent = self.called(name)
+        if subagent is not None:
+            await self._has_folder(subagent.birth)
+            return subagent
         try:
             path = self.place.agent(name)
         except ValueError:
             raise ToolError(NOT_KNOWN.format(name=name, why="that is no id of one")) from None
         restore(self.place, self.home)
         if not is_there(path):
-            found = named(self.place, self.home, name)
-            if found is None:
+            transcript = find_agent(self.place, self.home, name)
+            if transcript is None:
                 why = "this session has no transcript of it"
                 raise ToolError(NOT_KNOWN.format(name=name, why=why))
-            path = found
+            path = transcript
         before = resume_agent(path, self.home)
         if before.metadata is None:
             raise ToolError(NOT_KNOWN.format(name=name, why=NO_TYPE))
@@ -241,10 +241,10 @@ class AllAgents:
         await self._has_folder(birth)
         self._goes_on_in(path, agent_id)
         agent = await self._made(birth)
-        left_by_agent(
+        hand_over_commands(
             agent_id,
             before.loaded,
-            own_part(before.loaded.messages, birth.begins_behind),
+            select_own_part(before.loaded.messages, birth.begins_behind),
             self._crew.context.thread.story.history,
             self.tasks,
             self.place.tool_results,
@@ -274,32 +274,34 @@ class AllAgents:
                 why = f"its folder has a name that clew does not write to: {group}"
                 raise ToolError(NOT_KNOWN.format(name=agent_id, why=why)) from None
 
-    def _as_before(self, agent_id: str, before: ResumedAgent, said: AgentMetadata) -> Birth:
-        is_session = said.agent_type == ITSELF.name
-        spec = ITSELF if is_session else self.catalog.find(said.agent_type)
+    def _as_before(
+        self, agent_id: str, before: ResumedAgent, agent_metadata: AgentMetadata
+    ) -> Birth:
+        is_session = agent_metadata.agent_type == ITSELF.name
+        spec = ITSELF if is_session else self.catalog.find(agent_metadata.agent_type)
         if spec is None:
-            why = f"it was of the kind {said.agent_type}, which is not defined any more"
+            why = f"it was of the kind {agent_metadata.agent_type}, which is not defined any more"
             raise ToolError(NOT_KNOWN.format(name=agent_id, why=why))
-        tree = worktree_of(said)
-        cwd = text(said.more, "cwd") or self._crew.context.ground.cwd
+        tree = worktree_of(agent_metadata)
+        cwd = text(agent_metadata.more, "cwd") or self._crew.context.ground.cwd
         if tree is None:
-            cwd = moved_along(cwd, self.place, self.home, self._crew.context.ground.cwd)
-        depth = said.more.get("spawnDepth")
-        model = text(said.more, "model") or self.model(spec, None)
+            cwd = move_folder(cwd, self.place, self.home, self._crew.context.ground.cwd)
+        depth = agent_metadata.more.get("spawnDepth")
+        model = text(agent_metadata.more, "model") or self.model(spec, None)
         return Birth(
             agent_id=agent_id,
             spec=spec,
             servers=self._servers(spec),
-            description=said.description or "",
-            tool_use_id=said.tool_use_id or "",
+            description=agent_metadata.description or "",
+            tool_use_id=agent_metadata.tool_use_id or "",
             model=self._crew.context.ground.service.catalog.entry(model),
             cwd=cwd,
-            name=text(said.more, "name"),
-            parent_id=text(said.more, "parentAgentId"),
+            name=text(agent_metadata.more, "name"),
+            parent_id=text(agent_metadata.more, "parentAgentId"),
             depth=depth if type(depth) is int else 1,
             worktree=tree,
-            shared_with=text(said.more, SHARED_WITH),
-            begins_behind=text(said.more, "beginsBehind"),
+            shared_with=text(agent_metadata.more, SHARED_WITH),
+            begins_behind=text(agent_metadata.more, "beginsBehind"),
             loaded=before.loaded,
         )
 
@@ -308,19 +310,19 @@ class AllAgents:
     ) -> BackgroundTask:
         """Its next turn, as a task of whoever asked for it."""
         # Not ended any more, whatever its last turn came to.
-        agent.recorder.describe(metadata(agent.birth))
+        agent.recorder.describe(make_metadata(agent.birth))
 
         async def work(task: BackgroundTask) -> TaskEnding:
             agent.tale.begin(task)
             try:
                 ended = await agent.turn(words)
             except asyncio.CancelledError:
-                agent.recorder.describe(metadata(agent.birth, finished="stopped"))
+                agent.recorder.describe(make_metadata(agent.birth, finished="stopped"))
                 await self.tasks.stop_all(agent.birth.agent_id)
                 agent.recorder.rest()
                 raise
             ending = ending_of(ended, agent)
-            agent.recorder.describe(metadata(agent.birth, finished=ending.status))
+            agent.recorder.describe(make_metadata(agent.birth, finished=ending.status))
             await self.tasks.stop_all(agent.birth.agent_id)
             agent.recorder.rest()
             return await self.checkouts.settled(agent, ending)
@@ -339,7 +341,7 @@ class AllAgents:
 
 
 def ending_of(ended: TurnEnded, agent: Subagent) -> TaskEnding:
-    said = last_words(agent.history)
+    result_text = find_last_words(agent.history)
     if ended.is_error:
-        return TaskEnding(status="failed", words=ended.message or ended.reason, result=said)
-    return TaskEnding(status="completed", result=said)
+        return TaskEnding(status="failed", words=ended.message or ended.reason, result=result_text)
+    return TaskEnding(status="completed", result=result_text)

@@ -11,7 +11,15 @@ from msgspec.structs import replace
 
 from clew.agent.deps import Emit
 from clew.agent.hooks.run import SessionHooks
-from clew.agent.subagents.worktree import Git, Worktree, again, clear, make, merge, remove
+from clew.agent.subagents.worktree import (
+    Git,
+    Worktree,
+    clear,
+    make,
+    merge,
+    remove,
+    restore_checkout,
+)
 from clew.agent.tasks.registry import TaskEnding, Tasks
 from clew.agent.tools.base import ToolError
 from clew.core.json_object import Json
@@ -35,11 +43,11 @@ class Checkouts:
     async def made(self, cwd: str, agent_id: str) -> Worktree:
         """Its own checkout: made by a hook where one makes them, else by git."""
         name = f"agent-{agent_id}"
-        said = await self._hooks.fire("WorktreeCreate", {"name": name}, self._tell)
-        if said.block is not None:
-            raise ToolError(f"A hook could not make a worktree: {said.block}")
-        if said.worktree:
-            return Worktree(path=said.worktree, branch="", base="", repository=cwd)
+        outcome = await self._hooks.fire("WorktreeCreate", {"name": name}, self._tell)
+        if outcome.block is not None:
+            raise ToolError(f"A hook could not make a worktree: {outcome.block}")
+        if outcome.worktree:
+            return Worktree(path=outcome.worktree, branch="", base="", repository=cwd)
         return await make(self._git, cwd, name)
 
     async def settled(self, agent: Subagent, ending: TaskEnding) -> TaskEnding:
@@ -67,14 +75,16 @@ class Checkouts:
     async def _left(self, tree: Worktree, ending: TaskEnding) -> TaskEnding:
         """A checkout that a hook made is a hook's to take away."""
         fields = {"worktree_path": tree.path}
-        said = await self._hooks.fire("WorktreeRemove", fields, self._tell)
-        why = "" if said.block is None else f"; a hook said: {said.block}"
+        outcome = await self._hooks.fire("WorktreeRemove", fields, self._tell)
+        why = "" if outcome.block is None else f"; a hook said: {outcome.block}"
         return with_note(ending, f"(It worked in {tree.path}{why}.)")
 
     async def merged(self, agent_id: str) -> str:
         """Brings the changes of an agent's own checkout into the repository's; what git said."""
-        tree, said = self._checkout(agent_id, "merge")
-        return await merge(self._git, tree, f"{said.description or said.agent_type} ({agent_id})")
+        tree, metadata = self._checkout(agent_id, "merge")
+        return await merge(
+            self._git, tree, f"{metadata.description or metadata.agent_type} ({agent_id})"
+        )
 
     async def discarded(self, agent_id: str) -> None:
         """Takes an agent's own checkout away with all that stands in it."""
@@ -88,24 +98,28 @@ class Checkouts:
         if task is not None and task.ending is None:
             raise UserError(f"agent {agent_id} works still; /tasks stop {agent_id} ends it")
         try:
-            found = self._there(self._paths.place.agent(agent_id))
+            checkout = self._there(self._paths.place.agent(agent_id))
         except ValueError:
-            found = None
-        if found is None:
+            checkout = None
+        if checkout is None:
             raise UserError(self._elsewhere(agent_id, wish))
-        return found
+        return checkout
 
     def _there(self, transcript: Path) -> tuple[Worktree, AgentMetadata] | None:
-        said = read_metadata(transcript, self._paths.home)
-        tree = None if said is None else worktree_of(said)
-        return None if said is None or tree is None or not is_folder(tree.path) else (tree, said)
+        metadata = read_metadata(transcript, self._paths.home)
+        tree = None if metadata is None else worktree_of(metadata)
+        return (
+            None
+            if metadata is None or tree is None or not is_folder(tree.path)
+            else (tree, metadata)
+        )
 
     def _elsewhere(self, agent_id: str, wish: str) -> str:
         """That this session has no such checkout, and which one has: only there it is known whether the
         agent works still."""
-        from clew.record.library.places import transcripts
+        from clew.record.library.places import list_transcripts
 
-        for transcript in transcripts(self._paths.home):
+        for transcript in list_transcripts(self._paths.home):
             if transcript.agent == agent_id and self._there(Path(transcript.path)) is not None:
                 line = shlex.quote(f"/agents {wish} {agent_id}")
                 return (
@@ -116,7 +130,7 @@ class Checkouts:
 
     async def again(self, tree: Worktree) -> None:
         """One that was taken away, once more."""
-        await again(self._git, tree)
+        await restore_checkout(self._git, tree)
 
 
 def with_note(ending: TaskEnding, note: str) -> TaskEnding:
@@ -130,12 +144,12 @@ def place_in(tree: Worktree, cwd: str) -> str:
     return place if not below.startswith("..") and is_folder(place) else tree.path
 
 
-def worktree_of(said: AgentMetadata) -> Worktree | None:
-    fields = [text(said.more, f"worktree{key}") for key in ("Branch", "Base", "Repository")]
-    if said.worktree_path is None or not all(fields):
+def worktree_of(metadata: AgentMetadata) -> Worktree | None:
+    fields = [text(metadata.more, f"worktree{key}") for key in ("Branch", "Base", "Repository")]
+    if metadata.worktree_path is None or not all(fields):
         return None
     branch, base, repository = fields
-    return Worktree(path=said.worktree_path, branch=branch, base=base, repository=repository)
+    return Worktree(path=metadata.worktree_path, branch=branch, base=base, repository=repository)
 
 
 def text(fields: Json, key: str) -> str:

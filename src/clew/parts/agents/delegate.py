@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from clew.agent.tasks.notice import plain
+from clew.agent.tasks.notice import escape_tags
 from clew.agent.tasks.registry import BackgroundTask, Tasks
 from clew.agent.tools.base import Delegation, ToolError, ToolOutcome
-from clew.core.messages.text import count_of
+from clew.core.messages.text import format_count
 from clew.parts.agents.agent import Subagent
 from clew.parts.agents.mail import MAIN, to_session
-from clew.system.clock import new_id
+from clew.system.clock import make_id
 
 if TYPE_CHECKING:
     from clew.parts.agents.all_agents import AllAgents
@@ -81,7 +81,9 @@ class Delegate:
         sender = everyone_called(self._everyone, self.parent_id)
         if not sender:
             return words
-        return f'<teammate-message teammate_id="{sender}">\n{plain(words)}\n</teammate-message>'
+        return (
+            f'<teammate-message teammate_id="{sender}">\n{escape_tags(words)}\n</teammate-message>'
+        )
 
     async def _to_everybody(self, words: str) -> ToolOutcome:
         tasks, agents = self._everyone.tasks, self._everyone.agents
@@ -107,7 +109,7 @@ class Delegate:
         task = tasks.get(self.parent_id)
         if task is None or task.ending is not None:
             raise ToolError("The conversation that began you does not wait for anything of yours.")
-        agent, uuid = self._everyone.agents.get(self.parent_id), new_id()
+        agent, uuid = self._everyone.agents.get(self.parent_id), make_id()
         if agent is not None:
             to_session(agent.recorder, words, uuid)
             await agent.recorder.durable()
@@ -123,7 +125,7 @@ def everyone_called(everyone: "AllAgents", agent_id: str) -> str:
     """How others know an agent: by its name, else by its id; empty for the session itself."""
     agent = everyone.agents.get(agent_id)
     name = agent_id if agent is None else agent.birth.name or agent_id
-    return plain(name).replace('"', "&quot;")
+    return escape_tags(name).replace('"', "&quot;")
 
 
 def refuse_running(tasks: Tasks, agent: Subagent) -> None:
@@ -157,7 +159,7 @@ def answered(agent: Subagent, task: BackgroundTask, prompt: str) -> ToolOutcome:
     assert ending is not None
     birth = agent.birth
     usage = agent.tale.usage
-    told = f"(This was agent {birth.agent_id}; SendMessage to it lets it go on.)"
+    note = f"(This was agent {birth.agent_id}; SendMessage to it lets it go on.)"
     if ending.status == "completed":
         words = ending.result or "The agent ended without a word."
     else:
@@ -165,7 +167,7 @@ def answered(agent: Subagent, task: BackgroundTask, prompt: str) -> ToolOutcome:
         why = f": {ending.words}" if ending.words else ""
         words = f"The agent {how}{why}. What it said last:\n{ending.result or '(nothing)'}"
     return ToolOutcome(
-        content=[{"type": "text", "text": words}, {"type": "text", "text": told}],
+        content=[{"type": "text", "text": words}, {"type": "text", "text": note}],
         is_error=ending.status != "completed",
         tool_use_result={
             "status": ending.status,
@@ -177,5 +179,5 @@ def answered(agent: Subagent, task: BackgroundTask, prompt: str) -> ToolOutcome:
             "totalTokens": usage.tokens,
             "totalDurationMs": task.duration_ms,
         },
-        display=f"{ending.status}, {count_of(usage.tool_uses, 'tool use')}",
+        display=f"{ending.status}, {format_count(usage.tool_uses, 'tool use')}",
     )

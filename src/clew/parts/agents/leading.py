@@ -10,13 +10,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.agent.context.facts import Fact
-from clew.agent.models import DEFAULT_MODEL, small_model
+from clew.agent.models import DEFAULT_MODEL, choose_small_model
 from clew.agent.options import Options
 from clew.agent.subagents.offer import mode_of
 from clew.agent.subagents.specs import AgentCatalog, AgentSpec
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
-from clew.parts.agents.places import memory_fact
+from clew.parts.agents.places import make_memory_fact
 from clew.parts.context import Ground
 from clew.parts.skills.part import SessionSkills
 from clew.providers.base import Effort
@@ -37,20 +37,20 @@ class Led(Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...] = ()
 
 
-def led(ground: Ground, kinds: AgentCatalog, loaded: LoadedSession | None) -> Led:
+def choose_leader(ground: Ground, kinds: AgentCatalog, loaded: LoadedSession | None) -> Led:
     options = ground.options
-    name = options.agent or recorded(loaded) or by_setting(ground, loaded)
+    name = options.agent or find_recorded_kind(loaded) or by_setting(ground, loaded)
     if name is None:
         return Led(ground=ground)
     spec = kinds.find(name)
     if spec is None:
         near = kinds.nearest(name)
         hint = f"; did you mean {near}?" if near else ""
-        there = ", ".join(kind.name for kind in kinds)
-        wrong = f"there is no kind of agent {name}{hint} (there are {there})"
+        names = ", ".join(kind.name for kind in kinds)
+        problem = f"there is no kind of agent {name}{hint} (there are {names})"
         if options.agent is not None:
-            raise UserError(f"--agent: {wrong}")
-        return Led(ground=ground, faults=(f"the session goes on as no agent: {wrong}",))
+            raise UserError(f"--agent: {problem}")
+        return Led(ground=ground, faults=(f"the session goes on as no agent: {problem}",))
     if options.mode is None:
         rules = ground.rules
         mode = mode_of(
@@ -67,7 +67,9 @@ def under(options: Options, spec: AgentSpec, ground: Ground, *, is_new: bool) ->
     """The options with what the definition says where the command line is silent."""
     model = spec.model
     if model == SMALL:
-        model = small_model(ground.environment, ground.service, options.model or DEFAULT_MODEL)
+        model = choose_small_model(
+            ground.environment, ground.service, options.model or DEFAULT_MODEL
+        )
     # A session that goes on speaks with the model that it spoke with.
     return replace(
         options,
@@ -79,7 +81,7 @@ def under(options: Options, spec: AgentSpec, ground: Ground, *, is_new: bool) ->
     )
 
 
-def recorded(loaded: LoadedSession | None) -> str | None:
+def find_recorded_kind(loaded: LoadedSession | None) -> str | None:
     """The kind of agent that a session which goes on was."""
     if loaded is None:
         return None
@@ -92,17 +94,19 @@ def by_setting(ground: Ground, loaded: LoadedSession | None) -> str | None:
     return read_text(ground.began.settings, "agent") if loaded is None else None
 
 
-async def begins_with(spec: AgentSpec | None, skills: SessionSkills, places: Places) -> list[Fact]:
+async def collect_opening(
+    spec: AgentSpec | None, skills: SessionSkills, places: Places
+) -> list[Fact]:
     """What such an agent knows from the beginning: its notes, and the skills it names."""
     if spec is None:
         return []
-    from clew.parts.agents.shared import begun_with
+    from clew.parts.agents.shared import make_opening_fact
 
-    found = [memory_fact(spec, places), await begun_with(skills, spec.skills)]
-    return [fact for fact in found if fact is not None]
+    facts = [make_memory_fact(spec, places), await make_opening_fact(skills, spec.skills)]
+    return [fact for fact in facts if fact is not None]
 
 
-def first_words(spec: AgentSpec | None, prompt: str | list[Json]) -> str | list[Json]:
+def compose_first_prompt(spec: AgentSpec | None, prompt: str | list[Json]) -> str | list[Json]:
     """What is asked first, behind what the definition says goes before it."""
     if spec is None or not spec.first_words:
         return prompt

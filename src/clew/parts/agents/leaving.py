@@ -15,7 +15,7 @@ from clew.agent.tasks.registry import BackgroundTask
 from clew.core.json_object import Json
 from clew.core.messages import factories
 from clew.core.normalize.select import is_boundary
-from clew.system.clock import new_id, now
+from clew.system.clock import get_timestamp, make_id
 
 TITLE_CHARACTERS = 60
 # To the one that goes on, and to the conversation that does not.
@@ -60,10 +60,10 @@ class Leaving:
         task = await self._begun(GO_ON, title_of(self._story.history))
         self._story.add(
             [
-                factories.user(
+                factories.make_user(
                     LEFT.format(id=task.id),
-                    uuid=new_id(),
-                    at=now(),
+                    uuid=make_id(),
+                    at=get_timestamp(),
                     is_meta=True,
                     origin={"kind": "task-left", "producer": task.kind, "runId": task.id},
                 )
@@ -76,8 +76,8 @@ class Leaving:
         return await self._begun(prompt, one_line(prompt))
 
     async def _begun(self, words: str, title: str) -> BackgroundTask:
-        said = [entry for entry in self._story.sent if not is_boundary(entry)]
-        return await self._begin(said, words, title)
+        entries = [entry for entry in self._story.sent if not is_boundary(entry)]
+        return await self._begin(entries, words, title)
 
 
 def title_of(history: Iterable[Json]) -> str:

@@ -14,7 +14,7 @@ from clew.core.json_object import Json
 from clew.core.ledger.ledger import Spend
 from clew.core.messages import factories
 from clew.core.messages.messages import AssistantMessage
-from clew.record.transcript.agents import Letter, unheard
+from clew.record.transcript.agents import Letter, find_unheard
 from clew.record.transcript.record import AgentRecorder
 from clew.system.process.output import ProcessOutput
 
@@ -31,7 +31,7 @@ class Mailbox(Inbox):
         super().__init__()
         self._recorder = recorder
         if goes_on:
-            for letter in unheard(recorder.transcript, recorder.paths.home):
+            for letter in find_unheard(recorder.transcript, recorder.paths.home):
                 super().put(message_of(letter))
 
     def put(self, message: Json, context: Sequence[Json] = ()) -> None:
@@ -44,7 +44,7 @@ class Mailbox(Inbox):
 
 def message_of(letter: Letter) -> Json:
     origin = letter.about.get("origin")
-    return factories.user(
+    return factories.make_user(
         letter.content,
         uuid=letter.uuid,
         at=str(letter.about.get("timestamp")),

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from clew.agent.context.facts import Fact, agent_listing_fact, find_listed_agents
+from clew.agent.context.facts import Fact, find_listed_agents, make_agent_listing_fact
 from clew.agent.context.opening import Opening
 from clew.agent.deps import Emit
 from clew.agent.events import EngineEvent
-from clew.agent.subagents.files import in_object
+from clew.agent.subagents.files import read_agent_object
 from clew.agent.subagents.specs import OF_FILES, AgentCatalog, AgentSpec
 from clew.agent.tasks.notice import SCHEDULE
 from clew.agent.tasks.registry import BackgroundTask, Tasks
@@ -144,8 +144,10 @@ class AgentsPart(Part):
     async def should_leave(self) -> bool:
         return await self.leaving.is_time()
 
-    async def _begin_itself(self, said: Sequence[Json], words: str, title: str) -> BackgroundTask:
-        return await self.all.itself(said, words, title)
+    async def _begin_itself(
+        self, entries: Sequence[Json], words: str, title: str
+    ) -> BackgroundTask:
+        return await self.all.itself(entries, words, title)
 
     # -- which kinds there are
 
@@ -156,33 +158,35 @@ class AgentsPart(Part):
         """What a conversation is to be told of the kinds there are."""
         if not self._context.requests.offers("Agent"):
             return None
-        return agent_listing_fact(
+        return make_agent_listing_fact(
             find_listed_agents(history), {spec.name: spec.description for spec in self.catalog}
         )
 
-    def replace_hosts(self, given: Mapping[str, Any]) -> tuple[str, ...]:
+    def replace_hosts(self, definitions: Mapping[str, Any]) -> tuple[str, ...]:
         """The kinds that a host brings, instead of those it brought before; what is wrong with some."""
-        found = in_object(given, "host")
+        agents = read_agent_object(definitions, "host")
         self.catalog.remove("host")
-        self.catalog.add(found.specs)
-        return tuple(found.faults)
+        self.catalog.add(agents.specs)
+        return tuple(agents.faults)
 
-    def reload(self, found: Iterable[AgentSpec], faults: Sequence[str]) -> None:
+    def reload(self, specs: Iterable[AgentSpec], faults: Sequence[str]) -> None:
         """The kinds that files define, instead of those that they did; what is wrong with some."""
         self.faults = tuple(faults)
         for origin in OF_FILES:
             self.catalog.remove(origin)
-        self.catalog.add(found)
+        self.catalog.add(specs)
 
     # -- what of it the session is still to hear
 
     def _recall(self, messages: Sequence[Json]) -> None:
         """Takes up what agents of the session's earlier runs came to."""
-        from clew.parts.agents.past import earlier, left_elsewhere
+        from clew.parts.agents.past import describe_left_agents, list_earlier_agents
 
-        for task in earlier(self.place, self._context.thread.recorder.paths.home, messages):
+        for task in list_earlier_agents(
+            self.place, self._context.thread.recorder.paths.home, messages
+        ):
             self.tasks.remember(task)
-        self._notices = (*left_elsewhere(self.tasks.all()), *self._notices)
+        self._notices = (*describe_left_agents(self.tasks.all()), *self._notices)
 
     @property
     def has_news(self) -> bool:
@@ -206,8 +210,8 @@ class AgentsPart(Part):
         return not stopping.is_set() and self.has_news
 
     async def _all_ended(self) -> None:
-        said = self._context.ground.environment.number("wait_for_agents_ms")
-        most_ms = MOST_WAIT_MS if said is None else said
+        timeout_ms = self._context.ground.environment.number("wait_for_agents_ms")
+        most_ms = MOST_WAIT_MS if timeout_ms is None else timeout_ms
         with suppress(TimeoutError):
             async with asyncio.timeout(most_ms / 1000 if most_ms else None):
                 await self.tasks.ended(KIND)

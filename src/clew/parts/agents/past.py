@@ -8,15 +8,15 @@ Decision: docs/decisions/325-copies-of-sessions.md
 from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from clew.agent.hooked import last_words
+from clew.agent.hooked import find_last_words
 from clew.agent.subagents.offer import (
     Begun,
-    account,
     blocks_of,
-    letters_heard,
-    own_part,
-    steps,
-    told_ends,
+    describe_steps,
+    describe_work,
+    find_heard_letters,
+    find_reported_ends,
+    select_own_part,
 )
 from clew.agent.subagents.specs import GENERAL
 from clew.agent.subagents.worktree import checkout_of
@@ -25,54 +25,54 @@ from clew.core.json_object import Json
 from clew.core.messages.encoding import decode_object
 from clew.core.messages.history import History
 from clew.core.messages.messages import AssistantMessage
-from clew.core.messages.text import count_of
-from clew.parts.agents.agent import checkout_fields
+from clew.core.messages.text import format_count
+from clew.parts.agents.agent import make_checkout_fields
 from clew.parts.agents.mail import words_of
 from clew.record.transcript.agents import (
     AgentMetadata,
-    agents,
-    letters,
+    find_unheard,
+    list_agents,
+    read_letters,
     read_metadata,
-    unheard,
     write_metadata,
 )
 from clew.record.transcript.belongings import LEFT_IN
 from clew.record.transcript.copies import header_of
-from clew.record.transcript.paths import AGENT, SessionPlace, project_dir
-from clew.record.transcript.recovery import lines_of, with_unsaved
+from clew.record.transcript.paths import AGENT, SessionPlace, get_project_dir
+from clew.record.transcript.recovery import lines_of, load_with_unsaved
 from clew.system.files import is_folder
 from clew.system.process.output import ProcessOutput
 
 
-def moved_along(cwd: str, place: SessionPlace, home: Path, here: str) -> str:
+def move_folder(cwd: str, place: SessionPlace, home: Path, new_cwd: str) -> str:
     """The folder that an agent worked in, where it is by now: its session may have been brought along
     with a project that was moved."""
     began = header_of(place.transcript).get("cwd")
-    is_along = place.project_dir == project_dir(home, here)
+    is_along = place.project_dir == get_project_dir(home, new_cwd)
     if type(began) is not str or not is_along or is_folder(began) or is_folder(cwd):
         return cwd
-    return here + cwd[len(began) :] if f"{cwd}/".startswith(f"{began}/") else cwd
+    return new_cwd + cwd[len(began) :] if f"{cwd}/".startswith(f"{began}/") else cwd
 
 
 def restore(place: SessionPlace, home: Path, wanted: Container[str] | None = None) -> None:
     """What agents were (None: all) of which no folder took it: the calls that began them say so, and they
     themselves where they worked and with which model."""
-    there = agents(place, home)
+    paths = list_agents(place, home)
     lost = [
         path
-        for path in there
+        for path in paths
         if (wanted is None or id_of(path) in wanted) and read_metadata(path, home) is None
     ]
-    for parent in (place.transcript, *there) if lost else ():
-        begun = Begun(entries_in(parent, home))
+    for parent in (place.transcript, *paths) if lost else ():
+        calls = Begun(entries_in(parent, home))
         for path in lost:
-            own = with_unsaved(path, home).messages
-            call = begun.call_of(id_of(path), said_first(own))
+            own = load_with_unsaved(path, home).messages
+            call = calls.call_of(id_of(path), said_first(own))
             if call is not None and parent != path:
                 by = None if parent == place.transcript else read_metadata(parent, home)
                 parent_id = "" if parent == place.transcript else id_of(parent)
-                said = as_called(id_of(path), call, own, parent_id, by)
-                write_metadata(path, said, home)
+                metadata = as_called(id_of(path), call, own, parent_id, by)
+                write_metadata(path, metadata, home)
 
 
 def id_of(path: Path) -> str:
@@ -86,7 +86,9 @@ def entries_in(path: Path, home: Path) -> Iterator[Json]:
             entry = decode_object(raw)
             owed = entry.get("owed")
             yield entry
-            yield from (one for one in owed if type(one) is dict) if type(owed) is list else ()
+            yield from (
+                (entry for entry in owed if type(entry) is dict) if type(owed) is list else ()
+            )
 
 
 def said_first(messages: Sequence[Json]) -> str:
@@ -99,14 +101,14 @@ def said_first(messages: Sequence[Json]) -> str:
 def as_called(
     agent_id: str, call: Json, own: Sequence[Json], parent_id: str, by: AgentMetadata | None
 ) -> AgentMetadata:
-    given = call["input"]
-    cwd = next((one["cwd"] for one in reversed(own) if type(one.get("cwd")) is str), "")
-    answers = [AssistantMessage(one) for one in own if one.get("type") == "assistant"]
+    arguments = call["input"]
+    cwd = next((entry["cwd"] for entry in reversed(own) if type(entry.get("cwd")) is str), "")
+    answers = [AssistantMessage(entry) for entry in own if entry.get("type") == "assistant"]
     depth = by.more.get("spawnDepth", 1) if by is not None else 0
     is_done = bool(answers) and own[-1].get("type") == "assistant"
-    more = {
+    fields = {
         "finished": "completed" if is_done and answers[-1].stop_reason == "end_turn" else None,
-        "name": given.get("name"),
+        "name": arguments.get("name"),
         "cwd": cwd,
         "model": next(
             (answer.model for answer in reversed(answers) if not answer.is_synthetic), None
@@ -115,14 +117,14 @@ def as_called(
     }
     tree = checkout_of(cwd, f"{AGENT}{agent_id}")
     return AgentMetadata(
-        agent_type=str(given.get("subagent_type") or GENERAL.name),
+        agent_type=str(arguments.get("subagent_type") or GENERAL.name),
         worktree_path=None if tree is None else tree.path,
-        description=str(given.get("description") or ""),
+        description=str(arguments.get("description") or ""),
         tool_use_id=str(call.get("id")),
         more={
             "spawnDepth": depth + 1,
-            **{key: value for key, value in more.items() if value},
-            **checkout_fields(tree),
+            **{key: value for key, value in fields.items() if value},
+            **make_checkout_fields(tree),
         },
     )
 
@@ -140,19 +142,21 @@ LEFT = (
 STATUSES: tuple[Status, ...] = ("completed", "failed", "stopped")
 
 
-def earlier(place: SessionPlace, home: Path, messages: Sequence[Json]) -> list[BackgroundTask]:
+def list_earlier_agents(
+    place: SessionPlace, home: Path, messages: Sequence[Json]
+) -> list[BackgroundTask]:
     """The agents that the session's own conversation began, each with its end."""
-    told, heard = told_ends(messages), letters_heard(messages)
-    restore(place, home, [agent_id for agent_id, has_ended in told.items() if not has_ended])
-    found = []
-    for path in agents(place, home):
-        said = read_metadata(path, home)
-        if said is not None and not said.more.get("parentAgentId"):
-            found.append(_ended(path, home, said, told, heard))
-    return found
+    ends, heard = find_reported_ends(messages), find_heard_letters(messages)
+    restore(place, home, [agent_id for agent_id, has_ended in ends.items() if not has_ended])
+    tasks = []
+    for path in list_agents(place, home):
+        metadata = read_metadata(path, home)
+        if metadata is not None and not metadata.more.get("parentAgentId"):
+            tasks.append(_ended(path, home, metadata, ends, heard))
+    return tasks
 
 
-def left_elsewhere(tasks: Iterable[BackgroundTask]) -> tuple[str, ...]:
+def describe_left_agents(tasks: Iterable[BackgroundTask]) -> tuple[str, ...]:
     """What somebody should know who goes on in a copy of a session in which agents worked."""
     left = [
         task
@@ -161,39 +165,45 @@ def left_elsewhere(tasks: Iterable[BackgroundTask]) -> tuple[str, ...]:
     ]
     if not left:
         return ()
-    agents = count_of(len(left), "subagent")
+    agents = format_count(len(left), "subagent")
     return (f"{agents} worked when this copy was made, and not here any more: /tasks shows them",)
 
 
 def _ended(
-    path: Path, home: Path, said: AgentMetadata, told: dict[str, bool], heard: Container[str]
+    path: Path, home: Path, metadata: AgentMetadata, ends: dict[str, bool], heard: Container[str]
 ) -> BackgroundTask:
     agent_id = path.stem.removeprefix("agent-")
-    finished = next((s for s in STATUSES if s == said.more.get("finished")), None)
+    finished = next((s for s in STATUSES if s == metadata.more.get("finished")), None)
     task = BackgroundTask(
         task_id=agent_id,
         kind="agent",
-        title=said.description or said.agent_type,
+        title=metadata.description or metadata.agent_type,
         output=ProcessOutput(keep_bytes=0),
-        tool_use_id=said.tool_use_id or "",
+        tool_use_id=metadata.tool_use_id or "",
         file=path,
     )
     # One that was waited for and stopped was stopped with its call, which says so.
-    task.is_told = told.get(agent_id, finished is not None)
+    task.is_told = ends.get(agent_id, finished is not None)
     if task.is_told:
         task.end(TaskEnding(status=finished or "stopped"))
         return task
     # What it said to the session is heard with its end, if it was not before.
-    for letter in letters(path, home):
+    for letter in read_letters(path, home):
         if letter.to and letter.uuid not in heard:
             task.say(words_of(letter), letter.uuid)
-    history = own_part(with_unsaved(path, home).messages, said.more.get("beginsBehind"))
-    words = last_words(History(history))
+    history = select_own_part(
+        load_with_unsaved(path, home).messages, metadata.more.get("beginsBehind")
+    )
+    words = find_last_words(History(history))
     if finished == "completed":
         task.end(TaskEnding(status="completed", result=words))
     else:
-        result = account(words, steps(history), [words_of(one) for one in unheard(path, home)])
-        left_in = said.more.get(LEFT_IN)
+        result = describe_work(
+            words,
+            describe_steps(history),
+            [words_of(letter) for letter in find_unheard(path, home)],
+        )
+        left_in = metadata.more.get(LEFT_IN)
         words = LEFT.format(left_in) if left_in else CUT_OFF
         task.end(TaskEnding(status="stopped", words=words, result=result))
     return task

@@ -9,23 +9,31 @@ from clew.agent.context.facts import Fact
 from clew.agent.context.memory import project_of
 from clew.agent.hooks.handlers import read_hooks
 from clew.agent.options import SOURCES
-from clew.agent.subagents.files import DefinedAgents, in_folder, in_object, refuses_none
-from clew.agent.subagents.files import folders as folders_of
+from clew.agent.subagents.files import (
+    DefinedAgents,
+    read_agent_folder,
+    read_agent_object,
+    refuse_none,
+)
+from clew.agent.subagents.files import find_agent_folders as folders_of
 from clew.agent.subagents.specs import AgentCatalog, AgentSpec, Origin
-from clew.core.messages.text import tagged
+from clew.core.messages.text import wrap_in_tag
 from clew.parts.context import Ground, HostParts
 from clew.system.config.paths import Places
-from clew.system.files import content
+from clew.system.files import read_content
 
 
 def kinds_of(
     ground: Ground, brought: HostParts, plugins: Iterable[tuple[str, Path]] = ()
 ) -> tuple[AgentCatalog, tuple[str, ...]]:
     """The kinds of agents there are, and what is wrong with the definitions of others."""
-    found = in_files(ground, plugins)
-    given = [in_object(ground.options.agents or {}, "flag"), in_object(brought.agents, "host")]
-    found += [checked(ground, one) for one in given]
-    return AgentCatalog(spec for one in found for spec in one.specs), faults_of(found)
+    sources = in_files(ground, plugins)
+    definitions = [
+        read_agent_object(ground.options.agents or {}, "flag"),
+        read_agent_object(brought.agents, "host"),
+    ]
+    sources += [checked(ground, agents) for agents in definitions]
+    return AgentCatalog(spec for agents in sources for spec in agents.specs), faults_of(sources)
 
 
 def in_files(ground: Ground, plugins: Iterable[tuple[str, Path]]) -> list[DefinedAgents]:
@@ -35,19 +43,19 @@ def in_files(ground: Ground, plugins: Iterable[tuple[str, Path]]) -> list[Define
     def refuses(path: Path) -> str | None:
         return ground.gate.refusal_of_link(path, root, "project")
 
-    found = [
-        in_folder(path, origin, refuses=refuses if origin == "project" else refuses_none)
+    sources = [
+        read_agent_folder(path, origin, refuses=refuses if origin == "project" else refuse_none)
         for origin, path in folders(ground)
     ]
-    found += [in_folder(path, "plugin", prefix=f"{name}:") for name, path in plugins]
-    return [checked(ground, one) for one in found]
+    sources += [read_agent_folder(path, "plugin", prefix=f"{name}:") for name, path in plugins]
+    return [checked(ground, agents) for agents in sources]
 
 
-def checked(ground: Ground, found: DefinedAgents) -> DefinedAgents:
+def checked(ground: Ground, agents: DefinedAgents) -> DefinedAgents:
     """What definitions start counts where somebody vouches for them: programs, not words."""
     is_trusted = ground.rules.standing.is_trusted
-    specs, faults = [], list(found.faults)
-    for spec in found.specs:
+    specs, faults = [], list(agents.faults)
+    for spec in agents.specs:
         place = spec.where or f"agent {spec.name}"
         if spec.origin == "project" and not is_trusted and (spec.hooks or spec.servers):
             faults.append(
@@ -67,8 +75,8 @@ def folders(ground: Ground) -> list[tuple[Origin, Path]]:
     return folders_of(ground.began.places, sources)
 
 
-def faults_of(found: Iterable[DefinedAgents]) -> tuple[str, ...]:
-    return tuple(fault for one in found for fault in one.faults)
+def faults_of(sources: Iterable[DefinedAgents]) -> tuple[str, ...]:
+    return tuple(fault for agents in sources for fault in agents.faults)
 
 
 # What an agent remembers from one piece of work to the next: a folder of notes of its own.
@@ -88,13 +96,13 @@ def folder_of(spec: AgentSpec, places: Places) -> Path:
     return folders[spec.memory or "user"] / name
 
 
-def memory_fact(spec: AgentSpec, places: Places) -> Fact | None:
+def make_memory_fact(spec: AgentSpec, places: Places) -> Fact | None:
     """The agent's notes so far, and where they are; none where it keeps none."""
     if spec.memory is None:
         return None
     folder = folder_of(spec, places)
     try:
-        notes = content(folder / FILE, SHOWN_BYTES).decode("utf-8", "replace")
+        notes = read_content(folder / FILE, SHOWN_BYTES).decode("utf-8", "replace")
     except OSError:
         notes = ""
     so_far = f"{FILE} says:\n\n{notes}" if notes else f"There is no {FILE} yet."
@@ -105,5 +113,5 @@ def memory_fact(spec: AgentSpec, places: Places) -> Fact | None:
     )
     return Fact(
         payload={"type": "agent_memory", "folder": str(folder)},
-        rendered=(tagged("system-reminder", f"\n{words}\n"),),
+        rendered=(wrap_in_tag("system-reminder", f"\n{words}\n"),),
     )

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from clew.agent.calls import BoundCall
-from clew.agent.context.facts import Fact, instructions_fact
+from clew.agent.context.facts import Fact, make_instructions_fact
 from clew.agent.deps import Emit
 from clew.agent.hooks.handlers import Hook, read_hooks
 from clew.agent.hooks.outcome import NOTHING, HookOutcome
@@ -22,10 +22,10 @@ from clew.agent.subagents.specs import AgentSpec
 from clew.agent.tools.base import Tool
 from clew.core.json_object import Json
 from clew.core.messages.errors import ClewError
-from clew.core.messages.text import tagged
+from clew.core.messages.text import wrap_in_tag
 from clew.parts.context import Ground
-from clew.parts.mcp.part import Connected, denied
-from clew.parts.mcp.scopes import ServerEntry, ServerListing, settled
+from clew.parts.mcp.part import Connected, is_denied
+from clew.parts.mcp.scopes import ServerEntry, ServerListing, settle_entries
 from clew.parts.skills.part import SessionSkills
 from clew.parts.skills.tool import LoadedSkill
 
@@ -38,9 +38,11 @@ NOT_ITS_OWN = frozenset({"UserPromptSubmit", "StopFailure", "SessionStart"})
 
 def hooks_of(spec: AgentSpec, agent_id: str) -> list[Hook]:
     """What a definition wants called while this agent works; its end is an event of an agent's."""
-    said = {("SubagentStop" if name == "Stop" else name): v for name, v in spec.hooks.items()}
-    found = read_hooks(said, source=f"agent:{agent_id}").hooks
-    return [replace(hook, agent_id=agent_id) for hook in found]
+    hook_settings = {
+        ("SubagentStop" if name == "Stop" else name): v for name, v in spec.hooks.items()
+    }
+    hooks = read_hooks(hook_settings, source=f"agent:{agent_id}").hooks
+    return [replace(hook, agent_id=agent_id) for hook in hooks]
 
 
 class AgentHooks:
@@ -78,12 +80,12 @@ class AgentHooks:
             fields["tool_input"] = self._placed(fields["tool_input"])
         return await self._hooks.fire(event, fields, emit, call)
 
-    def _placed(self, given: Json) -> Json:
+    def _placed(self, hook_input: Json) -> Json:
         """A call's input with its file named from the agent's own folder, not the session's."""
-        path = given.get("file_path")
+        path = hook_input.get("file_path")
         if not isinstance(path, str) or path.startswith("~"):
-            return given
-        return given | {"file_path": os.path.normpath(Path(self._where(), path))}
+            return hook_input
+        return hook_input | {"file_path": os.path.normpath(Path(self._where(), path))}
 
     async def waiting(self, _: Emit, /) -> HookOutcome:
         """What hooks in the background say is for the session."""
@@ -92,8 +94,8 @@ class AgentHooks:
     async def idle(self, name: str, emit: Emit) -> str:
         """Whether one that others know by a name may wait; else what it is to do first."""
         fields = {**self._about, "teammate_name": name, "team_name": "session"}
-        said = await self._hooks.fire("TeammateIdle", fields, emit)
-        return "" if said.block is None else said.block or "go on"
+        outcome = await self._hooks.fire("TeammateIdle", fields, emit)
+        return "" if outcome.block is None else outcome.block or "go on"
 
     async def started(self, emit: Emit) -> HookOutcome:
         if not self._is_heard:
@@ -138,19 +140,19 @@ class AgentServers:
         return [
             tool
             for tool in offered
-            if not denied(self._rules, tool.name)
-            and not is_named(tool.name, self._spec.disallowed, whole=True)
+            if not is_denied(self._rules, tool.name)
+            and not is_named(tool.name, self._spec.disallowed, is_whole_tool=True)
         ]
 
     def facts(self) -> list[Fact | None]:
         """What the agent is told of them: what they say about their use, and which are not there."""
         clients = () if self._servers is None else self._servers.all()
         words = {client.name: client.instructions for client in clients if client.instructions}
-        there = {client.name for client in self._mcp.clients()}
+        names = {client.name for client in self._mcp.clients()}
         missing = [
             f"{name}: the session has no such server"
             for name in self._spec.named_servers
-            if name not in there
+            if name not in names
         ]
         missing += [f"{entry.name}: {entry.held}" for entry in self._found.held]
         missing += self._found.faults
@@ -159,7 +161,7 @@ class AgentServers:
             for client in clients
             if not is_there(client)
         ]
-        return [instructions_fact(words), missing_fact(missing)]
+        return [make_instructions_fact(words), missing_fact(missing)]
 
 
 def is_there(server: Any) -> bool:
@@ -170,15 +172,15 @@ def found_of(ground: Ground, spec: AgentSpec) -> ServerListing:
     """The servers of a definition; where the command line names the only ones, none of them."""
     standing, options = ground.rules.standing, ground.options
     is_kept_out = options.is_bare or options.strict_mcp_config
-    held = "only servers of the command line are begun" if is_kept_out else ""
-    return settled(
+    reason = "only servers of the command line are begun" if is_kept_out else ""
+    return settle_entries(
         [
             ServerEntry(
                 name=name,
                 scope="cli",
                 source=spec.where or f"agent {spec.name}",
                 value=value,
-                held=held,
+                held=reason,
                 is_literal=spec.origin == "host",
             )
             for name, value in spec.servers.items()
@@ -195,7 +197,7 @@ def missing_fact(missing: Sequence[str]) -> Fact | None:
     lines = "\n".join(f"- {line}" for line in missing)
     words = f"These MCP servers of yours are not there, so go on without them:\n{lines}"
     payload = {"type": "agent_servers_missing", "servers": list(missing)}
-    return Fact(payload=payload, rendered=(tagged("system-reminder", f"\n{words}\n"),))
+    return Fact(payload=payload, rendered=(wrap_in_tag("system-reminder", f"\n{words}\n"),))
 
 
 # The skills of a session as an agent has them: their words, and nothing that they would lend.
@@ -217,18 +219,18 @@ class AgentSkills:
         return self._skills.search(query)
 
 
-async def begun_with(skills: SessionSkills, names: Sequence[str]) -> Fact | None:
+async def make_opening_fact(skills: SessionSkills, names: Sequence[str]) -> Fact | None:
     """What an agent knows from the beginning: the skills that its definition names, as far as they
     are there."""
-    said = []
+    texts = []
     for name in names:
         try:
             loaded = await skills.load(name, "", lends=False)
         except (ClewError, OSError) as error:
-            said.append(f"The skill {name} could not be loaded: {error}")
+            texts.append(f"The skill {name} could not be loaded: {error}")
         else:
-            said.append(f"The skill {name}:\n\n{loaded.text}")
-    if not said:
+            texts.append(f"The skill {name}:\n\n{loaded.text}")
+    if not texts:
         return None
-    words = tagged("system-reminder", "\n" + "\n\n".join(said) + "\n")
+    words = wrap_in_tag("system-reminder", "\n" + "\n\n".join(texts) + "\n")
     return Fact(payload={"type": "agent_skills", "skills": list(names)}, rendered=(words,))

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from clew.core.json_object import Json
-from clew.system.jsonrpc.wire import an_object
+from clew.system.jsonrpc.wire import as_object
 
 STARTUP_S = 30.0
 
@@ -50,10 +50,10 @@ def ending_of(path: str) -> str:
 
 def read_entry(name: str, entry: Any, source: str = "") -> LanguageServerSpec | str:
     """The server of an entry, or what is wrong with it."""
-    given = an_object(entry)
-    command, args = given.get("command"), given.get("args", [])
-    languages, env = given.get("extensionToLanguage"), given.get("env", {})
-    startup_ms = given.get("startupTimeout")
+    fields = as_object(entry)
+    command, args = fields.get("command"), fields.get("args", [])
+    languages, env = fields.get("extensionToLanguage"), fields.get("env", {})
+    startup_ms = fields.get("startupTimeout")
     if not isinstance(command, str) or not command:
         return "command: expected the name of a program"
     if not isinstance(args, list) or not all(isinstance(arg, str) for arg in args):
@@ -62,32 +62,32 @@ def read_entry(name: str, entry: Any, source: str = "") -> LanguageServerSpec | 
         return 'extensionToLanguage: expected an object as {".py": "python"}'
     if not is_texts(env):
         return "env: expected an object of strings"
-    if given.get("transport", "stdio") != "stdio":
+    if fields.get("transport", "stdio") != "stdio":
         return "transport: only stdio is spoken here"
     if startup_ms is not None and (type(startup_ms) not in (int, float) or startup_ms <= 0):
         return "startupTimeout: expected milliseconds, more than 0"
-    folder = given.get("workspaceFolder", "")
+    folder = fields.get("workspaceFolder", "")
     return LanguageServerSpec(
         name=name,
         command=command,
         args=tuple(args),
         languages={with_dot(ending): language for ending, language in languages.items()},
         env=env,
-        options=given.get("initializationOptions"),
-        settings=an_object(given.get("settings")),
+        options=fields.get("initializationOptions"),
+        settings=as_object(fields.get("settings")),
         folder=folder if isinstance(folder, str) else "",
         startup_s=STARTUP_S if startup_ms is None else startup_ms / 1000,
         source=source,
     )
 
 
-def read_entries(found: Any, source: str) -> tuple[list[LanguageServerSpec], list[str]]:
+def read_entries(entries: Any, source: str) -> tuple[list[LanguageServerSpec], list[str]]:
     """The servers of one file, by name; an entry that cannot be read is a fault of its own."""
-    if not isinstance(found, dict):
+    if not isinstance(entries, dict):
         return [], [f"{source}: expected an object of language servers"]
     specs: list[LanguageServerSpec] = []
     faults: list[str] = []
-    for name, entry in found.items():
+    for name, entry in entries.items():
         read = read_entry(name, entry, source)
         if isinstance(read, str):
             faults.append(f"{source}: language server {name}: {read}")
@@ -97,19 +97,19 @@ def read_entries(found: Any, source: str) -> tuple[list[LanguageServerSpec], lis
 
 
 def with_known(
-    specs: Iterable[LanguageServerSpec], known: Iterable[LanguageServerSpec]
+    specs: Iterable[LanguageServerSpec], defaults: Iterable[LanguageServerSpec]
 ) -> tuple[LanguageServerSpec, ...]:
     """The configured ones, and of the known ones those for files that nobody else is for."""
     chosen = list(specs)
-    for spec in known:
-        taken = {ending for each in chosen for ending in each.languages}
-        if not taken & set(spec.languages):
+    for spec in defaults:
+        endings = {ending for spec in chosen for ending in spec.languages}
+        if not endings & set(spec.languages):
             chosen.append(spec)
     return tuple(chosen)
 
 
 def is_texts(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
+    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
 
 
 def with_dot(ending: str) -> str:

@@ -53,18 +53,18 @@ class Code(Part):
 
     async def facts(self, _: History, /) -> list[Fact]:
         """What is newly wrong with the files that changed; waits within bounds."""
-        found = None if self._servers is None else await self._servers.news()
-        return [] if found is None else [found]
+        fact = None if self._servers is None else await self._servers.news()
+        return [] if fact is None else [fact]
 
-    async def replace(self, found: Code) -> list[Tool[Any]]:
-        """Has the servers of `found`, which has begun none, in place of those it had; its tools where
+    async def replace(self, code: Code) -> list[Tool[Any]]:
+        """Has the servers of `code`, which has begun none, in place of those it had; its tools where
         it had none."""
         if self._servers is not None:
             from clew.parts.lsp.config import Specs
 
-            await self._servers.replace(Specs() if found._servers is None else found._servers.specs)
+            await self._servers.replace(Specs() if code._servers is None else code._servers.specs)
             return []
-        self._servers = found._servers
+        self._servers = code._servers
         return self.tools()
 
     async def aclose(self) -> None:
@@ -82,7 +82,7 @@ def edited(results: Iterable[Json]) -> Iterator[str]:
                 yield path
 
 
-def language_servers(
+def make_language_servers(
     standing: CurrentRules,
     launcher: Launcher,
     environ: Mapping[str, str],

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from clew.core.json_object import Json
 from clew.system.jsonrpc.peer import Dialect
-from clew.system.jsonrpc.wire import a_list, a_text, an_object, path_of, uri_of
+from clew.system.jsonrpc.wire import as_list, as_object, as_text, path_of, uri_of
 from clew.version import VERSION
 
 DIALECT = Dialect(
@@ -36,7 +36,7 @@ SYMBOLS = (
 SEVERITIES = {1: "error", 2: "warning", 3: "information", 4: "hint"}
 
 
-def initialization(root: str, name: str, process_id: int, options: Any) -> Json:
+def make_initialize_params(root: str, name: str, process_id: int, options: Any) -> Json:
     """What the first request says."""
     params: Json = {
         "processId": process_id,
@@ -68,7 +68,7 @@ def initialization(root: str, name: str, process_id: int, options: Any) -> Json:
     return params if options is None else params | {"initializationOptions": options}
 
 
-def column_in_units(line: str, column: int, encoding: str) -> int:
+def convert_column(line: str, column: int, encoding: str) -> int:
     """Where a column, counted from 1 in characters, is for the server."""
     codec, width = WIDTHS.get(encoding, WIDTHS[UTF_16])
     return len(line[: max(0, column - 1)].encode(codec, "surrogatepass")) // width
@@ -80,44 +80,44 @@ def column_of(line: str, units: int, encoding: str) -> int:
     return len(line.encode(codec, "surrogatepass")[: units * width].decode(codec, "ignore")) + 1
 
 
-def locations(result: Any) -> list[tuple[str, int, int]]:
+def read_locations(result: Any) -> list[tuple[str, int, int]]:
     """The places of an answer, each a file with a line and a column as the server counts them."""
-    found = [result] if isinstance(result, dict) else a_list(result)
-    return [place for one in found if (place := location(an_object(one))) is not None]
+    items = [result] if isinstance(result, dict) else as_list(result)
+    return [place for item in items if (place := location(as_object(item))) is not None]
 
 
-def location(one: Json) -> tuple[str, int, int] | None:
-    uri = a_text(one.get("uri")) or a_text(one.get("targetUri"))
-    span = one.get("range") or one.get("targetSelectionRange") or one.get("targetRange")
+def location(item: Json) -> tuple[str, int, int] | None:
+    uri = as_text(item.get("uri")) or as_text(item.get("targetUri"))
+    span = item.get("range") or item.get("targetSelectionRange") or item.get("targetRange")
     return (path_of(uri) or uri, *start_of(span)) if uri else None
 
 
 def start_of(span: Any) -> tuple[int, int]:
-    start = an_object(an_object(span).get("start"))
+    start = as_object(as_object(span).get("start"))
     line, column = start.get("line"), start.get("character")
     return (line if type(line) is int else 0, column if type(column) is int else 0)
 
 
-def hovered(result: Any) -> str:
+def read_hover(result: Any) -> str:
     """What a hover says, as text."""
-    contents = an_object(result).get("contents")
+    contents = as_object(result).get("contents")
     parts = contents if isinstance(contents, list) else [contents]
     words = (
-        part if isinstance(part, str) else a_text(an_object(part).get("value")) for part in parts
+        part if isinstance(part, str) else as_text(as_object(part).get("value")) for part in parts
     )
     return "\n\n".join(word.strip() for word in words if word.strip())
 
 
-def symbol_lines(result: Any, depth: int = 0) -> list[str]:
+def format_symbols(result: Any, depth: int = 0) -> list[str]:
     """The symbols of a document, those inside others below them."""
     lines: list[str] = []
-    for symbol in map(an_object, a_list(result)):
-        span = symbol.get("selectionRange") or an_object(symbol.get("location")).get("range")
+    for symbol in map(as_object, as_list(result)):
+        span = symbol.get("selectionRange") or as_object(symbol.get("location")).get("range")
         line, _ = start_of(span)
-        detail = a_text(symbol.get("detail"))
-        name = f"{a_text(symbol.get('name'))} {detail}".strip()
+        detail = as_text(symbol.get("detail"))
+        name = f"{as_text(symbol.get('name'))} {detail}".strip()
         lines.append(f"{'  ' * depth}{line + 1}: {kind_of(symbol)} {name}")
-        lines += symbol_lines(symbol.get("children"), depth + 1)
+        lines += format_symbols(symbol.get("children"), depth + 1)
     return lines
 
 
@@ -153,45 +153,50 @@ class LspProblem(Struct, frozen=True, kw_only=True):
 Found: TypeAlias = Mapping[str, Sequence[LspProblem]]
 
 
-def problems_of(given: Any) -> tuple[LspProblem, ...]:
-    return tuple(problem_of(an_object(one)) for one in a_list(given))
+def problems_of(items: Any) -> tuple[LspProblem, ...]:
+    return tuple(problem_of(as_object(item)) for item in as_list(items))
 
 
-def problem_of(one: Json) -> LspProblem:
-    line, column = start_of(one.get("range"))
-    severity, code = one.get("severity"), one.get("code")
+def problem_of(item: Json) -> LspProblem:
+    line, column = start_of(item.get("range"))
+    severity, code = item.get("severity"), item.get("code")
     return LspProblem(
         severity=severity if severity in SEVERITIES else ERROR,
-        message=" ".join(a_text(one.get("message")).split()),
+        message=" ".join(as_text(item.get("message")).split()),
         line=line,
         column=column,
-        source=a_text(one.get("source")),
+        source=as_text(item.get("source")),
         code=str(code) if type(code) in (int, str) else "",
     )
 
 
-def new_ones(before: Found, now: Found) -> dict[str, list[LspProblem]]:
+def find_new_problems(before: Found, now: Found) -> dict[str, list[LspProblem]]:
     """The errors and warnings that were not there before, by file; of a file that nothing was known
     of, the errors."""
     new: dict[str, list[LspProblem]] = {}
     for path, problems in now.items():
-        known = Counter(problem.key for problem in before.get(path, ()))
+        counts = Counter(problem.key for problem in before.get(path, ()))
         weight = WARNING if path in before else ERROR
         for problem in problems:
-            if known[problem.key] > 0:
-                known[problem.key] -= 1
+            if counts[problem.key] > 0:
+                counts[problem.key] -= 1
             elif problem.severity <= weight:
                 new.setdefault(path, []).append(problem)
     return new
 
 
-def told(found: Mapping[str, Iterable[LspProblem]], shown_path: Mapping[str, str]) -> list[str]:
+def format_problems(
+    problems_by_path: Mapping[str, Iterable[LspProblem]], shown_path: Mapping[str, str]
+) -> list[str]:
     """A line for each, the heaviest first, within bounds."""
     lines: list[str] = []
-    for path in sorted(found):
-        problems = sorted(found[path], key=lambda one: (one.severity, one.line, one.column))
+    for path in sorted(problems_by_path):
+        problems = sorted(
+            problems_by_path[path],
+            key=lambda problem: (problem.severity, problem.line, problem.column),
+        )
         name = shown_path.get(path, path)
-        lines += [line_of(name, one) for one in problems[:MOST_OF_FILE]]
+        lines += [line_of(name, problem) for problem in problems[:MOST_OF_FILE]]
         if len(problems) > MOST_OF_FILE:
             lines.append(f"{name}: and {len(problems) - MOST_OF_FILE} more")
     if len(lines) > MOST:
@@ -199,10 +204,14 @@ def told(found: Mapping[str, Iterable[LspProblem]], shown_path: Mapping[str, str
     return lines
 
 
-def line_of(name: str, one: LspProblem) -> str:
-    words = one.message if len(one.message) <= MAX_WORDS else one.message[:MAX_WORDS] + "..."
-    by = " ".join(filter(None, (one.source, one.code)))
+def line_of(name: str, problem: LspProblem) -> str:
+    words = (
+        problem.message
+        if len(problem.message) <= MAX_WORDS
+        else problem.message[:MAX_WORDS] + "..."
+    )
+    by = " ".join(filter(None, (problem.source, problem.code)))
     return (
-        f"{name}:{one.line + 1}:{one.column + 1}: {SEVERITIES[one.severity]}: {words}"
+        f"{name}:{problem.line + 1}:{problem.column + 1}: {SEVERITIES[problem.severity]}: {words}"
         f"{f' ({by})' if by else ''}"
     )

@@ -16,8 +16,8 @@ from clew.agent.tools.files import decode
 from clew.core.json_object import Json
 from clew.core.messages.errors import OutsideError
 from clew.parts.lsp.config import LanguageServerSpec, ending_of
-from clew.parts.lsp.protocol import DIALECT, UTF_16, LspProblem, initialization, problems_of
-from clew.system.files import content
+from clew.parts.lsp.protocol import DIALECT, UTF_16, LspProblem, make_initialize_params, problems_of
+from clew.system.files import read_content
 from clew.system.jsonrpc.child import ChildLine
 from clew.system.jsonrpc.connection import Connection
 from clew.system.jsonrpc.framing import Headed, with_header
@@ -26,9 +26,9 @@ from clew.system.jsonrpc.wire import (
     METHOD_NOT_FOUND,
     Params,
     RpcFault,
-    a_list,
-    a_text,
-    an_object,
+    as_list,
+    as_object,
+    as_text,
     path_of,
     uri_of,
 )
@@ -121,12 +121,12 @@ class LanguageServer:
 
     async def _agree(self, connection: Connection) -> str:
         name = Path(self._root).name
-        params = initialization(self._root, name, os.getpid(), self.spec.options)
+        params = make_initialize_params(self._root, name, os.getpid(), self.spec.options)
         outcome = await connection.request("initialize", params, limit_s=self.spec.startup_s)
         if isinstance(outcome, PeerFailure):
             return outcome.message
-        self._capabilities = an_object(an_object(outcome.result).get("capabilities"))
-        self.encoding = a_text(self._capabilities.get("positionEncoding")) or UTF_16
+        self._capabilities = as_object(as_object(outcome.result).get("capabilities"))
+        self.encoding = as_text(self._capabilities.get("positionEncoding")) or UTF_16
         connection.notify("initialized", {})
         if self.spec.settings:
             connection.notify("workspace/didChangeConfiguration", {"settings": self.spec.settings})
@@ -173,16 +173,16 @@ class LanguageServer:
 
     def sync(self, path: str) -> str:
         """Makes the server know the file as it is on the disk; its text. Raises OSError."""
-        data = content(Path(path), MAX_FILE_BYTES + 1)
-        found = decode(data) if len(data) <= MAX_FILE_BYTES else None
-        if found is None:
+        data = read_content(Path(path), MAX_FILE_BYTES + 1)
+        file_text = decode(data) if len(data) <= MAX_FILE_BYTES else None
+        if file_text is None:
             raise CannotServeError(f"{path} is no text that a language server reads.")
         before = self._documents.get(path)
         if before is None:
-            self._opened(path, found.text)
-        elif before.text != found.text:
-            self._changed(path, found.text, before.version + 1)
-        return found.text
+            self._opened(path, file_text.text)
+        elif before.text != file_text.text:
+            self._changed(path, file_text.text, before.version + 1)
+        return file_text.text
 
     def _opened(self, path: str, text: str) -> None:
         language = self.spec.languages.get(ending_of(path), "plaintext")
@@ -218,7 +218,7 @@ class LanguageServer:
     async def pull(self, path: str) -> None:
         """Asks what is wrong with a file, where the server is one that is asked."""
         document = {"textDocument": {"uri": uri_of(path)}}
-        report = an_object(await self.request("textDocument/diagnostic", document))
+        report = as_object(await self.request("textDocument/diagnostic", document))
         if report.get("kind") == "full":
             self._found(path, report.get("items"))
 
@@ -231,9 +231,9 @@ class LanguageServer:
     # -- what it says
 
     def told(self, method: str, params: Params) -> None:
-        given = an_object(params)
+        fields = as_object(params)
         if method == "textDocument/publishDiagnostics":
-            self._found(path_of(a_text(given.get("uri"))), given.get("diagnostics"))
+            self._found(path_of(as_text(fields.get("uri"))), fields.get("diagnostics"))
 
     def _found(self, path: str, items: Any) -> None:
         self.problems[path] = problems_of(items)
@@ -247,7 +247,7 @@ class LanguageServer:
     async def asked(self, method: str, params: Params) -> Any | RpcFault:
         match method:
             case "workspace/configuration":
-                return [self._setting(one) for one in a_list(an_object(params).get("items"))]
+                return [self._setting(item) for item in as_list(as_object(params).get("items"))]
             case "workspace/workspaceFolders":
                 return [{"uri": uri_of(self._root), "name": Path(self._root).name}]
             case "workspace/applyEdit":
@@ -268,6 +268,6 @@ class LanguageServer:
     def _setting(self, item: Any) -> Any:
         """A section of the settings, by its name with dots."""
         value: Any = self.spec.settings
-        for part in filter(None, a_text(an_object(item).get("section")).split(".")):
-            value = an_object(value).get(part)
+        for part in filter(None, as_text(as_object(item).get("section")).split(".")):
+            value = as_object(value).get(part)
         return value

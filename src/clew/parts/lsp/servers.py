@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from clew.agent.context.facts import Fact
-from clew.core.messages.text import tagged
+from clew.core.messages.text import wrap_in_tag
 from clew.parts.lsp.config import KNOWN, LanguageServerSpec, Specs, read_entries, with_known
-from clew.parts.lsp.protocol import Found, LspProblem, new_ones, told
+from clew.parts.lsp.protocol import Found, LspProblem, find_new_problems, format_problems
 from clew.parts.lsp.server import CannotServeError, LanguageServer
 from clew.system.process.spawn import Launcher
 
@@ -25,11 +25,11 @@ def find_specs(
 ) -> Specs:
     """The servers of the settings (`lspServers`), of plugins, and what is installed."""
     specs, faults = read_entries(settings or {}, "lspServers")
-    more, wrong = read_entries(dict(plugins), "plugins")
+    plugin_specs, entry_faults = read_entries(dict(plugins), "plugins")
     path = environ.get("PATH", "")
-    there = [spec for spec in KNOWN if detects and shutil.which(spec.command, path=path)]
-    chosen = with_known([*specs, *more], there)
-    return Specs(servers=chosen, faults=(*faults, *wrong))
+    known_specs = [spec for spec in KNOWN if detects and shutil.which(spec.command, path=path)]
+    chosen = with_known([*specs, *plugin_specs], known_specs)
+    return Specs(servers=chosen, faults=(*faults, *entry_faults))
 
 
 MOST_STARTS = 4
@@ -66,9 +66,9 @@ class LanguageServers:
         """The server for a file, ready; raises `CannotServeError` where there is none."""
         spec = self.specs.for_file(path)
         if spec is None:
-            known = sorted({e for each in self.specs.servers for e in each.languages})
+            endings = sorted({e for spec in self.specs.servers for e in spec.languages})
             raise CannotServeError(
-                f"No language server knows {Path(path).name}; there are some for {', '.join(known)}."
+                f"No language server knows {Path(path).name}; there are some for {', '.join(endings)}."
             )
         server = self._started(spec)
         await server.ready()
@@ -118,7 +118,7 @@ class LanguageServers:
         self._changed[path] = None
 
     def known(self) -> dict[str, tuple[LspProblem, ...]]:
-        return {path: found for s in self.running() for path, found in s.problems.items()}
+        return {path: problems for s in self.running() for path, problems in s.problems.items()}
 
     async def news(self) -> Fact | None:
         """What is newly wrong since the last changes; waits within bounds for who must look first."""
@@ -133,11 +133,11 @@ class LanguageServers:
         finally:
             for look in looks:
                 look.cancel()
-        found = new_ones(self._before, self.known())
-        if is_done or found:
+        problems = find_new_problems(self._before, self.known())
+        if is_done or problems:
             # What else comes is told with the next change.
             self._changed.clear()
-        return fact_of(found, self._root)
+        return fact_of(problems, self._root)
 
     async def _look(self, path: str) -> None:
         """Lets its server see a file, and waits until it was spoken about."""
@@ -154,13 +154,13 @@ class LanguageServers:
             return  # there is nobody to ask, or nothing to ask about
 
 
-def fact_of(found: Mapping[str, list[LspProblem]], root: str) -> Fact | None:
-    if not found:
+def fact_of(problems: Mapping[str, list[LspProblem]], root: str) -> Fact | None:
+    if not problems:
         return None
-    lines = told(found, {path: shown_path(path, root) for path in found})
+    lines = format_problems(problems, {path: shown_path(path, root) for path in problems})
     words = "\n".join([HEAD, *lines])
-    payload = {"type": "diagnostics", "files": sorted(found), "lines": lines}
-    return Fact(payload=payload, rendered=(tagged("system-reminder", f"\n{words}\n"),))
+    payload = {"type": "diagnostics", "files": sorted(problems), "lines": lines}
+    return Fact(payload=payload, rendered=(wrap_in_tag("system-reminder", f"\n{words}\n"),))
 
 
 def shown_path(path: str, root: str) -> str:

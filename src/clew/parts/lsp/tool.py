@@ -6,21 +6,21 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome
-from clew.core.messages.text import count_of
+from clew.core.messages.text import format_count
 from clew.parts.lsp.protocol import (
-    column_in_units,
     column_of,
-    hovered,
+    convert_column,
+    format_problems,
+    format_symbols,
     kind_of,
-    locations,
+    read_hover,
+    read_locations,
     start_of,
-    symbol_lines,
-    told,
 )
 from clew.parts.lsp.server import MAX_FILE_BYTES, LanguageServer
 from clew.parts.lsp.servers import LanguageServers, shown_path
-from clew.system.files import content
-from clew.system.jsonrpc.wire import a_list, a_text, an_object, path_of, uri_of
+from clew.system.files import read_content
+from clew.system.jsonrpc.wire import as_list, as_object, as_text, path_of, uri_of
 
 MOST_PLACES = 100
 MAX_LINE_CHARS = 200
@@ -73,35 +73,37 @@ class Lsp(Tool[LspInput]):
     def __init__(self, servers: LanguageServers) -> None:
         self._servers = servers
 
-    def is_read_only(self, given: LspInput) -> bool:
+    def is_read_only(self, arguments: LspInput) -> bool:
         return True
 
-    def paths(self, given: LspInput) -> tuple[str, ...]:
-        return (given.file_path,)
+    def paths(self, arguments: LspInput) -> tuple[str, ...]:
+        return (arguments.file_path,)
 
-    def title(self, given: LspInput) -> str:
-        where = f":{given.line}" if given.line is not None else ""
-        what = f" {given.symbol or given.query}".rstrip()
-        return f"{given.operation}{what} in {given.file_path}{where}"
+    def title(self, arguments: LspInput) -> str:
+        where = f":{arguments.line}" if arguments.line is not None else ""
+        what = f" {arguments.symbol or arguments.query}".rstrip()
+        return f"{arguments.operation}{what} in {arguments.file_path}{where}"
 
-    async def call(self, given: LspInput, ctx: ToolContext) -> ToolOutcome:
-        path = str(ctx.session.path(given.file_path).resolve())
+    async def call(self, arguments: LspInput, ctx: ToolContext) -> ToolOutcome:
+        path = str(ctx.session.path(arguments.file_path).resolve())
         server = await self._servers.at(path)
         server.sync_all()
         text = server.sync(path)
         asking = LspQuestion(server, path, text, ctx)
-        lines = await asking.answer(given)
+        lines = await asking.answer(arguments)
         content = "\n".join(lines) or "The language server found nothing."
-        result = {"operation": given.operation, "filePath": path, "result": content}
+        result = {"operation": arguments.operation, "filePath": path, "result": content}
         return ToolOutcome(
             content=content,
             tool_use_result=result | {"resultCount": len(lines)},
-            display=count_of(len(lines), "line") if len(lines) != 1 else lines[0][:MAX_LINE_CHARS],
+            display=format_count(len(lines), "line")
+            if len(lines) != 1
+            else lines[0][:MAX_LINE_CHARS],
         )
 
 
 def shown_lines(path: str) -> list[str]:
-    return content(Path(path), MAX_FILE_BYTES).decode("utf-8", "replace").split("\n")
+    return read_content(Path(path), MAX_FILE_BYTES).decode("utf-8", "replace").split("\n")
 
 
 class LspQuestion:
@@ -115,24 +117,24 @@ class LspQuestion:
         self._may_read = ctx.session.files.may_read(self._root)
         self._texts: dict[str, list[str]] = {path: self._lines}
 
-    async def answer(self, given: LspInput) -> list[str]:
+    async def answer(self, arguments: LspInput) -> list[str]:
         document = {"textDocument": {"uri": uri_of(self._path)}}
-        match given.operation:
+        match arguments.operation:
             case "documentSymbol":
-                self._offered("documentSymbolProvider", given.operation)
-                return symbol_lines(
+                self._offered("documentSymbolProvider", arguments.operation)
+                return format_symbols(
                     await self._server.request("textDocument/documentSymbol", document)
                 )
             case "workspaceSymbol":
-                self._offered("workspaceSymbolProvider", given.operation)
-                found = await self._server.request("workspace/symbol", {"query": given.query})
-                return self._symbols(found)
+                self._offered("workspaceSymbolProvider", arguments.operation)
+                symbols = await self._server.request("workspace/symbol", {"query": arguments.query})
+                return self._symbols(symbols)
             case "diagnostics":
                 return await self._diagnostics()
             case operation:
                 method, provider = AT_A_PLACE[operation]
                 self._offered(provider, operation)
-                place = document | {"position": self._position(given)}
+                place = document | {"position": self._position(arguments)}
                 return await self._at(operation, method, place)
 
     async def _at(self, operation: str, method: str, place: dict[str, Any]) -> list[str]:
@@ -144,16 +146,16 @@ class LspQuestion:
             place |= {"context": {"includeDeclaration": True}}
         result = await self._server.request(method, place)
         if operation == "hover":
-            words = hovered(result)
+            words = read_hover(result)
             return words.split("\n") if words else []
-        return self._places(locations(result))
+        return self._places(read_locations(result))
 
     async def _calls(self, method: str, place: dict[str, Any], side: str) -> list[str]:
         items = await self._server.request("textDocument/prepareCallHierarchy", place)
         lines: list[str] = []
-        for item in a_list(items)[:5]:
+        for item in as_list(items)[:5]:
             calls = await self._server.request(method, {"item": item})
-            lines += self._symbols([an_object(call).get(side) for call in a_list(calls)])
+            lines += self._symbols([as_object(call).get(side) for call in as_list(calls)])
         return lines
 
     async def _diagnostics(self) -> list[str]:
@@ -161,8 +163,8 @@ class LspQuestion:
             await self._server.pull(self._path)
         elif self._path not in self._server.problems:
             await self._server.spoken_about(self._path)
-        found = {self._path: self._server.problems.get(self._path, ())}
-        return told(found, {self._path: shown_path(self._path, self._root)})
+        problems = {self._path: self._server.problems.get(self._path, ())}
+        return format_problems(problems, {self._path: shown_path(self._path, self._root)})
 
     # -- places
 
@@ -170,27 +172,29 @@ class LspQuestion:
         if not self._server.offers(provider):
             raise ToolError(f"The language server {self._server.spec.name} has no {operation}.")
 
-    def _position(self, given: LspInput) -> dict[str, int]:
-        if given.line is None or (given.character is None and not given.symbol):
+    def _position(self, arguments: LspInput) -> dict[str, int]:
+        if arguments.line is None or (arguments.character is None and not arguments.symbol):
             raise ToolError("Give the line, and the column or the symbol that stands in it.")
-        if given.line > len(self._lines):
+        if arguments.line > len(self._lines):
             raise ToolError(f"The file has {len(self._lines)} lines.")
-        line = self._lines[given.line - 1]
-        column = given.character
-        if given.symbol:
-            found = line.find(given.symbol, (column or 1) - 1)
-            if found < 0:
-                raise ToolError(f"{given.symbol!r} is not in line {given.line}: {line.strip()!r}")
-            column = found + 1
-        units = column_in_units(line, column or 1, self._server.encoding)
-        return {"line": given.line - 1, "character": units}
+        line = self._lines[arguments.line - 1]
+        column = arguments.character
+        if arguments.symbol:
+            offset = line.find(arguments.symbol, (column or 1) - 1)
+            if offset < 0:
+                raise ToolError(
+                    f"{arguments.symbol!r} is not in line {arguments.line}: {line.strip()!r}"
+                )
+            column = offset + 1
+        units = convert_column(line, column or 1, self._server.encoding)
+        return {"line": arguments.line - 1, "character": units}
 
-    def _places(self, found: list[tuple[str, int, int]]) -> list[str]:
+    def _places(self, places: list[tuple[str, int, int]]) -> list[str]:
         """Each place with the line that stands there; files that may not be read are left out."""
-        shown = [place for place in dict.fromkeys(found) if self._is_shown(place[0])]
-        lines = [self._place(*place) for place in shown[:MOST_PLACES]]
-        if len(shown) > MOST_PLACES:
-            lines.append(f"... and {len(shown) - MOST_PLACES} more")
+        shown_places = [place for place in dict.fromkeys(places) if self._is_shown(place[0])]
+        lines = [self._place(*place) for place in shown_places[:MOST_PLACES]]
+        if len(shown_places) > MOST_PLACES:
+            lines.append(f"... and {len(shown_places) - MOST_PLACES} more")
         return lines
 
     def _is_shown(self, path: str) -> bool:
@@ -216,12 +220,12 @@ class LspQuestion:
 
     def _symbols(self, result: Any) -> list[str]:
         lines: list[str] = []
-        for symbol in map(an_object, a_list(result)):
-            place = an_object(symbol.get("location")) or symbol
-            path = path_of(a_text(place.get("uri")))
+        for symbol in map(as_object, as_list(result)):
+            place = as_object(symbol.get("location")) or symbol
+            path = path_of(as_text(place.get("uri")))
             if not path or not self._is_shown(path):
                 continue
             line, _ = start_of(place.get("selectionRange") or place.get("range"))
-            name = a_text(symbol.get("name"))
+            name = as_text(symbol.get("name"))
             lines.append(f"{shown_path(path, self._root)}:{line + 1}: {kind_of(symbol)} {name}")
         return lines[:MOST_PLACES]

@@ -16,8 +16,8 @@ from clew.agent.tools.base import AskModel
 from clew.core.json_object import Json
 from clew.parts.mcp import elicit
 from clew.parts.mcp.client import Helpers
-from clew.parts.mcp.protocol import a_text, an_object
-from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, reason
+from clew.parts.mcp.protocol import as_object, as_text
+from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, describe_reason
 from clew.system.jsonrpc.wire import INTERNAL_ERROR, INVALID_PARAMS, RpcFault
 
 Judge: TypeAlias = Callable[[BoundCall], Decision]
@@ -76,27 +76,27 @@ class ServerQuestions:
     def _notify(self, kind: str, title: str, words: str) -> None:
         self._tell("Notification", {"message": words, "title": title, "notification_type": kind})
 
-    def _block(self, name: str, given: Json) -> Json:
-        return {"type": "tool_use", "id": f"toolu_{self._new_id()}", "name": name, "input": given}
+    def _block(self, name: str, fields: Json) -> Json:
+        return {"type": "tool_use", "id": f"toolu_{self._new_id()}", "name": name, "input": fields}
 
     async def elicit(self, server: str, params: Json) -> Any:
         """A form or a page. What nobody answers is declined; hooks may answer, and change an answer."""
-        if elicit.refusal(params):
+        if elicit.why_refused(params):
             return {"action": "decline"}
         about = {"mcp_server_name": server} | {
-            told: params[name] for name, told in TOLD.items() if name in params
+            key: params[name] for name, key in TOLD.items() if name in params
         }
-        said = await self._aside("Elicitation", about)
-        if said.block is not None or said.halt is not None:
+        outcome = await self._aside("Elicitation", about)
+        if outcome.block is not None or outcome.halt is not None:
             return {"action": "decline"}
-        given = answer_of(said) or await self._given(server, params, about)
-        said = await self._aside(
+        answer = answer_of(outcome) or await self._given(server, params, about)
+        outcome = await self._aside(
             "ElicitationResult",
-            {name: value for name, value in about.items() if name not in QUESTION} | given,
+            {name: value for name, value in about.items() if name not in QUESTION} | answer,
         )
-        if said.block is not None or said.halt is not None:
+        if outcome.block is not None or outcome.halt is not None:
             return {"action": "decline"}
-        return answer_of(said) or given
+        return answer_of(outcome) or answer
 
     async def _given(self, server: str, params: Json, about: Json) -> Json:
         """What a person says to it, be it through the program around the session; hooks hear that one waits
@@ -106,20 +106,20 @@ class ServerQuestions:
             NOTIFY_AFTER_S, self._notify, "elicitation_dialog", "A server asks", why
         )
         try:
-            given = None if self._elicit is None else await self._elicit(about)
-            verdict = None if given is not None else await self._asked(server, params, why)
+            answer = None if self._elicit is None else await self._elicit(about)
+            verdict = None if answer is not None else await self._asked(server, params, why)
         finally:
             waits.cancel()
         if verdict is None or isinstance(verdict, Granted) or verdict.by_person:
             self._notify("elicitation_response", "Answered", f"{server} gets your answer")
         if verdict is None:
-            return given or {}
+            return answer or {}
         if isinstance(verdict, Refused):
             return {"action": "cancel" if verdict.stop else "decline"}
         return answered(server, params, verdict)
 
     async def _asked(self, server: str, params: Json, why: str) -> Verdict:
-        block = self._block("AskUserQuestion", {"questions": elicit.questions(server, params)})
+        block = self._block("AskUserQuestion", {"questions": elicit.make_questions(server, params)})
         decision = Ask(findings=(Finding(subject=server, verdict="ask", reason=why),))
         return await self._ask(
             Question(block=block, title=why, decision=decision, why=why, kind="choices")
@@ -133,7 +133,7 @@ class ServerQuestions:
         prompt = conversation(params.get("messages"))
         if prompt is None:
             return RpcFault(code=INVALID_PARAMS, message="only messages of text can be answered")
-        system = a_text(params.get("systemPrompt"))[:MOST_WORDS]
+        system = as_text(params.get("systemPrompt"))[:MOST_WORDS]
         refused = await self._refused(server, {"prompt": prompt, "system": system})
         if refused:
             return RpcFault(code=USER_REFUSED, message=refused)
@@ -147,16 +147,16 @@ class ServerQuestions:
             "stopReason": "endTurn",
         }
 
-    async def _refused(self, server: str, given: Json) -> str:
+    async def _refused(self, server: str, fields: Json) -> str:
         """Why the model is not asked: by a rule for `mcp__SERVER__sampling`, or a person's word."""
         from clew.parts.mcp.config import tool_name
 
-        block = self._block(tool_name(server, "sampling"), given)
+        block = self._block(tool_name(server, "sampling"), fields)
         decision = self._judge(BoundCall(block=block))
         if isinstance(decision, Allow):
             return ""
         if isinstance(decision, Deny):
-            return f"not permitted: {reason(decision)}"
+            return f"not permitted: {describe_reason(decision)}"
         why = f"the MCP server {server} wants to ask the model, at your cost"
         verdict = await self._ask(Question(block=block, title=why, decision=decision, why=why))
         return "" if isinstance(verdict, Granted) else "the person said no"
@@ -164,35 +164,38 @@ class ServerQuestions:
 
 def answered(server: str, params: Json, verdict: Granted) -> Json:
     """What was chosen, as the server wants it."""
-    given = an_object((verdict.input or {}).get("answers"))
-    answers = [given.get(one["question"]) for one in elicit.questions(server, params)]
+    answer_fields = as_object((verdict.input or {}).get("answers"))
+    answers = [
+        answer_fields.get(question["question"])
+        for question in elicit.make_questions(server, params)
+    ]
     if params.get("mode") == "url":
         return {"action": "accept" if answers == [elicit.VISITED] else "decline"}
-    content = elicit.content(params, answers)
+    content = elicit.read_form(params, answers)
     return {"action": "decline"} if content is None else {"action": "accept", "content": content}
 
 
-def answer_of(said: HookOutcome) -> Json:
+def answer_of(outcome: HookOutcome) -> Json:
     """The answer that hooks gave; empty if they gave none."""
-    if not said.action:
+    if not outcome.action:
         return {}
-    content = said.content if said.action == "accept" else None
-    return {"action": said.action} | ({} if content is None else {"content": content})
+    content = outcome.content if outcome.action == "accept" else None
+    return {"action": outcome.action} | ({} if content is None else {"content": content})
 
 
 def conversation(messages: Any) -> str | None:
     """The messages of a request as one prompt; None where they hold what is no text."""
     listed = messages if isinstance(messages, list) else []
-    told: list[tuple[str, str]] = []
+    turns: list[tuple[str, str]] = []
     for message in listed:
-        content = an_object(message).get("content")
+        content = as_object(message).get("content")
         parts = content if isinstance(content, list) else [content]
         for part in parts:
-            words = an_object(part).get("text")
-            if an_object(part).get("type") != "text" or not isinstance(words, str):
+            words = as_object(part).get("text")
+            if as_object(part).get("type") != "text" or not isinstance(words, str):
                 return None
-            told.append((a_text(an_object(message).get("role")), words))
-    if len(told) == 1:
-        return told[0][1][:MOST_WORDS]
-    text = "\n\n".join(f"{role.capitalize()}: {words}" for role, words in told)
+            turns.append((as_text(as_object(message).get("role")), words))
+    if len(turns) == 1:
+        return turns[0][1][:MOST_WORDS]
+    text = "\n\n".join(f"{role.capitalize()}: {words}" for role, words in turns)
     return text[:MOST_WORDS] or None

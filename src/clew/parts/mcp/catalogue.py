@@ -9,10 +9,10 @@ from typing import Any
 from msgspec import Struct
 
 from clew.core.json_object import Json
-from clew.core.messages.text import count_of
+from clew.core.messages.text import format_count
 from clew.parts.mcp import config, schemas
 from clew.parts.mcp.content import as_json
-from clew.parts.mcp.protocol import a_text, an_object
+from clew.parts.mcp.protocol import as_object, as_text
 
 # A description is paid for with every request, so a server cannot make it as long as it likes.
 MAX_DESCRIPTION = 2048
@@ -51,8 +51,8 @@ class PromptOffer(Struct, frozen=True, kw_only=True):
 
     @property
     def hint(self) -> str:
-        shown = (f"<{name}>" if needed else f"[{name}]" for name, needed in self.arguments)
-        return " ".join(shown)
+        words = (f"<{name}>" if needed else f"[{name}]" for name, needed in self.arguments)
+        return " ".join(words)
 
 
 class ResourceOffer(Struct, frozen=True, kw_only=True):
@@ -75,19 +75,19 @@ class Offers(Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...] = ()
 
 
-def short(value: Any, most: int = MAX_DESCRIPTION) -> str:
-    text = a_text(value).strip()
+def shorten(value: Any, most: int = MAX_DESCRIPTION) -> str:
+    text = as_text(value).strip()
     return text if len(text) <= most else text[:most] + CUT
 
 
 def tools_of(server: str, listed: list[Json]) -> tuple[tuple[ToolOffer, ...], tuple[str, ...]]:
     """The tools that can be offered, in the order of their names, and what was wrong with others."""
-    by_name = {t["name"]: t for t in reversed(listed) if a_text(t.get("name"))}
+    by_name = {t["name"]: t for t in reversed(listed) if as_text(t.get("name"))}
     faults = [
-        f"{count_of(len(listed) - len(by_name), 'tool has', 'tools have')} no name of their own"
+        f"{format_count(len(listed) - len(by_name), 'tool has', 'tools have')} no name of their own"
     ]
-    named = config.distinct(server, sorted(by_name))
-    offers = [tool_of(server, name, tool, by_name[tool]) for name, tool in sorted(named.items())]
+    names = config.make_distinct_names(server, sorted(by_name))
+    offers = [tool_of(server, name, tool, by_name[tool]) for name, tool in sorted(names.items())]
     faults = faults if len(listed) != len(by_name) else []
     faults += [
         f"{offer.tool}: schema: {offer.schema_fault}" for offer in offers if offer.schema_fault
@@ -96,18 +96,18 @@ def tools_of(server: str, listed: list[Json]) -> tuple[tuple[ToolOffer, ...], tu
 
 
 def tool_of(server: str, name: str, tool: str, listed: Json) -> ToolOffer:
-    schema, fault = schemas.usable(listed.get("inputSchema"))
-    hints, meta = an_object(listed.get("annotations")), an_object(listed.get("_meta"))
-    description = short(listed.get("description"))
+    schema, fault = schemas.make_usable(listed.get("inputSchema"))
+    hints, meta = as_object(listed.get("annotations")), as_object(listed.get("_meta"))
+    description = shorten(listed.get("description"))
     if fault and isinstance(listed.get("inputSchema"), dict):
-        shown = short(as_json(listed["inputSchema"]), schemas.MAX_SHOWN)
-        description = f"{description}\n\nIts input by the server's own words: {shown}".strip()
+        excerpt = shorten(as_json(listed["inputSchema"]), schemas.MAX_SHOWN)
+        description = f"{description}\n\nIts input by the server's own words: {excerpt}".strip()
     most = meta.get("anthropic/maxResultSizeChars")
     return ToolOffer(
         name=name,
         server=server,
         tool=tool,
-        title=short(listed.get("title") or hints.get("title") or tool, 80),
+        title=shorten(listed.get("title") or hints.get("title") or tool, 80),
         description=description,
         input_schema=schema,
         schema_fault=fault,
@@ -117,31 +117,31 @@ def tool_of(server: str, name: str, tool: str, listed: Json) -> ToolOffer:
         open_world=hints.get("openWorldHint") is not False,
         always_load=meta.get("anthropic/alwaysLoad") is True,
         max_result_chars=most if type(most) is int and most > 0 else None,
-        headers=schemas.headers_in(schema),
+        headers=schemas.find_headers(schema),
     )
 
 
 def prompts_of(server: str, listed: list[Json]) -> tuple[PromptOffer, ...]:
-    known = {p["name"]: p for p in reversed(listed) if a_text(p.get("name"))}
-    named = config.distinct(server, sorted(known))
+    by_name = {p["name"]: p for p in reversed(listed) if as_text(p.get("name"))}
+    names = config.make_distinct_names(server, sorted(by_name))
     return tuple(
         PromptOffer(
             name=name,
             server=server,
             prompt=prompt,
-            description=short(known[prompt].get("description"), 300),
-            arguments=arguments_of(known[prompt].get("arguments")),
+            description=shorten(by_name[prompt].get("description"), 300),
+            arguments=arguments_of(by_name[prompt].get("arguments")),
         )
-        for name, prompt in sorted(named.items())
+        for name, prompt in sorted(names.items())
     )
 
 
-def arguments_of(given: Any) -> tuple[tuple[str, bool], ...]:
-    listed = given if isinstance(given, list) else []
+def arguments_of(value: Any) -> tuple[tuple[str, bool], ...]:
+    listed = value if isinstance(value, list) else []
     return tuple(
-        (one["name"], one.get("required") is True)
-        for one in listed
-        if isinstance(one, dict) and a_text(one.get("name"))
+        (item["name"], item.get("required") is True)
+        for item in listed
+        if isinstance(item, dict) and as_text(item.get("name"))
     )
 
 
@@ -150,12 +150,12 @@ def resources_of(server: str, listed: list[Json], *, templates: bool) -> list[Re
     return [
         ResourceOffer(
             server=server,
-            uri=one[key],
-            name=short(one.get("title") or one.get("name"), 120),
-            description=short(one.get("description"), 300),
-            mime_type=short(one.get("mimeType"), 80),
+            uri=item[key],
+            name=shorten(item.get("title") or item.get("name"), 120),
+            description=shorten(item.get("description"), 300),
+            mime_type=shorten(item.get("mimeType"), 80),
             is_template=templates,
         )
-        for one in listed
-        if a_text(one.get(key))
+        for item in listed
+        if as_text(item.get(key))
     ]

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from clew.core.json_object import Json
 from clew.parts.mcp import protocol
-from clew.parts.mcp.protocol import LIST_CHANGES, LOG_LEVELS, Agreement, a_text, an_object
+from clew.parts.mcp.protocol import LIST_CHANGES, LOG_LEVELS, Agreement, as_object, as_text
 from clew.system.jsonrpc import wire
 from clew.system.jsonrpc.connection import Connection, OnProgress
 from clew.system.jsonrpc.peer import Outcome, PeerAnswer, PeerFailure
@@ -73,16 +73,16 @@ class ServerHost:
         self._one_at_a_time = asyncio.Lock()
 
     async def asked(self, method: str, params: Params) -> Any | RpcFault:
-        given = an_object(params)
+        fields = as_object(params)
         match method:
             case "ping":
                 return {}
             case "roots/list":
                 return {"roots": [root(folder) for folder in self._helpers.roots()]}
             case "elicitation/create" if self._helpers.elicit is not None:
-                return await self._one(self._helpers.elicit, given)
+                return await self._one(self._helpers.elicit, fields)
             case "sampling/createMessage" if self._helpers.sample is not None:
-                return await self._one(self._helpers.sample, given)
+                return await self._one(self._helpers.sample, fields)
             case _:
                 return RpcFault(code=METHOD_NOT_FOUND, message=f"{method} is not offered here")
 
@@ -93,17 +93,17 @@ class ServerHost:
             return await answerer(self._server, params)
 
     def told(self, method: str, params: Params) -> None:
-        given = an_object(params)
+        fields = as_object(params)
         if method in LIST_CHANGES:
             self._changed(LIST_CHANGES[method])
         elif method == "notifications/resources/updated":
-            self._updated(a_text(given.get("uri")))
+            self._updated(as_text(fields.get("uri")))
         elif method == "notifications/elicitation/complete":
-            self._helpers.completed(self._server, given)
+            self._helpers.completed(self._server, fields)
         elif method == "notifications/message":
-            level = given.get("level")
-            shown = level if level in LOG_LEVELS else "info"
-            self.note(f"{shown}: {said(given.get('data'))}")
+            level = fields.get("level")
+            level_name = level if level in LOG_LEVELS else "info"
+            self.note(f"{level_name}: {said(fields.get('data'))}")
 
     def odd(self, why: str) -> None:
         self.note(why)
@@ -120,8 +120,8 @@ def root(folder: str) -> Json:
 def said(data: Any) -> str:
     if isinstance(data, str):
         return data
-    inner = an_object(data).get("message") or an_object(data).get("msg")
-    return a_text(inner) or str(data)[:MAX_LINE]
+    inner = as_object(data).get("message") or as_object(data).get("msg")
+    return as_text(inner) or str(data)[:MAX_LINE]
 
 
 Ask: TypeAlias = Callable[[str, Any], Awaitable[Any]]
@@ -136,7 +136,7 @@ MOST_ROUNDS = 10
 AGAIN_AFTER_S = 0.1
 
 
-async def agree(
+async def negotiate(
     connection: Connection, offered: Json, *, stateless: bool = False
 ) -> Agreement | PeerFailure:
     """Settles the era: the handshake, unless the server knows only what came after it.
@@ -152,20 +152,22 @@ async def agree(
     if isinstance(outcome, PeerFailure):
         version = protocol.wants_stateless(outcome)
         return outcome if version is None else await discover(connection, offered, version)
-    found = protocol.agreed(outcome.result)
-    if isinstance(found, str):
-        return PeerFailure(kind="invalid", message=found)
+    agreement = protocol.read_agreement(outcome.result)
+    if isinstance(agreement, str):
+        return PeerFailure(kind="invalid", message=agreement)
     connection.notify("notifications/initialized")
-    return found
+    return agreement
 
 
 async def discover(connection: Connection, offered: Json, version: str) -> Agreement | PeerFailure:
-    params = {"_meta": protocol.envelope(version, offered, None)}
+    params = {"_meta": protocol.make_meta(version, offered, None)}
     outcome = await connection.request("server/discover", params, patience_s=HANDSHAKE_PATIENCE_S)
     if isinstance(outcome, PeerFailure):
         return outcome
-    found = protocol.discovered(outcome.result)
-    return PeerFailure(kind="invalid", message=found) if isinstance(found, str) else found
+    agreement = protocol.read_discovery(outcome.result)
+    return (
+        PeerFailure(kind="invalid", message=agreement) if isinstance(agreement, str) else agreement
+    )
 
 
 class McpClient:
@@ -199,15 +201,15 @@ class McpClient:
         on_progress: OnProgress | None = None,
     ) -> Outcome:
         """One request, and as many more as the server needs answers for."""
-        given = dict(params or {})
+        request_params = dict(params or {})
         for _ in range(MOST_ROUNDS):
-            outcome = await self._once(method, given, patience_s, on_progress)
+            outcome = await self._once(method, request_params, patience_s, on_progress)
             if not isinstance(outcome, PeerAnswer) or not protocol.needs_input(outcome.result):
                 return outcome
             answers = await self._answers(outcome.result)
             if isinstance(answers, PeerFailure):
                 return answers
-            given = {**(params or {}), **answers}
+            request_params = {**(params or {}), **answers}
         return PeerFailure(kind="invalid", message=f"the server asked back {MOST_ROUNDS} times")
 
     async def _once(
@@ -218,7 +220,7 @@ class McpClient:
         if on_progress is not None:
             meta["progressToken"] = identity
         if self.is_stateless:
-            meta |= protocol.envelope(self.agreement.version, self._offered, "info")
+            meta |= protocol.make_meta(self.agreement.version, self._offered, "info")
         return await self._connection.request(
             method,
             protocol.with_meta(params, meta) if meta else params or None,
@@ -229,27 +231,29 @@ class McpClient:
 
     async def _answers(self, wanted: Json) -> Json | PeerFailure:
         """What the next round must bring: answers under the server's keys, and its own state."""
-        given: Json = {}
+        fields: Json = {}
         if isinstance(wanted.get("requestState"), str):
-            given["requestState"] = wanted["requestState"]
-        requests = protocol.an_object(wanted.get("inputRequests"))
+            fields["requestState"] = wanted["requestState"]
+        requests = protocol.as_object(wanted.get("inputRequests"))
         if not requests:
             await asyncio.sleep(AGAIN_AFTER_S)
-            return given
+            return fields
         answers: Json = {}
         for key, request in requests.items():
-            asked = protocol.an_object(request)
-            answer = await self._ask(protocol.a_text(asked.get("method")), asked.get("params"))
+            question = protocol.as_object(request)
+            answer = await self._ask(
+                protocol.as_text(question.get("method")), question.get("params")
+            )
             if isinstance(answer, RpcFault):
                 return PeerFailure(kind="refused", message=answer.message, code=answer.code)
             answers[key] = answer
-        return given | {"inputResponses": answers}
+        return fields | {"inputResponses": answers}
 
     async def listed(self, kind: str, method: str, key: str) -> list[Json] | PeerFailure:
         """All pages of a list; nothing where the server does not offer it."""
         if not self.agreement.offers(kind):
             return []
-        found: list[Json] = []
+        listing: list[Json] = []
         cursor: str | None = None
         seen: set[str] = set()
         for _ in range(MOST_PAGES):
@@ -257,13 +261,13 @@ class McpClient:
             outcome = await self.call(method, params, patience_s=LIST_PATIENCE_S)
             if isinstance(outcome, PeerFailure):
                 return outcome
-            page = protocol.an_object(outcome.result)
+            page = protocol.as_object(outcome.result)
             items = page.get(key)
             if not isinstance(items, list):
                 return PeerFailure(kind="invalid", message=f"{method}: the answer lists no {key}")
-            found += [item for item in items if isinstance(item, dict)]
+            listing += [item for item in items if isinstance(item, dict)]
             cursor = page.get("nextCursor")
-            if not isinstance(cursor, str) or cursor in seen or len(found) >= MOST_LISTED:
+            if not isinstance(cursor, str) or cursor in seen or len(listing) >= MOST_LISTED:
                 break
             seen.add(cursor)
-        return found[:MOST_LISTED]
+        return listing[:MOST_LISTED]

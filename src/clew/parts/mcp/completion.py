@@ -27,38 +27,38 @@ async def arguments_of(
                 continue
             names = [name for name, _ in offer.arguments]
             at = min(len(before), len(names) - 1)
-            given = dict(zip(names[:at], before, strict=False))
-            found = await server.completed(offer.prompt, names[at], word, given)
-            return [one for one in fit(found) if " " not in one]
+            earlier_arguments = dict(zip(names[:at], before, strict=False))
+            values = await server.completed(offer.prompt, names[at], word, earlier_arguments)
+            return [value for value in fit(values) if " " not in value]
     return ()
 
 
 async def resources_of(mcp: Connected, word: str) -> Sequence[str]:
     """Resources as `server:uri`; of one that has places to fill in, what the server would put there."""
     name, colon, uri = word.partition(":")
-    found = [
+    resources = [
         f"{server.name}:{offer.uri}"
         for server in mcp.clients()
         for offer in server.offers.resources
         if not offer.is_template
     ]
-    matching = [one for one in found if word and word.lower() in one.lower()]
+    matching = [resource for resource in resources if word and word.lower() in resource.lower()]
     server = next((client for client in mcp.clients() if client.name == name), None)
     if colon and server is not None:
-        matching += [f"{name}:{one}" for one in await filled(server, uri)]
+        matching += [f"{name}:{filled_uri}" for filled_uri in await filled(server, uri)]
     return list(dict.fromkeys(fit(matching)))
 
 
 async def filled(server: McpServer, uri: str) -> list[str]:
-    found: list[str] = []
+    uris: list[str] = []
     for offer in server.offers.resources:
         place = PLACE.match(offer.uri) if offer.is_template else None
         if place is None or not uri.startswith(place[1]):
             continue
         typed = uri[len(place[1]) :]
         for value in await server.completed_uri(offer.uri, place[2], typed):
-            found.append(f"{place[1]}{value}{place[3]}")
-    return found
+            uris.append(f"{place[1]}{value}{place[3]}")
+    return uris
 
 
 def fit(words: Iterable[str]) -> list[str]:

@@ -38,22 +38,22 @@ def tool_name(server: str, tool: str) -> str:
     full = f"{PREFIX}{server_part(server)}__{_OTHER.sub('_', tool)}"
     if len(full) <= LONGEST:
         return full
-    return f"{full[: LONGEST - 9]}_{digest(server + chr(0) + tool)}"
+    return f"{full[: LONGEST - 9]}_{compute_digest(server + chr(0) + tool)}"
 
 
-def digest(text: str) -> str:
+def compute_digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
-def distinct(server: str, tools: Iterable[str]) -> dict[str, str]:
+def make_distinct_names(server: str, tools: Iterable[str]) -> dict[str, str]:
     """Name for the model -> name for the server; of two that read alike the later gets its hash."""
-    named: dict[str, str] = {}
+    distinct_names: dict[str, str] = {}
     for tool in tools:
         name = tool_name(server, tool)
-        if name in named and named[name] != tool:
-            name = f"{name[: LONGEST - 9]}_{digest(tool)}"
-        named.setdefault(name, tool)
-    return named
+        if name in distinct_names and distinct_names[name] != tool:
+            name = f"{name[: LONGEST - 9]}_{compute_digest(tool)}"
+        distinct_names.setdefault(name, tool)
+    return distinct_names
 
 
 # Strongest first.
@@ -137,9 +137,9 @@ def read_server(
     kind = kind_of(entry)
     if kind is None:
         return f"type: expected one of {', '.join(KINDS)}, found {entry.get('type')!r:.40}"
-    wrong = misnamed(entry, kind) or mistyped(entry)
-    if wrong:
-        return wrong
+    problem = misnamed(entry, kind) or mistyped(entry)
+    if problem:
+        return problem
     missing: list[str] = []
     filled = {k: v for k, v in entry.items() if k != "headersHelper"}
     if environ is not None:
@@ -169,17 +169,17 @@ def read_server(
 def kind_of(entry: Json) -> str | None:
     """The kind an entry names, or the one its fields show."""
     if "type" in entry:
-        named = entry["type"]
-        return KINDS.get(named) if isinstance(named, str) else None
+        kind = entry["type"]
+        return KINDS.get(kind) if isinstance(kind, str) else None
     return "http" if "url" in entry and "command" not in entry else "stdio"
 
 
 def misnamed(entry: Json, kind: str) -> str:
-    known = FIELDS["http" if kind == "sse" else kind] | COMMON
+    known_fields = FIELDS["http" if kind == "sse" else kind] | COMMON
     for field in entry:
-        if field in known:
+        if field in known_fields:
             continue
-        near = get_close_matches(field, known, n=1)
+        near = get_close_matches(field, known_fields, n=1)
         if near:
             return f"{field}: unknown; did you mean {near[0]}?"
     return ""
@@ -230,8 +230,8 @@ def reach_of(name: str, kind: str, filled: Json) -> Reach | str:
     )
 
 
-def oauth_of(given: Json) -> OAuthSettings | str:
-    client_id, port, scopes = (given.get(k) for k in ("clientId", "callbackPort", "scopes"))
+def oauth_of(fields: Json) -> OAuthSettings | str:
+    client_id, port, scopes = (fields.get(k) for k in ("clientId", "callbackPort", "scopes"))
     if client_id is not None and not isinstance(client_id, str):
         return "oauth.clientId: expected a string"
     if port is not None and (type(port) is not int or not 0 < port < 65536):
@@ -247,10 +247,10 @@ def expanded(value: Any, environ: Mapping[str, str], missing: list[str]) -> Any:
     """`${NAME}` and `${NAME:-default}` in every text; names without a value go into `missing`."""
 
     def one(match: re.Match[str]) -> str:
-        found = environ.get(match[1])
-        if found is None and match[2] is None:
+        value = environ.get(match[1])
+        if value is None and match[2] is None:
             missing.append(match[1])
-        return found or match[2] or ""
+        return value or match[2] or ""
 
     if isinstance(value, str):
         return _VARIABLE.sub(one, value)
@@ -261,7 +261,7 @@ def expanded(value: Any, environ: Mapping[str, str], missing: list[str]) -> Any:
     return value
 
 
-def variables_in(value: Any) -> list[str]:
+def find_variables(value: Any) -> list[str]:
     """The names of the variables that an entry asks for."""
     names: list[str] = []
     expanded(value, {}, names)
@@ -271,7 +271,7 @@ def variables_in(value: Any) -> list[str]:
 # Which servers an administrator lets be used.
 
 
-def forbidden(server: ServerConfig, allowed: Any, denied: Any) -> str:
+def why_forbidden(server: ServerConfig, allowed: Any, denied: Any) -> str:
     """Why a server may not be used; an empty text where it may."""
     if any(names(entry, server) for entry in listed(denied)):
         return "deniedMcpServers names it"
@@ -283,8 +283,8 @@ def forbidden(server: ServerConfig, allowed: Any, denied: Any) -> str:
 def may(server: ServerConfig, allowed: list[Any]) -> bool:
     """By its name, unless the list says which commands or URLs may be used: then by those."""
     key = {"stdio": "serverCommand", "http": "serverUrl", "sse": "serverUrl"}.get(server.kind)
-    told = [e for e in allowed if isinstance(e, dict) and key in e]
-    return any(names(entry, server) for entry in told or allowed)
+    entries = [e for e in allowed if isinstance(e, dict) and key in e]
+    return any(names(entry, server) for entry in entries or allowed)
 
 
 def listed(value: Any) -> Iterable[Any]:

@@ -14,12 +14,12 @@ from clew.parts.mcp.http import HttpLine, SseLine
 from clew.parts.mcp.line import InProcessLine, ServerConnection, StdioLine
 from clew.parts.mcp.server import MakeLine, McpServer
 from clew.parts.mcp.servers import Servers
-from clew.providers.credentials import printed_by
+from clew.providers.credentials import run_helper
 from clew.system.config.environment import freeze
 from clew.system.config.paths import Places
 from clew.system.process.spawn import Launcher
-from clew.system.transport.choose import transport_for
-from clew.system.transport.network import network_from
+from clew.system.transport.choose import choose_transport
+from clew.system.transport.network import read_network
 from clew.system.transport.seam import HttpRequest, Transport, TransportError
 
 # The line to a server by the way its entry names.
@@ -29,7 +29,7 @@ from clew.system.transport.seam import HttpRequest, Transport, TransportError
 ToHost: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
-def line_maker(
+def make_line_maker(
     *,
     launcher: Launcher,
     transport: Transport,
@@ -47,7 +47,7 @@ def line_maker(
         return stores[0]
 
     async def helped(command: str) -> str | None:
-        return await printed_by(launcher, command, cwd, environ)
+        return await run_helper(launcher, command, cwd, environ)
 
     def make(config: ServerConfig, host: ServerHost, group: asyncio.TaskGroup) -> ServerConnection:
         reach = config.reach
@@ -80,9 +80,9 @@ class Seen(Struct, frozen=True, kw_only=True):
 async def look(configs: Iterable[ServerConfig], places: Places) -> dict[str, Seen]:
     """Begins every server, sees how far it comes, and ends it."""
     launcher = Launcher()
-    transport = transport_for(network_from(freeze(os.environ)))
+    transport = choose_transport(read_network(freeze(os.environ)))
     servers = Servers(
-        line_maker(
+        make_line_maker(
             launcher=launcher,
             transport=transport,
             places=places,
@@ -94,14 +94,14 @@ async def look(configs: Iterable[ServerConfig], places: Places) -> dict[str, See
     try:
         servers.add(config for config in configs if config.kind != "sdk")
         await servers.settled(LOOK_S)
-        return {server.name: seen(server) for server in servers.all()}
+        return {server.name: probe_server(server) for server in servers.all()}
     finally:
         await servers.aclose()
         await launcher.aclose()
         await transport.aclose()
 
 
-def seen(server: McpServer) -> Seen:
+def probe_server(server: McpServer) -> Seen:
     offers = server.offers
     if server.state != "ready":
         words = {"needs-auth": f"wants a login: clew mcp login {server.name}"}
@@ -112,12 +112,12 @@ def seen(server: McpServer) -> Seen:
         (len(offers.prompts), "prompts"),
         (len(offers.resources), "resources"),
     )
-    told = ", ".join(f"{count} {what}" for count, what in counts if count) or "nothing"
+    summary = ", ".join(f"{count} {what}" for count, what in counts if count) or "nothing"
     lines = [f"tool {tool.tool}: {first_line(tool.description)}" for tool in offers.tools]
     lines += [f"prompt /{prompt.name} {prompt.hint}" for prompt in offers.prompts]
     lines += [f"resource @{server.name}:{resource.uri}" for resource in offers.resources]
     lines += [f"fault: {fault}" for fault in offers.faults]
-    return Seen(is_well=True, line=f"- reached: {told}", offers=tuple(lines))
+    return Seen(is_well=True, line=f"- reached: {summary}", offers=tuple(lines))
 
 
 def first_line(text: str) -> str:
@@ -128,9 +128,9 @@ async def log_in(
     reach: HttpServer, places: Places, *, browser: bool, show: Callable[[str], None]
 ) -> str:
     """Brings a person through the login; returns where the tokens are kept."""
-    from clew.parts.mcp.oauth import login
+    from clew.parts.mcp.oauth import obtain_tokens
 
-    transport = transport_for(network_from(freeze(os.environ)))
+    transport = choose_transport(read_network(freeze(os.environ)))
 
     def bring(url: str) -> None:
         show(f"Log in here:\n{url}")
@@ -138,7 +138,7 @@ async def log_in(
             open_browser(url)
 
     try:
-        tokens = await login(
+        tokens = await obtain_tokens(
             reach, transport, bring, challenge=await challenge_of(reach, transport)
         )
     finally:

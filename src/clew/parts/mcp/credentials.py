@@ -15,7 +15,7 @@ import msgspec
 
 from clew.parts.mcp.config import HttpServer
 from clew.parts.mcp.line import CannotReachError
-from clew.parts.mcp.oauth import LoginError, renewed
+from clew.parts.mcp.oauth import LoginError, renew_tokens
 from clew.parts.mcp.oauth_words import OAuthTokens
 from clew.system.config.keys import ask_keyring, find_keyring, read_secrets, write_secrets
 from clew.system.config.paths import Places
@@ -39,36 +39,36 @@ class TokenStore:
         return cls(places, find_keyring())
 
     def load(self, url: str) -> OAuthTokens | None:
-        kept = self._asked(url)
-        if kept is None:
-            kept = read_secrets(self._path).get(url)
+        record = self._asked(url)
+        if record is None:
+            record = read_secrets(self._path).get(url)
         try:
-            return msgspec.convert(kept, OAuthTokens)
+            return msgspec.convert(record, OAuthTokens)
         except msgspec.ValidationError:
             return None
 
     def save(self, url: str, tokens: OAuthTokens) -> str:
         """Keeps them; returns where, for people."""
-        said = msgspec.to_builtins(tokens)
+        record = msgspec.to_builtins(tokens)
         if self._keyring is not None:
             try:
-                self._keyring.set_password(SERVICE, url, json.dumps(said))
+                self._keyring.set_password(SERVICE, url, json.dumps(record))
             except self._keyring.errors.KeyringError:
                 pass
             else:
                 return "the keyring"
-        write_secrets(self._path, read_secrets(self._path) | {url: said})
+        write_secrets(self._path, read_secrets(self._path) | {url: record})
         return str(self._path)
 
     def forget(self, url: str) -> bool:
         """Whether there was something to forget."""
-        known = self.load(url) is not None
+        is_known = self.load(url) is not None
         if self._keyring is not None and self._asked(url) is not None:
             self._keyring.delete_password(SERVICE, url)
         everything = read_secrets(self._path)
         if everything.pop(url, None) is not None:
             write_secrets(self._path, everything)
-        return known
+        return is_known
 
     def _asked(self, url: str) -> Any:
         """What the keyring holds; None also where there is nothing behind the package."""
@@ -103,11 +103,13 @@ class Proof:
     async def headers(self) -> Mapping[str, str]:
         if self._reach.headers_helper is not None and self._helped is None:
             self._helped = await self._asked(self._reach.headers_helper)
-        said = {**self._reach.headers, **(self._helped or {})}
-        if any(name.lower() == "authorization" for name in said):
-            return said
+        headers = {**self._reach.headers, **(self._helped or {})}
+        if any(name.lower() == "authorization" for name in headers):
+            return headers
         tokens = await self._current()
-        return said if tokens is None else {**said, "Authorization": f"Bearer {tokens.access}"}
+        return (
+            headers if tokens is None else {**headers, "Authorization": f"Bearer {tokens.access}"}
+        )
 
     async def renew(self, challenge: str) -> bool:
         """Whether there is other proof than that which was turned down."""
@@ -141,7 +143,7 @@ class Proof:
             if self._tokens != stale:
                 return self._tokens
             try:
-                self._tokens = await renewed(stale, self._transport)
+                self._tokens = await renew_tokens(stale, self._transport)
             except LoginError:
                 self._tokens = None
                 return None
@@ -152,9 +154,9 @@ class Proof:
         """What a helper prints: an object of headers."""
         printed = await self._run_helper(helper)
         try:
-            said = json.loads(printed or "")
+            reply = json.loads(printed or "")
         except ValueError:
-            said = None
-        if not isinstance(said, dict) or not all(isinstance(v, str) for v in said.values()):
+            reply = None
+        if not isinstance(reply, dict) or not all(isinstance(v, str) for v in reply.values()):
             raise CannotReachError("headersHelper printed no object of texts, or failed")
-        return said
+        return reply

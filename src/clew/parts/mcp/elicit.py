@@ -12,7 +12,7 @@ from typing import Any
 
 from clew.core.json_object import Json
 from clew.parts.mcp.oauth_words import is_web
-from clew.parts.mcp.protocol import a_text, an_object
+from clew.parts.mcp.protocol import as_object, as_text
 
 MAX_FIELDS = 12
 MAX_WORDS = 1000
@@ -28,7 +28,7 @@ SECRET = re.compile(
 )
 
 
-def refusal(params: Json) -> str:
+def why_refused(params: Json) -> str:
     """Why a person is not even asked; an empty text where they are."""
     if params.get("mode") == "url":
         return "" if is_web(params.get("url")) else "the address is no page that can be visited"
@@ -36,26 +36,26 @@ def refusal(params: Json) -> str:
     if not fields or len(fields) > MAX_FIELDS:
         return f"a form has 1 to {MAX_FIELDS} fields"
     for name, schema in fields.items():
-        told = " ".join((name, a_text(schema.get("title")), a_text(schema.get("description"))))
-        if SECRET.search(told) or schema.get("format") == "password":
+        text = " ".join((name, as_text(schema.get("title")), as_text(schema.get("description"))))
+        if SECRET.search(text) or schema.get("format") == "password":
             return f"it asks for a secret ({name[:40]}), which is never typed into a form"
-    if SECRET.search(a_text(params.get("message"))):
+    if SECRET.search(as_text(params.get("message"))):
         return "it asks for a secret, which is never typed into a form"
     return ""
 
 
 def fields_of(params: Json) -> dict[str, Json]:
-    properties = an_object(an_object(params.get("requestedSchema")).get("properties"))
-    return {name: an_object(schema) for name, schema in properties.items()}
+    properties = as_object(as_object(params.get("requestedSchema")).get("properties"))
+    return {name: as_object(schema) for name, schema in properties.items()}
 
 
-def questions(server: str, params: Json) -> list[Json]:
+def make_questions(server: str, params: Json) -> list[Json]:
     """What a person is asked, each question with the server's name in it."""
-    said = a_text(params.get("message"))[:MAX_WORDS]
-    head = f"[MCP server {server}] {said}".strip()
+    message = as_text(params.get("message"))[:MAX_WORDS]
+    head = f"[MCP server {server}] {message}".strip()
     if params.get("mode") == "url":
-        asked = f"{head}\nIt wants you to visit: {params['url']}\nOnly go there if you know why."
-        return [question(server, asked, [VISITED, DECLINE], several=False)]
+        text = f"{head}\nIt wants you to visit: {params['url']}\nOnly go there if you know why."
+        return [question(server, text, [VISITED, DECLINE], several=False)]
     asked_for = []
     for name, schema in fields_of(params).items():
         labels, several = options(schema)
@@ -74,20 +74,20 @@ def question(server: str, words: str, labels: list[str], *, several: bool) -> Js
 
 
 def labelled(name: str, schema: Json) -> str:
-    title = a_text(schema.get("title")) or name
-    about = a_text(schema.get("description"))[:MAX_WORDS]
+    title = as_text(schema.get("title")) or name
+    about = as_text(schema.get("description"))[:MAX_WORDS]
     return f"{title[:100]}{': ' + about if about else ''}"
 
 
 def options(schema: Json) -> tuple[list[str], bool]:
     """The answers to choose from, and whether several may be."""
     if schema.get("type") == "array":
-        return [*choices(an_object(schema.get("items"))), DECLINE], True
+        return [*choices(as_object(schema.get("items"))), DECLINE], True
     if schema.get("type") == "boolean":
         return ["Yes", "No", DECLINE], False
-    found = list(choices(schema))
-    if found:
-        return [*found, DECLINE], False
+    values = list(choices(schema))
+    if values:
+        return [*values, DECLINE], False
     default = schema.get("default")
     first = [str(default)[:100]] if isinstance(default, (str, int, float)) else []
     return [*first, EMPTY, DECLINE], False
@@ -98,11 +98,11 @@ def choices(schema: Json) -> dict[str, Any]:
     for key in ("oneOf", "anyOf"):
         listed = schema.get(key)
         if isinstance(listed, list):
-            named = [an_object(one) for one in listed]
+            items = [as_object(item) for item in listed]
             return {
-                a_text(one.get("title")) or str(one["const"]): one["const"]
-                for one in named[: MAX_OPTIONS * 4]
-                if "const" in one
+                as_text(item.get("title")) or str(item["const"]): item["const"]
+                for item in items[: MAX_OPTIONS * 4]
+                if "const" in item
             }
     listed = schema.get("enum")
     names = schema.get("enumNames")
@@ -112,10 +112,10 @@ def choices(schema: Json) -> dict[str, Any]:
     return {str(t): value for t, value in zip(titles, listed, strict=True)}
 
 
-def content(params: Json, answers: list[Any]) -> Json | None:
+def read_form(params: Json, answers: list[Any]) -> Json | None:
     """The form filled in; None where the person declined, or left out what must be there."""
     filled: Json = {}
-    required = an_object(params.get("requestedSchema")).get("required")
+    required = as_object(params.get("requestedSchema")).get("required")
     needed = required if isinstance(required, list) else []
     for (name, schema), answer in zip(fields_of(params).items(), answers, strict=True):
         if answer == DECLINE or answer is None:
@@ -131,25 +131,25 @@ def content(params: Json, answers: list[Any]) -> Json | None:
 def value_of(schema: Json, answer: Any) -> Any:
     """An answer as the schema wants it; None for one that is empty or does not fit."""
     if schema.get("type") == "array":
-        known = choices(an_object(schema.get("items")))
+        options = choices(as_object(schema.get("items")))
         words = answer if isinstance(answer, list) else str(answer).split(", ")
-        picked = [known[word] for word in words if word in known]
+        picked = [options[word] for word in words if word in options]
         return picked or None
     text = str(answer).strip()
     if not text or text == EMPTY:
         return None
     if schema.get("type") == "boolean":
         return {"yes": True, "no": False, "true": True, "false": False}.get(text.lower())
-    known = choices(schema)
-    if known:
-        return known.get(text)
+    options = choices(schema)
+    if options:
+        return options.get(text)
     if schema.get("type") in ("number", "integer"):
-        return number(text, whole=schema["type"] == "integer")
+        return number(text, is_integer=schema["type"] == "integer")
     return text
 
 
-def number(text: str, *, whole: bool) -> int | float | None:
+def number(text: str, *, is_integer: bool) -> int | float | None:
     try:
-        return int(text) if whole else float(text)
+        return int(text) if is_integer else float(text)
     except ValueError:
         return None

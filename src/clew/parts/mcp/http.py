@@ -22,7 +22,7 @@ from clew.parts.mcp.line import (
     WebLine,
     kind,
 )
-from clew.parts.mcp.protocol import DIALECT, META, NAMED_BY, Agreement, a_text, an_object
+from clew.parts.mcp.protocol import DIALECT, META, NAMED_BY, Agreement, as_object, as_text
 from clew.system.jsonrpc import wire
 from clew.system.jsonrpc.connection import Connection
 from clew.system.jsonrpc.wire import Id
@@ -147,42 +147,42 @@ class HttpLine(WebLine):
             await exchange.close()
 
     async def _answered(
-        self, method: str, message: Json | None, **more: str
+        self, method: str, message: Json | None, **extra: str
     ) -> tuple[Exchange, Head]:
         return await self._asked(
-            method, self._reach.url, self._headers(message or {}, **more), message
+            method, self._reach.url, self._headers(message or {}, **extra), message
         )
 
-    def _headers(self, message: Json, **more: str) -> dict[str, str]:
-        params = an_object(message.get("params"))
-        method = a_text(message.get("method"))
-        stated = a_text(an_object(params.get("_meta")).get(META + "protocolVersion"))
-        said = {"Content-Type": "application/json", "Accept": ACCEPT, **more}
+    def _headers(self, message: Json, **extra: str) -> dict[str, str]:
+        params = as_object(message.get("params"))
+        method = as_text(message.get("method"))
+        stated = as_text(as_object(params.get("_meta")).get(META + "protocolVersion"))
+        headers = {"Content-Type": "application/json", "Accept": ACCEPT, **extra}
         version = stated or self._version
         if version:
-            said["MCP-Protocol-Version"] = version
+            headers["MCP-Protocol-Version"] = version
         if self._session_id:
-            said["Mcp-Session-Id"] = self._session_id
+            headers["Mcp-Session-Id"] = self._session_id
         if stated:
-            said["Mcp-Method"] = method
+            headers["Mcp-Method"] = method
             if method in NAMED_BY:
-                said["Mcp-Name"] = in_header(a_text(params.get(NAMED_BY[method])))
+                headers["Mcp-Name"] = in_header(as_text(params.get(NAMED_BY[method])))
             if method == "tools/call":
-                said |= self._arguments(params)
-        return said
+                headers |= self._arguments(params)
+        return headers
 
     def _arguments(self, params: Json) -> dict[str, str]:
         """The arguments that the tool's schema wants in headers too."""
-        told: dict[str, str] = {}
-        for path, header in self._host.headers_of(a_text(params.get("name"))).items():
+        headers: dict[str, str] = {}
+        for path, header in self._host.headers_of(as_text(params.get("name"))).items():
             value: Any = params.get("arguments")
             for name in path:
-                value = an_object(value).get(name)
+                value = as_object(value).get(name)
             if isinstance(value, bool):
-                told[f"Mcp-Param-{header}"] = "true" if value else "false"
+                headers[f"Mcp-Param-{header}"] = "true" if value else "false"
             elif isinstance(value, (str, int)):
-                told[f"Mcp-Param-{header}"] = in_header(str(value))
-        return told
+                headers[f"Mcp-Param-{header}"] = in_header(str(value))
+        return headers
 
     # -- what comes back
 
@@ -200,9 +200,9 @@ class HttpLine(WebLine):
             self._end(CannotReachError("the server does not know the session any more"))
             return
         body = await whole(exchange) if kind(head) == "application/json" else b""
-        (found, *_) = wire.read(body, batches=False) if body else (None,)
-        if isinstance(found, wire.RpcRefusal):
-            self.connection.deliver([wire.RpcRefusal(id=identity, fault=found.fault)])
+        (reply, *_) = wire.read(body, batches=False) if body else (None,)
+        if isinstance(reply, wire.RpcRefusal):
+            self.connection.deliver([wire.RpcRefusal(id=identity, fault=reply.fault)])
             return
         where = head.headers.get("location", "")
         hint = f"; it points to {where[:200]}" if where else ""
@@ -252,9 +252,9 @@ class HttpLine(WebLine):
         """The stream on which a server speaks unasked; many have none, and then there is nothing."""
         decoder, failures = SseDecoder(max_event_bytes=MAX_MESSAGE_BYTES), 0
         while failures < MOST_RESUMES:
-            more = {"Last-Event-ID": decoder.last_event_id} if decoder.last_event_id else {}
+            headers = {"Last-Event-ID": decoder.last_event_id} if decoder.last_event_id else {}
             try:
-                exchange, head = await self._answered("GET", None, **{"Accept": STREAM, **more})
+                exchange, head = await self._answered("GET", None, **{"Accept": STREAM, **headers})
             except (TransportError, UnauthorizedError, CannotReachError):
                 failures += 1
             else:
@@ -346,12 +346,12 @@ class SseLine(WebLine):
             await self._stream.close()
 
     async def _answered(self, method: str, url: str, message: Json | None) -> tuple[Exchange, Head]:
-        said = {"Accept": "text/event-stream"}
+        headers = {"Accept": "text/event-stream"}
         if message is not None:
-            said = {"Content-Type": "application/json"}
+            headers = {"Content-Type": "application/json"}
         if self._version:
-            said["MCP-Protocol-Version"] = self._version
-        return await self._asked(method, url, said, message)
+            headers["MCP-Protocol-Version"] = self._version
+        return await self._asked(method, url, headers, message)
 
     async def _sending(self) -> None:
         """Messages in their order; each is taken before the next is sent."""
@@ -387,18 +387,18 @@ class SseLine(WebLine):
             self.connection.deliver(wire.read(data, batches=True))
 
 
-def within(base: str, given: str) -> str:
+def within(base: str, location: str) -> str:
     """The address that a server names, if it is one of its own."""
     own = split_url(base)
-    if given.startswith("/"):
-        return f"{own.scheme}://{own.authority}{given}"
+    if location.startswith("/"):
+        return f"{own.scheme}://{own.authority}{location}"
     try:
-        named = split_url(given)
+        target = split_url(location)
     except BadUrlError:
         raise CannotReachError("the server names an address that is none") from None
-    if (named.scheme, named.host, named.port) != (own.scheme, own.host, own.port):
+    if (target.scheme, target.host, target.port) != (own.scheme, own.host, own.port):
         raise CannotReachError(
-            f"the server wants messages sent to {named.host_and_port}, which is not itself",
+            f"the server wants messages sent to {target.host_and_port}, which is not itself",
             is_final=True,
         )
-    return given
+    return location

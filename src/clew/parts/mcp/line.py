@@ -140,11 +140,11 @@ class WebLine:
         return await asyncio.shield(self._over)
 
     async def _asked(
-        self, method: str, url: str, said: Mapping[str, str], message: Json | None
+        self, method: str, url: str, headers: Mapping[str, str], message: Json | None
     ) -> tuple[Exchange, Head]:
         """Asks, with other credentials once more if these are turned down."""
         for is_last in (False, True):
-            exchange = await self._exchange(method, url, said, message)
+            exchange = await self._exchange(method, url, headers, message)
             done = False
             try:
                 head = await exchange.open()
@@ -163,12 +163,16 @@ class WebLine:
         raise AssertionError
 
     async def _exchange(
-        self, method: str, url: str, said: Mapping[str, str], message: Json | None = None
+        self, method: str, url: str, all_headers: Mapping[str, str], message: Json | None = None
     ) -> Exchange:
         # What a person wrote stands; what the protocol needs stands above it.
-        own = {k: v for k, v in (await self._credentials.headers()).items() if not clashes(k, said)}
+        own = {
+            k: v
+            for k, v in (await self._credentials.headers()).items()
+            if not clashes(k, all_headers)
+        }
         body = b"" if message is None else encode(message)
-        headers = tuple({**own, **said}.items())
+        headers = tuple({**own, **all_headers}.items())
         return self._transport.exchange(
             HttpRequest(method=method, url=url, headers=headers, body=body)
         )
@@ -188,8 +192,8 @@ def kind(head: Head) -> str:
     return head.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def clashes(name: str, said: Mapping[str, str]) -> bool:
-    return name.lower() in {key.lower() for key in said}
+def clashes(name: str, headers: Mapping[str, str]) -> bool:
+    return name.lower() in {key.lower() for key in headers}
 
 
 # A server in the program that started clew, reached over that program's own channel.

@@ -78,9 +78,9 @@ class Loopback:
         """Waits for the answer to the question with this state; others are none."""
         self._state = state
         while True:
-            found = await self._answers.get()
-            if found.parameters.get("state") == state:
-                return found
+            callback = await self._answers.get()
+            if callback.parameters.get("state") == state:
+                return callback
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -91,12 +91,12 @@ class Loopback:
             method, _, rest = line.decode("latin-1").partition(" ")
             target = rest.partition(" ")[0]
             is_ours = method == "GET" and target.partition("?")[0] == PATH
-            found = LoginCallback(parameters=query_of(target)) if is_ours else None
-            known = found is not None and found.parameters.get("state") == self._state
-            self._say(writer, known=known)
+            callback = LoginCallback(parameters=query_of(target)) if is_ours else None
+            is_known = callback is not None and callback.parameters.get("state") == self._state
+            self._say(writer, is_known=is_known)
             await writer.drain()
-            if known and found is not None:
-                self._answers.put_nowait(found)
+            if is_known and callback is not None:
+                self._answers.put_nowait(callback)
         except (OSError, TimeoutError, ValueError):
             pass  # whoever it was, it was no browser that comes back from a login
         finally:
@@ -104,9 +104,9 @@ class Loopback:
 
     _state = ""
 
-    def _say(self, writer: asyncio.StreamWriter, *, known: bool) -> None:
-        body = PAGE.format(words=DONE if known else STRANGE).encode()
-        status = "200 OK" if known else "404 Not Found"
+    def _say(self, writer: asyncio.StreamWriter, *, is_known: bool) -> None:
+        body = PAGE.format(words=DONE if is_known else STRANGE).encode()
+        status = "200 OK" if is_known else "404 Not Found"
         writer.write(
             f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\n"
             f"Content-Length: {len(body)}\r\nConnection: close\r\nCache-Control: no-store\r\n"
@@ -136,7 +136,7 @@ class OAuthClient(Struct, frozen=True, kw_only=True):
         return f"Client(client_id={self.client_id!r})"
 
 
-async def login(
+async def obtain_tokens(
     reach: HttpServer,
     transport: Transport,
     show: Callable[[str], object],
@@ -145,9 +145,9 @@ async def login(
     person_s: float = PERSON_S,
 ) -> OAuthTokens:
     """The whole way to tokens. `show` brings a person to an address."""
-    said = words.challenge_of(challenge)
-    issuer, wanted = await discover(reach.url, transport, said)
-    scope = reach.oauth.scopes or said.get("scope", "") or wanted
+    parameters = words.challenge_of(challenge)
+    issuer, wanted = await discover(reach.url, transport, parameters)
+    scope = reach.oauth.scopes or parameters.get("scope", "") or wanted
     async with Loopback(reach.oauth.callback_port or 0) as back:
         client = await registered(reach, issuer, transport, back.redirect_uri, scope)
         verifier, state = secrets.token_urlsafe(48), secrets.token_urlsafe(24)
@@ -173,7 +173,7 @@ async def login(
         except TimeoutError:
             raise LoginError(f"nobody came back from the login within {person_s:g} s") from None
         code = code_of(answer, issuer)
-        asked = {
+        fields = {
             "grant_type": "authorization_code",
             "code": code,
             "redirect_uri": back.redirect_uri,
@@ -182,26 +182,26 @@ async def login(
             "code_verifier": verifier,
             "resource": resource,
         }
-        return await exchanged(transport, issuer.token, client, resource, asked)
+        return await exchanged(transport, issuer.token, client, resource, fields)
 
 
 def code_of(answer: LoginCallback, issuer: Issuer) -> str:
     """The code that came back, if it came from where it was asked for."""
-    said = answer.parameters
-    named = said.get("iss", "")
-    if named != issuer.issuer and (named or issuer.says_issuer):
+    parameters = answer.parameters
+    issuer_name = parameters.get("iss", "")
+    if issuer_name != issuer.issuer and (issuer_name or issuer.says_issuer):
         raise LoginError("the answer came from another authorisation server")
-    if "error" in said or not said.get("code"):
-        raise LoginError(f"the login was refused: {words.refusal(dict(said))}")
-    return said["code"]
+    if "error" in parameters or not parameters.get("code"):
+        raise LoginError(f"the login was refused: {words.describe_refusal(dict(parameters))}")
+    return parameters["code"]
 
 
-async def renewed(tokens: OAuthTokens, transport: Transport) -> OAuthTokens:
+async def renew_tokens(tokens: OAuthTokens, transport: Transport) -> OAuthTokens:
     """Other tokens for those that are stale."""
     if not tokens.refresh:
         raise LoginError("there is nothing to renew it with")
     client = OAuthClient(client_id=tokens.client_id, client_secret=tokens.client_secret)
-    asked = {
+    fields = {
         "grant_type": "refresh_token",
         "refresh_token": tokens.refresh,
         "client_id": tokens.client_id,
@@ -209,7 +209,7 @@ async def renewed(tokens: OAuthTokens, transport: Transport) -> OAuthTokens:
         "resource": tokens.resource,
     }
     return await exchanged(
-        transport, tokens.token_url, client, tokens.resource, asked, refresh=tokens.refresh
+        transport, tokens.token_url, client, tokens.resource, fields, refresh=tokens.refresh
     )
 
 
@@ -218,7 +218,7 @@ async def exchanged(
     token_url: str,
     client: OAuthClient,
     resource: str,
-    asked: Mapping[str, str],
+    fields: Mapping[str, str],
     *,
     refresh: str = "",
 ) -> OAuthTokens:
@@ -226,12 +226,12 @@ async def exchanged(
         transport,
         "POST",
         token_url,
-        body=words.form(asked).encode(),
+        body=words.encode_form(fields).encode(),
         content_type="application/x-www-form-urlencoded",
     )
     try:
         if status >= 400:
-            raise ValueError(words.refusal(answer if isinstance(answer, dict) else {}))
+            raise ValueError(words.describe_refusal(answer if isinstance(answer, dict) else {}))
         return words.tokens_of(
             answer,
             now_s=time.time(),
@@ -242,7 +242,7 @@ async def exchanged(
             refresh=refresh,
         )
     except ValueError as error:
-        raise LoginError(f"no token from {words.origin(token_url)}: {error}") from None
+        raise LoginError(f"no token from {words.parse_origin(token_url)}: {error}") from None
 
 
 # -- what servers say of themselves
@@ -254,18 +254,18 @@ async def discover(
     """Who gives tokens for a server, and what scopes it names."""
     if not words.is_safe(url):
         raise LoginError("a login needs https, or a server on this machine")
-    issuers, wanted = [words.origin(url)], ""
-    for place in words.resource_places(url, challenge):
+    issuers, wanted = [words.parse_origin(url)], ""
+    for place in words.list_resource_urls(url, challenge):
         status, metadata = await ask(transport, "GET", place)
         if status != 200:
             continue
         try:
-            named, wanted = words.issuers_of(metadata, url)
+            listed_issuers, wanted = words.issuers_of(metadata, url)
         except ValueError as error:
             raise LoginError(str(error)) from None
-        issuers = named or issuers
+        issuers = listed_issuers or issuers
         break
-    for place in words.issuer_places(issuers[0]):
+    for place in words.list_issuer_urls(issuers[0]):
         status, metadata = await ask(transport, "GET", place)
         if status != 200:
             continue
@@ -273,7 +273,7 @@ async def discover(
             return words.issuer_of(metadata, issuers[0]), wanted
         except ValueError as error:
             raise LoginError(f"the authorisation server {issuers[0]}: {error}") from None
-    return words.without_metadata(words.origin(issuers[0])), wanted
+    return words.without_metadata(words.parse_origin(issuers[0])), wanted
 
 
 async def registered(
@@ -290,13 +290,13 @@ async def registered(
         transport,
         "POST",
         issuer.register,
-        body=json.dumps(words.registration(redirect_uri, scope)).encode(),
+        body=json.dumps(words.make_registration(redirect_uri, scope)).encode(),
         content_type="application/json",
     )
-    given = answer if isinstance(answer, dict) else {}
-    client_id, secret = given.get("client_id"), given.get("client_secret")
+    fields = answer if isinstance(answer, dict) else {}
+    client_id, secret = fields.get("client_id"), fields.get("client_secret")
     if status >= 400 or not isinstance(client_id, str) or not client_id:
-        raise LoginError(f"{issuer.issuer} gave no client id: {words.refusal(given)}")
+        raise LoginError(f"{issuer.issuer} gave no client id: {words.describe_refusal(fields)}")
     return OAuthClient(client_id=client_id, client_secret=secret if isinstance(secret, str) else "")
 
 
@@ -317,9 +317,9 @@ async def ask(
             while (piece := await exchange.read()) and len(data) <= MAX_BODY_BYTES:
                 data += piece
     except TimeoutError:
-        raise LoginError(f"{words.origin(url)} does not answer") from None
+        raise LoginError(f"{words.parse_origin(url)} does not answer") from None
     except TransportError as error:
-        raise LoginError(f"{words.origin(url)} cannot be asked: {error}") from None
+        raise LoginError(f"{words.parse_origin(url)} cannot be asked: {error}") from None
     finally:
         await exchange.close()
     try:

@@ -64,27 +64,27 @@ def challenge_of(header: str) -> dict[str, str]:
     }
 
 
-def origin(url: str) -> str:
-    found = split_url(url)
-    return f"{found.scheme}://{found.authority}"
+def parse_origin(url: str) -> str:
+    parts = split_url(url)
+    return f"{parts.scheme}://{parts.authority}"
 
 
 def path_of(url: str) -> str:
     return split_url(url).target.partition("?")[0].rstrip("/")
 
 
-def resource_places(url: str, challenge: Mapping[str, str]) -> list[str]:
+def list_resource_urls(url: str, challenge: Mapping[str, str]) -> list[str]:
     """Where a server may say who gives tokens for it, the likeliest first."""
-    named = challenge.get("resource_metadata", "")
+    metadata_url = challenge.get("resource_metadata", "")
     # A server speaks for itself: what lies elsewhere could speak for anybody.
-    own = [named] if named and same_origin(named, url) else []
-    well_known = f"{origin(url)}/.well-known/oauth-protected-resource"
+    own = [metadata_url] if metadata_url and same_origin(metadata_url, url) else []
+    well_known = f"{parse_origin(url)}/.well-known/oauth-protected-resource"
     return list(dict.fromkeys([*own, well_known + path_of(url), well_known]))
 
 
-def issuer_places(issuer: str) -> list[str]:
+def list_issuer_urls(issuer: str) -> list[str]:
     """Where an authorisation server describes itself."""
-    base, path = origin(issuer), path_of(issuer)
+    base, path = parse_origin(issuer), path_of(issuer)
     if not path:
         names = ("oauth-authorization-server", "openid-configuration")
         return [f"{base}/.well-known/{name}" for name in names]
@@ -95,9 +95,9 @@ def issuer_places(issuer: str) -> list[str]:
     ]
 
 
-def same_origin(one: str, other: str) -> bool:
+def same_origin(url: str, other: str) -> bool:
     try:
-        return origin(one) == origin(other)
+        return parse_origin(url) == parse_origin(other)
     except BadUrlError:
         return False
 
@@ -107,12 +107,12 @@ def is_safe(url: Any) -> bool:
     if not isinstance(url, str) or not url.isprintable():
         return False
     try:
-        found = split_url(url)
+        parts = split_url(url)
     except BadUrlError:
         return False
-    if found.credentials is not None:
+    if parts.credentials is not None:
         return False
-    return found.scheme == "https" or (found.scheme == "http" and found.host in LOOPBACK)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.host in LOOPBACK)
 
 
 def is_web(url: Any) -> bool:
@@ -130,13 +130,13 @@ def is_web(url: Any) -> bool:
 
 def issuers_of(metadata: Any, url: str) -> tuple[list[str], str]:
     """Who gives tokens for a server, and for what scopes; raises ValueError where it is not its own."""
-    said = metadata if isinstance(metadata, dict) else {}
-    resource = said.get("resource")
+    fields = metadata if isinstance(metadata, dict) else {}
+    resource = fields.get("resource")
     if isinstance(resource, str) and not covers(resource, url):
         raise ValueError(f"its metadata is that of another resource ({resource:.100})")
-    named = said.get("authorization_servers")
-    issuers = [one for one in named if is_safe(one)] if isinstance(named, list) else []
-    scopes = said.get("scopes_supported")
+    servers = fields.get("authorization_servers")
+    issuers = [server for server in servers if is_safe(server)] if isinstance(servers, list) else []
+    scopes = fields.get("scopes_supported")
     wanted = " ".join(s for s in scopes if isinstance(s, str)) if isinstance(scopes, list) else ""
     return issuers, wanted
 
@@ -145,31 +145,31 @@ def covers(resource: str, url: str) -> bool:
     """Whether a token for `resource` is one for `url`."""
     if not same_origin(resource, url):
         return False
-    own, asked = path_of(resource), path_of(url)
-    return asked == own or asked.startswith(own + "/")
+    own, path = path_of(resource), path_of(url)
+    return path == own or path.startswith(own + "/")
 
 
 def issuer_of(metadata: Any, issuer: str) -> Issuer:
     """The authorisation server; raises ValueError for one that cannot be used."""
-    said = metadata if isinstance(metadata, dict) else {}
-    named = said.get("issuer")
-    if isinstance(named, str) and named.rstrip("/") != issuer.rstrip("/"):
-        raise ValueError(f"it says that it is {named:.100}")
+    fields = metadata if isinstance(metadata, dict) else {}
+    issuer_url = fields.get("issuer")
+    if isinstance(issuer_url, str) and issuer_url.rstrip("/") != issuer.rstrip("/"):
+        raise ValueError(f"it says that it is {issuer_url:.100}")
     for field in ("authorization_endpoint", "token_endpoint"):
-        if not is_safe(said.get(field)):
+        if not is_safe(fields.get(field)):
             raise ValueError(f"its {field} is no address that can be used")
-    methods = said.get("code_challenge_methods_supported")
+    methods = fields.get("code_challenge_methods_supported")
     if isinstance(methods, list) and "S256" not in methods:
         raise ValueError("it does not take a proof of who asks (PKCE with S256)")
-    scopes = said.get("scopes_supported")
+    scopes = fields.get("scopes_supported")
     return Issuer(
         issuer=issuer,
-        authorize=said["authorization_endpoint"],
-        token=said["token_endpoint"],
-        register=safe_or_none(said.get("registration_endpoint")),
-        revoke=safe_or_none(said.get("revocation_endpoint")),
+        authorize=fields["authorization_endpoint"],
+        token=fields["token_endpoint"],
+        register=safe_or_none(fields.get("registration_endpoint")),
+        revoke=safe_or_none(fields.get("revocation_endpoint")),
         scopes=tuple(s for s in scopes if isinstance(s, str)) if isinstance(scopes, list) else (),
-        says_issuer=said.get("authorization_response_iss_parameter_supported") is True,
+        says_issuer=fields.get("authorization_response_iss_parameter_supported") is True,
     )
 
 
@@ -195,7 +195,7 @@ def proof_of(verifier: str) -> str:
     return urlsafe_b64encode(sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode()
 
 
-def registration(redirect_uri: str, scope: str) -> Json:
+def make_registration(redirect_uri: str, scope: str) -> Json:
     wanted: Json = {
         "client_name": "clew",
         "redirect_uris": [redirect_uri],
@@ -208,10 +208,10 @@ def registration(redirect_uri: str, scope: str) -> Json:
 
 def with_query(url: str, pairs: Mapping[str, str]) -> str:
     joint = "&" if "?" in url else "?"
-    return url + joint + form(pairs)
+    return url + joint + encode_form(pairs)
 
 
-def form(pairs: Mapping[str, str]) -> str:
+def encode_form(pairs: Mapping[str, str]) -> str:
     return "&".join(f"{quoted(name)}={quoted(value)}" for name, value in pairs.items() if value)
 
 
@@ -224,11 +224,11 @@ def quoted(text: str) -> str:
 
 def query_of(target: str) -> dict[str, str]:
     """The parameters of a request's target; of a repeated one the first."""
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     for pair in target.partition("?")[2].split("&"):
         name, _, value = pair.partition("=")
-        found.setdefault(unquote(name.replace("+", " ")), unquote(value.replace("+", " ")))
-    return found
+        parameters.setdefault(unquote(name.replace("+", " ")), unquote(value.replace("+", " ")))
+    return parameters
 
 
 # -- what comes
@@ -245,14 +245,14 @@ def tokens_of(
     refresh: str = "",
 ) -> OAuthTokens:
     """The tokens of an answer; raises ValueError where it holds none."""
-    said = answer if isinstance(answer, dict) else {}
-    access = said.get("access_token")
+    fields = answer if isinstance(answer, dict) else {}
+    access = fields.get("access_token")
     if not isinstance(access, str) or not access or not access.isprintable():
-        raise ValueError(refusal(said))
-    if str(said.get("token_type", "bearer")).lower() != "bearer":
-        raise ValueError(f"its token is of another type ({said['token_type']!r:.40})")
-    lives_s, renewed = said.get("expires_in"), said.get("refresh_token")
-    scope = said.get("scope")
+        raise ValueError(describe_refusal(fields))
+    if str(fields.get("token_type", "bearer")).lower() != "bearer":
+        raise ValueError(f"its token is of another type ({fields['token_type']!r:.40})")
+    lives_s, renewed = fields.get("expires_in"), fields.get("refresh_token")
+    scope = fields.get("scope")
     return OAuthTokens(
         access=access,
         token_url=token_url,
@@ -266,9 +266,9 @@ def tokens_of(
     )
 
 
-def refusal(said: Json) -> str:
+def describe_refusal(fields: Json) -> str:
     """What an authorisation server says against it, in one line."""
-    code = said.get("error")
-    why = said.get("error_description")
+    code = fields.get("error")
+    why = fields.get("error_description")
     words = [w for w in (code, why) if isinstance(w, str)]
     return ": ".join(words)[:300] if words else "its answer holds no token"

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from clew.agent.context.facts import (
     Fact,
-    changed_fact,
     find_listed_tools,
-    instructions_fact,
+    make_changed_fact,
+    make_instructions_fact,
+    make_tool_listing_fact,
     told_of,
-    tool_listing_fact,
 )
 from clew.agent.options import Options
 from clew.agent.subagents.offer import has
@@ -27,12 +27,12 @@ from clew.core.messages.errors import UserError
 from clew.core.messages.history import History
 from clew.parts.context import NOTHING, HostParts
 from clew.parts.mcp.config import ServerConfig
-from clew.parts.mcp.scopes import ServerEntry, ServerListing, find
+from clew.parts.mcp.scopes import ServerEntry, ServerListing, find_configured_servers
 from clew.parts.part import Part, PartContext
 from clew.parts.plugins.part import OF_PLUGINS
 from clew.permissions.in_session import SessionRules
 from clew.permissions.session_rules import CurrentRules
-from clew.system.clock import new_id
+from clew.system.clock import make_id
 from clew.system.config.environment import Environment
 
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ class Connected(Part):
     _toolbox: Toolbox
 
     def __init__(
-        self, found: ServerListing, first_wait_s: float, brought: HostParts = NOTHING
+        self, listing: ServerListing, first_wait_s: float, brought: HostParts = NOTHING
     ) -> None:
-        self.found = found
+        self.found = listing
         self._brought = brought
         self.servers: Servers | None = None
         self._notices: tuple[str, ...] = (
-            *found.faults,
-            *(f"MCP server {entry.name}: {entry.held}" for entry in shown(found)),
+            *listing.faults,
+            *(f"MCP server {entry.name}: {entry.held}" for entry in shown(listing)),
         )
         self.most_s = first_wait_s
         self._first_wait_s: float | None = first_wait_s
@@ -75,7 +75,7 @@ class Connected(Part):
         self._is_open = False
         # The servers that were put in while the session ran, or may be exchanged, by who brings them.
         self._exchanged: dict[str, dict[str, ServerConfig]] = {
-            OF_PLUGINS: {s.name: s for s in found.servers if s.name.startswith(OF_PLUGINS)}
+            OF_PLUGINS: {s.name: s for s in listing.servers if s.name.startswith(OF_PLUGINS)}
         }
 
     async def open(self, context: PartContext, /) -> None:
@@ -91,17 +91,17 @@ class Connected(Part):
         """Whether no call of a tool could come to anything: it is not offered."""
         ground = self._context.ground
         lead = ground.options.lead
-        return denied(ground.rules, name) or (lead is not None and not has(lead, name))
+        return is_denied(ground.rules, name) or (lead is not None and not has(lead, name))
 
     def _made(self, on_change: Callable[[], None], *, defers: bool = True) -> Servers:
         from clew.parts.mcp.asking import ServerQuestions
-        from clew.parts.mcp.connect import line_maker
+        from clew.parts.mcp.connect import make_line_maker
         from clew.parts.mcp.servers import Servers
 
         context, ground = self._context, self._context.ground
         hooks, rules = context.hooks, ground.rules
         return Servers(
-            line_maker(
+            make_line_maker(
                 launcher=ground.launcher,
                 transport=ground.service.provider.transport,
                 places=ground.began.places,
@@ -114,7 +114,7 @@ class Connected(Part):
                 context.ask,
                 context.judge,
                 context.thread.side.ask_model,
-                new_id,
+                make_id,
                 hooks.aside,
                 hooks.tell,
                 self._brought.elicit,
@@ -133,7 +133,7 @@ class Connected(Part):
         return self._made(nothing, defers=False)
 
     async def exchange(
-        self, found: ServerListing, by: str = HOST
+        self, listing: ServerListing, by: str = HOST
     ) -> tuple[list[str], list[str], dict[str, str]]:
         """Takes these servers in, in place of those that the same brought before.
 
@@ -142,23 +142,23 @@ class Connected(Part):
         before = self._exchanged.get(by, {})
         if self.servers is None:
             self.servers = self._made(self._gather)
-        now = {server.name: server for server in found.servers}
+        now = {server.name: server for server in listing.servers}
         # One that is another than it was is begun anew.
         gone = [name for name, was in before.items() if now.get(name) != was]
         for name in gone:
             await self.servers.remove(name)
-        kept = before.keys() - gone
-        errors = {entry.name: entry.held for entry in found.held}
+        kept_names = before.keys() - gone
+        errors = {entry.name: entry.held for entry in listing.held}
         added: list[str] = []
         for name, config in now.items():
-            if name in kept:
+            if name in kept_names:
                 continue
-            wrong = self.servers.add([config])
-            if wrong:
-                errors[name] = wrong[0]
+            problems = self.servers.add([config])
+            if problems:
+                errors[name] = problems[0]
             else:
                 added.append(name)
-        self._exchanged[by] = {name: now[name] for name in (*kept, *added)}
+        self._exchanged[by] = {name: now[name] for name in (*kept_names, *added)}
         await self.servers.settled(EXCHANGE_WAIT_S)
         for server in self.servers.all():
             if server.name in added and server.problem:
@@ -167,13 +167,15 @@ class Connected(Part):
         return added, gone, errors
 
     async def exchange_plugins(
-        self, found: ServerListing
+        self, listing: ServerListing
     ) -> tuple[list[str], list[str], dict[str, str]]:
         """Takes in what plugins bring of the servers that were found, in place of what they brought."""
-        mine = ServerListing(servers=of_plugins(found.servers), held=of_plugins(found.held))
+        mine = ServerListing(servers=of_plugins(listing.servers), held=of_plugins(listing.held))
         others = [s for s in self.found.servers if s not in of_plugins(self.found.servers)]
-        held = [s for s in self.found.held if s not in of_plugins(self.found.held)]
-        self.found = replace(self.found, servers=(*others, *mine.servers), held=(*held, *mine.held))
+        entries = [s for s in self.found.held if s not in of_plugins(self.found.held)]
+        self.found = replace(
+            self.found, servers=(*others, *mine.servers), held=(*entries, *mine.held)
+        )
         if self.servers is None and not mine.servers:
             return [], [], {entry.name: entry.held for entry in mine.held}
         return await self.exchange(mine, OF_PLUGINS)
@@ -203,10 +205,12 @@ class Connected(Part):
             await self.servers.settled(most_s)
             self._is_open = True
             self._gather()
-        facts = [*self._instructions(history), changed_fact(self._changed())]
+        facts = [*self._instructions(history), make_changed_fact(self._changed())]
         if self._told_revision != self._toolbox.revision:
             self._told_revision = self._toolbox.revision
-            facts.append(tool_listing_fact(find_listed_tools(history), self._toolbox.deferred()))
+            facts.append(
+                make_tool_listing_fact(find_listed_tools(history), self._toolbox.deferred())
+            )
         return [fact for fact in facts if fact is not None]
 
     def _instructions(self, history: History) -> list[Fact | None]:
@@ -216,9 +220,9 @@ class Connected(Part):
             return []
         if self._instructed is None:
             self._instructed = told_of(history)
-        new = {name: said for name, said in words.items() if name not in self._instructed}
+        new = {name: text for name, text in words.items() if name not in self._instructed}
         self._instructed |= set(new)
-        return [instructions_fact(new)]
+        return [make_instructions_fact(new)]
 
     def _changed(self) -> dict[str, list[str]]:
         """Resources that changed since they were read; told once."""
@@ -248,18 +252,18 @@ class Connected(Part):
         server = None if self.servers is None or not separator else self.servers.get(name)
         if server is None or not uri:
             return None
-        from clew.parts.mcp.resource_tools import resource_fact
+        from clew.parts.mcp.resource_tools import make_resource_fact
 
-        return await resource_fact(server, uri, text)
+        return await make_resource_fact(server, uri, text)
 
-    async def asked(self, name: str, given: Json) -> str:
+    async def asked(self, name: str, arguments: Json) -> str:
         """What a tool answers in words to a call of clew's own; `UserError` where it does not."""
         await self.settled()
         if self.servers is None:
             raise UserError("there is no MCP server")
         from clew.parts.mcp.servers import answer_of
 
-        return await answer_of(self.servers, name, given)
+        return await answer_of(self.servers, name, arguments)
 
     def clients(self) -> tuple[McpServer, ...]:
         return () if self.servers is None else self.servers.all()
@@ -273,18 +277,18 @@ def nothing() -> None:
     """Who has servers of its own asks for their tools itself."""
 
 
-def of_plugins(found: Iterable[Named]) -> tuple[Named, ...]:
-    return tuple(one for one in found if one.name.startswith(OF_PLUGINS))
+def of_plugins(items: Iterable[Named]) -> tuple[Named, ...]:
+    return tuple(item for item in items if item.name.startswith(OF_PLUGINS))
 
 
-def denied(rules: SessionRules, name: str) -> bool:
+def is_denied(rules: SessionRules, name: str) -> bool:
     """Whether a rule denies the tool as a whole."""
     return rules.standing.rules.for_tool("deny", name, untrusted=False) is not None
 
 
-def shown(found: ServerListing) -> Iterable[Any]:
+def shown(listing: ServerListing) -> Iterable[Any]:
     """Of those that do not begin, the ones a person may not know of: a no of their own they know."""
-    return (entry for entry in found.held if "turned down" not in entry.held)
+    return (entry for entry in listing.held if "turned down" not in entry.held)
 
 
 def servers_of(
@@ -295,19 +299,19 @@ def servers_of(
     plugins: Sequence[ServerEntry] = (),
 ) -> Connected:
     """Which servers the session has; raises `SettingsError` where --mcp-config cannot be read."""
-    found = find_servers(options, standing, brought, plugins)
-    return Connected(found, seconds(environment, "mcp_wait_ms"), brought)
+    listing = find_servers(options, standing, brought, plugins)
+    return Connected(listing, seconds(environment, "mcp_wait_ms"), brought)
 
 
 def find_servers(
     options: Options, standing: CurrentRules, brought: HostParts, plugins: Sequence[ServerEntry]
 ) -> ServerListing:
-    return find(
+    return find_configured_servers(
         standing.places,
         standing.layers,
         standing.settings,
         standing.environ,
-        given=options.mcp_config,
+        arguments=options.mcp_config,
         brought=brought.servers,
         plugins=[*plugins, *of_lead(options.lead)],
         strict=options.strict_mcp_config,

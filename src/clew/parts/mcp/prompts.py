@@ -5,37 +5,37 @@ import shlex
 from clew.agent.tools.base import ToolError
 from clew.parts.mcp.catalogue import PromptOffer
 from clew.parts.mcp.content import blocks_of
-from clew.parts.mcp.protocol import a_text, an_object
+from clew.parts.mcp.protocol import as_object, as_text
 from clew.parts.mcp.server import McpServer
-from clew.parts.mcp.tools import CALL_PATIENCE_S, RECONNECT_WAIT_S, refused
+from clew.parts.mcp.tools import CALL_PATIENCE_S, RECONNECT_WAIT_S, describe_refusal
 from clew.system.jsonrpc.peer import PeerFailure
 
 
-async def prompt_text(server: McpServer, offer: PromptOffer, arguments: str) -> str:
+async def fetch_prompt(server: McpServer, offer: PromptOffer, arguments: str) -> str:
     """The words of a server's prompt. Raises ToolError where it gives none."""
-    given = fill_arguments(offer, arguments)
-    missing = [name for name, is_needed in offer.arguments if is_needed and name not in given]
+    values = fill_arguments(offer, arguments)
+    missing = [name for name, is_needed in offer.arguments if is_needed and name not in values]
     if missing:
         raise ToolError(await say_missing(server, offer, missing))
     outcome = await server.call(
         "prompts/get",
-        {"name": offer.prompt, "arguments": given},
+        {"name": offer.prompt, "arguments": values},
         patience_s=CALL_PATIENCE_S,
         wait_s=RECONNECT_WAIT_S,
     )
     if isinstance(outcome, PeerFailure):
-        raise ToolError(refused(server.name, outcome, CALL_PATIENCE_S))
-    messages = an_object(outcome.result).get("messages")
-    told: list[str] = []
+        raise ToolError(describe_refusal(server.name, outcome, CALL_PATIENCE_S))
+    messages = as_object(outcome.result).get("messages")
+    texts: list[str] = []
     for message in messages if isinstance(messages, list) else []:
-        part = an_object(message)
+        part = as_object(message)
         blocks = blocks_of([part.get("content")])
         words = "\n".join(b.get("text", "[an image, which a prompt cannot bring]") for b in blocks)
-        is_answer = a_text(part.get("role")) == "assistant"
-        told.append(f"(An earlier answer of yours:) {words}" if is_answer else words)
-    if not told:
+        is_answer = as_text(part.get("role")) == "assistant"
+        texts.append(f"(An earlier answer of yours:) {words}" if is_answer else words)
+    if not texts:
         raise ToolError(f"the server {server.name} gave a prompt that says nothing")
-    return "\n\n".join(told)
+    return "\n\n".join(texts)
 
 
 def fill_arguments(offer: PromptOffer, arguments: str) -> dict[str, str]:

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from clew.core.json_object import Json
 from clew.system.jsonrpc.peer import Dialect, PeerFailure
-from clew.system.jsonrpc.wire import a_text as a_text
-from clew.system.jsonrpc.wire import an_object as an_object
+from clew.system.jsonrpc.wire import as_object as as_object
+from clew.system.jsonrpc.wire import as_text as as_text
 from clew.version import VERSION
 
 Era: TypeAlias = Literal["handshake", "stateless"]
@@ -71,8 +71,8 @@ class Agreement(Struct, frozen=True, kw_only=True):
         return isinstance(self.capabilities.get(kind), dict)
 
     def feature(self, kind: str, name: str) -> bool:
-        found = self.capabilities.get(kind)
-        return isinstance(found, dict) and found.get(name) is True
+        capability = self.capabilities.get(kind)
+        return isinstance(capability, dict) and capability.get(name) is True
 
 
 def initialize(offered: Json) -> Json:
@@ -83,7 +83,7 @@ def initialize(offered: Json) -> Json:
     }
 
 
-def agreed(result: Any) -> Agreement | str:
+def read_agreement(result: Any) -> Agreement | str:
     """The outcome of the handshake, or why there is none."""
     if not isinstance(result, dict):
         return "the handshake's answer is no object"
@@ -93,25 +93,25 @@ def agreed(result: Any) -> Agreement | str:
     return Agreement(
         era="handshake",
         version=str(version),
-        capabilities=an_object(result.get("capabilities")),
-        server=an_object(result.get("serverInfo")),
-        instructions=a_text(result.get("instructions")),
+        capabilities=as_object(result.get("capabilities")),
+        server=as_object(result.get("serverInfo")),
+        instructions=as_text(result.get("instructions")),
     )
 
 
-def discovered(result: Any) -> Agreement | str:
+def read_discovery(result: Any) -> Agreement | str:
     """The outcome of `server/discover`, or why the stateless era cannot be spoken."""
     versions = result.get("supportedVersions") if isinstance(result, dict) else None
-    known = [v for v in STATELESS_VERSIONS if isinstance(versions, list) and v in versions]
-    if not known:
+    known_versions = [v for v in STATELESS_VERSIONS if isinstance(versions, list) and v in versions]
+    if not known_versions:
         return "the server names no stateless version that clew speaks"
-    meta = an_object(result.get("_meta"))
+    meta = as_object(result.get("_meta"))
     return Agreement(
         era="stateless",
-        version=known[0],
-        capabilities=an_object(result.get("capabilities")),
-        server=an_object(meta.get(META + "serverInfo")) or an_object(result.get("serverInfo")),
-        instructions=a_text(result.get("instructions")),
+        version=known_versions[0],
+        capabilities=as_object(result.get("capabilities")),
+        server=as_object(meta.get(META + "serverInfo")) or as_object(result.get("serverInfo")),
+        instructions=as_text(result.get("instructions")),
     )
 
 
@@ -119,12 +119,12 @@ def wants_stateless(failure: PeerFailure) -> str | None:
     """The stateless version a refused handshake asks for, if clew speaks one of those it names."""
     if failure.code != UNSUPPORTED_VERSION:
         return None
-    supported = an_object(failure.data).get("supported")
-    named = supported if isinstance(supported, list) else []
-    return next((v for v in STATELESS_VERSIONS if v in named), None)
+    supported = as_object(failure.data).get("supported")
+    versions = supported if isinstance(supported, list) else []
+    return next((v for v in STATELESS_VERSIONS if v in versions), None)
 
 
-def envelope(version: str, offered: Json, log_level: str | None) -> Json:
+def make_meta(version: str, offered: Json, log_level: str | None) -> Json:
     """The `_meta` of a request that stands alone."""
     meta: Json = {
         META + "protocolVersion": version,
@@ -137,8 +137,8 @@ def envelope(version: str, offered: Json, log_level: str | None) -> Json:
 
 
 def with_meta(params: Json | None, meta: Json) -> Json:
-    given = params or {}
-    return {**given, "_meta": {**an_object(given.get("_meta")), **meta}}
+    fields = params or {}
+    return {**fields, "_meta": {**as_object(fields.get("_meta")), **meta}}
 
 
 def needs_input(result: Any) -> bool:
@@ -208,11 +208,11 @@ MOST_ATTEMPTS = 5
 PROVEN_S = 60.0
 
 
-def after(state: State, event: Event) -> State:
+def next_state(state: State, event: Event) -> State:
     return TRANSITIONS.get((state, event), state)
 
 
-def delay_s(attempt: int, *, random: float) -> float | None:
+def compute_delay_s(attempt: int, *, random: float) -> float | None:
     """How long to wait before attempt `attempt` (the first repeat is 1); None: no more of them."""
     if attempt > MOST_ATTEMPTS:
         return None
@@ -220,7 +220,7 @@ def delay_s(attempt: int, *, random: float) -> float | None:
     return min(longest, LONGEST_DELAY_S) * (1 + random / 4)
 
 
-def word(state: State) -> str:
+def name_state(state: State) -> str:
     """The state as hosts of the SDK protocol know it."""
     match state:
         case "ready":

@@ -6,11 +6,11 @@ from typing import Any
 from msgspec import Struct
 
 from clew.agent.context.facts import Fact
-from clew.agent.tools.base import Input, Tool, ToolContext, ToolError, ToolOutcome, failed
+from clew.agent.tools.base import Input, Tool, ToolContext, ToolError, ToolOutcome, make_failure
 from clew.parts.mcp.content import ServerReply, as_json, blocks_of
-from clew.parts.mcp.protocol import an_object
+from clew.parts.mcp.protocol import as_object
 from clew.parts.mcp.server import McpServer
-from clew.parts.mcp.tools import CALL_PATIENCE_S, RECONNECT_WAIT_S, refused, result_of
+from clew.parts.mcp.tools import CALL_PATIENCE_S, RECONNECT_WAIT_S, describe_refusal, result_of
 from clew.system.jsonrpc.peer import PeerAnswer
 
 
@@ -25,7 +25,7 @@ class ResourceTool(Tool[Input]):
         self._servers = servers
         self.is_deferred = is_deferred
 
-    def is_read_only(self, given: Input) -> bool:
+    def is_read_only(self, arguments: Input) -> bool:
         return True
 
 
@@ -44,8 +44,8 @@ class ListMcpResourcesTool(ResourceTool[ListInput]):
     )
     input_type = ListInput
 
-    async def call(self, given: ListInput, ctx: ToolContext) -> ToolOutcome:
-        servers = chosen(self._servers(), given.server)
+    async def call(self, arguments: ListInput, ctx: ToolContext) -> ToolOutcome:
+        servers = chosen(self._servers(), arguments.server)
         listed = [
             {
                 "server": offer.server,
@@ -60,7 +60,7 @@ class ListMcpResourcesTool(ResourceTool[ListInput]):
         if not listed:
             return ToolOutcome(content="No server offers a resource.", tool_use_result=[])
         return ToolOutcome(
-            content="\n".join(as_json(one) for one in listed),
+            content="\n".join(as_json(resource) for resource in listed),
             tool_use_result=listed,
             display=f"{len(listed)} resources",
         )
@@ -79,18 +79,18 @@ class ReadMcpResourceTool(ResourceTool[ReadResourceInput]):
     prompt = "Reads one resource of an MCP server, named by the server and the resource's URI."
     input_type = ReadResourceInput
 
-    def title(self, given: ReadResourceInput) -> str:
-        return f"{given.server}:{given.uri}"
+    def title(self, arguments: ReadResourceInput) -> str:
+        return f"{arguments.server}:{arguments.uri}"
 
-    async def call(self, given: ReadResourceInput, ctx: ToolContext) -> ToolOutcome:
-        (server,) = chosen(self._servers(), given.server)
-        return await read_resource(server, given.uri)
+    async def call(self, arguments: ReadResourceInput, ctx: ToolContext) -> ToolOutcome:
+        (server,) = chosen(self._servers(), arguments.server)
+        return await read_resource(server, arguments.uri)
 
 
-async def resource_fact(server: McpServer, uri: str, shown: str) -> Fact:
+async def make_resource_fact(server: McpServer, uri: str, label: str) -> Fact:
     """A resource that a prompt names, as it goes along with that prompt."""
     result = await read_resource(server, uri)
-    head = f"The person's prompt names {shown}; this is what the MCP server {server.name} gives:"
+    head = f"The person's prompt names {label}; this is what the MCP server {server.name} gives:"
     content = result.content
     blocks: Any = (
         f"<system-reminder>\n{head}\n{content}\n</system-reminder>"
@@ -112,10 +112,10 @@ async def read_resource(server: McpServer, uri: str) -> ToolOutcome:
         "resources/read", {"uri": uri}, patience_s=CALL_PATIENCE_S, wait_s=RECONNECT_WAIT_S
     )
     if not isinstance(outcome, PeerAnswer):
-        return failed(refused(server.name, outcome, CALL_PATIENCE_S))
-    contents = an_object(outcome.result).get("contents")
+        return make_failure(describe_refusal(server.name, outcome, CALL_PATIENCE_S))
+    contents = as_object(outcome.result).get("contents")
     if not isinstance(contents, list):
-        return failed(f"The server {server.name} gave an answer without contents.")
+        return make_failure(f"The server {server.name} gave an answer without contents.")
     await server.watch(uri)
     blocks = blocks_of([{"type": "resource", "resource": content} for content in contents])
     return result_of(ServerReply(blocks=blocks), {"content": contents})
@@ -124,8 +124,8 @@ async def read_resource(server: McpServer, uri: str) -> ToolOutcome:
 def chosen(servers: tuple[McpServer, ...], name: str | None) -> tuple[McpServer, ...]:
     if name is None:
         return servers
-    found = tuple(server for server in servers if server.name == name)
-    if not found:
-        known = ", ".join(server.name for server in servers) or "none"
-        raise ToolError(f"no MCP server is named {name}; there are: {known}")
-    return found
+    matches = tuple(server for server in servers if server.name == name)
+    if not matches:
+        names = ", ".join(server.name for server in servers) or "none"
+        raise ToolError(f"no MCP server is named {name}; there are: {names}")
+    return matches

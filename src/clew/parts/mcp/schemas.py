@@ -25,7 +25,7 @@ _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "m
 _TEXTS = ("$ref", "$schema", "$id", "title", "description", "pattern", "format")
 
 
-def usable(schema: Any) -> tuple[Json, str]:
+def make_usable(schema: Any) -> tuple[Json, str]:
     """The schema to send, and why it is not the server's; an empty text where it is."""
     why = fault(schema)
     if not why:
@@ -43,8 +43,8 @@ def fault(schema: Any) -> str:
     for word in ("anyOf", "oneOf", "allOf"):
         if word in schema:
             return f"{word} stands at the top"
-    if wrong := walked(schema):
-        return wrong
+    if problem := walked(schema):
+        return problem
     if not all(isinstance(n, str) and PROPERTY.fullmatch(n) for n in schema.get("properties", ())):
         return "a property's name is not made of letters, digits, _ . -"
     return ""
@@ -61,9 +61,9 @@ def walked(schema: Any) -> str:
             return "it is too large or too deep"
         if isinstance(node, bool):
             continue
-        wrong = keywords(node)
-        if wrong:
-            return wrong
+        problem = keywords(node)
+        if problem:
+            return problem
         waiting += [(inner, depth + 1) for inner in inside(node)]
     return ""
 
@@ -107,29 +107,29 @@ def unreadable(pattern: str | None) -> str:
 
 
 def inside(node: Json) -> list[Any]:
-    found = [node[name] for name in _ONE if name in node and not isinstance(node[name], list)]
+    nodes = [node[name] for name in _ONE if name in node and not isinstance(node[name], list)]
     for name in _LISTS:
-        found += node.get(name, [])
+        nodes += node.get(name, [])
     for name in _MAPS:
-        found += node.get(name, {}).values()
-    return found
+        nodes += node.get(name, {}).values()
+    return nodes
 
 
 TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,64}")
 
 
-def headers_in(schema: Json) -> dict[tuple[str, ...], str]:
+def find_headers(schema: Json) -> dict[tuple[str, ...], str]:
     """The properties that the server wants said in a header of the request too: path -> header."""
-    found: dict[tuple[str, ...], str] = {}
+    headers: dict[tuple[str, ...], str] = {}
     waiting: list[tuple[tuple[str, ...], Json]] = [((), schema)]
     while waiting:
         path, node = waiting.pop()
         for name, inner in (node.get("properties") or {}).items():
             if not isinstance(inner, dict):
                 continue
-            here = (*path, name)
+            place = (*path, name)
             header = inner.get("x-mcp-header")
             if isinstance(header, str) and TOKEN.fullmatch(header):
-                found[here] = header
-            waiting.append((here, inner))
-    return found
+                headers[place] = header
+            waiting.append((place, inner))
+    return headers

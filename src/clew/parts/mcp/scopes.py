@@ -13,15 +13,15 @@ import msgspec
 from msgspec import Struct
 
 from clew.core.json_object import Json
-from clew.core.messages.errors import SettingsError, in_words
-from clew.parts.mcp.config import Scope, ServerConfig, digest, forbidden, read_server
+from clew.core.messages.errors import SettingsError, describe_error
+from clew.parts.mcp.config import Scope, ServerConfig, compute_digest, read_server, why_forbidden
 from clew.parts.mcp.content import as_json
-from clew.system.config.layers import Layer, ordered, usable
+from clew.system.config.layers import Layer, order_layers, select_usable
 from clew.system.config.layers import Scope as Layered
 from clew.system.config.load import trusts
 from clew.system.config.paths import Places
 from clew.system.config.settings import read_list, read_switch, value_in
-from clew.system.files import alone, content, is_there, replace
+from clew.system.files import hold_lock, is_there, read_content, replace
 
 # What a person said about servers in a project: of its own, and of those it brings along.
 
@@ -40,7 +40,7 @@ class ServerChoices(Struct, frozen=True, kw_only=True):
 
 
 def mark(entry: Any) -> str:
-    return digest(as_json(entry))
+    return compute_digest(as_json(entry))
 
 
 def path_of(places: Places) -> Path:
@@ -57,23 +57,23 @@ def read_all(places: Places) -> Json:
 
 
 def choices_of_project(places: Places) -> Json:
-    said = read_all(places).get(str(places.root.resolve()))
-    return said if isinstance(said, dict) else {}
+    choices = read_all(places).get(str(places.root.resolve()))
+    return choices if isinstance(choices, dict) else {}
 
 
-def keep(places: Places, said: Json) -> None:
+def keep(places: Places, choices: Json) -> None:
     """Writes what is said about this project; nothing of others' is lost."""
     everything = read_all(places)
-    if any(said.values()):
-        everything[str(places.root.resolve())] = {k: v for k, v in said.items() if v}
+    if any(choices.values()):
+        everything[str(places.root.resolve())] = {k: v for k, v in choices.items() if v}
     else:
         everything.pop(str(places.root.resolve()), None)
     replace(path_of(places), json.dumps(everything, indent=2) + "\n", mode=0o600)
 
 
 def read(places: Places) -> ServerChoices:
-    said = choices_of_project(places)
-    approved, denied = said.get("approved"), said.get("denied")
+    fields = choices_of_project(places)
+    approved, denied = fields.get("approved"), fields.get("denied")
     return ServerChoices(
         approved=approved if isinstance(approved, dict) else {},
         denied=frozenset(n for n in denied if isinstance(n, str))
@@ -83,35 +83,39 @@ def read(places: Places) -> ServerChoices:
 
 
 def write(places: Places, choices: ServerChoices) -> None:
-    said = {"approved": choices.approved, "denied": sorted(choices.denied)}
-    keep(places, choices_of_project(places) | said)
+    fields = {"approved": choices.approved, "denied": sorted(choices.denied)}
+    keep(places, choices_of_project(places) | fields)
 
 
 def forget(places: Places) -> None:
     """Takes back every yes and no; a person's own servers stay."""
-    with alone(places.config_home):
+    with hold_lock(places.config_home):
         write(places, ServerChoices())
 
 
-def servers(places: Places) -> Json:
+def read_servers(places: Places) -> Json:
     """A person's own servers in this project."""
-    found = choices_of_project(places).get("servers")
-    return found if isinstance(found, dict) else {}
+    entries = choices_of_project(places).get("servers")
+    return entries if isinstance(entries, dict) else {}
 
 
 def add_server(places: Places, name: str, entry: Any) -> None:
-    with alone(places.config_home):
-        keep(places, choices_of_project(places) | {"servers": servers(places) | {name: entry}})
+    with hold_lock(places.config_home):
+        keep(places, choices_of_project(places) | {"servers": read_servers(places) | {name: entry}})
 
 
 def remove_server(places: Places, name: str) -> None:
-    with alone(places.config_home):
-        left = {known: entry for known, entry in servers(places).items() if known != name}
+    with hold_lock(places.config_home):
+        left = {
+            server_name: entry
+            for server_name, entry in read_servers(places).items()
+            if server_name != name
+        }
         keep(places, choices_of_project(places) | {"servers": left})
 
 
 def approve(places: Places, entries: Json) -> None:
-    with alone(places.config_home):
+    with hold_lock(places.config_home):
         before = read(places)
         write(
             places,
@@ -123,10 +127,10 @@ def approve(places: Places, entries: Json) -> None:
 
 
 def deny(places: Places, names: Collection[str]) -> None:
-    with alone(places.config_home):
+    with hold_lock(places.config_home):
         before = read(places)
-        kept = {name: was for name, was in before.approved.items() if name not in names}
-        write(places, ServerChoices(approved=kept, denied=before.denied | set(names)))
+        approvals = {name: was for name, was in before.approved.items() if name not in names}
+        write(places, ServerChoices(approved=approvals, denied=before.denied | set(names)))
 
 
 OF_LAYER: dict[Layered, Scope] = {
@@ -166,32 +170,32 @@ class _Others(Struct):
     projects: dict[str, _Project] = {}
 
 
-def find(
+def find_configured_servers(
     places: Places,
     layers: Sequence[Layer],
     settings: Json,
     environ: Mapping[str, str],
     *,
-    given: Sequence[str] = (),
+    arguments: Sequence[str] = (),
     brought: Mapping[str, Json] | None = None,
     plugins: Sequence[ServerEntry] = (),
     strict: bool = False,
 ) -> ServerListing:
-    """The servers of a session. `given` are the arguments of --mcp-config, `brought` are those of the
+    """The servers of a session. `arguments` are the arguments of --mcp-config, `brought` are those of the
     program around it; `strict`: only those."""
     faults: list[str] = []
     entries = [
         ServerEntry(name=name, scope="cli", source="(brought along)", value=value, is_literal=True)
         for name, value in (brought or {}).items()
     ]
-    entries += from_arguments(given, places.cwd)
+    entries += from_arguments(arguments, places.cwd)
     if not strict:
-        entries += [*all_entries(places, layers, settings, environ, faults), *plugins]
-    found = settled(entries, layers, settings, environ)
-    return msgspec.structs.replace(found, faults=(*faults, *found.faults))
+        entries += [*read_entries(places, layers, settings, environ, faults), *plugins]
+    listing = settle_entries(entries, layers, settings, environ)
+    return msgspec.structs.replace(listing, faults=(*faults, *listing.faults))
 
 
-def settled(
+def settle_entries(
     entries: Iterable[ServerEntry],
     layers: Sequence[Layer],
     settings: Json,
@@ -200,12 +204,12 @@ def settled(
     """What these descriptions, the strongest first, come to: which begin, which may not, and why."""
     faults: list[str] = []
     servers: dict[str, ServerConfig] = {}
-    held: dict[str, ServerEntry] = {}
+    entries_by_name: dict[str, ServerEntry] = {}
     for entry in entries:
-        if entry.name in servers or entry.name in held:
+        if entry.name in servers or entry.name in entries_by_name:
             continue
         if entry.held:
-            held[entry.name] = entry
+            entries_by_name[entry.name] = entry
             continue
         read = read_server(
             entry.name,
@@ -217,25 +221,25 @@ def settled(
         if isinstance(read, str):
             faults.append(f"{entry.source}: MCP server {entry.name}: {read}")
             continue
-        why = forbidden(read, allow_list(layers), value_in(settings, "deniedMcpServers"))
+        why = why_forbidden(read, allow_list(layers), value_in(settings, "deniedMcpServers"))
         if why:
-            held[entry.name] = msgspec.structs.replace(entry, held=why)
+            entries_by_name[entry.name] = msgspec.structs.replace(entry, held=why)
         else:
             servers[entry.name] = read
     return ServerListing(
-        servers=tuple(servers.values()), held=tuple(held.values()), faults=tuple(faults)
+        servers=tuple(servers.values()), held=tuple(entries_by_name.values()), faults=tuple(faults)
     )
 
 
 def allow_list(layers: Iterable[Layer]) -> Any:
     """The administrator's list, where one is set."""
     for layer in layers:
-        if layer.scope == "managed" and "allowedMcpServers" in usable(layer):
-            return usable(layer)["allowedMcpServers"]
+        if layer.scope == "managed" and "allowedMcpServers" in select_usable(layer):
+            return select_usable(layer)["allowedMcpServers"]
     return None
 
 
-def all_entries(
+def read_entries(
     places: Places,
     layers: Sequence[Layer],
     settings: Json,
@@ -244,44 +248,44 @@ def all_entries(
 ) -> list[ServerEntry]:
     """Every entry of files, the strongest first."""
     entries: list[ServerEntry] = []
-    for layer in ordered(layers):
-        found = usable(layer).get("mcpServers")
+    for layer in order_layers(layers):
+        mcp_servers = select_usable(layer).get("mcpServers")
         source = layer.file or f"({layer.scope})"
-        entries += each(found, OF_LAYER[layer.scope], source)
-    entries += each(servers(places), "local", str(path_of(places)))
+        entries += each(mcp_servers, OF_LAYER[layer.scope], source)
+    entries += each(read_servers(places), "local", str(path_of(places)))
     entries += of_project(places, settings, faults)
     entries += of_others(places, environ)
     order = ("cli", "local", "project", "user")
     return sorted(entries, key=lambda entry: order.index(entry.scope))
 
 
-def each(found: Any, scope: Scope, source: str) -> Iterator[ServerEntry]:
-    for name, value in (found if isinstance(found, dict) else {}).items():
+def each(section: Any, scope: Scope, source: str) -> Iterator[ServerEntry]:
+    for name, value in (section if isinstance(section, dict) else {}).items():
         yield ServerEntry(name=name, scope=scope, source=source, value=value)
 
 
 # -- the command line
 
 
-def from_arguments(given: Sequence[str], cwd: Path) -> Iterator[ServerEntry]:
+def from_arguments(arguments: Sequence[str], cwd: Path) -> Iterator[ServerEntry]:
     """The servers of --mcp-config: JSON or the name of a file, as often as it is given."""
-    for text in given:
+    for text in arguments:
         is_json = text.lstrip().startswith("{")
         source = "--mcp-config" if is_json else str(cwd / text)
         try:
             data = json.loads(text if is_json else (cwd / text).read_text("utf-8-sig"))
         except (OSError, ValueError, RecursionError) as error:
-            raise SettingsError(f"--mcp-config: {in_words(error)}") from None
-        found = data.get("mcpServers") if isinstance(data, dict) else None
-        if not isinstance(found, dict):
+            raise SettingsError(f"--mcp-config: {describe_error(error)}") from None
+        mcp_servers = data.get("mcpServers") if isinstance(data, dict) else None
+        if not isinstance(mcp_servers, dict):
             raise SettingsError(f"{source}: expected an object with mcpServers")
-        yield from each(found, "cli", source)
+        yield from each(mcp_servers, "cli", source)
 
 
 # -- .mcp.json
 
 
-def project_files(places: Places) -> list[Path]:
+def find_project_files(places: Places) -> list[Path]:
     """`.mcp.json` here and in the folders around, up to the repository; the nearest first."""
     files = []
     for folder in (places.cwd, *places.cwd.parents):
@@ -296,30 +300,32 @@ def project_files(places: Places) -> list[Path]:
 def read_project(path: Path, faults: list[str]) -> Json:
     """The servers of one file; one that cannot be read has none and says so."""
     try:
-        data = json.loads(content(path).decode("utf-8-sig"))
+        data = json.loads(read_content(path).decode("utf-8-sig"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
         faults.append(f"{path}: {error}")
         return {}
-    found = data.get("mcpServers", {}) if isinstance(data, dict) else None
-    if not isinstance(found, dict):
+    mcp_servers = data.get("mcpServers", {}) if isinstance(data, dict) else None
+    if not isinstance(mcp_servers, dict):
         faults.append(f"{path}: expected an object with mcpServers")
         return {}
-    return found
+    return mcp_servers
 
 
 def of_project(places: Places, settings: Json, faults: list[str]) -> Iterator[ServerEntry]:
-    is_trusted, said = trusts(places), read(places)
-    for path in project_files(places):
+    is_trusted, choices = trusts(places), read(places)
+    for path in find_project_files(places):
         for name, value in read_project(path, faults).items():
-            why = waiting(name, value, settings, said, is_trusted=is_trusted)
+            why = waiting(name, value, settings, choices, is_trusted=is_trusted)
             yield ServerEntry(name=name, scope="project", source=str(path), value=value, held=why)
 
 
-def waiting(name: str, value: Any, settings: Json, said: ServerChoices, *, is_trusted: bool) -> str:
+def waiting(
+    name: str, value: Any, settings: Json, choices: ServerChoices, *, is_trusted: bool
+) -> str:
     """Why a project's server does not begin yet."""
-    word = said.says(name, value)
+    word = choices.says(name, value)
     if word is False or name in (read_list(settings, "disabledMcpjsonServers") or ()):
         return "it was turned down"
     if not is_trusted:
@@ -335,14 +341,14 @@ def waiting(name: str, value: Any, settings: Json, said: ServerChoices, *, is_tr
 
 def of_others(places: Places, environ: Mapping[str, str]) -> Iterator[ServerEntry]:
     """Servers that a person added with another tool that shares this config home."""
-    named = environ.get("CLEW_CONFIG_DIR") or environ.get("CLAUDE_CONFIG_DIR")
-    folder = Path(named) if named else places.home
+    clew_config_dir = environ.get("CLEW_CONFIG_DIR") or environ.get("CLAUDE_CONFIG_DIR")
+    folder = Path(clew_config_dir) if clew_config_dir else places.home
     path = (places.cwd / folder) / ".claude.json"
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=_Others)
+        settings = msgspec.json.decode(path.read_bytes(), type=_Others)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return
-    own = found.projects.get(str(places.cwd))
+    own = settings.projects.get(str(places.cwd))
     if own is not None:
         yield from each(own.mcp_servers, "local", str(path))
-    yield from each(found.mcp_servers, "user", str(path))
+    yield from each(settings.mcp_servers, "user", str(path))

@@ -19,13 +19,13 @@ from clew.parts.mcp.catalogue import (
     ResourceOffer,
     prompts_of,
     resources_of,
-    short,
+    shorten,
     tools_of,
 )
-from clew.parts.mcp.client import Helpers, McpClient, ServerHost, agree
+from clew.parts.mcp.client import Helpers, McpClient, ServerHost, negotiate
 from clew.parts.mcp.config import ServerConfig
 from clew.parts.mcp.line import CannotReachError, ServerConnection, UnauthorizedError
-from clew.parts.mcp.protocol import PATIENCE_S, Agreement, Event, State, an_object, capabilities
+from clew.parts.mcp.protocol import PATIENCE_S, Agreement, Event, State, as_object, capabilities
 from clew.system.jsonrpc.connection import OnProgress
 from clew.system.jsonrpc.peer import Outcome, PeerAnswer, PeerFailure
 
@@ -87,8 +87,8 @@ class McpServer:
     @property
     def instructions(self) -> str:
         """What the server says about how to use it: a stranger's words."""
-        found = self.agreement
-        return "" if found is None else short(found.instructions, MAX_INSTRUCTIONS)
+        agreement = self.agreement
+        return "" if agreement is None else shorten(agreement.instructions, MAX_INSTRUCTIONS)
 
     @property
     def is_settled(self) -> bool:
@@ -96,7 +96,7 @@ class McpServer:
         return self.state not in ("disconnected", "connecting", "initializing", "waiting")
 
     def _to(self, event: Event, problem: str = "") -> None:
-        state = protocol.after(self.state, event)
+        state = protocol.next_state(self.state, event)
         self.problem = problem
         if state == self.state and event != "changed":
             return
@@ -137,7 +137,7 @@ class McpServer:
 
     async def _pause(self) -> None:
         self._attempt += 1
-        delay_s = protocol.delay_s(self._attempt, random=random.random())
+        delay_s = protocol.compute_delay_s(self._attempt, random=random.random())
         if delay_s is None:
             self._to("exhausted", self.problem)
         else:
@@ -207,14 +207,14 @@ class McpServer:
             self._to("refused", failure.message)
 
     async def _agreed(self, line: ServerConnection) -> PeerFailure | None:
-        found = await agree(line.connection, self._offered, stateless=self.config.stateless)
-        if isinstance(found, PeerFailure):
-            return found
-        line.settled(found)
-        self.agreement = found
-        self._client = McpClient(line.connection, found, self._offered, self.host.asked)
+        result = await negotiate(line.connection, self._offered, stateless=self.config.stateless)
+        if isinstance(result, PeerFailure):
+            return result
+        line.settled(result)
+        self.agreement = result
+        self._client = McpClient(line.connection, result, self._offered, self.host.asked)
         self.watched.clear()
-        if found.offers("logging") and found.era == "handshake":
+        if result.offers("logging") and result.era == "handshake":
             await self._client.call(
                 "logging/setLevel", {"level": "info"}, patience_s=ASIDE_PATIENCE_S
             )
@@ -272,15 +272,15 @@ class McpServer:
         return None
 
     async def _resources(self, client: McpClient) -> tuple[ResourceOffer, ...]:
-        found: list[ResourceOffer] = []
+        offers: list[ResourceOffer] = []
         for method, key in (
             ("resources/list", "resources"),
             ("resources/templates/list", "resourceTemplates"),
         ):
             listed = await client.listed("resources", method, key)
             if isinstance(listed, list):
-                found += resources_of(self.name, listed, templates=key != "resources")
-        return tuple(found)
+                offers += resources_of(self.name, listed, templates=key != "resources")
+        return tuple(offers)
 
     # -- what others want
 
@@ -325,32 +325,36 @@ class McpServer:
             await client.call("resources/subscribe", {"uri": uri}, patience_s=ASIDE_PATIENCE_S)
 
     async def completed(
-        self, prompt: str, argument: str, value: str, given: Mapping[str, str] | None = None
+        self, prompt: str, argument: str, value: str, context: Mapping[str, str] | None = None
     ) -> list[str]:
-        """What the server would put for an argument of a prompt that begins with `value`; `given` are the
+        """What the server would put for an argument of a prompt that begins with `value`; `context` are the
         arguments before it."""
-        return await self._completed({"type": "ref/prompt", "name": prompt}, argument, value, given)
+        return await self._completed(
+            {"type": "ref/prompt", "name": prompt}, argument, value, context
+        )
 
     async def completed_uri(self, template: str, argument: str, value: str) -> list[str]:
         """The same for a place in the URI of its resources."""
         return await self._completed({"type": "ref/resource", "uri": template}, argument, value, {})
 
     async def _completed(
-        self, ref: Json, argument: str, value: str, given: Mapping[str, str] | None
+        self, ref: Json, argument: str, value: str, context: Mapping[str, str] | None
     ) -> list[str]:
         client = self._client
         if client is None or not client.agreement.offers("completions"):
             return []
         params: Json = {"ref": ref, "argument": {"name": argument, "value": value}}
-        if given:
-            params["context"] = {"arguments": dict(given)}
+        if context:
+            params["context"] = {"arguments": dict(context)}
         outcome = await client.call("completion/complete", params, patience_s=ASIDE_PATIENCE_S)
-        found = (
-            an_object(outcome.result).get("completion") if isinstance(outcome, PeerAnswer) else None
+        completion = (
+            as_object(outcome.result).get("completion") if isinstance(outcome, PeerAnswer) else None
         )
-        values = an_object(found).get("values")
+        values = as_object(completion).get("values")
         return (
-            [one for one in values if isinstance(one, str)][:10] if isinstance(values, list) else []
+            [value for value in values if isinstance(value, str)][:10]
+            if isinstance(values, list)
+            else []
         )
 
     def hear(self, message: Json) -> None:

@@ -16,7 +16,7 @@ from clew.parts.mcp.config import ServerConfig
 from clew.parts.mcp.content import reply_of
 from clew.parts.mcp.resource_tools import ListMcpResourcesTool, ReadMcpResourceTool
 from clew.parts.mcp.server import MakeLine, McpServer
-from clew.parts.mcp.tools import CALL_PATIENCE_S, RECONNECT_WAIT_S, McpTool, refused
+from clew.parts.mcp.tools import CALL_PATIENCE_S, RECONNECT_WAIT_S, McpTool, describe_refusal
 from clew.system.jsonrpc.peer import PeerFailure
 
 
@@ -59,12 +59,12 @@ class Servers:
 
     def add(self, configs: Iterable[ServerConfig]) -> list[str]:
         """Begins with these servers; returns what is wrong with some of them."""
-        wrong: list[str] = []
+        problems: list[str] = []
         for config in configs:
             part = names.server_part(config.name)
             same = [name for name in self._servers if names.server_part(name) == part]
             if same:
-                wrong.append(
+                problems.append(
                     f"MCP server {config.name}: reads like {same[0]} to the model; rename it"
                 )
                 continue
@@ -77,7 +77,7 @@ class Servers:
             )
             self._servers[config.name] = server
             self._begin(server)
-        return wrong
+        return problems
 
     def _begin(self, server: McpServer) -> None:
         self._tasks[server.name] = asyncio.create_task(server.live(), name=f"mcp {server.name}")
@@ -97,30 +97,30 @@ class Servers:
 
     def tools(self) -> tuple[Tool[Any], ...]:
         """Every tool there is now, in the order of the servers' names and then of the tools'."""
-        found: list[Tool[Any]] = []
+        tools: list[Tool[Any]] = []
         has_resources = False
         for name in sorted(self._servers):
             server = self._servers[name]
             if server.state == "disabled":
                 continue
-            found += self._tools_of(server)
+            tools += self._tools_of(server)
             has_resources = has_resources or bool(server.offers.resources)
         if has_resources:
-            found += self._readers
-        return tuple(found)
+            tools += self._readers
+        return tuple(tools)
 
     def _tools_of(self, server: McpServer) -> tuple[McpTool, ...]:
         """The same objects as long as the server offers the same."""
-        known = self._tools.get(server.name)
-        if known is None or known[0] is not server.offers.tools:
+        cached = self._tools.get(server.name)
+        if cached is None or cached[0] is not server.offers.tools:
             offers = server.offers.tools
             is_deferred = self._defers and not server.config.always_load
             tools = tuple(
                 McpTool(offer, server, patience_s=self._patience_s, is_deferred=is_deferred)
                 for offer in offers
             )
-            known = self._tools[server.name] = (offers, tools)
-        return known[1]
+            cached = self._tools[server.name] = (offers, tools)
+        return cached[1]
 
     # -- what a person or a host wants
 
@@ -149,15 +149,15 @@ class Servers:
         """Ends all of them at once."""
         await self._end(list(self._tasks))
 
-    async def _end(self, named: list[str]) -> None:
-        tasks = [self._tasks.pop(name) for name in named if name in self._tasks]
+    async def _end(self, server_names: list[str]) -> None:
+        tasks = [self._tasks.pop(name) for name in server_names if name in self._tasks]
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
 
 
-async def answer_of(servers: Servers, name: str, given: Json) -> str:
+async def answer_of(servers: Servers, name: str, arguments: Json) -> str:
     """The text with which a tool answers a call of clew's own."""
     offers = {
         offer.name: (offer, server) for server in servers.all() for offer in server.offers.tools
@@ -167,12 +167,12 @@ async def answer_of(servers: Servers, name: str, given: Json) -> str:
     offer, server = offers[name]
     outcome = await server.call(
         "tools/call",
-        {"name": offer.tool, "arguments": given},
+        {"name": offer.tool, "arguments": arguments},
         patience_s=server.config.timeout_s or CALL_PATIENCE_S,
         wait_s=RECONNECT_WAIT_S,
     )
     if isinstance(outcome, PeerFailure):
-        raise UserError(refused(server.name, outcome, CALL_PATIENCE_S))
+        raise UserError(describe_refusal(server.name, outcome, CALL_PATIENCE_S))
     reply = reply_of(outcome.result)
     if reply.is_error:
         raise UserError(reply.words or "the tool failed and did not say why")

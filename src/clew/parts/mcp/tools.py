@@ -9,11 +9,18 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.agent.tools.base import RESULT_MAX_CHARS, Progress, Tool, ToolContext, ToolOutcome, failed
+from clew.agent.tools.base import (
+    RESULT_MAX_CHARS,
+    Progress,
+    Tool,
+    ToolContext,
+    ToolOutcome,
+    make_failure,
+)
 from clew.core.json_object import Json
 from clew.parts.mcp.catalogue import ToolOffer
 from clew.parts.mcp.content import ServerReply, as_json, reply_of
-from clew.parts.mcp.protocol import URL_ELICITATION_REQUIRED, a_text, an_object
+from clew.parts.mcp.protocol import URL_ELICITATION_REQUIRED, as_object, as_text
 from clew.parts.mcp.server import McpServer
 from clew.system.jsonrpc.peer import Outcome, PeerFailure
 
@@ -56,28 +63,28 @@ class McpTool(Tool[ServerArguments]):
     def input_type(self) -> type[ServerArguments]:
         return ServerArguments
 
-    def is_read_only(self, given: ServerArguments) -> bool:
+    def is_read_only(self, arguments: ServerArguments) -> bool:
         return self.offer.read_only
 
-    def is_destructive(self, given: ServerArguments) -> bool:
+    def is_destructive(self, arguments: ServerArguments) -> bool:
         return self.offer.destructive and not self.offer.read_only
 
-    def title(self, given: ServerArguments) -> str:
-        shown = as_json(given.values)
-        return f"{self.name} {shown if len(shown) <= 200 else shown[:200] + '…'}"
+    def title(self, arguments: ServerArguments) -> str:
+        text = as_json(arguments.values)
+        return f"{self.name} {text if len(text) <= 200 else text[:200] + '…'}"
 
-    async def call(self, given: ServerArguments, ctx: ToolContext) -> ToolOutcome:
+    async def call(self, arguments: ServerArguments, ctx: ToolContext) -> ToolOutcome:
         params = {
             "name": self.offer.tool,
-            "arguments": given.values,
+            "arguments": arguments.values,
             "_meta": {"claudecode/toolUseId": ctx.tool_use_id},
         }
         outcome = await self._asked(params, ctx)
         if isinstance(outcome, PeerFailure) and await self._visited(outcome):
             outcome = await self._asked(params, ctx)
         if isinstance(outcome, PeerFailure):
-            return failed(refused(self.offer.server, outcome, self._patience_s))
-        return result_of(reply_of(outcome.result), an_object(outcome.result))
+            return make_failure(describe_refusal(self.offer.server, outcome, self._patience_s))
+        return result_of(reply_of(outcome.result), as_object(outcome.result))
 
     async def _asked(self, params: Json, ctx: ToolContext) -> Outcome:
         news = ProgressNews(ctx)
@@ -94,12 +101,12 @@ class McpTool(Tool[ServerArguments]):
 
     async def _visited(self, failure: PeerFailure) -> bool:
         """Whether a person went where the server wants them to go before it answers."""
-        wanted = an_object(failure.data).get("elicitations")
+        wanted = as_object(failure.data).get("elicitations")
         if failure.code != URL_ELICITATION_REQUIRED or not isinstance(wanted, list) or not wanted:
             return False
-        for one in wanted:
-            answer = await self._server.host.asked("elicitation/create", one)
-            if an_object(answer).get("action") != "accept":
+        for question in wanted:
+            answer = await self._server.host.asked("elicitation/create", question)
+            if as_object(answer).get("action") != "accept":
                 return False
         return True
 
@@ -136,7 +143,7 @@ def in_words(step: Json) -> str:
     counted = f"{done:g}" if isinstance(done, (int, float)) else ""
     if counted and isinstance(total, (int, float)):
         counted = f"{counted} of {total:g}"
-    return " ".join(filter(None, (counted, a_text(step.get("message"))[:200])))
+    return " ".join(filter(None, (counted, as_text(step.get("message"))[:200])))
 
 
 def result_of(reply: ServerReply, raw: Json) -> ToolOutcome:
@@ -159,7 +166,7 @@ def result_of(reply: ServerReply, raw: Json) -> ToolOutcome:
     )
 
 
-def refused(server: str, failure: PeerFailure, patience_s: float) -> str:
+def describe_refusal(server: str, failure: PeerFailure, patience_s: float) -> str:
     """What the model is told of a call that came to nothing."""
     match failure.kind:
         case "timeout":

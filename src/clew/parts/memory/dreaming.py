@@ -10,14 +10,14 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import msgspec
 
-from clew.agent.context.notebook import Memo, MemoryNotebook, fitting
+from clew.agent.context.notebook import Memo, MemoryNotebook, fit_memo
 from clew.agent.tasks.registry import BackgroundTask, TaskEnding, Tasks
 from clew.agent.tools.base import AskModel
 from clew.core.messages.errors import SettingsError
-from clew.core.messages.text import count_of
-from clew.parts.schedules.cron import seconds
+from clew.core.messages.text import format_count
+from clew.parts.schedules.cron import parse_span
 from clew.providers.base import Failure
-from clew.system.clock import now
+from clew.system.clock import get_timestamp
 from clew.system.process.output import ProcessOutput
 
 KIND = "dream"
@@ -36,14 +36,14 @@ SYSTEM = (
 )
 
 
-def idle_s(said: object) -> int:
+def read_idle_s(setting: object) -> int:
     """The idleness that a setting asks for; 0 for none. Raises SettingsError for what is no span."""
-    if said in (None, "off"):
+    if setting in (None, "off"):
         return 0
-    found = seconds(said) if isinstance(said, str) else None
-    if not found:
-        raise SettingsError(f"dreamAfter: {said!r} is no span of time, as 10m")
-    return found
+    interval = parse_span(setting) if isinstance(setting, str) else None
+    if not interval:
+        raise SettingsError(f"dreamAfter: {setting!r} is no span of time, as 10m")
+    return interval
 
 
 class Dreamer:
@@ -98,16 +98,18 @@ class Dreamer:
         # It is a person's to hear of, not the model's.
         task.is_told = True
         memos = self._notebook.memos()
-        said = await self._ask(material(memos), system=SYSTEM, purpose="other")
-        if isinstance(said, Failure):
-            return TaskEnding(status="failed", words=said.message)
+        answer = await self._ask(material(memos), system=SYSTEM, purpose="other")
+        if isinstance(answer, Failure):
+            return TaskEnding(status="failed", words=answer.message)
         waiting = {memo.replaces for memo in self._notebook.proposals()}
-        found = [m for m in proposals(said, memos, self._session_id) if m.replaces not in waiting]
-        for memo in found:
+        new_memos = [
+            m for m in proposals(answer, memos, self._session_id) if m.replaces not in waiting
+        ]
+        for memo in new_memos:
             self._notebook.propose(memo)
         return TaskEnding(
             status="completed",
-            words=f"{count_of(len(found), 'proposal')}; /memory review shows them",
+            words=f"{format_count(len(new_memos), 'proposal')}; /memory review shows them",
         )
 
 
@@ -116,26 +118,35 @@ def material(memos: list[Memo]) -> str:
     return "\n\n".join(parts)[-MATERIAL_CHARS:]
 
 
-def proposals(said: str, memos: list[Memo], session_id: str) -> Iterator[Memo]:
+def proposals(answer_text: str, memos: list[Memo], session_id: str) -> Iterator[Memo]:
     """Those of a model's list that take the place of memories there are; the rest is nothing."""
     try:
-        listed = msgspec.json.decode(said[said.find("[") : said.rfind("]") + 1])
+        listed = msgspec.json.decode(
+            answer_text[answer_text.find("[") : answer_text.rfind("]") + 1]
+        )
     except msgspec.DecodeError:
         return
     names = {memo.name for memo in memos}
-    for each in (listed if isinstance(listed, list) else [])[:MOST]:
-        if not isinstance(each, dict):
+    for item in (listed if isinstance(listed, list) else [])[:MOST]:
+        if not isinstance(item, dict):
             continue
-        title, text, replaced = each.get("title"), each.get("text"), each.get("replaces")
-        known = [one for one in replaced if one in names] if isinstance(replaced, list) else []
-        if isinstance(title, str) and isinstance(text, str) and text.strip() and len(known) > 1:
-            yield fitting(
+        title, text, replaced = item.get("title"), item.get("text"), item.get("replaces")
+        replaced_names = (
+            [name for name in replaced if name in names] if isinstance(replaced, list) else []
+        )
+        if (
+            isinstance(title, str)
+            and isinstance(text, str)
+            and text.strip()
+            and len(replaced_names) > 1
+        ):
+            yield fit_memo(
                 Memo(
                     title=title,
                     text=text,
                     by="dream",
                     session=session_id,
-                    replaces=tuple(dict.fromkeys(known)),
-                    at=now(),
+                    replaces=tuple(dict.fromkeys(replaced_names)),
+                    at=get_timestamp(),
                 )
             )

@@ -14,7 +14,7 @@ def is_prompt(entry: Json) -> bool:
     return entry.get("type") == "user" and UserMessage(entry).face == "typed"
 
 
-def excerpt(entries: Sequence[Json]) -> str:
+def make_excerpt(entries: Sequence[Json]) -> str:
     """A part of the conversation as text; of long results the beginning."""
     parts: list[str] = []
     for entry in entries:
@@ -41,7 +41,7 @@ def _words(block: Any) -> str:
         case "tool_result":
             content = block.get("content")
             if isinstance(content, list):
-                content = "\n".join(_words(each) for each in content)
+                content = "\n".join(_words(item) for item in content)
             return str(content or "")[:RESULT_CHARS]
         case _:
             return ""

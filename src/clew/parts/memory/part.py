@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from clew.agent.context.facts import Fact
 from clew.agent.context.nearby import Nearby
 from clew.agent.context.opening import Opening
-from clew.agent.intake import memory_folder
+from clew.agent.intake import find_memory_folder
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.parts.context import Ground
-from clew.parts.hooks import NESTED, loaded
+from clew.parts.hooks import NESTED, report_loaded
 from clew.parts.part import Part, PartContext
-from clew.parts.toolset import lasts
-from clew.system.clock import new_id
+from clew.parts.toolset import is_lasting
+from clew.system.clock import make_id
 from clew.system.config.settings import read_switch, read_text
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class MemoryPart(Part):
             environ=ground.environ,
             folders=ground.began.context.directories,
             gate=ground.gate,
-            nonce=new_id()[:8],
+            nonce=make_id()[:8],
             has_memory=not ground.options.is_bare,
             has_structure=bool(read_switch(ground.began.settings, "includeDirectoryStructure")),
             memories=memories_of(ground),
@@ -60,7 +60,7 @@ class MemoryPart(Part):
         if not self._reads_nested:
             return []
         facts = self._nearby.beside(results)
-        loaded(self._context.hooks, facts, NESTED)
+        report_loaded(self._context.hooks, facts, NESTED)
         return facts
 
     async def refresh(self) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ def memories_of(ground: Ground) -> Path | None:
     """The project's memory folder, where sessions are told of it; the model may read in it."""
     if not read_switch(ground.began.settings, "autoMemoryEnabled"):
         return None
-    folder = memory_folder(ground.began.places)
+    folder = find_memory_folder(ground.began.places)
     ground.rules.reads_memory_in(folder)
     return folder
 
@@ -88,7 +88,7 @@ class Remembering(Part):
     def __init__(self, ground: Ground) -> None:
         settings, options = ground.began.settings, ground.options
         self._extracts = bool(read_switch(settings, "memoryExtraction")) and not options.is_bare
-        self._dream_after = read_text(settings, "dreamAfter") if lasts(options) else None
+        self._dream_after = read_text(settings, "dreamAfter") if is_lasting(options) else None
         self._said_before: int | None = None
         self._dreamer: Dreamer | None = None
 
@@ -100,10 +100,10 @@ class Remembering(Part):
 
     def _dream(self, context: PartContext) -> None:
         """Has the project's memories tidied once the session is idle."""
-        from clew.parts.memory.dreaming import Dreamer, idle_s
+        from clew.parts.memory.dreaming import Dreamer, read_idle_s
         from clew.parts.memory.remembering import notebook_of
 
-        quiet_s = idle_s(self._dream_after)
+        quiet_s = read_idle_s(self._dream_after)
         if not quiet_s:
             return
         conversation, story = context.conversation, context.thread.story
@@ -128,12 +128,12 @@ class Remembering(Part):
         context = self._context
         if context.thread.story.said <= said_before:
             return
-        from clew.parts.memory.remembering import extracted
+        from clew.parts.memory.remembering import propose_memos
 
         with contextlib.suppress(UserError, OSError, TimeoutError):
             # The user is gone: nothing could be done about a failure.
             async with asyncio.timeout(LAST_S):
-                await extracted(
+                await propose_memos(
                     context.thread.story,
                     context.thread.side.ask_model,
                     context.ground.rules.standing.places,

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import msgspec
 
-from clew.agent.context.notebook import Memo, MemoryNotebook, fitting
-from clew.agent.intake import memory_folder
+from clew.agent.context.notebook import Memo, MemoryNotebook, fit_memo
+from clew.agent.intake import find_memory_folder
 from clew.agent.story import Story
 from clew.agent.tools.base import AskModel
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 from clew.core.messages.messages import UserMessage
-from clew.parts.memory.excerpt import EXCERPT_CHARS, excerpt, is_prompt
+from clew.parts.memory.excerpt import EXCERPT_CHARS, is_prompt, make_excerpt
 from clew.providers.base import Failure
-from clew.system.clock import now
+from clew.system.clock import get_timestamp
 from clew.system.config.paths import Places
 
 MOST = 12
@@ -37,56 +37,58 @@ SYSTEM = (
 
 def notebook_of(places: Places) -> MemoryNotebook:
     """The memory folder of the project."""
-    return MemoryNotebook(memory_folder(places))
+    return MemoryNotebook(find_memory_folder(places))
 
 
-def kept(places: Places, session_id: str, words: str) -> Path:
+def keep_words(places: Places, session_id: str, words: str) -> Path:
     """Keeps the user's words; they count at once."""
     notebook = notebook_of(places)
     title = words.strip().split("\n")[0]
-    memo = Memo(title=title, text=words, by="person", session=session_id, at=now())
-    return notebook.keep(fitting(memo))
+    memo = Memo(title=title, text=words, by="person", session=session_id, at=get_timestamp())
+    return notebook.keep(fit_memo(memo))
 
 
-async def extracted(
+async def propose_memos(
     story: Story, ask_model: AskModel, places: Places, session_id: str
 ) -> list[Memo]:
     """Proposes what a model finds worth remembering in the conversation so far; answers what is new."""
     entries = [e for e in story.sent if e.get("type") in ("user", "assistant")]
     if not any(map(is_prompt, entries)):
         raise UserError("nothing was said yet")
-    said = await ask_model(_record(entries), system=SYSTEM, purpose="other")
-    if isinstance(said, Failure):
-        raise UserError(f"nothing was proposed: {said.message}")
+    answer = await ask_model(_record(entries), system=SYSTEM, purpose="other")
+    if isinstance(answer, Failure):
+        raise UserError(f"nothing was proposed: {answer.message}")
     notebook = notebook_of(places)
-    found: list[Memo] = []
-    for memo in _memos(said, entries, session_id):
+    memos: list[Memo] = []
+    for memo in _memos(answer, entries, session_id):
         if not notebook.knows(memo):
             path = notebook.propose(memo)
-            found.append(notebook.find(path.stem, proposed=True))
-    return found
+            memos.append(notebook.find(path.stem, proposed=True))
+    return memos
 
 
 def _record(entries: Sequence[Json]) -> str:
     """The latest of the conversation that fits, each message with its id."""
-    parts = [f"[{e['uuid'][:SHORT]}] {text}" for e in entries if (text := excerpt([e]))]
+    parts = [f"[{e['uuid'][:SHORT]}] {text}" for e in entries if (text := make_excerpt([e]))]
     return "\n\n".join(parts)[-EXCERPT_CHARS:]
 
 
-def _memos(said: str, entries: Sequence[Json], session_id: str) -> Iterator[Memo]:
+def _memos(answer_text: str, entries: Sequence[Json], session_id: str) -> Iterator[Memo]:
     """Those of a model's list that name a message of the conversation."""
     try:
-        listed = msgspec.json.decode(said[said.find("[") : said.rfind("]") + 1])
+        listed = msgspec.json.decode(
+            answer_text[answer_text.find("[") : answer_text.rfind("]") + 1]
+        )
     except msgspec.DecodeError:
         raise UserError("nothing was proposed: the model's answer is no list") from None
     by_id = {entry["uuid"][:SHORT]: entry for entry in entries}
-    for each in (listed if isinstance(listed, list) else [])[:MOST]:
-        if not isinstance(each, dict):
+    for item in (listed if isinstance(listed, list) else [])[:MOST]:
+        if not isinstance(item, dict):
             continue
-        title, text, message = each.get("title"), each.get("text"), each.get("message")
+        title, text, message = item.get("title"), item.get("text"), item.get("message")
         source = by_id.get(message.strip("[]")) if isinstance(message, str) else None
         if isinstance(title, str) and isinstance(text, str) and text.strip() and source:
-            yield fitting(
+            yield fit_memo(
                 Memo(
                     title=title,
                     text=text,
@@ -94,7 +96,7 @@ def _memos(said: str, entries: Sequence[Json], session_id: str) -> Iterator[Memo
                     session=session_id,
                     message=source["uuid"],
                     said_by=_speaker(source),
-                    at=now(),
+                    at=get_timestamp(),
                 )
             )
 

@@ -34,33 +34,33 @@ BETWEEN_BYTES = 1 << 20
 
 async def unpacked(source: PluginSource, draft: Path, environ: Mapping[str, str]) -> None:
     """Puts the package's files at `draft`, which is not there yet."""
-    here = draft.with_name("archive")
-    here.mkdir()
+    folder = draft.with_name("archive")
+    folder.mkdir()
     launcher = Launcher()
     try:
-        await packed(launcher, source, here, environ)
+        await packed(launcher, source, folder, environ)
     finally:
         await launcher.aclose()
-    archives = sorted(here.glob("*.tgz"))
+    archives = sorted(folder.glob("*.tgz"))
     if not archives:
         raise UserError(f"{source}: npm brought no archive")
     unpack(archives[0], draft, str(source))
 
 
 async def packed(
-    launcher: Launcher, source: PluginSource, here: Path, environ: Mapping[str, str]
+    launcher: Launcher, source: PluginSource, folder: Path, environ: Mapping[str, str]
 ) -> None:
-    said, complained = ProcessOutput(keep_bytes=2000), ProcessOutput(keep_bytes=2000)
+    output, complained = ProcessOutput(keep_bytes=2000), ProcessOutput(keep_bytes=2000)
     wanted = source.url.removeprefix(NPM) + (f"@{source.ref}" if source.ref else "")
-    argv = ["npm", "pack", "--ignore-scripts", "--pack-destination", str(here)]
+    argv = ["npm", "pack", "--ignore-scripts", "--pack-destination", str(folder)]
     argv += [f"--registry={source.registry}"] if source.registry else []
     try:
         ended = await run(
             launcher,
             [*argv, "--", wanted],
-            cwd=str(here),
+            cwd=str(folder),
             env=dict(environ),
-            stdout=said,
+            stdout=output,
             stderr=complained,
             timeout_s=TIMEOUT_S,
         )
@@ -127,25 +127,25 @@ def bring(source: PluginSource, into: Path, *, base: Path, environ: Mapping[str,
     `base` is the folder that relative paths start from. What fails leaves nothing behind.
     """
     make_private(into.parent)
-    with tempfile.TemporaryDirectory(dir=into.parent, prefix=".bringing-") as made:
-        draft = Path(made, "whole")
+    with tempfile.TemporaryDirectory(dir=into.parent, prefix=".bringing-") as scratch:
+        draft = Path(scratch, "whole")
         commit = ""
         if source.is_package:
             asyncio.run(unpacked(source, draft, environ))
-            found = inside(draft, source.path)
+            subfolder = resolve_inside(draft, source.path)
         elif source.url:
             commit = asyncio.run(clone(source, draft, environ))
-            found = inside(draft, source.path)
+            subfolder = resolve_inside(draft, source.path)
         else:
-            found = (base / Path(source.path).expanduser()).resolve()
-        if not is_folder(found):
-            place = found if not source.url else source.path
+            subfolder = (base / Path(source.path).expanduser()).resolve()
+        if not is_folder(subfolder):
+            place = subfolder if not source.url else source.path
             raise UserError(f"{source}: there is no folder {place}")
-        if leading_out := outward(found):
+        if leading_out := find_outward_link(subfolder):
             raise UserError(f"{source}: {leading_out} {LEADS_OUT}")
-        ready = Path(made, "ready")
+        ready = Path(scratch, "ready")
         try:
-            shutil.copytree(found, ready, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+            shutil.copytree(subfolder, ready, symlinks=True, ignore=shutil.ignore_patterns(".git"))
             ready.chmod(0o700)
             ready.rename(into)
         except (OSError, shutil.Error) as error:
@@ -157,10 +157,20 @@ async def clone(source: PluginSource, into: Path, environ: Mapping[str, str]) ->
     launcher = Launcher()
     git = Git(launcher, {**environ, "GIT_ALLOW_PROTOCOL": PROTOCOLS})
     try:
-        here = str(into.parent)
-        more = ["--branch", source.ref] if source.ref else []
+        parent = str(into.parent)
+        branch_options = ["--branch", source.ref] if source.ref else []
         depth = [] if source.commit else ["--depth", "1"]
-        await git(here, "clone", "--quiet", "--no-tags", *depth, *more, "--", source.url, str(into))
+        await git(
+            parent,
+            "clone",
+            "--quiet",
+            "--no-tags",
+            *depth,
+            *branch_options,
+            "--",
+            source.url,
+            str(into),
+        )
         if source.commit:
             await git(str(into), "checkout", "--quiet", "--detach", source.commit)
         return (await git(str(into), "rev-parse", "HEAD")).strip()
@@ -168,7 +178,7 @@ async def clone(source: PluginSource, into: Path, environ: Mapping[str, str]) ->
         await launcher.aclose()
 
 
-def outward(root: Path) -> str:
+def find_outward_link(root: Path) -> str:
     """A link below `root` that leads out of it, by its name: what it leads to would be read as the
     plugin's own, and nobody who looks at the plugin sees it."""
     for folder, folders, names in os.walk(root):
@@ -178,8 +188,8 @@ def outward(root: Path) -> str:
     return ""
 
 
-def inside(root: Path, path: str) -> Path:
-    found = (root / path).resolve()
-    if not found.is_relative_to(root.resolve()):
+def resolve_inside(root: Path, path: str) -> Path:
+    target = (root / path).resolve()
+    if not target.is_relative_to(root.resolve()):
         raise UserError(f"{path}: leads out of the repository")
-    return found
+    return target

@@ -16,24 +16,39 @@ from typing import Any
 from msgspec import Struct, structs
 
 from clew.core.messages.errors import UserError
-from clew.parts.plugins.fetch import bring, inside
+from clew.parts.plugins.fetch import bring, resolve_inside
 from clew.parts.plugins.manifest import (
     NPM,
     Market,
     MarketplacePlugin,
     PluginSource,
     last_of,
-    market,
-    typed_source,
+    parse_market,
+    parse_source,
 )
-from clew.parts.plugins.parts import NOTHING, Parts, decoded, is_nothing, parts_of, read_manifest
-from clew.parts.plugins.store import LOCAL, Installed, KnownMarketplace, Store, fingerprint
-from clew.system.config.json_text import without
-from clew.system.config.layers import value_at
-from clew.system.config.load import assign, load, read
+from clew.parts.plugins.parts import (
+    NOTHING,
+    Parts,
+    decode_file,
+    is_nothing,
+    parts_of,
+    read_manifest,
+)
+from clew.parts.plugins.store import LOCAL, Installed, KnownMarketplace, Store, compute_fingerprint
+from clew.system.config.json_text import remove_value
+from clew.system.config.layers import find_value
+from clew.system.config.load import assign, load_settings, read
 from clew.system.config.paths import Places
 from clew.system.config.settings import value_in
-from clew.system.files import alone, is_folder, is_link, is_there, locked, make_private, replace
+from clew.system.files import (
+    hold_lock,
+    is_folder,
+    is_link,
+    is_there,
+    make_private,
+    replace,
+    try_lock,
+)
 
 MARKET = Path(".claude-plugin", "marketplace.json")
 SCOPES = ("user", "project", "local")
@@ -48,18 +63,18 @@ class PluginInstaller(Struct, frozen=True, kw_only=True):
     # Shows what a plugin adds and asks whether it may run.
     agrees: Callable[[Parts], bool]
 
-    def parts(self, one: Installed) -> Parts:
+    def parts(self, plugin: Installed) -> Parts:
         """What an installed plugin adds. Raises UserError where it cannot be read."""
-        return parts_at(self.store, one)
+        return read_parts(self.store, plugin)
 
 
-def parts_at(store: Store, one: Installed) -> Parts:
-    root = Path(one.path)
-    said = read_manifest(root, one.declared)
-    if not is_folder(root) or isinstance(said, str):
-        why = said if isinstance(said, str) else "its folder is gone"
-        raise UserError(f"plugin {one.id}: {why}")
-    return parts_of(root, structs.replace(said, name=one.name), store.data(one.id))
+def read_parts(store: Store, plugin: Installed) -> Parts:
+    root = Path(plugin.path)
+    manifest = read_manifest(root, plugin.declared)
+    if not is_folder(root) or isinstance(manifest, str):
+        why = manifest if isinstance(manifest, str) else "its folder is gone"
+        raise UserError(f"plugin {plugin.id}: {why}")
+    return parts_of(root, structs.replace(manifest, name=plugin.name), store.data(plugin.id))
 
 
 def install(
@@ -77,20 +92,20 @@ def found(desk: PluginInstaller, wanted: str) -> tuple[MarketplacePlugin, Path, 
     looks_like_place = "/" in wanted or wanted.startswith((".", "~")) or ":" in wanted
     if looks_like_place:
         source = typed(wanted)
-        whole = source if source.url else at_home(desk.places.cwd, source)
-        return MarketplacePlugin(name=last_of(whole), source=source), desk.places.cwd, LOCAL
+        full_source = source if source.url else at_home(desk.places.cwd, source)
+        return MarketplacePlugin(name=last_of(full_source), source=source), desk.places.cwd, LOCAL
     offers: list[tuple[str, Path, MarketplacePlugin]] = []
     faults: list[str] = []
-    for market_name, known in desk.store.markets().items():
+    for market_name, marketplace in desk.store.markets().items():
         if at and market_name != at:
             continue
         try:
-            all_of_it = read_market(Path(known.path)).offers
+            all_of_it = read_market(Path(marketplace.path)).offers
         except UserError as error:
             faults.append(f"\n! marketplace {market_name}: {error}")
             continue
-        base = base_of(Path(known.path))
-        offers += [(market_name, base, one) for one in all_of_it if one.name == name]
+        base = base_of(Path(marketplace.path))
+        offers += [(market_name, base, offer) for offer in all_of_it if offer.name == name]
     if not offers:
         raise UserError(
             f"no marketplace offers {wanted}; clew plugin marketplace list shows what there is, and a "
@@ -99,10 +114,10 @@ def found(desk: PluginInstaller, wanted: str) -> tuple[MarketplacePlugin, Path, 
     if len(offers) > 1:
         names = ", ".join(f"{name}@{market_name}" for market_name, _, _ in offers)
         raise UserError(f"{name} is offered more than once; name one of {names}")
-    market_name, base, one = offers[0]
-    if not one.source.url:
-        inside(base, one.source.path)
-    return one, base, market_name
+    market_name, base, offer = offers[0]
+    if not offer.source.url:
+        resolve_inside(base, offer.source.path)
+    return offer, base, market_name
 
 
 def at_home(base: Path, source: PluginSource) -> PluginSource:
@@ -122,117 +137,117 @@ def settle(
 ) -> tuple[Installed, Parts]:
     """Brings the files, asks about them, and writes down what there is now."""
     store, source = desk.store, offer.source
-    whole = source if source.url else at_home(base, source)
+    full_source = source if source.url else at_home(base, source)
     with drafted(store.copies) as draft:
         commit = bring(source, draft, base=base, environ=desk.environ)
-        said = read_manifest(draft, offer.declared, called=offer.name)
-        if isinstance(said, str):
-            raise UserError(said.replace(str(draft), str(source)))
-        if is_nothing(parts_of(draft, said, store.data(said.name))):
+        manifest = read_manifest(draft, offer.declared, called=offer.name)
+        if isinstance(manifest, str):
+            raise UserError(manifest.replace(str(draft), str(source)))
+        if is_nothing(parts_of(draft, manifest, store.data(manifest.name))):
             raise UserError(f"{source}: {NOTHING}")
-        plugin_id = before.id if before is not None else f"{said.name}@{at}"
-        there = store.own().get(plugin_id) if before is None else None
-        if there is not None and at == LOCAL and not is_same(there.source, whole):
+        plugin_id = before.id if before is not None else f"{manifest.name}@{at}"
+        previous = store.own().get(plugin_id) if before is None else None
+        if previous is not None and at == LOCAL and not is_same(previous.source, full_source):
             raise UserError(
-                f"{plugin_id} is installed already, from {there.source}; clew plugin remove {plugin_id} "
+                f"{plugin_id} is installed already, from {previous.source}; clew plugin remove {plugin_id} "
                 "makes room for another"
             )
-        if there is not None and there.is_pinned:
-            raise UserError(pinned(there))
-        print_of = fingerprint(draft)
+        if previous is not None and previous.is_pinned:
+            raise UserError(pinned(previous))
+        print_of = compute_fingerprint(draft)
         target = store.copies / plugin_id / (commit[:12] or print_of[:12])
         shutil.rmtree(target, ignore_errors=True)
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft.rename(target)
-    one = Installed(
+    plugin = Installed(
         id=plugin_id,
         path=str(target),
-        source=whole,
-        version=said.version,
+        source=full_source,
+        version=manifest.version,
         commit=commit,
         is_pinned=bool(source.commit),
         declared=offer.declared,
     )
-    parts = desk.parts(one)
+    parts = desk.parts(plugin)
     if parts.runs and (desk.agrees(parts) if trusts is None else trusts):
-        one = structs.replace(one, trusted=print_of)
-    store.keep(one)
-    if before is not None and before.path != one.path:
+        plugin = structs.replace(plugin, trusted=print_of)
+    store.keep(plugin)
+    if before is not None and before.path != plugin.path:
         shutil.rmtree(before.path, ignore_errors=True)
     if scope is not None:
-        switch(desk, one.id, scope, on=True)
-    return one, parts
+        switch(desk, plugin.id, scope, on=True)
+    return plugin, parts
 
 
-def is_same(one: PluginSource, other: PluginSource) -> bool:
+def is_same(source: PluginSource, other: PluginSource) -> bool:
     """Whether both are the same place, at whatever version."""
-    return (one.url, one.path, one.registry) == (other.url, other.path, other.registry)
+    return (source.url, source.path, source.registry) == (other.url, other.path, other.registry)
 
 
 @contextmanager
 def drafted(above: Path) -> Iterator[Path]:
     """Where files are brought to before they have a name: each time a place of its own."""
     make_private(above)
-    with tempfile.TemporaryDirectory(dir=above, prefix=".new-") as made:
-        yield Path(made, "whole")
+    with tempfile.TemporaryDirectory(dir=above, prefix=".new-") as scratch:
+        yield Path(scratch, "whole")
 
 
 def update(
-    desk: PluginInstaller, one: Installed, *, trusts: bool | None
+    desk: PluginInstaller, plugin: Installed, *, trusts: bool | None
 ) -> tuple[Installed, Parts]:
     """The newest of its source. What was trusted before is asked about again if it has changed."""
-    if one.is_foreign:
-        raise UserError(f"{one.id} was installed by another tool, which updates it")
-    if one.is_pinned:
-        raise UserError(pinned(one))
-    return renewed(desk, one, one.source, trusts=trusts)
+    if plugin.is_foreign:
+        raise UserError(f"{plugin.id} was installed by another tool, which updates it")
+    if plugin.is_pinned:
+        raise UserError(pinned(plugin))
+    return renewed(desk, plugin, plugin.source, trusts=trusts)
 
 
-def pinned(one: Installed) -> str:
+def pinned(plugin: Installed) -> str:
     """Why one is not brought anew."""
-    at = one.commit or one.version or "its content"
-    return f"{one.id} is pinned to {at}; clew plugin unpin {one.id} lets it be brought anew"
+    at = plugin.commit or plugin.version or "its content"
+    return f"{plugin.id} is pinned to {at}; clew plugin unpin {plugin.id} lets it be brought anew"
 
 
 def renewed(
-    desk: PluginInstaller, one: Installed, source: PluginSource, *, trusts: bool | None
+    desk: PluginInstaller, plugin: Installed, source: PluginSource, *, trusts: bool | None
 ) -> tuple[Installed, Parts]:
     return settle(
         desk,
-        MarketplacePlugin(name=one.name, source=source, declared=one.declared),
+        MarketplacePlugin(name=plugin.name, source=source, declared=plugin.declared),
         base=desk.places.cwd,
         at="",
         scope=None,
-        trusts=True if trusts is None and unchanged(one, source) else trusts,
-        before=one,
+        trusts=True if trusts is None and unchanged(plugin, source) else trusts,
+        before=plugin,
     )
 
 
-def unchanged(one: Installed, source: PluginSource) -> bool:
+def unchanged(plugin: Installed, source: PluginSource) -> bool:
     """Whether the source still is what a person has agreed to."""
-    if source.url or not one.trusted or not is_folder(source.path):
+    if source.url or not plugin.trusted or not is_folder(source.path):
         return False
-    return fingerprint(Path(source.path)) == one.trusted
+    return compute_fingerprint(Path(source.path)) == plugin.trusted
 
 
-def pin(desk: PluginInstaller, one: Installed, commit: str, *, trusts: bool | None) -> Installed:
+def pin(desk: PluginInstaller, plugin: Installed, commit: str, *, trusts: bool | None) -> Installed:
     """Holds a plugin at a commit, by default the one that is there; of a folder, at its content."""
-    if one.is_foreign:
-        raise UserError(f"{one.id} was installed by another tool, which settles its version")
-    if commit and (not one.source.url or one.source.is_package):
-        kind = "package" if one.source.is_package else "folder"
-        raise UserError(f"{one.id} is a copy of a {kind}, which has no commits; pin it as it is")
-    if commit and commit != one.commit:
-        source = structs.replace(one.source, ref="", commit=commit)
-        one, _ = renewed(desk, one, source, trusts=trusts)
-    pinned = structs.replace(one, is_pinned=True)
+    if plugin.is_foreign:
+        raise UserError(f"{plugin.id} was installed by another tool, which settles its version")
+    if commit and (not plugin.source.url or plugin.source.is_package):
+        kind = "package" if plugin.source.is_package else "folder"
+        raise UserError(f"{plugin.id} is a copy of a {kind}, which has no commits; pin it as it is")
+    if commit and commit != plugin.commit:
+        source = structs.replace(plugin.source, ref="", commit=commit)
+        plugin, _ = renewed(desk, plugin, source, trusts=trusts)
+    pinned = structs.replace(plugin, is_pinned=True)
     desk.store.keep(pinned)
     return pinned
 
 
-def unpin(desk: PluginInstaller, one: Installed) -> None:
-    source = structs.replace(one.source, commit="")
-    desk.store.keep(structs.replace(one, is_pinned=False, source=source))
+def unpin(desk: PluginInstaller, plugin: Installed) -> None:
+    source = structs.replace(plugin.source, commit="")
+    desk.store.keep(structs.replace(plugin, is_pinned=False, source=source))
 
 
 def switch(desk: PluginInstaller, plugin_id: str, scope: str, *, on: bool) -> Path:
@@ -246,14 +261,14 @@ def switch(desk: PluginInstaller, plugin_id: str, scope: str, *, on: bool) -> Pa
 
 def read_market(folder: Path) -> Market:
     path = folder / MARKET if is_folder(folder) else folder
-    data = decoded(path)
-    said = data if isinstance(data, str) else market(data)
-    if isinstance(said, str):
-        raise UserError(f"{path}: {said}")
-    if said.name == LOCAL:
+    data = decode_file(path)
+    result = data if isinstance(data, str) else parse_market(data)
+    if isinstance(result, str):
+        raise UserError(f"{path}: {result}")
+    if result.name == LOCAL:
         # Of two plugins called NAME@local nobody could tell which is meant.
         raise UserError(f"{path}: name: {LOCAL} stands for plugins that came from no marketplace")
-    return said
+    return result
 
 
 def base_of(path: Path) -> Path:
@@ -268,56 +283,56 @@ def add_market(desk: PluginInstaller, words: str) -> Market:
     permitted(desk.places, source)
     if not source.url:
         path = (desk.places.cwd / Path(source.path).expanduser()).resolve()
-        said = read_market(path)
+        new_market = read_market(path)
         desk.store.keep_market(
-            said.name, KnownMarketplace(source=PluginSource(path=str(path)), path=str(path))
+            new_market.name, KnownMarketplace(source=PluginSource(path=str(path)), path=str(path))
         )
-        return said
+        return new_market
     folder = desk.store.folder / "markets"
     with drafted(folder) as draft:
         bring(source, draft, base=desk.places.cwd, environ=desk.environ)
         try:
-            said = read_market(draft)
+            new_market = read_market(draft)
         except UserError as error:
             raise UserError(str(error).replace(str(draft), str(source))) from None
-        target = folder / said.name
+        target = folder / new_market.name
         shutil.rmtree(target, ignore_errors=True)
         draft.rename(target)
-    desk.store.keep_market(said.name, KnownMarketplace(source=source, path=str(target)))
-    return said
+    desk.store.keep_market(new_market.name, KnownMarketplace(source=source, path=str(target)))
+    return new_market
 
 
 def typed(words: str) -> PluginSource:
     try:
-        return typed_source(words)
+        return parse_source(words)
     except ValueError as error:
         raise UserError(str(error)) from None
 
 
 def update_market(desk: PluginInstaller, name: str) -> Market:
-    known = desk.store.markets().get(name)
-    if known is None:
+    marketplace = desk.store.markets().get(name)
+    if marketplace is None:
         raise UserError(
             f"no marketplace {name}; clew plugin marketplace list shows those there are"
         )
-    source = known.source
+    source = marketplace.source
     return add_market(desk, str(source) if source.url else source.path)
 
 
 def remove_market(desk: PluginInstaller, name: str) -> None:
-    known = desk.store.markets().get(name)
-    if known is None:
+    marketplace = desk.store.markets().get(name)
+    if marketplace is None:
         raise UserError(
             f"no marketplace {name}; clew plugin marketplace list shows those there are"
         )
     desk.store.keep_market(name, None)
-    if known.source.url:
-        shutil.rmtree(known.path, ignore_errors=True)
+    if marketplace.source.url:
+        shutil.rmtree(marketplace.path, ignore_errors=True)
 
 
 def permitted(places: Places, source: PluginSource) -> None:
     """Refuses a source that an administrator's list does not name; without a list all may be used."""
-    for layer in load(places).layers:
+    for layer in load_settings(places).layers:
         listed = value_in(layer.data, "strictKnownMarketplaces")
         if layer.scope == "managed" and isinstance(listed, list) and not named_by(listed, source):
             raise UserError(
@@ -327,14 +342,14 @@ def permitted(places: Places, source: PluginSource) -> None:
 
 def named_by(listed: Sequence[Any], source: PluginSource) -> bool:
     for entry in listed:
-        said = entry if isinstance(entry, dict) else {}
-        repo = said.get("repo")
-        url = f"https://github.com/{repo}.git" if isinstance(repo, str) else said.get("url")
-        if isinstance(said.get("package"), str):
-            url = f"{NPM}{said['package']}"
+        fields = entry if isinstance(entry, dict) else {}
+        repo = fields.get("repo")
+        url = f"https://github.com/{repo}.git" if isinstance(repo, str) else fields.get("url")
+        if isinstance(fields.get("package"), str):
+            url = f"{NPM}{fields['package']}"
         if source.url and url == source.url:
             return True
-        path = said.get("path")
+        path = fields.get("path")
         if not source.url and isinstance(path, str) and Path(source.path).resolve() == Path(path):
             return True
     return False
@@ -347,17 +362,17 @@ def named_by(listed: Sequence[Any], source: PluginSource) -> bool:
 GONE = ".gone-"
 
 
-def remove(desk: PluginInstaller, one: Installed) -> list[Path]:
+def remove(desk: PluginInstaller, plugin: Installed) -> list[Path]:
     """Takes a plugin away with all that clew wrote for it; what was taken away. Its files are put aside
     at once, however many they are: `swept` ends them."""
-    if one.is_foreign:
+    if plugin.is_foreign:
         raise UserError(
-            f"{one.id} was installed by another tool; clew plugin disable switches it off"
+            f"{plugin.id} was installed by another tool; clew plugin disable switches it off"
         )
-    changed = [path for scope in SCOPES for path in switched_nowhere(desk, one.id, scope)]
-    desk.store.forget(one.id)
+    changed = [path for scope in SCOPES for path in switched_nowhere(desk, plugin.id, scope)]
+    desk.store.forget(plugin.id)
     gone: list[Path] = []
-    for folder in (desk.store.copies / one.id, desk.store.data(one.id)):
+    for folder in (desk.store.copies / plugin.id, desk.store.data(plugin.id)):
         if is_there(folder) or is_link(folder):
             # Beside itself: what is above it may lie on another disk.
             folder.rename(folder.with_name(f"{GONE}{secrets.token_hex(8)}"))
@@ -368,17 +383,17 @@ def remove(desk: PluginInstaller, one: Installed) -> list[Path]:
 def switched_nowhere(desk: PluginInstaller, plugin_id: str, scope: str) -> list[Path]:
     """The settings file of a scope, if it said whether the plugin is on."""
     path, key = desk.places.settings_file(scope), ("enabledPlugins", plugin_id)
-    with alone(desk.places.config_home):
+    with hold_lock(desk.places.config_home):
         layer = read("local", path, str(desk.places.root)) if is_there(path) else None
-        if layer is None or layer.unreadable is not None or not value_at(layer.data, key)[0]:
+        if layer is None or layer.unreadable is not None or not find_value(layer.data, key)[0]:
             return []
         # What would be left with nothing in it would still wait for trust in its folder.
-        is_last = len(value_at(layer.data, key[:1])[1]) == 1
-        replace(path, without(layer.text, key[:1] if is_last else key))
+        is_last = len(find_value(layer.data, key[:1])[1]) == 1
+        replace(path, remove_value(layer.text, key[:1] if is_last else key))
     return [path]
 
 
-def swept(desk: PluginInstaller) -> None:
+def sweep_leftovers(desk: PluginInstaller) -> None:
     """Deletes what was put aside, also by a removal that was broken off."""
     for above in (desk.store.copies, desk.store.kept):
         for folder in above.glob(f"{GONE}*"):
@@ -393,7 +408,7 @@ def deleted(folder: Path) -> None:
         folder.unlink(missing_ok=True)
         return
     try:
-        if locked(handle) and is_folder(folder):
+        if try_lock(handle) and is_folder(folder):
             shutil.rmtree(folder)
     finally:
         os.close(handle)

@@ -79,7 +79,7 @@ class Market(Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...] = ()
 
 
-def manifest(data: Any) -> Manifest | str:
+def parse_manifest(data: Any) -> Manifest | str:
     """The manifest of a decoded plugin.json, or what is wrong with it."""
     if not isinstance(data, dict):
         return "expected an object"
@@ -101,7 +101,7 @@ def text(data: Json, key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def market(data: Any) -> Market | str:
+def parse_market(data: Any) -> Market | str:
     """The marketplace of a decoded marketplace.json, or what is wrong with it."""
     if not isinstance(data, dict):
         return "expected an object"
@@ -115,29 +115,31 @@ def market(data: Any) -> Market | str:
     offers: list[MarketplacePlugin] = []
     faults: list[str] = []
     for i, entry in enumerate(listed):
-        found = offer(entry, base)
-        if isinstance(found, str):
-            faults.append(f"plugins[{i}]: {found}")
+        plugin = offer(entry, base)
+        if isinstance(plugin, str):
+            faults.append(f"plugins[{i}]: {plugin}")
         else:
-            offers.append(found)
+            offers.append(plugin)
     return Market(name=name, offers=tuple(offers), faults=tuple(faults))
 
 
 def offer(entry: Any, base: str) -> MarketplacePlugin | str:
-    said = manifest(entry)
-    if isinstance(said, str):
-        return said
-    found = source(entry.get("source"))
-    if isinstance(found, str):
-        return f"{said.name}: {found}"
-    if not found.url and base:
-        found = PluginSource(path=f"{base.rstrip('/')}/{found.path.removeprefix('./')}")
+    plugin_manifest = parse_manifest(entry)
+    if isinstance(plugin_manifest, str):
+        return plugin_manifest
+    plugin_source = source(entry.get("source"))
+    if isinstance(plugin_source, str):
+        return f"{plugin_manifest.name}: {plugin_source}"
+    if not plugin_source.url and base:
+        plugin_source = PluginSource(
+            path=f"{base.rstrip('/')}/{plugin_source.path.removeprefix('./')}"
+        )
     return MarketplacePlugin(
-        name=said.name,
-        source=found,
-        description=said.description,
-        version=said.version,
-        declared=said.declared,
+        name=plugin_manifest.name,
+        source=plugin_source,
+        description=plugin_manifest.description,
+        version=plugin_manifest.version,
+        declared=plugin_manifest.declared,
     )
 
 
@@ -150,18 +152,18 @@ def source(value: Any) -> PluginSource | str:
     kind, commit = text(value, "source"), text(value, "sha")
     if commit and not COMMIT.fullmatch(commit):
         return "source.sha: expected a whole commit id"
-    more = {"ref": text(value, "ref"), "commit": commit}
+    fields = {"ref": text(value, "ref"), "commit": commit}
     if kind == "github":
         repo = text(value, "repo")
         if not SHORT.fullmatch(repo):
             return "source.repo: expected owner/name"
         url = f"https://github.com/{repo}.git"
-        return PluginSource(url=url, path=text(value, "path"), **more)
+        return PluginSource(url=url, path=text(value, "path"), **fields)
     if kind in ("url", "git", "git-subdir"):
         url = text(value, "url")
         if not url.startswith(REMOTE):
             return "source.url: expected an address of a git repository"
-        return PluginSource(url=url, path=text(value, "path"), **more)
+        return PluginSource(url=url, path=text(value, "path"), **fields)
     if kind in ("directory", "file", "local"):
         return (
             PluginSource(path=text(value, "path")) if value.get("path") else "source.path: missing"
@@ -182,23 +184,23 @@ def package(name: str, version: str, registry: str = "") -> PluginSource | str:
     return PluginSource(url=f"{NPM}{name}", ref=version, registry=registry)
 
 
-def typed_source(words: str) -> PluginSource:
+def parse_source(words: str) -> PluginSource:
     """What a person types: a folder, `owner/name`, or an address; behind # a branch, tag or commit;
     or `npm:` and a package. Raises ValueError."""
     if words.startswith(NPM):
-        named = words.removeprefix(NPM)
+        package_name = words.removeprefix(NPM)
         # The first character may be the mark of a scope.
-        name, _, version = named[1:].partition("@")
-        found = package(named[:1] + name, version)
-        if isinstance(found, str):
-            raise ValueError(f"{words}: {found}")
-        return found
+        name, _, version = package_name[1:].partition("@")
+        plugin_source = package(package_name[:1] + name, version)
+        if isinstance(plugin_source, str):
+            raise ValueError(f"{words}: {plugin_source}")
+        return plugin_source
     place, _, ref = words.partition("#")
-    more = {"commit": ref} if COMMIT.fullmatch(ref) else {"ref": ref}
+    fields = {"commit": ref} if COMMIT.fullmatch(ref) else {"ref": ref}
     if place.startswith(REMOTE):
-        return PluginSource(url=place, **more)
+        return PluginSource(url=place, **fields)
     if SHORT.fullmatch(place) and not place.startswith("."):
-        return PluginSource(url=f"https://github.com/{place}.git", **more)
+        return PluginSource(url=f"https://github.com/{place}.git", **fields)
     return PluginSource(path=place)
 
 
@@ -209,5 +211,5 @@ def with_root(value: Any, places: dict[str, str]) -> Any:
             value = value.replace(f"${{{name}}}", place)
         return value
     if isinstance(value, dict):
-        return {key: with_root(one, places) for key, one in value.items()}
-    return [with_root(one, places) for one in value] if isinstance(value, list) else value
+        return {key: with_root(item, places) for key, item in value.items()}
+    return [with_root(item, places) for item in value] if isinstance(value, list) else value

@@ -21,7 +21,7 @@ from clew.parts.mcp.scopes import ServerEntry
 from clew.parts.part import Part
 from clew.parts.skills.folders import FromPlugin
 from clew.permissions.session_rules import CurrentRules
-from clew.system.config.layers import Layer, usable
+from clew.system.config.layers import Layer, select_usable
 from clew.system.config.settings import read_object, read_switch
 from clew.system.files import is_folder
 
@@ -50,9 +50,9 @@ class Plugin(Struct, frozen=True, kw_only=True):
 
     def record(self) -> Json:
         """How hosts are told of it."""
-        said = {"name": self.name, "path": str(self.parts.root)}
+        fields = {"name": self.name, "path": str(self.parts.root)}
         version = self.parts.manifest.version
-        return said | ({"version": version} if version else {})
+        return fields | ({"version": version} if version else {})
 
 
 class SessionPlugins(Part):
@@ -70,85 +70,85 @@ class SessionPlugins(Part):
     def notices(self) -> tuple[str, ...]:
         return self.faults
 
-    def replace(self, found: SessionPlugins) -> None:
+    def replace(self, plugins: SessionPlugins) -> None:
         """What is there now, in place of what was."""
-        self.all, self.faults = found.all, found.faults
+        self.all, self.faults = plugins.all, plugins.faults
 
     def skills(self) -> list[FromPlugin]:
         return [
             FromPlugin(
-                name=one.name,
-                root=one.parts.root,
-                is_trusted=one.may_run,
-                command_folders=tuple(one.parts.command_folders),
-                command_files=tuple(one.parts.command_files),
-                skill_folders=tuple(one.parts.skill_folders),
-                single_skills=tuple(one.parts.single_skills),
+                name=plugin.name,
+                root=plugin.parts.root,
+                is_trusted=plugin.may_run,
+                command_folders=tuple(plugin.parts.command_folders),
+                command_files=tuple(plugin.parts.command_files),
+                skill_folders=tuple(plugin.parts.skill_folders),
+                single_skills=tuple(plugin.parts.single_skills),
             )
-            for one in self
+            for plugin in self
         ]
 
     def agents(self) -> list[tuple[str, Path]]:
-        return [(one.name, path) for one in self for path in one.parts.agents]
+        return [(plugin.name, path) for plugin in self for path in plugin.parts.agents]
 
     def styles(self) -> list[tuple[Path, str]]:
-        return [(path, f"{one.name}:") for one in self for path in one.parts.styles]
+        return [(path, f"{plugin.name}:") for plugin in self for path in plugin.parts.styles]
 
     def hook(self, hooks: SessionHooks, layers: Sequence[Layer]) -> list[str]:
         """Adds the hooks of those that may run; what is wrong with some."""
         faults: list[str] = []
-        for one in self:
-            variables = (("CLAUDE_PLUGIN_ROOT", str(one.parts.root)),)
-            for said in one.parts.hooks if one.may_run else ():
-                found = read_hooks(said, source=source_of(one), variables=variables)
-                faults += [f"plugin {one.name}: {fault}" for fault in found.faults]
+        for plugin in self:
+            variables = (("CLAUDE_PLUGIN_ROOT", str(plugin.parts.root)),)
+            for entry in plugin.parts.hooks if plugin.may_run else ():
+                listing = read_hooks(entry, source=source_of(plugin), variables=variables)
+                faults += [f"plugin {plugin.name}: {fault}" for fault in listing.faults]
                 if not managed_hooks_only(layers):
-                    hooks.add(found.hooks)
+                    hooks.add(listing.hooks)
         return faults
 
     def unhook(self, hooks: SessionHooks) -> None:
-        for one in self:
-            hooks.remove(source_of(one))
+        for plugin in self:
+            hooks.remove(source_of(plugin))
 
     def servers(self) -> list[ServerEntry]:
         """MCP servers; those of a plugin that may not run are told of and held back."""
         return [
             ServerEntry(
-                name=f"{OF_PLUGINS}{one.name}:{name}",
+                name=f"{OF_PLUGINS}{plugin.name}:{name}",
                 scope="user",
-                source=str(one.parts.root),
+                source=str(plugin.parts.root),
                 value=value,
-                held="" if one.may_run else waiting(one.id),
+                held="" if plugin.may_run else waiting(plugin.id),
             )
-            for one in self
-            if one.has_servers
-            for name, value in one.parts.mcp_servers.items()
+            for plugin in self
+            if plugin.has_servers
+            for name, value in plugin.parts.mcp_servers.items()
         ]
 
     def language_servers(self) -> dict[str, Any]:
         """Language servers of plugins that may run, by name."""
         return {
-            f"{one.name}:{name}": value
-            for one in self
-            if one.may_run
-            for name, value in one.parts.lsp_servers.items()
+            f"{plugin.name}:{name}": value
+            for plugin in self
+            if plugin.may_run
+            for name, value in plugin.parts.lsp_servers.items()
         }
 
 
-def source_of(one: Plugin) -> str:
+def source_of(plugin: Plugin) -> str:
     """How its hooks are marked as its own."""
-    return f"plugin:{one.name}"
+    return f"plugin:{plugin.name}"
 
 
 def waiting(name: str) -> str:
     return f"its plugin is not trusted as it is now; clew plugin trust {name}"
 
 
-def plugins_of(options: Options, standing: CurrentRules) -> SessionPlugins:
+def load_plugins(options: Options, standing: CurrentRules) -> SessionPlugins:
     """The plugins of a session; looking for them costs nothing where there are none."""
     settings, places = standing.settings, standing.places
-    named = read_object(settings, "enabledPlugins")
-    wanted = any(named.values()) and not options.is_bare
+    enabled_plugins = read_object(settings, "enabledPlugins")
+    wanted = any(enabled_plugins.values()) and not options.is_bare
     if not wanted and not options.plugin_folders:
         return SessionPlugins()
     from clew.parts.plugins.parts import parts_of, read_manifest
@@ -159,20 +159,25 @@ def plugins_of(options: Options, standing: CurrentRules) -> SessionPlugins:
     faults: list[str] = []
     for folder in options.plugin_folders:
         root = (places.cwd / folder).resolve()
-        said = read_manifest(root)
-        if isinstance(said, str) or not is_folder(root):
-            faults.append(f"--plugin-dir {said if isinstance(said, str) else root}: not a plugin")
+        manifest = read_manifest(root)
+        if isinstance(manifest, str) or not is_folder(root):
+            faults.append(
+                f"--plugin-dir {manifest if isinstance(manifest, str) else root}: not a plugin"
+            )
             continue
         plugins.append(
             Plugin(
-                parts=parts_of(root, said, store.data(said.name)),
+                parts=parts_of(root, manifest, store.data(manifest.name)),
                 may_run=True,
                 has_servers=folder not in options.plugins_without_servers,
             )
         )
     if wanted:
         for plugin in installed(store, settings, faults):
-            other = next((one for one in plugins if one.name == plugin.name), None)
+            other = next(
+                (loaded_plugin for loaded_plugin in plugins if loaded_plugin.name == plugin.name),
+                None,
+            )
             if other is None:
                 plugins.append(plugin)
             elif other.id:
@@ -180,32 +185,34 @@ def plugins_of(options: Options, standing: CurrentRules) -> SessionPlugins:
                     f"plugin {plugin.id}: nothing of it counts, {other.id} has its name; "
                     f"clew plugin disable {plugin.id} switches it off"
                 )
-    for one in plugins:
-        faults += one.parts.faults
-        if one.parts.runs and not one.may_run:
-            faults.append(f"plugin {one.id}: what it runs does not begin: {waiting(one.id)}")
+    for loaded_plugin in plugins:
+        faults += loaded_plugin.parts.faults
+        if loaded_plugin.parts.runs and not loaded_plugin.may_run:
+            faults.append(
+                f"plugin {loaded_plugin.id}: what it runs does not begin: {waiting(loaded_plugin.id)}"
+            )
     return SessionPlugins(plugins, faults)
 
 
 def installed(store: Any, settings: Json, faults: list[str]) -> Iterator[Plugin]:
     """The plugins that are on; whether they may run is asked only of those that would."""
-    from clew.parts.plugins.install import parts_at
-    from clew.parts.plugins.store import fingerprint, is_on
+    from clew.parts.plugins.install import read_parts
+    from clew.parts.plugins.store import compute_fingerprint, is_on
 
     every = store.all()
-    for name, said in read_object(settings, "enabledPlugins").items():
-        if said is True and name not in every:
+    for name, value in read_object(settings, "enabledPlugins").items():
+        if value is True and name not in every:
             faults.append(f"plugin {name} is on and not installed; clew plugin install {name}")
-    for one in every.values():
-        if not is_on(settings, one):
+    for plugin in every.values():
+        if not is_on(settings, plugin):
             continue
         try:
-            parts = parts_at(store, one)
+            parts = read_parts(store, plugin)
         except UserError as error:
             faults.append(str(error))
             continue
-        may_run = bool(one.trusted) and fingerprint(parts.root) == one.trusted
-        yield Plugin(parts=parts, may_run=may_run, id=one.id)
+        may_run = bool(plugin.trusted) and compute_fingerprint(parts.root) == plugin.trusted
+        yield Plugin(parts=parts, may_run=may_run, id=plugin.id)
 
 
 def managed_hooks_only(layers: Sequence[Layer]) -> bool:
@@ -213,4 +220,4 @@ def managed_hooks_only(layers: Sequence[Layer]) -> bool:
     return any(
         layer.scope == "managed" and read_switch(layer.data, "allowManagedHooksOnly")
         for layer in layers
-    ) or any(read_switch(usable(layer), "disableAllHooks") for layer in layers)
+    ) or any(read_switch(select_usable(layer), "disableAllHooks") for layer in layers)

@@ -12,8 +12,8 @@ from typing import Any
 from msgspec import Struct
 
 from clew.core.json_object import Json
-from clew.parts.plugins.manifest import Manifest, manifest, with_root
-from clew.system.files import is_file, is_folder, is_there, markdown_below, only_files
+from clew.parts.plugins.manifest import Manifest, parse_manifest, with_root
+from clew.system.files import find_markdown, is_file, is_folder, is_there, open_only_files
 
 MANIFEST = Path(".claude-plugin", "plugin.json")
 MAX_BYTES = 1024 * 1024
@@ -47,27 +47,27 @@ def read_manifest(root: Path, declared: Json | None = None, *, called: str = "")
     marketplace says of it, which its own manifest goes before."""
     path = root / MANIFEST
     if not is_file(path):
-        found = manifest({"name": called or root.name})
+        result = parse_manifest({"name": called or root.name})
     else:
-        data = decoded(path)
-        found = data if isinstance(data, str) else manifest(data)
-    if isinstance(found, str):
-        return f"{path}: {found}"
+        data = decode_file(path)
+        result = data if isinstance(data, str) else parse_manifest(data)
+    if isinstance(result, str):
+        return f"{path}: {result}"
     if declared:
-        found = Manifest(
-            name=found.name,
-            version=found.version,
-            description=found.description,
-            author=found.author,
-            declared={**declared, **found.declared},
+        result = Manifest(
+            name=result.name,
+            version=result.version,
+            description=result.description,
+            author=result.author,
+            declared={**declared, **result.declared},
         )
-    return found
+    return result
 
 
-def decoded(path: Path) -> Any:
+def decode_file(path: Path) -> Any:
     """A file's JSON, or as a text what is wrong with it."""
     try:
-        with open(path, "rb", opener=only_files) as file:
+        with open(path, "rb", opener=open_only_files) as file:
             return json.loads(file.read(MAX_BYTES).decode("utf-8-sig"))
     except OSError as error:
         return error.strerror or type(error).__name__
@@ -75,12 +75,12 @@ def decoded(path: Path) -> Any:
         return f"not JSON: {error}"
 
 
-def parts_of(root: Path, said: Manifest, data: Path) -> Parts:
+def parts_of(root: Path, plugin_manifest: Manifest, data: Path) -> Parts:
     """Everything a plugin adds: what lies in the usual folders, and what its manifest names besides.
 
     `data` is the folder in which it may keep things between sessions.
     """
-    parts = Parts(root=root, manifest=said)
+    parts = Parts(root=root, manifest=plugin_manifest)
     look = _Looking(parts, {"CLAUDE_PLUGIN_ROOT": str(root), "CLAUDE_PLUGIN_DATA": str(data)})
     for path in look.paths("commands", "commands"):
         (parts.command_files if is_file(path) else parts.command_folders).append(path)
@@ -92,23 +92,23 @@ def parts_of(root: Path, said: Manifest, data: Path) -> Parts:
     parts.agents += look.paths("agents", "agents")
     parts.styles += look.paths("outputStyles", "output-styles")
     parts.hooks += [
-        held if isinstance(held := one.get("hooks"), dict) else one
-        for one in look.objects("hooks", "hooks/hooks.json")
+        section if isinstance(section := entry.get("hooks"), dict) else entry
+        for entry in look.objects("hooks", "hooks/hooks.json")
     ]
     for kind, file, into in (
         ("mcpServers", ".mcp.json", parts.mcp_servers),
         ("lspServers", ".lsp.json", parts.lsp_servers),
     ):
-        for one in look.objects(kind, file):
-            held = one.get(kind)
-            into.update(held if isinstance(held, dict) else one)
+        for entry in look.objects(kind, file):
+            section = entry.get(kind)
+            into.update(section if isinstance(section, dict) else entry)
     return parts
 
 
 def is_nothing(parts: Parts) -> bool:
     """Whether a folder is no plugin at all."""
     is_some = is_file(parts.root / MANIFEST) or parts.runs or parts.faults
-    return not is_some and not told(parts)
+    return not is_some and not describe_parts(parts)
 
 
 class _Looking:
@@ -122,37 +122,37 @@ class _Looking:
 
     def paths(self, kind: str, usual: str) -> list[Path]:
         """The usual folder if it is there, and those that the manifest names."""
-        found = [self._parts.root / usual] if is_folder(self._parts.root / usual) else []
+        paths = [self._parts.root / usual] if is_folder(self._parts.root / usual) else []
         for value in self._said(kind):
             path = self._inside(kind, value)
-            if path is not None and path not in found:
-                found.append(path)
-        return found
+            if path is not None and path not in paths:
+                paths.append(path)
+        return paths
 
     def objects(self, kind: str, usual: str) -> list[Json]:
         """The objects of the usual file and of those that are named, and those that stand inline."""
         files = [self._parts.root / usual] if is_file(self._parts.root / usual) else []
-        found: list[Json] = []
+        objects: list[Json] = []
         for value in self._said(kind):
             if isinstance(value, dict):
-                found.append(with_root(value, self._places))
+                objects.append(with_root(value, self._places))
             elif (path := self._inside(kind, value)) is not None and path not in files:
                 files.append(path)
         for path in files:
-            data = decoded(path)
+            data = decode_file(path)
             if isinstance(data, dict):
-                found.append(with_root(data, self._places))
+                objects.append(with_root(data, self._places))
             else:
                 self._fault(f"{path}: {data if isinstance(data, str) else 'expected an object'}")
-        return found
+        return objects
 
     def _said(self, kind: str) -> Iterator[Any]:
         value = self._parts.manifest.declared.get(kind)
         if isinstance(value, list):
             yield from value
         elif isinstance(value, dict) and kind == "commands":
-            for one in value.values():
-                yield one.get("source") if isinstance(one, dict) else one
+            for item in value.values():
+                yield item.get("source") if isinstance(item, dict) else item
         elif value is not None:
             yield value
 
@@ -170,7 +170,7 @@ class _Looking:
         return Path(path)
 
 
-def told(parts: Parts) -> list[str]:
+def describe_parts(parts: Parts) -> list[str]:
     """What a plugin adds, a line for each kind; what would run is told in full."""
     words = {
         "commands": [*files_in(parts.command_folders), *(p.stem for p in parts.command_files)],
@@ -193,25 +193,28 @@ def told(parts: Parts) -> list[str]:
 
 
 def files_in(paths: list[Path]) -> list[str]:
-    found: list[str] = []
+    names: list[str] = []
     for path in paths:
-        below = (names[-1] for _, names in markdown_below(path, []))
-        found += [path.stem] if is_file(path) else below
-    return found
+        below = (names[-1] for _, names in find_markdown(path, []))
+        names += [path.stem] if is_file(path) else below
+    return names
 
 
 def commands_of(groups: Any) -> Iterator[str]:
     for group in groups if isinstance(groups, list) else []:
         handlers = group.get("hooks") if isinstance(group, dict) else None
         for handler in handlers if isinstance(handlers, list) else []:
-            said = handler if isinstance(handler, dict) else {}
+            fields = handler if isinstance(handler, dict) else {}
             yield str(
-                said.get("command") or said.get("url") or said.get("prompt") or said.get("tool")
+                fields.get("command")
+                or fields.get("url")
+                or fields.get("prompt")
+                or fields.get("tool")
             )
 
 
 def started_by(server: Any) -> str:
-    said = server if isinstance(server, dict) else {}
-    args = said.get("args")
-    words = [said.get("command") or said.get("url"), *(args if isinstance(args, list) else [])]
+    fields = server if isinstance(server, dict) else {}
+    args = fields.get("args")
+    words = [fields.get("command") or fields.get("url"), *(args if isinstance(args, list) else [])]
     return " ".join(str(word) for word in words)

@@ -22,7 +22,7 @@ from clew.core.json_object import Json
 from clew.parts.plugins.manifest import PluginSource
 from clew.system.config.paths import Places
 from clew.system.config.settings import read_object
-from clew.system.files import alone, content, is_link, only_files, replace
+from clew.system.files import hold_lock, is_link, open_only_files, read_content, replace
 
 LOCAL = "local"
 MAX_FILES = 20_000
@@ -77,9 +77,9 @@ class Store:
     def own(self) -> dict[str, Installed]:
         data = read_json(self.folder / "installed.json")
         return {
-            name: found
+            name: plugin
             for name, value in members(data.get("plugins"))
-            if (found := converted(value, Installed)) is not None and found.id == name
+            if (plugin := converted(value, Installed)) is not None and plugin.id == name
         }
 
     def all(self) -> dict[str, Installed]:
@@ -99,36 +99,36 @@ class Store:
         data = read_json(self._places.config_home / "plugins" / "installed_plugins.json")
         for plugin_id, value in members(data.get("plugins")):
             for entry in value if isinstance(value, list) else [value]:
-                said = entry if isinstance(entry, dict) else {}
-                path, project = said.get("installPath"), said.get("projectPath")
+                fields = entry if isinstance(entry, dict) else {}
+                path, project = fields.get("installPath"), fields.get("projectPath")
                 is_here = project is None or project == str(self._places.root)
                 if isinstance(path, str) and path and is_here:
                     yield Installed(
                         id=plugin_id,
                         path=path,
-                        version=str(said.get("version") or ""),
-                        commit=str(said.get("gitCommitSha") or ""),
+                        version=str(fields.get("version") or ""),
+                        commit=str(fields.get("gitCommitSha") or ""),
                         is_foreign=True,
                     )
 
-    def keep(self, one: Installed) -> None:
-        with alone(self._places.config_home):
+    def keep(self, plugin: Installed) -> None:
+        with hold_lock(self._places.config_home):
             data = read_json(self.folder / "installed.json")
             plugins = dict(members(data.get("plugins")))
-            self._write(data | {"plugins": plugins | {one.id: msgspec.to_builtins(one)}})
+            self._write(data | {"plugins": plugins | {plugin.id: msgspec.to_builtins(plugin)}})
 
-    def trust(self, one: Installed, fingerprint: str) -> None:
+    def trust(self, plugin: Installed, fingerprint: str) -> None:
         """A person's word that this content may run; of a plugin of another tool too."""
-        if not one.is_foreign:
-            self.keep(msgspec.structs.replace(one, trusted=fingerprint))
+        if not plugin.is_foreign:
+            self.keep(msgspec.structs.replace(plugin, trusted=fingerprint))
             return
-        with alone(self._places.config_home):
+        with hold_lock(self._places.config_home):
             data = read_json(self.folder / "installed.json")
             trusted = dict(members(data.get("trustedOthers")))
-            self._write(data | {"trustedOthers": trusted | {one.id: fingerprint}})
+            self._write(data | {"trustedOthers": trusted | {plugin.id: fingerprint}})
 
     def forget(self, plugin_id: str) -> None:
-        with alone(self._places.config_home):
+        with hold_lock(self._places.config_home):
             data = read_json(self.folder / "installed.json")
             plugins = {k: v for k, v in members(data.get("plugins")) if k != plugin_id}
             self._write(data | {"plugins": plugins})
@@ -142,24 +142,24 @@ class Store:
     def markets(self) -> dict[str, KnownMarketplace]:
         data = read_json(self.folder / "marketplaces.json")
         return {
-            name: found
+            name: marketplace
             for name, value in members(data)
-            if (found := converted(value, KnownMarketplace)) is not None
+            if (marketplace := converted(value, KnownMarketplace)) is not None
         }
 
-    def keep_market(self, name: str, known: KnownMarketplace | None) -> None:
+    def keep_market(self, name: str, marketplace: KnownMarketplace | None) -> None:
         """Remembers a marketplace, or forgets it."""
-        with alone(self._places.config_home):
+        with hold_lock(self._places.config_home):
             markets = {k: v for k, v in self.markets().items() if k != name}
-            if known is not None:
-                markets[name] = known
+            if marketplace is not None:
+                markets[name] = marketplace
             text = json.dumps(msgspec.to_builtins(markets), indent=2) + "\n"
             replace(self.folder / "marketplaces.json", text, mode=0o600)
 
 
 def read_json(path: Path) -> Json:
     try:
-        data = json.loads(content(path))
+        data = json.loads(read_content(path))
     except (OSError, ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
@@ -175,9 +175,9 @@ def converted(value: Any, kind: type[Any]) -> Any:
     return None
 
 
-def fingerprint(root: Path) -> str:
+def compute_fingerprint(root: Path) -> str:
     """A hash over every file of a plugin, by name and content; the marks of version control are not it."""
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     count = 0
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if name != ".git")
@@ -186,21 +186,21 @@ def fingerprint(root: Path) -> str:
             path = Path(folder, name)
             if count > MAX_FILES:
                 return ""
-            whole.update(path.relative_to(root).as_posix().encode("utf-8", "surrogateescape"))
-            whole.update(b"\0" + content_hash(path))
-    return whole.hexdigest()
+            digest.update(path.relative_to(root).as_posix().encode("utf-8", "surrogateescape"))
+            digest.update(b"\0" + content_hash(path))
+    return digest.hexdigest()
 
 
 def content_hash(path: Path) -> bytes:
     try:
         if is_link(path):
             return hashlib.sha256(os.fsencode(path.readlink())).digest()
-        with open(path, "rb", opener=only_files) as file:
+        with open(path, "rb", opener=open_only_files) as file:
             return hashlib.file_digest(file, "sha256").digest()
     except OSError:
         return b"cannot be read"
 
 
-def is_on(settings: Mapping[str, Any], one: Installed) -> bool:
+def is_on(settings: Mapping[str, Any], plugin: Installed) -> bool:
     """Whether the settings switch a plugin on: one that they do not name is off."""
-    return read_object(settings, "enabledPlugins").get(one.id) is True
+    return read_object(settings, "enabledPlugins").get(plugin.id) is True

@@ -18,7 +18,7 @@ from clew.agent.tasks.registry import BackgroundTask, TaskEnding, Tasks
 from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome
 from clew.core.messages.errors import UserError
 from clew.parts.schedules import cron
-from clew.parts.schedules.cron import Cron, span
+from clew.parts.schedules.cron import Cron, format_span
 from clew.system.process.output import ProcessOutput
 
 # So long at most is slept in one go: a clock may be set, and a machine may sleep.
@@ -63,7 +63,7 @@ class ScheduleRequest(Struct, frozen=True, kw_only=True):
     def rhythm(self) -> str:
         if self.cron is not None:
             return self.expression
-        return f"every {span(self.every_s)}" if self.every_s else f"once at {self.at:%H:%M}"
+        return f"every {format_span(self.every_s)}" if self.every_s else f"once at {self.at:%H:%M}"
 
 
 class ScheduledItem:
@@ -108,18 +108,18 @@ class Board:
         """What runs, as hooks are told."""
         return [
             {
-                "id": one.id,
-                "schedule": one.wish.rhythm(),
-                "recurring": one.wish.times != 1,
-                "prompt": one.wish.prompt,
+                "id": item.id,
+                "schedule": item.wish.rhythm(),
+                "recurring": item.wish.times != 1,
+                "prompt": item.wish.prompt,
             }
-            for one in self.running()
+            for item in self.running()
         ]
 
-    def spent_since(self, one: ScheduledItem) -> float:
+    def spent_since(self, item: ScheduledItem) -> float:
         # The session's, since the schedule began: charging single turns would need the loop to know why
         # each of them began.
-        return self._spent() - one.spent_before
+        return self._spent() - item.spent_before
 
     def add(self, wish: ScheduleRequest) -> ScheduledItem:
         """Begins a schedule. Raises UserError for one that never comes."""
@@ -128,93 +128,95 @@ class Board:
             raise UserError(f"{MOST} schedules are running; stop one")
         is_span = wish.cron is None and wish.at is None
         if is_span and wish.every_s < LEAST_EVERY_S:
-            raise UserError(f"every {span(wish.every_s)} is too often; at least {LEAST_EVERY_S} s")
+            raise UserError(
+                f"every {format_span(wish.every_s)} is too often; at least {LEAST_EVERY_S} s"
+            )
         until = wish.until or now + timedelta(days=USUAL_DAYS)
         first = wish.first(now)
         if wish.at is not None:
             until = max(until, wish.at)
         if first is None or first < now or first > until:
             raise UserError(f"{wish.rhythm()} does not come before {until:%Y-%m-%d %H:%M}")
-        one = ScheduledItem(wish, self._tasks.new_id(KIND), until, self._spent())
-        one.next_at = first
-        self._items[one.id] = one
+        item = ScheduledItem(wish, self._tasks.new_id(KIND), until, self._spent())
+        item.next_at = first
+        self._items[item.id] = item
         self._tasks.begin(
-            lambda task: self._keep(one, task),
-            task_id=one.id,
+            lambda task: self._keep(item, task),
+            task_id=item.id,
             kind=KIND,
             title=wish.prompt.split("\n")[0][:80],
             output=ProcessOutput(keep_bytes=0),
         )
-        return one
+        return item
 
-    async def stop(self, one: ScheduledItem) -> None:
-        task = self._task(one)
+    async def stop(self, item: ScheduledItem) -> None:
+        task = self._task(item)
         if task is not None:
             # Who stops it knows.
             task.is_told = True
             await self._tasks.stop(task)
 
     def find(self, task_id: str) -> ScheduledItem | None:
-        return next((one for one in self.running() if one.id == task_id), None)
+        return next((item for item in self.running() if item.id == task_id), None)
 
-    def _task(self, one: ScheduledItem) -> BackgroundTask | None:
+    def _task(self, item: ScheduledItem) -> BackgroundTask | None:
         """Its task; one that ended long ago is not remembered."""
-        return self._tasks.get(one.id)
+        return self._tasks.get(item.id)
 
-    async def _keep(self, one: ScheduledItem, task: BackgroundTask) -> TaskEnding:
-        while one.next_at is not None:
-            await self._wait_for(one)
-            why = self._over(one)
+    async def _keep(self, item: ScheduledItem, task: BackgroundTask) -> TaskEnding:
+        while item.next_at is not None:
+            await self._wait_for(item)
+            why = self._over(item)
             if why:
                 break
             if not task.has_news:
-                one.came += 1
-                self._tasks.say(task, await self._words(one))
-            one.next_at = self._following(one)
+                item.came += 1
+                self._tasks.say(task, await self._words(item))
+            item.next_at = self._following(item)
         task.is_told = True
-        return TaskEnding(status="completed", words=self._over(one) or "it has come")
+        return TaskEnding(status="completed", words=self._over(item) or "it has come")
 
-    async def _wait_for(self, one: ScheduledItem) -> None:
+    async def _wait_for(self, item: ScheduledItem) -> None:
         """Until it comes. What comes all day long does not wait until a clock that was set back is again
         where it was; what has its hour goes by the clock."""
         seen = self._now()
-        while one.next_at is not None and (left := (one.next_at - seen).total_seconds()) > 0:
+        while item.next_at is not None and (left := (item.next_at - seen).total_seconds()) > 0:
             await self._sleep(min(left, LOOK_S))
             before, seen = seen, self._now()
-            if seen < before and one.wish.is_of_every_hour:
-                sooner = one.wish.after(seen)
-                one.next_at = min(filter(None, (one.next_at, sooner)))
+            if seen < before and item.wish.is_of_every_hour:
+                sooner = item.wish.after(seen)
+                item.next_at = min(filter(None, (item.next_at, sooner)))
 
-    def _following(self, one: ScheduledItem) -> datetime | None:
-        if one.wish.times is not None and one.came >= one.wish.times:
+    def _following(self, item: ScheduledItem) -> datetime | None:
+        if item.wish.times is not None and item.came >= item.wish.times:
             return None
-        found = one.wish.after(self._now())
-        return found if found is not None and found <= one.until else None
+        moment = item.wish.after(self._now())
+        return moment if moment is not None and moment <= item.until else None
 
-    def _over(self, one: ScheduledItem) -> str:
+    def _over(self, item: ScheduledItem) -> str:
         """Why it comes no more; empty if it does."""
-        budget = one.wish.budget_usd
-        if budget is not None and self.spent_since(one) >= budget:
+        budget = item.wish.budget_usd
+        if budget is not None and self.spent_since(item) >= budget:
             return f"${budget:.2f} were spent since it began"
-        return f"its time was over at {one.until:%H:%M}" if self._now() > one.until else ""
+        return f"its time was over at {item.until:%H:%M}" if self._now() > item.until else ""
 
-    async def _words(self, one: ScheduledItem) -> str:
-        of = f" of {one.wish.times}" if one.wish.times else ""
+    async def _words(self, item: ScheduledItem) -> str:
+        of = f" of {item.wish.times}" if item.wish.times else ""
         head = (
-            f"[Schedule {one.id}, {one.wish.rhythm()}, time {one.came}{of}; "
-            f"${self.spent_since(one):.4f} spent since it began]"
+            f"[Schedule {item.id}, {item.wish.rhythm()}, time {item.came}{of}; "
+            f"${self.spent_since(item):.4f} spent since it began]"
         )
-        return f"{head}\n{await self._prepared(one.wish.prompt)}"
+        return f"{head}\n{await self._prepared(item.wish.prompt)}"
 
 
-def line(one: ScheduledItem, spent: float) -> str:
+def format_schedule(item: ScheduledItem, spent: float) -> str:
     """One schedule for a person."""
-    when = f"next {one.next_at:%H:%M}" if one.next_at else "ending"
-    times = f"{one.came} of {one.wish.times}" if one.wish.times else str(one.came)
-    budget = f" of ${one.wish.budget_usd:.2f}" if one.wish.budget_usd is not None else ""
+    when = f"next {item.next_at:%H:%M}" if item.next_at else "ending"
+    times = f"{item.came} of {item.wish.times}" if item.wish.times else str(item.came)
+    budget = f" of ${item.wish.budget_usd:.2f}" if item.wish.budget_usd is not None else ""
     return (
-        f"{one.id}  {one.wish.rhythm()}, {when}, came {times}, ends {one.until:%m-%d %H:%M}; "
-        f"${spent:.4f}{budget} spent since it began: {one.wish.prompt.splitlines()[0][:60]}"
+        f"{item.id}  {item.wish.rhythm()}, {when}, came {times}, ends {item.until:%m-%d %H:%M}; "
+        f"${spent:.4f}{budget} spent since it began: {item.wish.prompt.splitlines()[0][:60]}"
     )
 
 
@@ -253,35 +255,35 @@ class ScheduleCron(Tool[ScheduleCronInput]):
         self._board = board
         self._now = now
 
-    def is_concurrency_safe(self, given: ScheduleCronInput) -> bool:
+    def is_concurrency_safe(self, arguments: ScheduleCronInput) -> bool:
         return True
 
-    def title(self, given: ScheduleCronInput) -> str:
-        return f"{given.cron or f'in {given.after_s} s'}: {given.prompt[:60]}"
+    def title(self, arguments: ScheduleCronInput) -> str:
+        return f"{arguments.cron or f'in {arguments.after_s} s'}: {arguments.prompt[:60]}"
 
-    async def call(self, given: ScheduleCronInput, ctx: ToolContext) -> ToolOutcome:
+    async def call(self, arguments: ScheduleCronInput, ctx: ToolContext) -> ToolOutcome:
         try:
-            one = self._board.add(self._wish(given))
+            item = self._board.add(self._wish(arguments))
         except (UserError, ValueError) as error:
             raise ToolError(str(error)) from None
-        said = f"Schedule {one.id}: {one.wish.rhythm()}, next at {one.next_at:%Y-%m-%d %H:%M}"
+        text = f"Schedule {item.id}: {item.wish.rhythm()}, next at {item.next_at:%Y-%m-%d %H:%M}"
         return ToolOutcome(
-            content=f"{said}, at the latest until {one.until:%Y-%m-%d %H:%M}. ScheduleDelete ends it.",
-            tool_use_result={"id": one.id, "humanSchedule": one.wish.rhythm()},
-            display=said,
+            content=f"{text}, at the latest until {item.until:%Y-%m-%d %H:%M}. ScheduleDelete ends it.",
+            tool_use_result={"id": item.id, "humanSchedule": item.wish.rhythm()},
+            display=text,
         )
 
-    def _wish(self, given: ScheduleCronInput) -> ScheduleRequest:
-        if bool(given.cron) == bool(given.after_s):
+    def _wish(self, arguments: ScheduleCronInput) -> ScheduleRequest:
+        if bool(arguments.cron) == bool(arguments.after_s):
             raise ToolError("Give one of cron and after_s.")
-        if given.after_s:
-            at = self._now() + timedelta(seconds=given.after_s)
-            return ScheduleRequest(prompt=given.prompt, at=at, times=1)
+        if arguments.after_s:
+            at = self._now() + timedelta(seconds=arguments.after_s)
+            return ScheduleRequest(prompt=arguments.prompt, at=at, times=1)
         return ScheduleRequest(
-            prompt=given.prompt,
-            cron=cron.read(given.cron),
-            expression=given.cron,
-            times=given.times if given.recurring else 1,
+            prompt=arguments.prompt,
+            cron=cron.read(arguments.cron),
+            expression=arguments.cron,
+            times=arguments.times if arguments.recurring else 1,
         )
 
 
@@ -299,14 +301,16 @@ class ScheduleList(Tool[ScheduleListInput]):
     def __init__(self, board: Board) -> None:
         self._board = board
 
-    def is_read_only(self, given: ScheduleListInput) -> bool:
+    def is_read_only(self, arguments: ScheduleListInput) -> bool:
         return True
 
-    async def call(self, given: ScheduleListInput, ctx: ToolContext) -> ToolOutcome:
-        lines = [line(one, self._board.spent_since(one)) for one in self._board.running()]
+    async def call(self, arguments: ScheduleListInput, ctx: ToolContext) -> ToolOutcome:
+        lines = [
+            format_schedule(item, self._board.spent_since(item)) for item in self._board.running()
+        ]
         return ToolOutcome(
             content="\n".join(lines) or "Nothing is scheduled.",
-            tool_use_result={"jobs": [one.id for one in self._board.running()]},
+            tool_use_result={"jobs": [item.id for item in self._board.running()]},
             display=f"{len(lines)} scheduled",
         )
 
@@ -325,13 +329,13 @@ class ScheduleDelete(Tool[ScheduleDeleteInput]):
     def __init__(self, board: Board) -> None:
         self._board = board
 
-    def title(self, given: ScheduleDeleteInput) -> str:
-        return given.id
+    def title(self, arguments: ScheduleDeleteInput) -> str:
+        return arguments.id
 
-    async def call(self, given: ScheduleDeleteInput, ctx: ToolContext) -> ToolOutcome:
-        one = self._board.find(given.id)
-        if one is None:
-            there = ", ".join(one.id for one in self._board.running()) or "none"
-            raise ToolError(f"There is no schedule {given.id}. There are: {there}.")
-        await self._board.stop(one)
-        return ToolOutcome(content=f"Schedule {one.id} ended.", display=f"{one.id} ended")
+    async def call(self, arguments: ScheduleDeleteInput, ctx: ToolContext) -> ToolOutcome:
+        item = self._board.find(arguments.id)
+        if item is None:
+            ids = ", ".join(item.id for item in self._board.running()) or "none"
+            raise ToolError(f"There is no schedule {arguments.id}. There are: {ids}.")
+        await self._board.stop(item)
+        return ToolOutcome(content=f"Schedule {item.id} ended.", display=f"{item.id} ended")

@@ -20,7 +20,7 @@ MOST_DIGITS = 12
 PIECE = re.compile(r"([0-9]+)([smhd])", re.I)
 
 
-def seconds(text: str) -> int | None:
+def parse_span(text: str) -> int | None:
     """The seconds of a span; None for what is none."""
     if not SPAN.fullmatch(text):
         return None
@@ -30,13 +30,13 @@ def seconds(text: str) -> int | None:
     return min(sum(int(count) * SECONDS[unit.lower()] for count, unit in pieces), MOST_S)
 
 
-def span(count: int) -> str:
+def format_span(count: int) -> str:
     """Seconds as a span."""
-    said = ""
+    text = ""
     for unit, length in reversed(SECONDS.items()):
-        whole, count = divmod(count, length)
-        said += f"{whole}{unit}" if whole else ""
-    return said or "0s"
+        amount, count = divmod(count, length)
+        text += f"{amount}{unit}" if amount else ""
+    return text or "0s"
 
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -105,7 +105,7 @@ def read(text: str) -> Cron:
         hours=field("hour", hour, 0, 23),
         days=field("day of the month", day, 1, 31),
         months=field("month", month, 1, 12, MONTHS),
-        weekdays=frozenset(one % 7 for one in weekdays),
+        weekdays=frozenset(weekday % 7 for weekday in weekdays),
         any_day=day.startswith("*"),
         any_weekday=weekday.startswith("*"),
     )
@@ -114,7 +114,7 @@ def read(text: str) -> Cron:
 def field(
     name: str, text: str, least: int, most: int, names: tuple[str, ...] = ()
 ) -> frozenset[int]:
-    found: set[int] = set()
+    values: set[int] = set()
     for part in text.lower().split(","):
         match = PART.fullmatch(part)
         if match is None:
@@ -126,8 +126,8 @@ def field(
             end = number(name, last, least, most, names)
         if end < begin or step == "0":
             raise ValueError(f"{name}: {part!r} holds nothing")
-        found.update(range(begin, end + 1, int(step or 1)))
-    return frozenset(found)
+        values.update(range(begin, end + 1, int(step or 1)))
+    return frozenset(values)
 
 
 def number(name: str, word: str, least: int, most: int, names: tuple[str, ...]) -> int:

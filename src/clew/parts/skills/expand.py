@@ -34,17 +34,17 @@ Piece: TypeAlias = str | ExpansionCommand
 
 def expand(
     body: str,
-    given: str,
+    arguments: str,
     *,
     names: Sequence[str] = (),
     places: Mapping[str, str] | None = None,
 ) -> list[Piece]:
-    """The text in pieces. `given` is what stood behind the name; `places` are the ${...} there are.
+    """The text in pieces. `arguments` is what stood behind the name; `places` are the ${...} there are.
 
     `$1` is the first argument, unless the file counts from `$0` (or `$ARGUMENTS[0]`). A text that
     takes no argument is told behind its end what was given.
     """
-    values = _Values(body, given, names, places or {})
+    values = _Values(body, arguments, names, places or {})
     pieces: list[Piece] = []
     end = 0
     for match in SHELL.finditer(body):
@@ -52,17 +52,17 @@ def expand(
         pieces.append(ExpansionCommand(line=values.put_into(match[1] or match[2]).strip()))
         end = match.end()
     pieces.append(values.put_into(body[end:]))
-    if given and not values.were_used:
-        pieces.append(f"\n\nARGUMENTS: {given}")
+    if arguments and not values.were_used:
+        pieces.append(f"\n\nARGUMENTS: {arguments}")
     return [piece for piece in pieces if piece]
 
 
 class _Values:
     def __init__(
-        self, body: str, given: str, names: Sequence[str], places: Mapping[str, str]
+        self, body: str, arguments: str, names: Sequence[str], places: Mapping[str, str]
     ) -> None:
-        self._given = given
-        self._words = split(given)
+        self._given = arguments
+        self._words = split(arguments)
         self._base = 0 if FROM_ZERO.search(body) else 1
         self._by_name = dict(zip(names, self._words, strict=False))
         if len(self._words) > len(names) > 0:
@@ -75,7 +75,7 @@ class _Values:
         return MARK.sub(self._value, text)
 
     def _value(self, match: re.Match[str]) -> str:
-        escaped, index, whole, number, place, name = match.groups()
+        escaped, index, all_arguments, number, place, name = match.groups()
         if escaped:
             return escaped
         if place is not None:
@@ -83,7 +83,7 @@ class _Values:
         if name is not None and name not in self._names:
             return match[0]
         self.were_used = True
-        if whole:
+        if all_arguments:
             return self._given
         if name is not None:
             return self._by_name.get(name, "")
@@ -92,9 +92,9 @@ class _Values:
         return self._words[at] if 0 <= at < len(self._words) else match[0]
 
 
-def split(given: str) -> list[str]:
+def split(arguments: str) -> list[str]:
     """The words of arguments, as a shell would part them."""
     try:
-        return shlex.split(given)
+        return shlex.split(arguments)
     except ValueError:
-        return given.split()
+        return arguments.split()

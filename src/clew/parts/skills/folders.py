@@ -10,11 +10,11 @@ from typing import TypeAlias
 
 from msgspec import Struct, structs
 
-from clew.parts.skills.skill import Origin, Skill, ranked, skill
+from clew.parts.skills.skill import Origin, Skill, make_skill, rank_skills
 from clew.system.config import frontmatter
-from clew.system.config.load import stamp
+from clew.system.config.load import read_stamp
 from clew.system.config.paths import Places
-from clew.system.files import is_folder, is_there, markdown_below, names_in, only_files
+from clew.system.files import find_markdown, is_folder, is_there, list_names, open_only_files
 
 # Looks for command files and skills in folders, and reads their heads; their texts when they are called.
 
@@ -42,56 +42,56 @@ class SkillListing(Struct):
     refuses: Refuses = refuses_none
 
 
-def skills_in(folder: Path, origin: Origin, found: SkillListing, *, space: str = "") -> None:
+def skills_in(folder: Path, origin: Origin, listing: SkillListing, *, space: str = "") -> None:
     """Every skill of a folder of skills: its subfolders that have a SKILL.md."""
-    for name in names_in(folder, found.faults):
+    for name in list_names(folder, listing.faults):
         path = f"{folder}/{name}/{SKILL_FILE}"
-        take(path, f"{space}{name}", origin, found, folder=f"{folder}/{name}")
+        take(path, f"{space}{name}", origin, listing, folder=f"{folder}/{name}")
 
 
-def skill_at(folder: Path, origin: Origin, found: SkillListing, *, space: str = "") -> None:
+def skill_at(folder: Path, origin: Origin, listing: SkillListing, *, space: str = "") -> None:
     """One skill, whose folder this is."""
-    take(f"{folder}/{SKILL_FILE}", f"{space}{folder.name}", origin, found, folder=str(folder))
+    take(f"{folder}/{SKILL_FILE}", f"{space}{folder.name}", origin, listing, folder=str(folder))
 
 
-def commands_in(folder: Path, origin: Origin, found: SkillListing, *, space: str = "") -> None:
+def commands_in(folder: Path, origin: Origin, listing: SkillListing, *, space: str = "") -> None:
     """Every command file of a folder and of those below it, whose names stand before theirs."""
-    for path, names in markdown_below(folder, found.faults):
-        take(path, space + ":".join(names), origin, found)
+    for path, names in find_markdown(folder, listing.faults):
+        take(path, space + ":".join(names), origin, listing)
 
 
-def command_at(path: Path, origin: Origin, found: SkillListing, *, space: str = "") -> None:
-    take(str(path), f"{space}{path.stem}", origin, found)
+def command_at(path: Path, origin: Origin, listing: SkillListing, *, space: str = "") -> None:
+    take(str(path), f"{space}{path.stem}", origin, listing)
 
 
-def take(path: str, name: str, origin: Origin, found: SkillListing, *, folder: str = "") -> None:
+def take(path: str, name: str, origin: Origin, listing: SkillListing, *, folder: str = "") -> None:
     """Adds the skill of a file; no file is no skill, and one that has no name to call it by neither."""
-    if found.refuses(path, origin) is not None:
+    if listing.refuses(path, origin) is not None:
         return
     try:
-        with open(path, "rb", buffering=0, opener=only_files) as file:
+        with open(path, "rb", buffering=0, opener=open_only_files) as file:
             data = file.read(HEAD_BYTES)
             if len(data) == HEAD_BYTES and data.startswith(b"---") and b"\n---" not in data[3:]:
                 data += file.read(frontmatter.MAX_HEAD_CHARACTERS)
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        found.faults.append(f"{path}: {error.strerror}")
+        listing.faults.append(f"{path}: {error.strerror}")
         return
     head = frontmatter.read(data.decode("utf-8", "replace"))
-    found.faults += [f"{path}:{fault}" for fault in head.faults]
+    listing.faults += [f"{path}:{fault}" for fault in head.faults]
     if name.split() != [name]:
-        found.faults.append(f"{path}: a name with spaces in it cannot be called")
+        listing.faults.append(f"{path}: a name with spaces in it cannot be called")
         return
-    found.skills.append(skill(head, name=name, origin=origin, file=path, folder=folder))
+    listing.skills.append(make_skill(head, name=name, origin=origin, file=path, folder=folder))
 
 
-def body_of(one: Skill) -> str:
+def body_of(loaded_skill: Skill) -> str:
     """The text below the head, as it is now. Raises OSError."""
-    with open(one.file, "rb", opener=only_files) as file:
+    with open(loaded_skill.file, "rb", opener=open_only_files) as file:
         data = file.read(MAX_FILE_BYTES + 1)
     body = frontmatter.read(data[:MAX_FILE_BYTES].decode("utf-8", "replace")).body.strip()
-    return f"{body}\n\n{CUT.format(file=one.file)}" if len(data) > MAX_FILE_BYTES else body
+    return f"{body}\n\n{CUT.format(file=loaded_skill.file)}" if len(data) > MAX_FILE_BYTES else body
 
 
 BUNDLED = Path(__file__).parent / "bundled"
@@ -121,21 +121,21 @@ def places_of(
     places: Places, sources: Collection[str], further: Iterable[str] = ()
 ) -> list[SkillFolder]:
     """The folders of a session; `sources` are the kinds of settings that count."""
-    found = [
-        SkillFolder(folder=each, origin="managed")
+    skill_folders = [
+        SkillFolder(folder=base, origin="managed")
         for folder in places.managed_folders
-        for each in (folder, folder / ".claude")
+        for base in (folder, folder / ".claude")
     ]
     if "user" in sources:
-        found.append(SkillFolder(folder=places.config_home, origin="user"))
+        skill_folders.append(SkillFolder(folder=places.config_home, origin="user"))
     if "project" in sources:
         around = (folder / ".claude" for folder in (*upwards(places), *map(Path, further)))
-        found += [
+        skill_folders += [
             SkillFolder(folder=folder, origin="project")
             for folder in dict.fromkeys(around)
             if folder != places.config_home
         ]
-    return found
+    return skill_folders
 
 
 def upwards(places: Places) -> Iterator[Path]:
@@ -180,7 +180,7 @@ class SkillLibrary:
 
     def refresh(self) -> None:
         """Looks again if a folder has gained or lost something."""
-        if any(stamp(folder) != before for folder, before in self._stamps.items()):
+        if any(read_stamp(folder) != before for folder, before in self._stamps.items()):
             self._by_name = None
 
     def forget(self) -> None:
@@ -191,22 +191,22 @@ class SkillLibrary:
         self._plugins, self._by_name = list(plugins), None
 
     def _look(self) -> dict[str, Skill]:
-        found = SkillListing([], [], self._refuses)
+        listing = SkillListing([], [], self._refuses)
         self._stamps = {}
         for place in self._places:
             for name, look in (("skills", skills_in), ("commands", commands_in)):
                 folder = place.folder / name
-                self._stamps[folder] = stamp(folder)
-                look(folder, place.origin, found)
+                self._stamps[folder] = read_stamp(folder)
+                look(folder, place.origin, listing)
         for plugin in self._plugins:
-            add_plugin(plugin, found)
-        skills_in(BUNDLED, "bundled", found)
-        self.faults = found.faults
-        return ranked(found.skills)
+            add_plugin(plugin, listing)
+        skills_in(BUNDLED, "bundled", listing)
+        self.faults = listing.faults
+        return rank_skills(listing.skills)
 
 
-def add_plugin(plugin: FromPlugin, found: SkillListing) -> None:
-    space, own = f"{plugin.name}:", SkillListing([], found.faults)
+def add_plugin(plugin: FromPlugin, listing: SkillListing) -> None:
+    space, own = f"{plugin.name}:", SkillListing([], listing.faults)
     for folder in plugin.skill_folders:
         skills_in(folder, "plugin", own, space=space)
     for folder in plugin.single_skills:
@@ -215,7 +215,7 @@ def add_plugin(plugin: FromPlugin, found: SkillListing) -> None:
         commands_in(folder, "plugin", own, space=space)
     for file in plugin.command_files:
         command_at(file, "plugin", own, space=space)
-    found.skills += [
-        structs.replace(one, plugin_root=str(plugin.root), is_vouched=plugin.is_trusted)
-        for one in own.skills
+    listing.skills += [
+        structs.replace(own_skill, plugin_root=str(plugin.root), is_vouched=plugin.is_trusted)
+        for own_skill in own.skills
     ]

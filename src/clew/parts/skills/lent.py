@@ -22,10 +22,10 @@ class LineRefusedError(ToolError):
         self.for_person = for_person
 
 
-def way_out(one: Skill, line: str, *, counts: bool) -> str:
+def describe_way_out(skill: Skill, line: str, *, counts: bool) -> str:
     """What lets a line run where nobody can be asked; `counts`: whether the skill's own rules do."""
-    rule = shlex.quote(f"{one.shell}({line})")
-    waits = "" if counts or not one.allowed_tools else f"; {WAITING}"
+    rule = shlex.quote(f"{skill.shell}({line})")
+    waits = "" if counts or not skill.allowed_tools else f"; {WAITING}"
     return (
         f"nobody can be asked here. It runs with this rule: clew permissions add --scope user {rule}, or "
         f"--allowedTools {rule} for one run{waits}"

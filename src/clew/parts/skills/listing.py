@@ -9,7 +9,7 @@ from typing import Any
 
 from clew.agent.context.facts import Fact
 from clew.core.json_object import Json
-from clew.core.normalize.tokens import text_tokens
+from clew.core.normalize.tokens import estimate_text_tokens
 from clew.parts.skills.skill import Skill
 
 KIND = "skill_listing"
@@ -24,7 +24,7 @@ HEAD = "Skills, which the Skill tool loads when they fit the task:"
 GONE = "Skills that are gone:"
 
 
-def told(entries: Iterable[Json]) -> set[str]:
+def find_listed_names(entries: Iterable[Json]) -> set[str]:
     """The names that the model was told of, also those that were only counted."""
     names: set[str] = set()
     for entry in entries:
@@ -36,32 +36,32 @@ def told(entries: Iterable[Json]) -> set[str]:
 
 
 def _texts(value: Any) -> set[str]:
-    return {one for one in value if type(one) is str} if type(value) is list else set()
+    return {item for item in value if type(item) is str} if type(value) is list else set()
 
 
-def listing_fact(known: Collection[str], skills: Iterable[Skill]) -> Fact | None:
+def make_listing_fact(known_names: Collection[str], skills: Iterable[Skill]) -> Fact | None:
     """What to say so that the model knows of `skills`; nothing if it does."""
-    there = {one.name: one for one in skills}
-    new = [one for name, one in there.items() if name not in known]
-    gone = sorted(set(known) - set(there))
+    by_name = {skill.name: skill for skill in skills}
+    new = [skill for name, skill in by_name.items() if name not in known_names]
+    gone = sorted(set(known_names) - set(by_name))
     if not new and not gone:
         return None
     lines, listed = told_within(new, BUDGET_TOKENS)
-    unlisted = [one.name for one in new[listed:]]
+    unlisted = [skill.name for skill in new[listed:]]
     if unlisted:
         lines.append(f"... and {len(unlisted)} more, which the Skill tool's `search` finds.")
-    said = [HEAD, *lines] if new else []
+    parts = [HEAD, *lines] if new else []
     if gone:
-        said += [GONE, ", ".join(gone)]
+        parts += [GONE, ", ".join(gone)]
     payload = {
         "type": KIND,
-        "skills": [one.name for one in new[:listed]],
+        "skills": [skill.name for skill in new[:listed]],
         "unlisted": unlisted,
         "removed": gone,
         # Whose words the descriptions are.
-        "origins": sorted({one.origin for one in new}),
+        "origins": sorted({skill.origin for skill in new}),
     }
-    return Fact(payload=payload, rendered=("\n".join(said),), role="system")
+    return Fact(payload=payload, rendered=("\n".join(parts),), role="system")
 
 
 def told_within(skills: Sequence[Skill], budget: int) -> tuple[list[str], int]:
@@ -73,7 +73,7 @@ def told_within(skills: Sequence[Skill], budget: int) -> tuple[list[str], int]:
         for skill in skills:
             line = form(skill)
             # Estimates are of words in prose; names of skills are denser.
-            used += text_tokens(line) + 2
+            used += estimate_text_tokens(line) + 2
             if used > budget:
                 break
             lines.append(line)
@@ -82,22 +82,22 @@ def told_within(skills: Sequence[Skill], budget: int) -> tuple[list[str], int]:
     return lines, len(lines)
 
 
-def about(one: Skill) -> str:
-    if not (one.description and one.when):
-        return one.description or one.when
-    return f"{one.description.rstrip('.')}. {one.when}"
+def about(skill: Skill) -> str:
+    if not (skill.description and skill.when):
+        return skill.description or skill.when
+    return f"{skill.description.rstrip('.')}. {skill.when}"
 
 
-def long_line(one: Skill) -> str:
-    return f"- {one.name}: {cut(about(one), LONG)}"
+def long_line(skill: Skill) -> str:
+    return f"- {skill.name}: {cut(about(skill), LONG)}"
 
 
-def short_line(one: Skill) -> str:
-    return f"- {one.name}: {cut(about(one), SHORT)}"
+def short_line(skill: Skill) -> str:
+    return f"- {skill.name}: {cut(about(skill), SHORT)}"
 
 
-def name_line(one: Skill) -> str:
-    return f"- {one.name}"
+def name_line(skill: Skill) -> str:
+    return f"- {skill.name}"
 
 
 def cut(text: str, most: int) -> str:
@@ -108,16 +108,16 @@ def cut(text: str, most: int) -> str:
     return f"{(words or rest[: most - 3]).rstrip()}..."
 
 
-def found(query: str, skills: Iterable[Skill], limit: int = 10) -> list[Skill]:
+def search_skills(query: str, skills: Iterable[Skill], limit: int = 10) -> list[Skill]:
     """The skills whose name or description hold most of the words of a query, the best first."""
     words = query.lower().split()
-    scored = [(score(words, one), one.name, one) for one in skills]
-    best = sorted((one for one in scored if one[0]), key=lambda one: (-one[0], one[1]))
-    return [one for _, _, one in best[:limit]]
+    scored = [(score(words, skill), skill.name, skill) for skill in skills]
+    best = sorted((entry for entry in scored if entry[0]), key=lambda entry: (-entry[0], entry[1]))
+    return [skill for _, _, skill in best[:limit]]
 
 
-def score(words: Sequence[str], one: Skill) -> int:
-    name, text = one.name.lower(), about(one).lower()
+def score(words: Sequence[str], skill: Skill) -> int:
+    name, text = skill.name.lower(), about(skill).lower()
     return sum(3 * (word in name) + (word in text) for word in words)
 
 
@@ -145,8 +145,8 @@ def called(entry: Json) -> Iterator[tuple[str, str]]:
         text = block.get("content") if type(block) is dict else None
         yield from _pairs([{"name": raw["skill"], "content": text}])
     elif type(payload) is dict and payload.get("type") == KEPT:
-        kept = payload.get("skills")
-        yield from _pairs(kept if type(kept) is list else [])
+        skills = payload.get("skills")
+        yield from _pairs(skills if type(skills) is list else [])
 
 
 def _content(entry: Json) -> Any:
@@ -154,27 +154,29 @@ def _content(entry: Json) -> Any:
     return message.get("content") if type(message) is dict else None
 
 
-def _pairs(said: Iterable[Any]) -> Iterator[tuple[str, str]]:
-    for one in said:
-        name, text = (one.get("name"), one.get("content")) if type(one) is dict else (None, None)
+def _pairs(items: Iterable[Any]) -> Iterator[tuple[str, str]]:
+    for item in items:
+        name, text = (item.get("name"), item.get("content")) if type(item) is dict else (None, None)
         if type(name) is str and type(text) is str:
             yield name, text
 
 
-def kept_facts(entries: Iterable[Json], left: Iterable[Json] = ()) -> list[Fact]:
+def make_kept_facts(entries: Iterable[Json], left: Iterable[Json] = ()) -> list[Fact]:
     """What a conversation that is shortened to `left` must still know: the skills it works by, the last
     called whole, older ones as far as there is room."""
-    there = {name for name, _ in active(left)}
+    names = {name for name, _ in active(left)}
     room = ALL_KEPT_TOKENS
     blocks: list[tuple[str, str]] = []
-    for name, text in reversed([one for one in active(entries) if one[0] not in there]):
-        whole = text_tokens(text)
+    for name, text in reversed([pair for pair in active(entries) if pair[0] not in names]):
+        tokens = estimate_text_tokens(text)
         most = min(KEPT_TOKENS, room)
-        kept = text if whole <= most else f"{text[: len(text) * most // whole]}\n[... cut here]"
+        excerpt = (
+            text if tokens <= most else f"{text[: len(text) * most // tokens]}\n[... cut here]"
+        )
         if most < 100:
             break
-        room -= min(whole, most)
-        blocks.append((name, kept))
+        room -= min(tokens, most)
+        blocks.append((name, excerpt))
     if not blocks:
         return []
     words = "\n\n".join(f"## Skill {name}\n\n{text}" for name, text in reversed(blocks))

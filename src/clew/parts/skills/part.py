@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from clew.agent.calls import BoundCall
 from clew.agent.context.facts import Fact
 from clew.agent.context.memory import matches, project_of
-from clew.agent.context.nearby import touched
+from clew.agent.context.nearby import find_touched_paths
 from clew.agent.deps import Granted, Question
 from clew.agent.hooks.handlers import Hook, read_hooks
 from clew.agent.options import SOURCES
@@ -31,12 +31,17 @@ from clew.parts.mcp.part import Connected
 from clew.parts.part import Part, PartContext
 from clew.parts.plugins.part import managed_hooks_only
 from clew.parts.skills.folders import FromPlugin, SkillFolder, SkillLibrary, body_of, places_of
-from clew.parts.skills.lent import Lent, LineRefusedError, way_out
-from clew.parts.skills.listing import found, kept_facts, listing_fact, told
+from clew.parts.skills.lent import Lent, LineRefusedError, describe_way_out
+from clew.parts.skills.listing import (
+    find_listed_names,
+    make_kept_facts,
+    make_listing_fact,
+    search_skills,
+)
 from clew.parts.skills.skill import Origin, Skill
 from clew.parts.skills.tool import LoadedSkill, SkillTool
-from clew.permissions.decision import Allow, Decision, Deny, decided, reason
-from clew.system.clock import new_id
+from clew.permissions.decision import Allow, Decision, Deny, describe_reason, make_decision
+from clew.system.clock import make_id
 
 if TYPE_CHECKING:
     from clew.parts.mcp.catalogue import PromptOffer
@@ -141,50 +146,52 @@ class SessionSkills(Part):
 
     @property
     def faults(self) -> list[str]:
-        hooked = [one for one in self._shelf.all().values() if one.hooks]
-        wrong = [f"{one.file}: {f}" for one in hooked for f in read_hooks(one.hooks).faults]
-        return [*self._shelf.faults, *wrong]
+        hooked = [skill for skill in self._shelf.all().values() if skill.hooks]
+        problems = [
+            f"{skill.file}: {f}" for skill in hooked for f in read_hooks(skill.hooks).faults
+        ]
+        return [*self._shelf.faults, *problems]
 
     def all(self) -> list[Skill]:
         """Every skill under the name it is called by."""
-        return [replace(one, name=name) for name, one in self._shelf.all().items()]
+        return [replace(skill, name=name) for name, skill in self._shelf.all().items()]
 
     def get(self, name: str) -> Skill | None:
-        one = self._shelf.all().get(name)
-        return None if one is None else replace(one, name=name)
+        skill = self._shelf.all().get(name)
+        return None if skill is None else replace(skill, name=name)
 
     def for_model(self) -> list[Skill]:
         """Those the model may load: of files as far as they are for it, and the prompts of servers."""
         if not self._is_told:
             return []
         own = [
-            one
-            for one in self.all()
-            if one.for_model and (self._wanted is None or one.name in self._wanted)
+            skill
+            for skill in self.all()
+            if skill.for_model and (self._wanted is None or skill.name in self._wanted)
         ]
         return [*own, *(of_prompt(server, offer) for server, offer in self._prompts())]
 
     def commands(self) -> list[SlashCommand[Any]]:
         """Those a person may call, as commands."""
-        return [self._command(one) for one in self.all() if one.for_person]
+        return [self._command(skill) for skill in self.all() if skill.for_person]
 
-    def _command(self, one: Skill) -> SlashCommand[Any]:
+    def _command(self, skill: Skill) -> SlashCommand[Any]:
         async def run(_: object, arguments: str) -> Outcome:
             try:
-                text = await self._text(one, arguments)
+                text = await self._text(skill, arguments)
             except LineRefusedError as error:
                 raise UserError(error.for_person) from None
             return Invoke(
-                name=one.name,
+                name=skill.name,
                 arguments=arguments,
-                text=FORKED.format(kind=one.agent) * bool(one.agent) + text,
-                origin=record_of(one),
+                text=FORKED.format(kind=skill.agent) * bool(skill.agent) + text,
+                origin=record_of(skill),
             )
 
-        about = one.description or one.file
-        told_of = f"{about} ({one.origin})" if one.origin != "bundled" else about
+        about = skill.description or skill.file
+        told_of = f"{about} ({skill.origin})" if skill.origin != "bundled" else about
         return SlashCommand(
-            name=one.name, description=told_of, run=run, hint=one.hint, expands=one.origin
+            name=skill.name, description=told_of, run=run, hint=skill.hint, expands=skill.origin
         )
 
     # -- what the model is told
@@ -195,10 +202,12 @@ class SessionSkills(Part):
         if not self._has_looked:
             # A session that goes on has been in folders, and has read files.
             self._has_looked = True
-            self._touch(list(dict.fromkeys(touched(history))))
-        known = told(history)
-        there = [one for one in self.for_model() if not one.paths or one.name in self._woken]
-        return listing_fact(known, there)
+            self._touch(list(dict.fromkeys(find_touched_paths(history))))
+        known_names = find_listed_names(history)
+        skills = [
+            skill for skill in self.for_model() if not skill.paths or skill.name in self._woken
+        ]
+        return make_listing_fact(known_names, skills)
 
     def latecomers(self, history: Iterable[Json]) -> list[Fact]:
         """What is to be told of what came or went since this was asked last: prompts of servers, and skills
@@ -212,7 +221,7 @@ class SessionSkills(Part):
 
     def beside(self, results: Sequence[Json], history: Iterable[Json]) -> list[Fact]:
         """What is to be told of skills that wait for the files that these results were about."""
-        is_new = self._touch(list(dict.fromkeys(touched(results))))
+        is_new = self._touch(list(dict.fromkeys(find_touched_paths(results))))
         fact = self.news(history) if is_new else None
         return [] if fact is None else [fact]
 
@@ -224,11 +233,11 @@ class SessionSkills(Part):
     def _wake(self, paths: Sequence[Path]) -> bool:
         root = self._rules.standing.places.root
         new = {
-            one.name
-            for one in self.all()
-            if one.paths
-            and one.name not in self._woken
-            and any(matches(one.paths, path, root) for path in paths)
+            skill.name
+            for skill in self.all()
+            if skill.paths
+            and skill.name not in self._woken
+            and any(matches(skill.paths, path, root) for path in paths)
         }
         self._woken |= new
         return bool(new)
@@ -249,14 +258,14 @@ class SessionSkills(Part):
         ]
         return any(added)
 
-    def kept(self, covered: Iterable[Json], kept: Iterable[Json]) -> list[Fact]:
-        """What a conversation must still know of which `kept` is left: the skills that are at work."""
-        return kept_facts(covered, kept)
+    def kept(self, covered: Iterable[Json], kept_entries: Iterable[Json]) -> list[Fact]:
+        """What a conversation must still know of which `kept_entries` is left: the skills that are at work."""
+        return make_kept_facts(covered, kept_entries)
 
     # -- what the Skill tool needs
 
     def fault(self, name: str) -> str:
-        found_here = {one.name for one in self.for_model()}
+        found_here = {skill.name for skill in self.for_model()}
         if name in found_here:
             return ""
         if self.get(name) is not None:
@@ -266,36 +275,36 @@ class SessionSkills(Part):
         return f"There is no skill {name!r}; {hint}"
 
     def search(self, query: str) -> Sequence[tuple[str, str]]:
-        return [(one.name, one.description) for one in found(query, self.for_model())]
+        return [(skill.name, skill.description) for skill in search_skills(query, self.for_model())]
 
     async def load(self, name: str, arguments: str, *, lends: bool = True) -> LoadedSkill:
         for server, offer in self._prompts():
             if offer.name == name:
-                from clew.parts.mcp.prompts import prompt_text
+                from clew.parts.mcp.prompts import fetch_prompt
 
-                text = await prompt_text(server, offer, arguments)
+                text = await fetch_prompt(server, offer, arguments)
                 return LoadedSkill(
                     text=text, record={"success": True, "skill": name, "source": "mcp"}
                 )
-        one = self.get(name)
-        if one is None:
+        skill = self.get(name)
+        if skill is None:
             raise ToolError(self.fault(name))
-        text = await self._text(one, arguments, lends=lends)
-        record = {"success": True, "skill": name, "commandName": name, **record_of(one)}
-        record |= {"allowedTools": list(one.allowed_tools)}
-        return LoadedSkill(text=text, record=record, agent=one.agent, model=one.model)
+        text = await self._text(skill, arguments, lends=lends)
+        record = {"success": True, "skill": name, "commandName": name, **record_of(skill)}
+        record |= {"allowedTools": list(skill.allowed_tools)}
+        return LoadedSkill(text=text, record=record, agent=skill.agent, model=skill.model)
 
     def spared(self, call: BoundCall, decision: Decision) -> Decision:
         """A decision about loading a skill that brings nothing but words: it is a file that is read."""
         if call.name != "Skill" or isinstance(decision, Allow):
             return decision
-        given = call.block["input"]
-        called = given.get("skill")
-        one = self.get(called.strip().removeprefix("/")) if isinstance(called, str) else None
-        is_search = isinstance(given.get("search"), str) and bool(given["search"])
-        if not is_search and (one is None or self._lends(one)):
+        arguments = call.block["input"]
+        called = arguments.get("skill")
+        skill = self.get(called.strip().removeprefix("/")) if isinstance(called, str) else None
+        is_search = isinstance(arguments.get("search"), str) and bool(arguments["search"])
+        if not is_search and (skill is None or self._lends(skill)):
             return decision
-        return decided(
+        return make_decision(
             [
                 replace(part, verdict="allow", reason="brings words alone")
                 if part.nature == "base"
@@ -304,115 +313,117 @@ class SessionSkills(Part):
             ]
         )
 
-    def _lends(self, one: Skill) -> bool:
-        counts = self.counts(one)
-        return bool((counts and (one.allowed_tools or one.hooks)) or one.model or one.effort)
+    def _lends(self, skill: Skill) -> bool:
+        counts = self.counts(skill)
+        return bool(
+            (counts and (skill.allowed_tools or skill.hooks)) or skill.model or skill.effort
+        )
 
-    def _granted_by(self, one: Skill) -> tuple[str, ...]:
+    def _granted_by(self, skill: Skill) -> tuple[str, ...]:
         """The rules that count of those a skill brings."""
-        return one.allowed_tools if self.counts(one) else ()
+        return skill.allowed_tools if self.counts(skill) else ()
 
-    def _hooks_of(self, one: Skill) -> tuple[Hook, ...]:
+    def _hooks_of(self, skill: Skill) -> tuple[Hook, ...]:
         """The hooks that count of those a skill brings."""
-        if not one.hooks or not self.counts(one):
+        if not skill.hooks or not self.counts(skill):
             return ()
-        if managed_hooks_only(self._rules.standing.layers) and one.origin != "managed":
+        if managed_hooks_only(self._rules.standing.layers) and skill.origin != "managed":
             return ()
-        variables = (("CLAUDE_PLUGIN_ROOT", one.plugin_root or one.folder),)
-        return read_hooks(one.hooks, source=f"skill:{one.name}", variables=variables).hooks
+        variables = (("CLAUDE_PLUGIN_ROOT", skill.plugin_root or skill.folder),)
+        return read_hooks(skill.hooks, source=f"skill:{skill.name}", variables=variables).hooks
 
-    def counts(self, one: Skill) -> bool:
+    def counts(self, skill: Skill) -> bool:
         """Whether somebody vouches for what a skill brings besides words."""
-        return one.is_vouched and (one.origin != "project" or self._rules.standing.is_trusted)
+        return skill.is_vouched and (skill.origin != "project" or self._rules.standing.is_trusted)
 
     # -- calling one
 
-    async def _text(self, one: Skill, arguments: str, *, lends: bool = True) -> str:
+    async def _text(self, skill: Skill, arguments: str, *, lends: bool = True) -> str:
         """The text of a skill that was called, with all that it asks for put in."""
         try:
-            body = body_of(one)
+            body = body_of(skill)
         except OSError as error:
-            raise ToolError(f"{one.file}: {error.strerror}") from None
+            raise ToolError(f"{skill.file}: {error.strerror}") from None
         from clew.parts.skills.expand import ExpansionCommand as Wanted
         from clew.parts.skills.expand import expand
 
         places = {
             "CLAUDE_SESSION_ID": self._session_id,
-            "CLAUDE_SKILL_DIR": one.folder,
-            "CLAUDE_PLUGIN_ROOT": one.plugin_root,
+            "CLAUDE_SKILL_DIR": skill.folder,
+            "CLAUDE_PLUGIN_ROOT": skill.plugin_root,
             "CLAUDE_PROJECT_DIR": str(self._rules.standing.places.root),
         }
-        pieces = expand(body, arguments, names=one.arguments, places=places)
+        pieces = expand(body, arguments, names=skill.arguments, places=places)
         if lends:
-            self._lent.to(one, self._granted_by(one), self._hooks_of(one))
+            self._lent.to(skill, self._granted_by(skill), self._hooks_of(skill))
         parts = [
-            await self._printed(one, piece.line) if isinstance(piece, Wanted) else piece
+            await self._printed(skill, piece.line) if isinstance(piece, Wanted) else piece
             for piece in pieces
         ]
-        where = f"The files of this skill are in {one.folder}\n\n" if one.folder else ""
+        where = f"The files of this skill are in {skill.folder}\n\n" if skill.folder else ""
         return where + "".join(parts).strip()
 
     async def prepared(self, prompt: str) -> str:
         """A prompt that comes by itself: the text of a skill where it calls one, else as it is."""
         name, _, arguments = prompt.removeprefix("/").partition(" ")
-        one = self.get(name) if prompt.startswith("/") else None
-        if one is None:
+        skill = self.get(name) if prompt.startswith("/") else None
+        if skill is None:
             return prompt
         try:
-            return await self._text(one, arguments.strip())
+            return await self._text(skill, arguments.strip())
         except ToolError as error:
             return f"{prompt}\n({error})"
 
-    async def _printed(self, one: Skill, line: str) -> str:
+    async def _printed(self, skill: Skill, line: str) -> str:
         """What a command of a skill's text prints. Nobody typed it, so a rule or a person must allow it."""
         tools, judge = self._context.tools, self._context.judge
         call = tools.bind(
             {
                 "type": "tool_use",
-                "id": f"toolu_{new_id()}",
-                "name": one.shell,
+                "id": f"toolu_{make_id()}",
+                "name": skill.shell,
                 "input": {"command": line},
             }
         )
         decision, is_confined = await decide(tools, call, judge)
         if not isinstance(decision, Allow):
-            call = await self._permitted(one, call, decision)
+            call = await self._permitted(skill, call, decision)
         outcome = await tools.run(
-            call, message_uuid=new_id(), progress=unseen, is_confined=is_confined
+            call, message_uuid=make_id(), progress=unseen, is_confined=is_confined
         )
         printed = outcome.content if isinstance(outcome.content, str) else outcome.display
         return printed.strip("\n")
 
-    async def _permitted(self, one: Skill, call: BoundCall, decision: Decision) -> BoundCall:
+    async def _permitted(self, skill: Skill, call: BoundCall, decision: Decision) -> BoundCall:
         line = call.block["input"]["command"]
-        refused = f"{one.name} wants to run {line!r}, which was refused"
+        refused = f"{skill.name} wants to run {line!r}, which was refused"
         if isinstance(decision, Deny):
-            raise ToolError(f"{refused}: {reason(decision)}")
-        said = await self._context.ask(
+            raise ToolError(f"{refused}: {describe_reason(decision)}")
+        reply = await self._context.ask(
             Question(
                 block=call.block,
                 line=call.line,
-                title=f"/{one.name} runs: {line}",
+                title=f"/{skill.name} runs: {line}",
                 decision=decision,
-                why=f"{one.file} wants it run before the model reads it",
+                why=f"{skill.file} wants it run before the model reads it",
             )
         )
-        if not isinstance(said, Granted):
+        if not isinstance(reply, Granted):
             # A person who said no knows that; what hosts say may be news.
-            why = "" if said.by_person else f": {said.words}"
-            if said.is_nobodys:
-                why = f": {way_out(one, line, counts=self.counts(one))}"
-            raise LineRefusedError(f"{refused}: {said.words}", for_person=f"{refused}{why}")
-        return call if said.input is None else call.with_input(said.input)
+            why = "" if reply.by_person else f": {reply.words}"
+            if reply.is_nobodys:
+                why = f": {describe_way_out(skill, line, counts=self.counts(skill))}"
+            raise LineRefusedError(f"{refused}: {reply.words}", for_person=f"{refused}{why}")
+        return call if reply.input is None else call.with_input(reply.input)
 
 
 async def unseen(_: Any) -> None:
     """How far a command is; what it printed is shown whole."""
 
 
-def record_of(one: Skill) -> Json:
+def record_of(skill: Skill) -> Json:
     """How the log says whose words a skill's text is."""
-    return {"kind": "skill", "name": one.name, "source": one.origin, "path": one.file}
+    return {"kind": "skill", "name": skill.name, "source": skill.origin, "path": skill.file}
 
 
 def of_prompt(server: McpServer, offer: PromptOffer) -> Skill:

@@ -75,8 +75,8 @@ class Skill(Struct, frozen=True, kw_only=True):
     @property
     def hooks(self) -> dict[str, Any]:
         """Programs at events while it is at work, as settings spell them; counted as rules are."""
-        found = self.head.values.get("hooks")
-        return found if isinstance(found, dict) else {}
+        hooks = self.head.values.get("hooks")
+        return hooks if isinstance(hooks, dict) else {}
 
     @property
     def shell(self) -> str:
@@ -85,8 +85,8 @@ class Skill(Struct, frozen=True, kw_only=True):
 
     @property
     def model(self) -> str:
-        named = self.head.text("model")
-        return "" if named == "inherit" else named
+        model = self.head.text("model")
+        return "" if model == "inherit" else model
 
     @property
     def agent(self) -> str:
@@ -97,11 +97,13 @@ class Skill(Struct, frozen=True, kw_only=True):
 
     @property
     def effort(self) -> Effort | None:
-        said = self.head.text("effort").lower()
-        return next((effort for effort in EFFORTS if effort == said), None)
+        word = self.head.text("effort").lower()
+        return next((effort for effort in EFFORTS if effort == word), None)
 
 
-def skill(head: Frontmatter, *, name: str, origin: Origin, file: str, folder: str = "") -> Skill:
+def make_skill(
+    head: Frontmatter, *, name: str, origin: Origin, file: str, folder: str = ""
+) -> Skill:
     """What a head says. `head.body` may be the beginning of the text alone."""
     for_person = head.flag("user-invocable")
     if for_person is None:
@@ -132,25 +134,25 @@ def first_words(body: str) -> str:
 
 def rules(texts: Sequence[str]) -> tuple[str, ...]:
     """Rules, with commas or spaces between them; spaces inside of parentheses are the rule's."""
-    found: list[str] = []
+    rule_texts: list[str] = []
     for text in texts:
         depth = 0
         begins = True
         for part in text.split(" "):
             if begins and part:
-                found.append(part)
+                rule_texts.append(part)
             elif not begins:
-                found[-1] += f" {part}"
+                rule_texts[-1] += f" {part}"
             depth += part.count("(") - part.count(")")
             begins = depth <= 0
-    return tuple(found)
+    return tuple(rule_texts)
 
 
-def ranked(skills: Sequence[Skill]) -> dict[str, Skill]:
+def rank_skills(skills: Sequence[Skill]) -> dict[str, Skill]:
     """By name: of each name the strongest, and under its qualified name every one that lost it."""
-    order = sorted(skills, key=lambda one: ORIGINS.index(one.origin))
+    order = sorted(skills, key=lambda skill: ORIGINS.index(skill.origin))
     by_name: dict[str, Skill] = {}
-    for one in order:
-        if by_name.setdefault(one.name, one) is not one:
-            by_name.setdefault(one.qualified, one)
+    for skill in order:
+        if by_name.setdefault(skill.name, skill) is not skill:
+            by_name.setdefault(skill.qualified, skill)
     return by_name

@@ -74,40 +74,40 @@ class SkillTool(Tool[SkillInput]):
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
 
-    def is_read_only(self, given: SkillInput) -> bool:
-        return bool(given.search)
+    def is_read_only(self, arguments: SkillInput) -> bool:
+        return bool(arguments.search)
 
-    def title(self, given: SkillInput) -> str:
-        return given.skill or given.search
+    def title(self, arguments: SkillInput) -> str:
+        return arguments.skill or arguments.search
 
-    def objection(self, given: SkillInput, session: ToolSession) -> str:
-        if given.search:
+    def objection(self, arguments: SkillInput, session: ToolSession) -> str:
+        if arguments.search:
             return ""
-        return self._keeper.fault(bare(given.skill))
+        return self._keeper.fault(bare(arguments.skill))
 
-    async def call(self, given: SkillInput, ctx: ToolContext) -> ToolOutcome:
-        if given.search:
-            return self._found(given.search)
-        loaded = await self._keeper.load(bare(given.skill), given.args)
+    async def call(self, arguments: SkillInput, ctx: ToolContext) -> ToolOutcome:
+        if arguments.search:
+            return self._found(arguments.search)
+        loaded = await self._keeper.load(bare(arguments.skill), arguments.args)
         if loaded.agent and ctx.session.background.agents is not None:
             wish = Delegation(
                 prompt=loaded.text,
-                description=f"skill {given.skill}",
+                description=f"skill {arguments.skill}",
                 kind=loaded.agent,
                 model=loaded.model or None,
             )
             return await ctx.session.background.agents.run(wish, ctx.tool_use_id)
         return ToolOutcome(
-            content=loaded.text, tool_use_result=loaded.record, display=f"{given.skill} loaded"
+            content=loaded.text, tool_use_result=loaded.record, display=f"{arguments.skill} loaded"
         )
 
     def _found(self, query: str) -> ToolOutcome:
-        found = self._keeper.search(query)
-        lines = [f"- {name}: {description}" for name, description in found]
+        matches = self._keeper.search(query)
+        lines = [f"- {name}: {description}" for name, description in matches]
         return ToolOutcome(
             content="\n".join(lines) or f"No skill fits {query!r}.",
-            tool_use_result={"query": query, "matches": [name for name, _ in found]},
-            display=", ".join(name for name, _ in found) or "nothing found",
+            tool_use_result={"query": query, "matches": [name for name, _ in matches]},
+            display=", ".join(name for name, _ in matches) or "nothing found",
         )
 
 

@@ -269,5 +269,5 @@ def shown_input(value: Any) -> str:
 def _parameters(value: dict[str, Any]) -> Iterator[str]:
     ordered = [k for k in _FIRST if k in value] + [k for k in value if k not in _FIRST]
     for key in ordered:
-        said = value[key] if type(value[key]) is str else encode(value[key]).decode()
-        yield f"{key}:\n{said}" if "\n" in said else f"{key}: {said}"
+        text = value[key] if type(value[key]) is str else encode(value[key]).decode()
+        yield f"{key}:\n{text}" if "\n" in text else f"{key}: {text}"

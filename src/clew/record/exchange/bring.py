@@ -21,18 +21,18 @@ from clew.record.exchange import codex, one_file, pi
 from clew.record.exchange.conversion import Converted
 from clew.record.exchange.export import METADATA
 from clew.record.transcript import light
-from clew.record.transcript.belongings import give_agents, renamed, write_file
+from clew.record.transcript.belongings import give_agents, rename_session, write_file
 from clew.record.transcript.files import Files
 from clew.record.transcript.load import load
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import (
     SessionPaths,
     SessionPlace,
-    canonical,
     find_session,
-    own_dir,
-    project_dir,
-    sidecar,
+    get_own_dir,
+    get_project_dir,
+    get_sidecar,
+    resolve_folder,
 )
 from clew.record.transcript.policy import Writer
 from clew.record.transcript.record import Recorder
@@ -67,9 +67,9 @@ def bring(
 ) -> ImportedSession:
     """`anew` gives it an id of its own instead of the one it has."""
     data = source.read_bytes()
-    whole = _one_object(data)
-    if one_file.is_one_file(whole):
-        converted = one_file.convert(whole, _ids(data[:4096]))
+    document = _one_object(data)
+    if one_file.is_one_file(document):
+        converted = one_file.convert(document, _ids(data[:4096]))
         return _write(home, converted, cwd, now, data, anew=anew)
     lines, bad = _lines(data)
     if not lines and source.suffix.lower() in PAGES:
@@ -97,21 +97,21 @@ def _one_object(data: bytes) -> Any:
 
 
 def _lines(data: bytes) -> tuple[list[Json], int]:
-    found: list[Json] = []
+    entries: list[Json] = []
     bad = 0
     for raw in data.split(b"\n"):
         if raw.strip():
             value = _one_object(raw)
             if type(value) is dict:
-                found.append(value)
+                entries.append(value)
             else:
                 bad += 1
-    return found, bad
+    return entries, bad
 
 
 def _is_ours(line: Json) -> bool:
-    known = KINDS.get(str(line.get("type")))
-    return known is not None and known.place == CHAIN
+    kind = KINDS.get(str(line.get("type")))
+    return kind is not None and kind.place == CHAIN
 
 
 def _ids(seed: bytes) -> Callable[[], str]:
@@ -121,34 +121,40 @@ def _ids(seed: bytes) -> Callable[[], str]:
     return lambda: str(uuid.UUID(int=uuid.uuid5(space, str(next(numbers))).int, version=4))
 
 
-def _folder(home: Path, wanted: str, here: str) -> tuple[Path, str]:
+def _folder(home: Path, wanted: str, current_cwd: str) -> tuple[Path, str]:
     """The folder of a session's working folder; of this one, if that is not there."""
-    cwd = wanted if wanted and is_folder(wanted) else here
-    return project_dir(home, canonical(cwd)), cwd
+    cwd = wanted if wanted and is_folder(wanted) else current_cwd
+    return get_project_dir(home, resolve_folder(cwd)), cwd
 
 
 def _session_id(home: Path, wanted: str, seed: bytes, *, anew: bool) -> str:
     if anew:
         return str(uuid.uuid4())
-    made = uuid.uuid5(_SPACE, wanted or seed.hex())
+    identifier = uuid.uuid5(_SPACE, wanted or seed.hex())
     session_id = (
-        wanted.lower() if light.is_uuid(wanted) else str(uuid.UUID(int=made.int, version=4))
+        wanted.lower() if light.is_uuid(wanted) else str(uuid.UUID(int=identifier.int, version=4))
     )
-    found = find_session(home, session_id)
-    if found:
+    paths = find_session(home, session_id)
+    if paths:
         raise SessionError(
-            f"session {session_id} is there already: {found[0]}; --new-id brings a copy"
+            f"session {session_id} is there already: {paths[0]}; --new-id brings a copy"
         )
     return session_id
 
 
 def _write(
-    home: Path, converted: Converted, here: str, now: Callable[[], str], seed: bytes, *, anew: bool
+    home: Path,
+    converted: Converted,
+    current_cwd: str,
+    now: Callable[[], str],
+    seed: bytes,
+    *,
+    anew: bool,
 ) -> ImportedSession:
     """Messages without a place, recorded as a session of ours is."""
     session_id = _session_id(home, converted.source_id, seed[:4096], anew=anew)
-    folder, cwd = _folder(home, converted.cwd, here)
-    base = own_dir(home) / "importing"
+    folder, cwd = _folder(home, converted.cwd, current_cwd)
+    base = get_own_dir(home) / "importing"
     Files().make_folder(base)
     with tempfile.TemporaryDirectory(dir=base) as staging:
         paths = SessionPaths(home=home, cwd=cwd, session_id=session_id)
@@ -171,7 +177,7 @@ def _write(
                 continue
             _record(own, agent.messages, converted.losses)
             if agent.metadata:
-                write_file(sidecar(own.transcript), [encode(agent.metadata)])
+                write_file(get_sidecar(own.transcript), [encode(agent.metadata)])
         if converted.title:
             recorder.title(converted.title)
         for trouble in log.close().troubles:
@@ -195,13 +201,15 @@ def _lose(losses: dict[str, int], reason: str) -> None:
     losses[reason] = losses.get(reason, 0) + 1
 
 
-def _copy(home: Path, source: Path, data: bytes, here: str, *, anew: bool) -> ImportedSession:
+def _copy(
+    home: Path, source: Path, data: bytes, current_cwd: str, *, anew: bool
+) -> ImportedSession:
     """Lines of ours, byte for byte but for a session id that must change; subagents go apart."""
     ids = [s for line in _lines(data)[0] if type(s := line.get("sessionId")) is str]
     wanted = source.stem if light.is_uuid(source.stem) else next(iter(ids), "")
     session_id = _session_id(home, wanted, data[:4096], anew=anew)
     cwd = next((c for line in _lines(data)[0] if type(c := line.get("cwd")) is str), "")
-    folder, _ = _folder(home, cwd, here)
+    folder, _ = _folder(home, cwd, current_cwd)
     converted = Converted(kind="transcript", source_id=wanted)
     files: dict[str, list[bytes]] = {}
     about: dict[str, Json] = {}
@@ -221,8 +229,8 @@ def _copy(home: Path, source: Path, data: bytes, here: str, *, anew: bool) -> Im
         if name and line.get("type") == METADATA:
             about[name] = {k: v for k, v in line.items() if k not in _OF_LINE}
             continue
-        files.setdefault(name, []).append(renamed(raw, line, session_id))
-    base = own_dir(home) / "importing"
+        files.setdefault(name, []).append(rename_session(raw, line, session_id))
+    base = get_own_dir(home) / "importing"
     Files().make_folder(base)
     with tempfile.TemporaryDirectory(dir=base) as staging:
         place = SessionPlace(session_id=session_id, project_dir=Path(staging))
@@ -230,7 +238,7 @@ def _copy(home: Path, source: Path, data: bytes, here: str, *, anew: bool) -> Im
             path = place.agent(name) if name else place.transcript
             write_file(path, lines)
             if name in about:
-                write_file(sidecar(path), [encode(about[name])])
+                write_file(get_sidecar(path), [encode(about[name])])
         give_agents(source, place)
         if not is_there(place.transcript):
             raise SessionError(f"{source}: holds subagents only")
@@ -250,7 +258,7 @@ def _settle(staged: SessionPlace, folder: Path, converted: Converted) -> Importe
         staged.folder.rename(target.folder)
     staged.transcript.rename(target.transcript)
     files.sync_folder(folder)
-    outline = light.outline(target.transcript)
+    outline = light.read_outline(target.transcript)
     return ImportedSession(
         session_id=target.session_id,
         path=target.transcript,

@@ -10,8 +10,8 @@ from clew.record.exchange.conversion import (
     Builder,
     Converted,
     call,
-    picture,
-    thinking,
+    make_picture,
+    make_thinking,
 )
 
 _KINDS = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
@@ -86,19 +86,19 @@ def _item(build: Builder, item: Json, at: str, model: str) -> None:
                 text_of(object_of(part).get("text"))
                 for part in [*list_of(item.get("summary")), *list_of(item.get("content"))]
             )
-            build.answer([thinking(words)], at, model=model)
+            build.answer([make_thinking(words)], at, model=model)
             if item.get("encrypted_content"):
                 build.lose("reasoning that only its maker can read")
         case "function_call":
-            name, given = text_of(item.get("name")), _arguments(item.get("arguments"))
-            build.answer([_call(text_of(item.get("call_id")), name, given)], at, model=model)
+            name, arguments = text_of(item.get("name")), _arguments(item.get("arguments"))
+            build.answer([_call(text_of(item.get("call_id")), name, arguments)], at, model=model)
         case "local_shell_call":
             action = object_of(item.get("action"))
             call_id = text_of(item.get("call_id") or item.get("id"))
             build.answer([_call(call_id, "shell", action)], at, model=model)
         case "custom_tool_call":
-            given = {"input": item.get("input")}
-            block = call(text_of(item.get("call_id")), text_of(item.get("name")), given)
+            arguments = {"input": item.get("input")}
+            block = call(text_of(item.get("call_id")), text_of(item.get("name")), arguments)
             build.answer([block], at, model=model)
         case "function_call_output" | "custom_tool_call_output":
             content, is_error = _output(build, item.get("output"))
@@ -126,7 +126,7 @@ def _block(build: Builder, part: Json) -> Json | None:
     if kind == "input_image":
         match = _DATA.fullmatch(text_of(part.get("image_url")))
         if match:
-            return picture(match[1], match[2])
+            return make_picture(match[1], match[2])
     build.lose("a part that is no text and no picture with its data")
     return None
 
@@ -138,14 +138,14 @@ def _arguments(value: Any) -> Any:
         return value
 
 
-def _call(call_id: str, name: str, given: Any) -> Json:
-    if name in _SHELLS and type(given) is dict:
-        command = given.get("command", given.get("cmd"))
+def _call(call_id: str, name: str, arguments: Any) -> Json:
+    if name in _SHELLS and type(arguments) is dict:
+        command = arguments.get("command", arguments.get("cmd"))
         words = [text_of(word) for word in list_of(command)]
         line = words[2] if len(words) == 3 and words[1] in ("-c", "-lc") else " ".join(words)
-        rest = {k: v for k, v in given.items() if k not in ("command", "cmd", "type")}
+        rest = {k: v for k, v in arguments.items() if k not in ("command", "cmd", "type")}
         return call(call_id, "Bash", {"command": text_of(command) or line, **rest})
-    return call(call_id, name, given)
+    return call(call_id, name, arguments)
 
 
 def _output(build: Builder, output: Any) -> tuple[Any, bool]:
@@ -153,11 +153,11 @@ def _output(build: Builder, output: Any) -> tuple[Any, bool]:
     if type(output) is list:
         blocks = [b for part in output if (b := _block(build, object_of(part)))]
         return blocks, False
-    found = output if type(output) is dict else _arguments(output)
-    if type(found) is dict and ("output" in found or "content" in found):
-        metadata = object_of(found.get("metadata"))
-        failed = found.get("success") is False or metadata.get("exit_code") not in (None, 0)
-        inner = found.get("output", found.get("content"))
+    result = output if type(output) is dict else _arguments(output)
+    if type(result) is dict and ("output" in result or "content" in result):
+        metadata = object_of(result.get("metadata"))
+        failed = result.get("success") is False or metadata.get("exit_code") not in (None, 0)
+        inner = result.get("output", result.get("content"))
         if type(inner) is str:
             return inner, failed
     return text_of(output), False

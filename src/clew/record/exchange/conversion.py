@@ -55,9 +55,9 @@ class Builder:
 
     def time(self, value: Any) -> str:
         """A time as ours are written; one that says nothing is that of what came before."""
-        found = _TIME.fullmatch(value) if type(value) is str else None
-        if found is not None:
-            self._at = f"{found[1]}.{(found[2] or '.').removeprefix('.')[:3]:0<3}Z"
+        match = _TIME.fullmatch(value) if type(value) is str else None
+        if match is not None:
+            self._at = f"{match[1]}.{(match[2] or '.').removeprefix('.')[:3]:0<3}Z"
         return self._at
 
     def take(self, entry: Json) -> None:
@@ -82,7 +82,7 @@ class Builder:
             return
         plain = blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
         self.out.messages.append(
-            factories.user(
+            factories.make_user(
                 plain,
                 uuid=self._new_uuid(),
                 at=at,
@@ -98,9 +98,9 @@ class Builder:
         *,
         model: str = "",
         usage: Json | None = None,
-        **more: Any,
+        **fields: Any,
     ) -> None:
-        kept = []
+        answer_blocks = []
         for block in blocks:
             if block["type"] == "tool_use":
                 if block["id"] in self._open:
@@ -108,27 +108,27 @@ class Builder:
                     continue
             elif not (block.get("text") or block.get("thinking")):
                 continue
-            kept.append(block)
-        if all(block["type"] == "thinking" for block in kept):
-            self._thoughts += kept  # it begins the answer that comes next
+            answer_blocks.append(block)
+        if all(block["type"] == "thinking" for block in answer_blocks):
+            self._thoughts += answer_blocks  # it begins the answer that comes next
             return
-        kept = [*self._thoughts, *kept]
+        answer_blocks = [*self._thoughts, *answer_blocks]
         self._thoughts = []
-        uuids = [self._new_uuid() for _ in kept]
-        for block, uuid in zip(kept, uuids, strict=True):
+        uuids = [self._new_uuid() for _ in answer_blocks]
+        for block, uuid in zip(answer_blocks, uuids, strict=True):
             if block["type"] == "tool_use":
                 self._open[block["id"]] = uuid
         message = {
             "id": f"msg_{uuids[0].replace('-', '')}",
             "type": "message",
             "model": model,
-            "content": kept,
-            "stop_reason": "tool_use" if kept[-1]["type"] == "tool_use" else "end_turn",
+            "content": answer_blocks,
+            "stop_reason": "tool_use" if answer_blocks[-1]["type"] == "tool_use" else "end_turn",
             "stop_sequence": None,
             "usage": usage or {"input_tokens": 0, "output_tokens": 0},
         }
-        entries = factories.assistant(message, uuids=uuids, at=at, request_id="")
-        self.out.messages += [entry | more for entry in entries]
+        entries = factories.make_assistant(message, uuids=uuids, at=at, request_id="")
+        self.out.messages += [entry | fields for entry in entries]
 
     def result(self, call: str, content: Any, at: str, *, is_error: bool = False) -> None:
         source = self._open.get(tool_id(call))
@@ -140,7 +140,7 @@ class Builder:
             return
         self._open[tool_id(call)] = ANSWERED
         self.out.messages.append(
-            factories.tool_answer(
+            factories.make_tool_answer(
                 tool_id(call), content, uuid=self._new_uuid(), at=at, source_uuid=source,
                 is_error=is_error,
             )
@@ -151,14 +151,14 @@ def tool_id(value: str) -> str:
     return _NO_ID.sub("_", value) or "_"
 
 
-def call(call_id: str, name: str, given: Any) -> Json:
-    value = given if type(given) is dict else {"input": given}
+def call(call_id: str, name: str, arguments: Any) -> Json:
+    value = arguments if type(arguments) is dict else {"input": arguments}
     return {"type": "tool_use", "id": tool_id(call_id), "name": name or "unknown", "input": value}
 
 
-def picture(media: str, data: str) -> Json:
+def make_picture(media: str, data: str) -> Json:
     return {"type": "image", "source": {"type": "base64", "media_type": media, "data": data}}
 
 
-def thinking(words: str, signature: str = "") -> Json:
+def make_thinking(words: str, signature: str = "") -> Json:
     return {"type": "thinking", "thinking": words, "signature": signature}

@@ -22,7 +22,7 @@ from clew.record.exchange.account import (
     pieces_of,
 )
 from clew.record.transcript import light
-from clew.record.transcript.agents import agents, read_metadata, written
+from clew.record.transcript.agents import encode_metadata, list_agents, read_metadata
 from clew.record.transcript.links import ROOT, Node
 from clew.record.transcript.load import load
 from clew.record.transcript.paths import SessionPlace
@@ -37,7 +37,7 @@ from clew.record.transcript.source import TranscriptSource
 
 def from_the_beginning(path: Path) -> list[dict[str, Any]]:
     """Each compaction and its summary stand where they were made; what was kept stands before them."""
-    loaded = load(path, whole=True)
+    loaded = load(path, reads_all=True)
     chain, links = loaded.chain, loaded.chain.links
     if chain.boundary == ROOT:
         return loaded.messages
@@ -54,8 +54,8 @@ def from_the_beginning(path: Path) -> list[dict[str, Any]]:
             closed = links.past_boundary(boundary)
             way, boundary = chain.ways.walk(closed, links.nodes[boundary].at - 1, [])
             stretches.append(with_siblings(links, way, body))
-        told = dict.fromkeys(i for stretch in reversed(stretches) for i in stretch)
-        return [body(links.nodes[i]) for i in told]
+        positions = dict.fromkeys(i for stretch in reversed(stretches) for i in stretch)
+        return [body(links.nodes[i]) for i in positions]
 
 
 def account_of(
@@ -68,11 +68,11 @@ def account_of(
     """`is_all`: with what stands before a summary. Raises `OSError` only if the session's own file cannot
     be read."""
     messages = messages_of(path, is_all=is_all)
-    outline = light.outline(path)
+    outline = light.read_outline(path)
     first = next((m for m in messages if type(m.get("cwd")) is str), {})
     talks = [_talk("", messages, redaction)]
     if subagents:
-        talks += [_agent(agent, redaction, is_all=is_all) for agent in agent_files(path)]
+        talks += [_agent(agent, redaction, is_all=is_all) for agent in list_agent_files(path)]
     title = outline.title if outline else path.stem
     cwd, branch = str(first.get("cwd", "")), str(first.get("gitBranch") or "")
     if redaction is not None:
@@ -90,13 +90,13 @@ def account_of(
 
 def messages_of(path: Path, *, is_all: bool) -> list[Json]:
     # What the model knows is the smaller and more common wish, so the rest is an option.
-    return from_the_beginning(path) if is_all else load(path, whole=True).messages
+    return from_the_beginning(path) if is_all else load(path, reads_all=True).messages
 
 
-def agent_files(path: Path) -> list[Path]:
+def list_agent_files(path: Path) -> list[Path]:
     if not light.is_uuid(path.stem):
         return []
-    return agents(SessionPlace(session_id=path.stem, project_dir=path.parent))
+    return list_agents(SessionPlace(session_id=path.stem, project_dir=path.parent))
 
 
 def _agent(path: Path, redaction: Redaction | None, *, is_all: bool) -> ConversationAccount:
@@ -136,8 +136,8 @@ def _redacted(piece: Piece, redaction: Redaction) -> Piece:
 
 def _models(messages: list[Json]) -> Iterator[str]:
     for message in messages:
-        said = message.get("message")
-        model = said.get("model") if type(said) is dict else None
+        body = message.get("message")
+        model = body.get("model") if type(body) is dict else None
         if type(model) is str and not model.startswith("<"):
             yield model
 
@@ -158,11 +158,16 @@ def lines(path: Path, redaction: Redaction | None, *, subagents: bool) -> Iterat
     """
     yield from _lines(path, redaction, "")
     if subagents:
-        for agent in agent_files(path):
-            name, said = agent.stem.removeprefix("agent-"), read_metadata(agent)
-            if said is not None:
-                told = {**written(said), "type": METADATA, "agentId": name, "isSidechain": True}
-                yield encode(told if redaction is None else redaction.value(told)) + b"\n"
+        for agent in list_agent_files(path):
+            name, metadata = agent.stem.removeprefix("agent-"), read_metadata(agent)
+            if metadata is not None:
+                record = {
+                    **encode_metadata(metadata),
+                    "type": METADATA,
+                    "agentId": name,
+                    "isSidechain": True,
+                }
+                yield encode(record if redaction is None else redaction.value(record)) + b"\n"
             yield from _lines(agent, redaction, name)
 
 
@@ -176,20 +181,20 @@ def _lines(path: Path, redaction: Redaction | None, agent: str) -> Iterator[byte
             entry = None
         if type(entry) is not dict:
             continue
-        told = entry if redaction is None else redaction.value(entry)
+        record = entry if redaction is None else redaction.value(entry)
         if agent and entry.get("agentId") != agent:
-            told = told | {"agentId": agent, "isSidechain": True}
-        yield (raw if told == entry else encode(told)) + b"\n"
+            record = record | {"agentId": agent, "isSidechain": True}
+        yield (raw if record == entry else encode(record)) + b"\n"
 
 
 def whole(path: Path, redaction: Redaction | None, *, subagents: bool, is_all: bool) -> Json:
     """The live conversation and what a list shows of it, in one object; `is_all`: from its beginning."""
-    loaded = load(path, whole=True)
+    loaded = load(path, reads_all=True)
     messages = messages_of(path, is_all=True) if is_all else loaded.messages
-    outline = light.outline(path)
+    outline = light.read_outline(path)
     first = next((m for m in messages if type(m.get("cwd")) is str), {})
     stat = path.stat()
-    found: Json = {
+    document: Json = {
         "version": VERSION,
         "state": {
             "sessionId": path.stem,
@@ -208,10 +213,12 @@ def whole(path: Path, redaction: Redaction | None, *, subagents: bool, is_all: b
         },
     }
     if subagents:
-        found["agents"] = [_agent_object(agent, is_all=is_all) for agent in agent_files(path)]
+        document["agents"] = [
+            _agent_object(agent, is_all=is_all) for agent in list_agent_files(path)
+        ]
     if redaction is not None:
-        found = redaction.value(found)
-    return found
+        document = redaction.value(document)
+    return document
 
 
 def _agent_object(path: Path, *, is_all: bool) -> Json:
@@ -221,7 +228,7 @@ def _agent_object(path: Path, *, is_all: bool) -> Json:
         "agentType": metadata.agent_type if metadata else None,
         "description": metadata.description if metadata else None,
         "toolUseId": metadata.tool_use_id if metadata else None,
-        "metadata": written(metadata) if metadata else None,
+        "metadata": encode_metadata(metadata) if metadata else None,
         "messages": messages_of(path, is_all=is_all),
     }
 
@@ -236,7 +243,7 @@ def form_of(target: Path | None) -> str:
     return _BY_SUFFIX.get(target.suffix.lower(), "markdown") if target else "markdown"
 
 
-def exported(
+def export_session(
     path: Path, form: str, redaction: Redaction | None, *, subagents: bool, is_all: bool = False
 ) -> bytes:
     """A session in a form; without redaction every byte of it is as it was written.
@@ -250,12 +257,12 @@ def exported(
 
     account = account_of(path, redaction, subagents=subagents, is_all=is_all)
     if form == "html":
-        from clew.record.exchange.pages import html
+        from clew.record.exchange.pages import render_html
 
-        return html(account).encode("utf-8", "replace")
-    from clew.record.exchange.pages import markdown
+        return render_html(account).encode("utf-8", "replace")
+    from clew.record.exchange.pages import render_markdown
 
-    return markdown(account).encode("utf-8", "replace")
+    return render_markdown(account).encode("utf-8", "replace")
 
 
 def begins_late(path: Path, form: str, *, subagents: bool) -> bool:
@@ -265,7 +272,7 @@ def begins_late(path: Path, form: str, *, subagents: bool) -> bool:
     from clew.record.transcript.links import ROOT
     from clew.record.transcript.load import load
 
-    files = (path, *(agent_files(path) if subagents else ()))
+    files = (path, *(list_agent_files(path) if subagents else ()))
     return any(load(file).chain.boundary != ROOT for file in files)
 
 

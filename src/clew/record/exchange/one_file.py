@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from clew.core.json_object import Json, list_of, object_of, text_of
-from clew.core.messages.kinds import CHAIN, KINDS, faults
+from clew.core.messages.kinds import CHAIN, KINDS, find_faults
 from clew.record.exchange.conversion import Builder, Converted, Helper
 
 AGENT = "a subagent without an id or a message"
@@ -36,18 +36,18 @@ def _agent(build: Builder, agent: Json, new_uuid: Callable[[], str]) -> None:
     own = Builder("subagent", text_of(agent.get("agentId")), new_uuid)
     for message in map(object_of, list_of(agent.get("messages"))):
         _message(own, message, new_uuid)
-    found = own.finished()
-    for reason, count in found.losses.items():
+    conversion = own.finished()
+    for reason, count in conversion.losses.items():
         build.lose(reason, count)
-    if not found.source_id or not found.messages:
+    if not conversion.source_id or not conversion.messages:
         build.lose(AGENT)
         return
-    said = {key: agent[key] for key in _OF_AGENT if type(agent.get(key)) is str}
+    fields = {key: agent[key] for key in _OF_AGENT if type(agent.get(key)) is str}
     build.out.agents.append(
         Helper(
-            agent_id=found.source_id,
-            messages=found.messages,
-            metadata=object_of(agent.get("metadata")) or said,
+            agent_id=conversion.source_id,
+            messages=conversion.messages,
+            metadata=object_of(agent.get("metadata")) or fields,
         )
     )
 
@@ -55,17 +55,17 @@ def _agent(build: Builder, agent: Json, new_uuid: Callable[[], str]) -> None:
 def _message(build: Builder, message: Json, new_uuid: Callable[[], str]) -> None:
     at = build.time(message.get("timestamp"))
     kind = message.get("type")
-    known = KINDS.get(kind) if type(kind) is str else None
-    if known is not None and known.place == CHAIN:
+    known_kind = KINDS.get(kind) if type(kind) is str else None
+    if known_kind is not None and known_kind.place == CHAIN:
         entry = message | {"timestamp": at}
         if type(entry.get("uuid")) is not str:
             entry["uuid"] = new_uuid()
-        said = object_of(entry.get("message"))
-        is_one = kind != "assistant" or len(list_of(said.get("content"))) == 1
-        if is_one and not faults(entry):
+        message_fields = object_of(entry.get("message"))
+        is_one = kind != "assistant" or len(list_of(message_fields.get("content"))) == 1
+        if is_one and not find_faults(entry):
             build.take(entry)
             return
-        message = said
+        message = message_fields
     content = message.get("content")
     blocks = (
         [{"type": "text", "text": content}]

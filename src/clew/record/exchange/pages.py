@@ -15,7 +15,7 @@ from clew.record.exchange.account import Account, ConversationAccount, Piece
 _HEADS = {"person": "## Prompt", "model": "### Answer"}
 
 
-def markdown(account: Account) -> str:
+def render_markdown(account: Account) -> str:
     return "\n".join(_lines(account)).rstrip() + "\n"
 
 
@@ -183,7 +183,7 @@ def escaped(text: str) -> str:
     return text.translate(_ESCAPES)
 
 
-def html(account: Account) -> str:
+def render_html(account: Account) -> str:
     return "".join(_page(account))
 
 
@@ -251,8 +251,8 @@ def _piece_as_html(piece: Piece, place: str) -> Iterator[str]:
     elif piece.voice == "image":
         yield _image(piece)
     elif piece.voice == "call":
-        shown = changed(block(piece.text)) if piece.name == "Edit" else block(piece.text)
-        yield f'<div class="call"{place}{title}><b>{escaped(piece.name)}</b>{shown}</div>\n'
+        content = changed(block(piece.text)) if piece.name == "Edit" else block(piece.text)
+        yield f'<div class="call"{place}{title}><b>{escaped(piece.name)}</b>{content}</div>\n'
     elif piece.voice == "result":
         bad = " error" if piece.is_error else ""
         yield f'<div class="result{bad}"{title}>{block(piece.text)}</div>\n'
@@ -280,10 +280,10 @@ def block(text: str) -> str:
 _CHANGED = re.compile(r"^([+-])(.*?)(?=\n|</pre>)", re.M)
 
 
-def changed(shown: str) -> str:
+def changed(content: str) -> str:
     """A block in which lines that go and lines that come differ to the eye."""
     tags = {"+": "ins", "-": "del"}
-    return _CHANGED.sub(lambda line: f"<{tags[line[1]]}>{line[0]}</{tags[line[1]]}>", shown)
+    return _CHANGED.sub(lambda line: f"<{tags[line[1]]}>{line[0]}</{tags[line[1]]}>", content)
 
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n`]*$")
@@ -359,13 +359,13 @@ def _row(line: str, tag: str) -> str:
 def _inline(text: str) -> str:
     parts: list[str] = []
     at = 0
-    for found in _INLINE.finditer(text):
-        parts.append(escaped(text[at : found.start()]))
+    for match in _INLINE.finditer(text):
+        parts.append(escaped(text[at : match.start()]))
         tag, words = next(
             (tag, words)
-            for tag, words in (("code", found[2]), ("strong", found[3]), ("em", found[4]))
+            for tag, words in (("code", match[2]), ("strong", match[3]), ("em", match[4]))
             if words is not None
         )
         parts.append(f"<{tag}>{escaped(words.strip())}</{tag}>")
-        at = found.end()
+        at = match.end()
     return "".join([*parts, escaped(text[at:])]).replace("\n", "<br>")

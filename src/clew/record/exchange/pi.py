@@ -8,8 +8,8 @@ from clew.record.exchange.conversion import (
     Builder,
     Converted,
     call,
-    picture,
-    thinking,
+    make_picture,
+    make_thinking,
 )
 
 # Their tools and parameters by our names, where both mean the same.
@@ -52,14 +52,14 @@ def _branch(entries: list[Json]) -> list[Json]:
     by_id = {e["id"]: e for e in entries if type(e.get("id")) is str}
     if not by_id:
         return entries
-    found: list[Json] = []
+    branch: list[Json] = []
     at: Any = next(reversed(by_id.values()))
     seen: set[str] = set()
     while at is not None and at["id"] not in seen:
         seen.add(at["id"])
-        found.append(at)
+        branch.append(at)
         at = by_id.get(text_of(at.get("parentId")))
-    return found[::-1]
+    return branch[::-1]
 
 
 def _entry(build: Builder, entry: Json) -> None:
@@ -113,40 +113,40 @@ def _message(build: Builder, message: Json, at: str) -> None:
 
 
 def _said(build: Builder, message: Json) -> list[Json]:
-    found: list[Json] = []
+    blocks: list[Json] = []
     is_theirs = message.get("provider") == "anthropic"
     for part in map(object_of, list_of(message.get("content"))):
         match part.get("type"):
             case "text":
-                found.append({"type": "text", "text": text_of(part.get("text"))})
+                blocks.append({"type": "text", "text": text_of(part.get("text"))})
             case "thinking":
                 signature = text_of(part.get("thinkingSignature")) if is_theirs else ""
-                found.append(thinking(text_of(part.get("thinking")), signature))
+                blocks.append(make_thinking(text_of(part.get("thinking")), signature))
                 if not signature:
                     build.lose("the signature of thinking: it is shown and not sent")
             case "toolCall":
                 name = text_of(part.get("name"))
                 ours, renamed = _TOOLS.get(name, (name, {}))
-                given = object_of(part.get("arguments"))
-                value = {renamed.get(key, key): item for key, item in given.items()}
-                found.append(call(text_of(part.get("id")), ours, value))
+                arguments = object_of(part.get("arguments"))
+                value = {renamed.get(key, key): item for key, item in arguments.items()}
+                blocks.append(call(text_of(part.get("id")), ours, value))
             case kind:
                 build.lose(f"a part of kind {text_of(kind) or 'none'}")
-    return found
+    return blocks
 
 
 def _blocks(build: Builder, content: Any) -> list[Json]:
     if type(content) is str:
         return [{"type": "text", "text": content}]
-    found: list[Json] = []
+    blocks: list[Json] = []
     for part in map(object_of, list_of(content)):
         if part.get("type") == "text":
-            found.append({"type": "text", "text": text_of(part.get("text"))})
+            blocks.append({"type": "text", "text": text_of(part.get("text"))})
         elif part.get("type") == "image" and type(part.get("data")) is str:
-            found.append(picture(text_of(part.get("mimeType")) or "image/png", part["data"]))
+            blocks.append(make_picture(text_of(part.get("mimeType")) or "image/png", part["data"]))
         else:
             build.lose("a part that is no text and no picture with its data")
-    return found
+    return blocks
 
 
 def _usage(usage: Json) -> tuple[Json, float | None]:
@@ -156,7 +156,7 @@ def _usage(usage: Json) -> tuple[Json, float | None]:
         "cacheRead": "cache_read_input_tokens",
         "cacheWrite": "cache_creation_input_tokens",
     }
-    found = {ours: usage[key] for key, ours in names.items() if type(usage.get(key)) is int}
+    counts = {ours: usage[key] for key, ours in names.items() if type(usage.get(key)) is int}
     cost = object_of(usage.get("cost")).get("total")
-    known = float(cost) if isinstance(cost, int | float) else None
-    return {"input_tokens": 0, "output_tokens": 0} | found, known
+    cost_usd = float(cost) if isinstance(cost, int | float) else None
+    return {"input_tokens": 0, "output_tokens": 0} | counts, cost_usd

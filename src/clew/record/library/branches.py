@@ -11,7 +11,7 @@ from clew.core.json_object import Json
 from clew.core.messages.encoding import decode
 from clew.core.messages.errors import SessionError
 from clew.core.messages.messages import UserMessage
-from clew.core.messages.text import count_of
+from clew.core.messages.text import format_count
 from clew.record.transcript import light
 from clew.record.transcript.chain import build
 from clew.record.transcript.copies import header_of
@@ -32,9 +32,9 @@ class Branch(Struct, frozen=True, kw_only=True):
     loaded: LoadedSession
 
 
-def branch(path: Path, uuid: str | None = None) -> Branch:
+def read_branch(path: Path, uuid: str | None = None) -> Branch:
     """To `uuid`, or where the session stands. Raises `SessionError` if the file has no such message."""
-    loaded = load(path, whole=True)
+    loaded = load(path, reads_all=True)
     if uuid is None:
         nodes = list(loaded.chain.nodes())
         return Branch(nodes=nodes, messages=loaded.messages, loaded=loaded)
@@ -79,19 +79,19 @@ class BranchPrompt(Struct, frozen=True, kw_only=True):
 
 def prompts(path: Path) -> Iterator[BranchPrompt]:
     """Every prompt of every branch, a branch behind what it leaves; depth counts the forks above."""
-    yield from _of(load(path, whole=True))
+    yield from _of(load(path, reads_all=True))
 
 
-def prompt_above(path: Path, uuid: str) -> BranchPrompt | None:
+def find_prompt_above(path: Path, uuid: str) -> BranchPrompt | None:
     """The prompt that a message is or answers, on whatever branch."""
-    loaded = load(path, whole=True)
+    loaded = load(path, reads_all=True)
     links = loaded.chain.links
-    found = {links.index[one.uuid]: one for one in _of(loaded)}
+    prompts = {links.index[prompt.uuid]: prompt for prompt in _of(loaded)}
     i, seen = links.index.get(uuid, ROOT), set[int]()
-    while i != ROOT and i not in found and i not in seen:
+    while i != ROOT and i not in prompts and i not in seen:
         seen.add(i)
         i = links.parents[i]
-    return found.get(i)
+    return prompts.get(i)
 
 
 def _of(loaded: LoadedSession) -> Iterator[BranchPrompt]:
@@ -180,45 +180,47 @@ class SessionTree(Struct, frozen=True, kw_only=True):
     forks: list[Json]
 
 
-def tree(path: Path) -> SessionTree:
+def read_tree(path: Path) -> SessionTree:
     return SessionTree(
         forked_from=_lineage(path),
         prompts=list(prompts(path)),
         forks=[
-            {"sessionId": other.stem, "messageUuid": said["messageUuid"]}
-            for other in light.session_files(path.parent)
-            if (said := _lineage(other)) is not None and said["sessionId"] == path.stem
+            {"sessionId": other.stem, "messageUuid": origin["messageUuid"]}
+            for other in light.list_session_files(path.parent)
+            if (origin := _lineage(other)) is not None and origin["sessionId"] == path.stem
         ],
     )
 
 
-def live_leaf(found: SessionTree) -> int:
+def find_live_leaf(session_tree: SessionTree) -> int:
     """The number of the prompt where the session stands."""
-    return next((n for n, one in enumerate(found.prompts) if one.live and one.is_leaf), 0)
+    return next(
+        (n for n, prompt in enumerate(session_tree.prompts) if prompt.live and prompt.is_leaf), 0
+    )
 
 
-def told(found: SessionTree) -> Iterator[str]:
+def format_tree(session_tree: SessionTree) -> Iterator[str]:
     """The tree for people, a line for each prompt."""
-    if found.forked_from:
-        yield f"a fork of {found.forked_from['sessionId']} at {found.forked_from['messageUuid']}"
-    for prompt in found.prompts:
-        yield prompt_line(prompt, f"{prompt.uuid[:8]}  ")
-    for fork in found.forks:
+    if session_tree.forked_from:
+        yield f"a fork of {session_tree.forked_from['sessionId']} at {session_tree.forked_from['messageUuid']}"
+    for prompt in session_tree.prompts:
+        yield format_prompt(prompt, f"{prompt.uuid[:8]}  ")
+    for fork in session_tree.forks:
         yield f"forked at {fork['messageUuid'][:8]}: {fork['sessionId']}"
 
 
-def prompt_line(one: BranchPrompt, name: str = "") -> str:
+def format_prompt(prompt: BranchPrompt, name: str = "") -> str:
     """Where a prompt stands in the tree, and how it begins; filled is where the session stands."""
-    mark = "●" if one.live else "○"
-    long = len(one.text) > SHOWN_WORDS
-    text = f"{one.text[: SHOWN_WORDS - 1]}…" if long else one.text
-    return f"{'│ ' * one.depth}{mark} {name}{text}  ({count_of(one.messages, 'message')})"
+    mark = "●" if prompt.live else "○"
+    long = len(prompt.text) > SHOWN_WORDS
+    text = f"{prompt.text[: SHOWN_WORDS - 1]}…" if long else prompt.text
+    return f"{'│ ' * prompt.depth}{mark} {name}{text}  ({format_count(prompt.messages, 'message')})"
 
 
 def _lineage(path: Path) -> Json | None:
     """Where a session was forked from, by its first line."""
-    said = header_of(path).get("forkedFrom")
-    is_whole = type(said) is dict and all(
-        type(said.get(key)) is str for key in ("sessionId", "messageUuid")
+    origin = header_of(path).get("forkedFrom")
+    is_whole = type(origin) is dict and all(
+        type(origin.get(key)) is str for key in ("sessionId", "messageUuid")
     )
-    return said if is_whole else None
+    return origin if is_whole else None

@@ -13,16 +13,22 @@ from msgspec import Struct
 
 from clew.core.json_object import Json
 from clew.core.messages.errors import SessionError
-from clew.record.library.branches import Branch, branch
-from clew.record.transcript.belongings import give_tasks, share, share_anew, spoken_of, spoken_until
-from clew.record.transcript.copies import copied
+from clew.record.library.branches import Branch, read_branch
+from clew.record.transcript.belongings import (
+    find_mentioned_ids,
+    give_tasks,
+    share,
+    share_anew,
+    spoken_of,
+)
+from clew.record.transcript.copies import copy_messages
 from clew.record.transcript.entries import encode
 from clew.record.transcript.files import Files
 from clew.record.transcript.links import Node
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import SessionPlace, home_of
 from clew.record.transcript.record import FORMAT
-from clew.record.transcript.siblings import block_ids
+from clew.record.transcript.siblings import find_block_ids
 from clew.version import VERSION
 
 
@@ -44,45 +50,47 @@ class Grafted(Struct, frozen=True, kw_only=True):
 
 def fork(path: Path, uuid: str | None, *, title: str, at: str) -> Forked:
     """A new session beside `path` that stands at `uuid`, or where `path` stands."""
-    found = branch(path, uuid)
-    if not found.messages:
+    source = read_branch(path, uuid)
+    if not source.messages:
         raise SessionError(f"session {path.stem} holds no conversation")
     session_id = str(uuids.uuid4())
     target = path.with_name(f"{session_id}.jsonl")
-    named = title or f"{_title(found)} (fork)"
-    lines = [encode(line) + b"\n" for line in _lines(found, path, session_id, named, at)]
+    fork_title = title or f"{_title(source)} (fork)"
+    lines = [encode(line) + b"\n" for line in _lines(source, path, session_id, fork_title, at)]
     place, home = SessionPlace(session_id=session_id, project_dir=path.parent), home_of(path)
-    spoken = None if uuid is None else spoken_until(found.loaded, found.nodes[-1])
+    spoken = None if uuid is None else find_mentioned_ids(source.loaded, source.nodes[-1])
     agents = share_anew(path, place, lines, home=home, spoken=spoken)
     give_tasks(path.stem, place, home=home, spoken=spoken)
     write_new(target, lines)
-    return Forked(path=target, messages=len(found.messages), title=named, agents=len(agents))
+    return Forked(path=target, messages=len(source.messages), title=fork_title, agents=len(agents))
 
 
-def _lines(found: Branch, path: Path, session_id: str, title: str, at: str) -> Iterator[Json]:
-    last = found.nodes[-1].uuid
+def _lines(
+    source_branch: Branch, path: Path, session_id: str, title: str, at: str
+) -> Iterator[Json]:
+    last = source_branch.nodes[-1].uuid
     yield {
         "type": "clew-session",
         "format": FORMAT,
         "sessionId": session_id,
         "version": VERSION,
-        "cwd": next((m["cwd"] for m in found.messages if type(m.get("cwd")) is str), ""),
+        "cwd": next((m["cwd"] for m in source_branch.messages if type(m.get("cwd")) is str), ""),
         "timestamp": at,
         "forkedFrom": {"sessionId": path.stem, "messageUuid": last},
     }
-    pairs = zip(found.nodes, found.messages, strict=True)
-    yield from copied(pairs, found.loaded, session_id)
-    for kind, line in found.loaded.side.current.items():
+    pairs = zip(source_branch.nodes, source_branch.messages, strict=True)
+    yield from copy_messages(pairs, source_branch.loaded, session_id)
+    for kind, line in source_branch.loaded.side.current.items():
         if kind not in ("clew-session", "custom-title", "cost-state"):
             yield line | {"sessionId": session_id}
     yield {"type": "custom-title", "customTitle": title, "sessionId": session_id}
 
 
-def _title(found: Branch) -> str:
+def _title(source_branch: Branch) -> str:
     from clew.record.transcript import light
 
-    outline = light.outline(found.loaded.path)
-    return outline.title if outline else found.loaded.path.stem
+    outline = light.read_outline(source_branch.loaded.path)
+    return outline.title if outline else source_branch.loaded.path.stem
 
 
 def write_new(target: Path, lines: list[bytes]) -> None:
@@ -107,18 +115,18 @@ def graft(target: Path, source: Path, first: str, last: str | None) -> Grafted:
 
     Raises `SessionError` where the outcome would be no conversation.
     """
-    part = _range(branch(source, last), source, first)
-    into = branch(target)
-    known = set(into.loaded.chain.links.index)
+    part = _range(read_branch(source, last), source, first)
+    into = read_branch(target)
+    known_ids = set(into.loaded.chain.links.index)
     space = uuids.UUID(target.stem)
-    named = {node.uuid: str(uuids.uuid5(space, node.uuid)) for node, _ in part}
-    if not known.isdisjoint(named) or not known.isdisjoint(named.values()):
+    new_ids = {node.uuid: str(uuids.uuid5(space, node.uuid)) for node, _ in part}
+    if not known_ids.isdisjoint(new_ids) or not known_ids.isdisjoint(new_ids.values()):
         raise SessionError(f"{target.stem} holds this part already")
     lines = []
     parent = into.loaded.leaf_uuid
     for node, message in part:
-        lines.append(_grafted(node, message, parent, named, source, target))
-        parent = named[node.uuid]
+        lines.append(_grafted(node, message, parent, new_ids, source, target))
+        parent = new_ids[node.uuid]
     encoded = [encode(line) + b"\n" for line in lines]
     log = Log()
     try:
@@ -134,8 +142,8 @@ def graft(target: Path, source: Path, first: str, last: str | None) -> Grafted:
     return Grafted(messages=len(lines), agents=len(agents))
 
 
-def _range(found: Branch, source: Path, first: str) -> list[tuple[Node, Json]]:
-    pairs = list(zip(found.nodes, found.messages, strict=True))
+def _range(source_branch: Branch, source: Path, first: str) -> list[tuple[Node, Json]]:
+    pairs = list(zip(source_branch.nodes, source_branch.messages, strict=True))
     begin = next((n for n, (node, _) in enumerate(pairs) if node.uuid == first), None)
     if begin is None:
         raise SessionError(
@@ -143,7 +151,7 @@ def _range(found: Branch, source: Path, first: str) -> list[tuple[Node, Json]]:
         )
     part = pairs[begin:]
     opening = part[0][1]
-    if opening.get("type") != "user" or block_ids(opening, "tool_result", "tool_use_id"):
+    if opening.get("type") != "user" or find_block_ids(opening, "tool_result", "tool_use_id"):
         raise SessionError("a range begins with a prompt: no call may lose its answer")
     if any(node.is_boundary for node, _ in part):
         raise SessionError(
@@ -156,20 +164,20 @@ def _grafted(
     node: Node,
     message: Json,
     parent: str | None,
-    named: dict[str, str],
+    new_ids: dict[str, str],
     source: Path,
     target: Path,
 ) -> Json:
     old = message.get("parentUuid")
     pointer = message.get("sourceToolAssistantUUID")
     line = message | {
-        "parentUuid": named.get(old, parent) if type(old) is str else parent,
-        "uuid": named[node.uuid],
+        "parentUuid": new_ids.get(old, parent) if type(old) is str else parent,
+        "uuid": new_ids[node.uuid],
         "sessionId": target.stem,
         "graftedFrom": {"sessionId": source.stem, "messageUuid": node.uuid},
     }
-    if type(pointer) is str and pointer in named:
-        line["sourceToolAssistantUUID"] = named[pointer]
+    if type(pointer) is str and pointer in new_ids:
+        line["sourceToolAssistantUUID"] = new_ids[pointer]
     return line
 
 

@@ -16,11 +16,11 @@ from zlib import crc32
 
 import msgspec
 
-from clew.core.catalog.added import known_models
+from clew.core.catalog.added import load_models
 from clew.core.catalog.lookup import ModelCatalog
-from clew.record.transcript.paths import own_dir
+from clew.record.transcript.paths import get_own_dir
 from clew.system.config.layers import merge
-from clew.system.config.load import load
+from clew.system.config.load import load_settings
 from clew.system.config.paths import find_places
 
 # The prices that the database of a config home counts with: clew's, and those of models a person described.
@@ -30,9 +30,9 @@ class Prices:
     """Those of one moment. `mark` tells others apart: what was counted with them is counted anew."""
 
     def __init__(self, home: Path) -> None:
-        here = {"CLEW_CONFIG_DIR": str(home), "HOME": str(home)}
-        found = load(find_places(here, home), sources=("user",))
-        self._models: Any = merge(found.layers).get("models")
+        environ = {"CLEW_CONFIG_DIR": str(home), "HOME": str(home)}
+        settings = load_settings(find_places(environ, home), sources=("user",))
+        self._models: Any = merge(settings.layers).get("models")
 
     @property
     def mark(self) -> int:
@@ -43,7 +43,7 @@ class Prices:
 
     @cached_property
     def catalog(self) -> ModelCatalog:
-        return known_models({"models": self._models})[0]
+        return load_models({"models": self._models})[0]
 
 
 # Rises also with what is taken for words (words.py).
@@ -78,17 +78,17 @@ INSERT INTO words (words, rank) VALUES ('hashsize', 33554432);
 """
 
 
-def database_path(home: Path) -> Path:
-    return own_dir(home) / "index" / "sessions.db"
+def find_database(home: Path) -> Path:
+    return get_own_dir(home) / "index" / "sessions.db"
 
 
 @contextlib.contextmanager
-def opened(home: Path) -> Iterator[sqlite3.Connection]:
+def open_database(home: Path) -> Iterator[sqlite3.Connection]:
     """The database, made if it is not there and made anew if it is no good.
 
     Raises `OSError` or `sqlite3.Error` where the disk takes none.
     """
-    path = database_path(home)
+    path = find_database(home)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     connection = _connected(path)
     try:
@@ -99,7 +99,7 @@ def opened(home: Path) -> Iterator[sqlite3.Connection]:
 
 def forget(home: Path) -> None:
     """Takes the database away; it is derived and comes back with the next use."""
-    _remove(database_path(home))
+    _remove(find_database(home))
 
 
 def _connected(path: Path) -> sqlite3.Connection:
@@ -123,7 +123,7 @@ def _checked(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA cache_size = -65536")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version != VERSION:
-            with transaction(connection):
+            with hold_transaction(connection):
                 (version,) = connection.execute("PRAGMA user_version").fetchone()
                 if version == 0:
                     for statement in filter(str.strip, _SCHEMA.split(";\n")):
@@ -144,7 +144,7 @@ def _remove(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+def hold_transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """All of what is done inside, or nothing; one writer at a time."""
     connection.execute("BEGIN IMMEDIATE")
     try:

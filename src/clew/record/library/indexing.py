@@ -18,11 +18,11 @@ from msgspec import Struct
 
 from clew.core.catalog.lookup import ModelCatalog
 from clew.core.json_object import list_of
-from clew.core.ledger.ledger import Ledger, charges
+from clew.core.ledger.ledger import Ledger, find_charges
 from clew.core.messages.encoding import decode
-from clew.record.library.database import Prices, forget, opened, transaction
-from clew.record.library.places import TranscriptFile, hidden, transcripts
-from clew.record.library.words import spaced, text_of
+from clew.record.library.database import Prices, forget, hold_transaction, open_database
+from clew.record.library.places import TranscriptFile, find_hidden_files, list_transcripts
+from clew.record.library.words import collapse_spaces, text_of
 from clew.record.transcript import light
 from clew.record.transcript.source import TranscriptSource
 
@@ -46,33 +46,33 @@ class Index:
 
 
 @contextlib.contextmanager
-def index(home: Path) -> Iterator[Index]:
+def open_index(home: Path) -> Iterator[Index]:
     """The database; made anew if its costs were counted with other prices than those of now."""
     prices = Prices(home)
-    with opened(home) as connection:
+    with open_database(home) as connection:
         (mark,) = connection.execute("PRAGMA application_id").fetchone()
         (is_empty,) = connection.execute("SELECT NOT EXISTS (SELECT 1 FROM file)").fetchone()
     if mark != prices.mark and not is_empty:
         forget(home)
-    with opened(home) as connection:
+    with open_database(home) as connection:
         connection.execute(f"PRAGMA application_id = {prices.mark}")
         yield Index(connection, prices)
 
 
 @contextlib.contextmanager
-def whole_index(home: Path, tell: Tell | None = None) -> Iterator[sqlite3.Connection]:
+def open_whole_index(home: Path, tell: Tell | None = None) -> Iterator[sqlite3.Connection]:
     """The database with everything in it; where the home takes none, one for as long as it is needed."""
     with contextlib.ExitStack() as opening:
         try:
-            found = opening.enter_context(index(home))
-            take_in(found, pending(found.connection, transcripts(home)), tell)
+            database = opening.enter_context(open_index(home))
+            take_in(database, find_pending(database.connection, list_transcripts(home)), tell)
         except (OSError, sqlite3.Error):
             opening.close()
             folder = Path(opening.enter_context(tempfile.TemporaryDirectory()))
-            connection = opening.enter_context(opened(folder))
-            found = Index(connection, Prices(home))
-            take_in(found, pending(connection, transcripts(home)), tell)
-        yield found.connection
+            connection = opening.enter_context(open_database(folder))
+            database = Index(connection, Prices(home))
+            take_in(database, find_pending(connection, list_transcripts(home)), tell)
+        yield database.connection
 
 
 class PendingFile(Struct, frozen=True, kw_only=True):
@@ -86,25 +86,27 @@ class PendingFile(Struct, frozen=True, kw_only=True):
         return max(0, self.found.size - self.read_to)
 
 
-def pending(connection: sqlite3.Connection, files: Iterable[TranscriptFile]) -> list[PendingFile]:
+def find_pending(
+    connection: sqlite3.Connection, files: Iterable[TranscriptFile]
+) -> list[PendingFile]:
     """What is to be read, the oldest first; what is gone is forgotten on the way."""
-    known = {
+    known_rows = {
         row[0]: row[1:]
         for row in connection.execute("SELECT path, size, mtime_ns, inode, read_to FROM file")
     }
     waiting: list[PendingFile] = []
     for file in files:
-        size, mtime_ns, inode, read_to = known.pop(file.path, (-1, 0, 0, 0))
+        size, mtime_ns, inode, read_to = known_rows.pop(file.path, (-1, 0, 0, 0))
         if (size, mtime_ns, inode) != (file.size, file.mtime_ns, file.inode):
             waiting.append(PendingFile(found=file, read_to=0 if inode != file.inode else read_to))
-    if known:
-        with transaction(connection):
-            for path in known:
+    if known_rows:
+        with hold_transaction(connection):
+            for path in known_rows:
                 _forget_file(connection, path)
-    return sorted(waiting, key=lambda one: one.found.mtime_ns)
+    return sorted(waiting, key=lambda item: item.found.mtime_ns)
 
 
-def unread_tails(connection: sqlite3.Connection) -> list[tuple[str, int]]:
+def find_unread_tails(connection: sqlite3.Connection) -> list[tuple[str, int]]:
     """Files whose last line has no end yet, and where it begins."""
     rows = connection.execute("SELECT path, read_to FROM file WHERE read_to < size")
     return [(path, read_to) for path, read_to in rows]
@@ -113,15 +115,15 @@ def unread_tails(connection: sqlite3.Connection) -> list[tuple[str, int]]:
 def take_in(index: Index, waiting: list[PendingFile], tell: Tell | None = None) -> None:
     """Reads everything that waits."""
     connection = index.connection
-    total = sum(one.size_bytes for one in waiting)
+    total = sum(item.size_bytes for item in waiting)
     done = 0
     # Joining what was written a moment ago with what comes next would take half of the time.
     _automerge(connection, 0 if total > STEP_BYTES else AUTOMERGE)
     for step in _steps(waiting):
-        with transaction(connection):
-            for one in step:
-                _take_file(connection, one.found, index.prices)
-                done += one.size_bytes
+        with hold_transaction(connection):
+            for item in step:
+                _take_file(connection, item.found, index.prices)
+                done += item.size_bytes
         if tell is not None:
             tell(done, total)
     if total > STEP_BYTES:
@@ -136,13 +138,13 @@ def update(home: Path, tell: Tell | None = None, *, anew: bool = False) -> int:
     """The whole index as of now; answers how many bytes were read for it."""
     if anew:
         forget(home)
-    with index(home) as found:
-        if is_worn(found.connection):
-            found.connection.close()
+    with open_index(home) as database:
+        if is_worn(database.connection):
+            database.connection.close()
             return update(home, tell, anew=True)
-        waiting = pending(found.connection, transcripts(home))
-        take_in(found, waiting, tell)
-        return sum(one.size_bytes for one in waiting)
+        waiting = find_pending(database.connection, list_transcripts(home))
+        take_in(database, waiting, tell)
+        return sum(item.size_bytes for item in waiting)
 
 
 def is_worn(connection: sqlite3.Connection) -> bool:
@@ -154,9 +156,9 @@ def is_worn(connection: sqlite3.Connection) -> bool:
 def _steps(waiting: list[PendingFile]) -> Iterator[list[PendingFile]]:
     step: list[PendingFile] = []
     size = 0
-    for one in waiting:
-        step.append(one)
-        size += one.size_bytes
+    for item in waiting:
+        step.append(item)
+        size += item.size_bytes
         if size >= STEP_BYTES:
             yield step
             step, size = [], 0
@@ -182,37 +184,37 @@ class _Read(Struct, kw_only=True):
     read_to: int = 0
 
 
-def _take_file(connection: sqlite3.Connection, found: TranscriptFile, prices: Prices) -> None:
+def _take_file(connection: sqlite3.Connection, file: TranscriptFile, prices: Prices) -> None:
     try:
-        fd = os.open(found.path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        _forget_file(connection, found.path)
+        _forget_file(connection, file.path)
         return
     try:
         source = TranscriptSource(fd)
-        number, read_to = _known(connection, found, source)
+        number, read_to = _known(connection, file, source)
         read = _lines(source, read_to)
         seam = source.read(max(0, read.read_to - SEAM_BYTES), min(SEAM_BYTES, read.read_to))
     finally:
         os.close(fd)
-    number = _keep(connection, found, number, read, seam)
+    number = _keep(connection, file, number, read, seam)
     _keep_charges(connection, number, read, prices.catalog)
 
 
 def _known(
-    connection: sqlite3.Connection, found: TranscriptFile, source: TranscriptSource
+    connection: sqlite3.Connection, file: TranscriptFile, source: TranscriptSource
 ) -> tuple[int | None, int]:
     """The file's number and how far it was read; nothing if it is another file by now."""
     row = connection.execute(
-        "SELECT id, read_to, seam, inode FROM file WHERE path = ?", (found.path,)
+        "SELECT id, read_to, seam, inode FROM file WHERE path = ?", (file.path,)
     ).fetchone()
     if row is None:
         return None, 0
     number, read_to, seam, inode = row
-    is_same = inode == found.inode and source.size >= read_to
+    is_same = inode == file.inode and source.size >= read_to
     if is_same and source.read(max(0, read_to - SEAM_BYTES), min(SEAM_BYTES, read_to)) == seam:
         return number, read_to
-    _forget_file(connection, found.path)
+    _forget_file(connection, file.path)
     return None, 0
 
 
@@ -243,7 +245,9 @@ def _take_entry(read: _Read, entry: dict[str, Any], at: int, size: int) -> None:
     text = text_of(entry)
     if text:
         uuid = entry.get("uuid")
-        read.rows.append((at, size, uuid if type(uuid) is str else None, str(kind), spaced(text)))
+        read.rows.append(
+            (at, size, uuid if type(uuid) is str else None, str(kind), collapse_spaces(text))
+        )
         read.prompts += kind == "user" and _is_prompt(entry)
 
 
@@ -257,25 +261,25 @@ def _is_prompt(entry: dict[str, Any]) -> bool:
 
 def _keep(
     connection: sqlite3.Connection,
-    found: TranscriptFile,
+    file: TranscriptFile,
     number: int | None,
     read: _Read,
     seam: bytes,
 ) -> int:
-    outline = light.outline(Path(found.path))
+    outline = light.read_outline(Path(file.path))
     state = {
-        "path": found.path,
-        "folder": found.folder,
-        "session_id": found.session_id,
-        "agent": found.agent or None,
-        "size": found.size,
-        "mtime_ns": found.mtime_ns,
-        "inode": found.inode,
+        "path": file.path,
+        "folder": file.folder,
+        "session_id": file.session_id,
+        "agent": file.agent or None,
+        "size": file.size,
+        "mtime_ns": file.mtime_ns,
+        "inode": file.inode,
         "read_to": read.read_to,
         "seam": seam,
-        "hidden": None if found.agent else hidden(found, outline),
-        "modified_at": found.mtime_ns / 1e9,
-        **_facts(found, outline),
+        "hidden": None if file.agent else find_hidden_files(file, outline),
+        "modified_at": file.mtime_ns / 1e9,
+        **_facts(file, outline),
     }
     if number is None:
         columns = [*state, "entries", "prompts", "bad_lines"]
@@ -286,22 +290,22 @@ def _keep(
         )
         number = int(cursor.lastrowid or 0)
     else:
-        named = ", ".join(f"{column} = ?" for column in state)
-        connection.execute(f"UPDATE file SET {named} WHERE id = ?", [*state.values(), number])
+        assignments = ", ".join(f"{column} = ?" for column in state)
+        connection.execute(f"UPDATE file SET {assignments} WHERE id = ?", [*state.values(), number])
     _keep_entries(connection, number, read)
     return number
 
 
-def _facts(found: TranscriptFile, outline: light.Outline | None) -> dict[str, Any]:
+def _facts(file: TranscriptFile, outline: light.Outline | None) -> dict[str, Any]:
     names = ("title", "custom_title", "first_prompt", "cwd", "git_branch", "tag", "created_at")
     if outline is not None:
         return {name: getattr(outline, name) for name in names}
-    ends = light.read_ends(Path(found.path))
+    ends = light.read_ends(Path(file.path))
     head = b"" if ends is None else ends.head
     return dict.fromkeys(names) | {
-        "first_prompt": light.first_prompt(head),
-        "cwd": light.string_field(head, "cwd"),
-        "created_at": light.string_field(head, "timestamp"),
+        "first_prompt": light.find_first_prompt(head),
+        "cwd": light.find_string_field(head, "cwd"),
+        "created_at": light.find_string_field(head, "timestamp"),
     }
 
 
@@ -326,26 +330,26 @@ def _keep_entries(connection: sqlite3.Connection, number: int, read: _Read) -> N
 def _keep_charges(
     connection: sqlite3.Connection, number: int, read: _Read, catalog: ModelCatalog
 ) -> None:
-    ledger = Ledger(charges(read.counted, catalog))
+    ledger = Ledger(find_charges(read.counted, catalog))
     connection.executemany(
         "INSERT INTO charge VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
         " usd = coalesce(excluded.usd, usd), tokens = excluded.tokens",
         (
             (
                 number,
-                one.message_id,
-                one.request_id,
-                one.model,
-                one.at,
-                None if one.usd is None else float(one.usd),
-                one.tokens.total,
+                charge.message_id,
+                charge.request_id,
+                charge.model,
+                charge.at,
+                None if charge.usd is None else float(charge.usd),
+                charge.tokens.total,
             )
-            for one in ledger
+            for charge in ledger
         ),
     )
     calls: dict[str, int] = {}
-    for one in ledger:
-        for name in one.calls:
+    for charge in ledger:
+        for name in charge.calls:
             calls[name] = calls.get(name, 0) + 1
     connection.executemany(
         "INSERT INTO tool VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET calls = calls + excluded.calls",

@@ -16,16 +16,21 @@ from msgspec import Struct
 
 from clew.core.messages.encoding import decode, encode
 from clew.core.messages.errors import SessionError
+from clew.record.kept_commands import find_records as records
 from clew.record.kept_commands import forget as forget_record
-from clew.record.kept_commands import found as records
-from clew.record.library.database import database_path, forget
+from clew.record.library.database import find_database, forget
 from clew.record.library.indexing import Tell
-from clew.record.library.places import archive_dir, transcripts
+from clew.record.library.places import find_archive_dir, list_transcripts
 from clew.record.rewind.disk import Blobs, blobs_dir
 from clew.record.transcript import light
 from clew.record.transcript.files import Files
 from clew.record.transcript.load import load
-from clew.record.transcript.paths import canonical, own_dir, project_dir, projects_dir
+from clew.record.transcript.paths import (
+    get_own_dir,
+    get_project_dir,
+    get_projects_dir,
+    resolve_folder,
+)
 from clew.system.files import is_file, is_folder, is_link, is_there
 
 _CHANGE = b'"type":"file-change"'
@@ -41,19 +46,19 @@ class Size(Struct, frozen=True, kw_only=True):
     size_bytes: int
 
 
-def sizes(home: Path) -> list[Size]:
+def measure_sizes(home: Path) -> list[Size]:
     """Every kind, and each project's sessions; files of other programs are not counted."""
-    own = own_dir(home)
-    found = [
-        _size("index", database_path(home).parent),
+    own = get_own_dir(home)
+    entries = [
+        _size("index", find_database(home).parent),
         _size("contents of files", blobs_dir(home)),
         _size("backups", own / "backups"),
         _size("emergency copies", own / "unsaved"),
         _size("prompts", own / "prompts"),
-        _size("archive", archive_dir(home)),
+        _size("archive", find_archive_dir(home)),
     ]
-    folders = sorted(p for p in projects_dir(home).glob("*") if is_folder(p))
-    return [*found, *(_size("project", folder) for folder in folders)]
+    folders = sorted(p for p in get_projects_dir(home).glob("*") if is_folder(p))
+    return [*entries, *(_size("project", folder) for folder in folders)]
 
 
 def _size(name: str, folder: Path) -> Size:
@@ -64,15 +69,15 @@ def _size(name: str, folder: Path) -> Size:
 
 def archive(home: Path, path: Path) -> Path:
     """Puts a session aside: no list shows it, nothing of it is lost. Answers where it is."""
-    return _move(path, archive_dir(home) / path.parent.name)
+    return _move(path, find_archive_dir(home) / path.parent.name)
 
 
 def unarchive(home: Path, path: Path) -> Path:
-    return _move(path, projects_dir(home) / path.parent.name)
+    return _move(path, get_projects_dir(home) / path.parent.name)
 
 
-def archived(home: Path) -> list[Path]:
-    return sorted(archive_dir(home).glob("*/*.jsonl"))
+def list_archived(home: Path) -> list[Path]:
+    return sorted(find_archive_dir(home).glob("*/*.jsonl"))
 
 
 def _move(path: Path, folder: Path) -> Path:
@@ -103,26 +108,26 @@ class Removable(Struct, frozen=True, kw_only=True):
     size_bytes: int
 
 
-def removable(home: Path, kind: str, tell: Tell | None = None) -> Iterator[Removable]:
+def find_removable(home: Path, kind: str, tell: Tell | None = None) -> Iterator[Removable]:
     """What `prune KIND` would take away."""
     match kind:
         case "index":
-            for path in sorted(database_path(home).parent.glob("*")):
+            for path in sorted(find_database(home).parent.glob("*")):
                 yield Removable(kind=kind, name=str(path), size_bytes=path.stat().st_size)
         case "contents":
-            named = _named_contents(home, tell)
+            names = _named_contents(home, tell)
             for name, size in Blobs(blobs_dir(home)).each():
-                if name not in named:
+                if name not in names:
                     yield Removable(kind=kind, name=name, size_bytes=size)
         case "backups":
-            for path in sorted((own_dir(home) / "backups").glob("*.jsonl")):
+            for path in sorted((get_own_dir(home) / "backups").glob("*.jsonl")):
                 yield Removable(kind=kind, name=str(path), size_bytes=path.stat().st_size)
         case "archive":
-            for path in archived(home):
+            for path in list_archived(home):
                 yield Removable(kind=kind, name=str(path), size_bytes=_with_folder(path))
 
 
-def session(path: Path) -> Removable:
+def size_session(path: Path) -> Removable:
     return Removable(kind="session", name=str(path), size_bytes=_with_folder(path))
 
 
@@ -160,18 +165,18 @@ def _with_folder(path: Path) -> int:
 
 def _named_contents(home: Path, tell: Tell | None) -> set[str]:
     """The contents that any session can still go back to, archived ones too."""
-    found: set[str] = set()
-    paths = [transcript.path for transcript in transcripts(home)]
-    paths += [str(p) for p in archive_dir(home).rglob("*.jsonl")]
-    paths += [str(p) for p in own_dir(home).glob("unsaved/*.jsonl")]
+    names: set[str] = set()
+    paths = [transcript.path for transcript in list_transcripts(home)]
+    paths += [str(p) for p in find_archive_dir(home).rglob("*.jsonl")]
+    paths += [str(p) for p in get_own_dir(home).glob("unsaved/*.jsonl")]
     for number, path in enumerate(paths, 1):
         with Path(path).open("rb") as file:
             for line in file:
                 if _CHANGE in line:
-                    found.update(name.decode() for name in _NAMED.findall(line))
+                    names.update(name.decode() for name in _NAMED.findall(line))
         if tell is not None:
             tell(number, len(paths))
-    return found
+    return names
 
 
 # Takes a text out of a session for good, offline: the one place that rewrites a transcript, because a person says so.
@@ -199,7 +204,7 @@ class Erasure(Struct, frozen=True, kw_only=True):
     content: list[bytes]
 
 
-def erasures(path: Path, text: str) -> Iterator[Erasure]:
+def find_erasures(path: Path, text: str) -> Iterator[Erasure]:
     """What would change in a session and its subagents' transcripts."""
     if len(text.strip()) < SHORTEST:
         raise SessionError(f"a text of fewer than {SHORTEST} characters cannot be erased")
@@ -213,28 +218,28 @@ def erasures(path: Path, text: str) -> Iterator[Erasure]:
     for file in sorted(p for p in beside.rglob("*") if is_file(p) and p.suffix != ".jsonl"):
         large = file.read_bytes()
         if text.encode() in large:
-            kept = large.replace(text.encode(), ERASED.encode())
-            yield Erasure(path=file, lines=large.count(text.encode()), content=[kept])
+            erased_content = large.replace(text.encode(), ERASED.encode())
+            yield Erasure(path=file, lines=large.count(text.encode()), content=[erased_content])
 
 
-def erase(home: Path, path: Path, found: list[Erasure]) -> None:
+def erase(home: Path, path: Path, plan: list[Erasure]) -> None:
     """Does it. Raises `SessionError` for a session that is open in another process."""
     files = Files()
     fd = files.open(path)
     try:
         if not files.lock(fd):
             raise SessionError(f"session {path.stem} is open in another process; end it first")
-        _let_go_of_kept(own_dir(home) / "kept", path.stem)
-        for one in found:
-            _write_beside(one)
-        if found[0].path == path and _live(_beside(path)) != _live(path):
+        _let_go_of_kept(get_own_dir(home) / "kept", path.stem)
+        for erasure in plan:
+            _write_beside(erasure)
+        if plan[0].path == path and _live(_beside(path)) != _live(path):
             raise SessionError(f"session {path.stem} would not load as before; nothing was erased")
-        for one in found:
-            _beside(one.path).rename(one.path)
-            files.sync_folder(one.path.parent)
+        for erasure in plan:
+            _beside(erasure.path).rename(erasure.path)
+            files.sync_folder(erasure.path.parent)
     finally:
-        for one in found:
-            _beside(one.path).unlink(missing_ok=True)
+        for erasure in plan:
+            _beside(erasure.path).unlink(missing_ok=True)
         files.close(fd)
     # The index of words has the text too.
     forget(home)
@@ -242,12 +247,12 @@ def erase(home: Path, path: Path, found: list[Erasure]) -> None:
 
 def _let_go_of_kept(folder: Path, session_id: str) -> None:
     """The records of kept commands have their words too; one that runs writes its output still."""
-    kept = list(records(folder, f"{session_id}-"))
-    for one in kept:
-        if one.is_running:
-            raise SessionError(f"{one.name} runs still; clew tasks stop {one.name} ends it")
-    for one in kept:
-        forget_record(one)
+    kept_records = list(records(folder, f"{session_id}-"))
+    for record in kept_records:
+        if record.is_running:
+            raise SessionError(f"{record.name} runs still; clew tasks stop {record.name} ends it")
+    for record in kept_records:
+        forget_record(record)
 
 
 def _beside(path: Path) -> Path:
@@ -258,10 +263,10 @@ def _live(path: Path) -> list[Any]:
     return [message.get("uuid") for message in load(path).messages]
 
 
-def _write_beside(one: Erasure) -> None:
-    fd = os.open(_beside(one.path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+def _write_beside(erasure: Erasure) -> None:
+    fd = os.open(_beside(erasure.path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:
-        file.write(b"\n".join(one.content))
+        file.write(b"\n".join(erasure.content))
         file.flush()
         os.fsync(file.fileno())
 
@@ -278,9 +283,9 @@ def _without(line: bytes, text: str) -> bytes:
 def _all(value: Any, text: str) -> Any:
     """What a tool was given or gave: every string, the names of members too."""
     if isinstance(value, dict):
-        return {key.replace(text, ERASED): _all(each, text) for key, each in value.items()}
+        return {key.replace(text, ERASED): _all(item, text) for key, item in value.items()}
     if isinstance(value, list):
-        return [_all(each, text) for each in value]
+        return [_all(item, text) for item in value]
     return value.replace(text, ERASED) if isinstance(value, str) else value
 
 
@@ -289,11 +294,11 @@ def _scrubbed(value: Any, text: str) -> Any:
         case str():
             return value.replace(text, ERASED)
         case list():
-            return [_scrubbed(each, text) for each in value]
+            return [_scrubbed(item, text) for item in value]
         case dict():
             changed = {
-                key: each if key in _FIXED else (_all if key in _FREE else _scrubbed)(each, text)
-                for key, each in value.items()
+                key: item if key in _FIXED else (_all if key in _FREE else _scrubbed)(item, text)
+                for key, item in value.items()
             }
             if "tool_use" in str(value.get("type")):
                 changed["name"] = value.get("name")
@@ -330,31 +335,31 @@ class Relocated(Struct, frozen=True, kw_only=True):
     kept: list[tuple[Move, str]]
 
 
-def gone(home: Path) -> Iterator[Gone]:
+def find_gone(home: Path) -> Iterator[Gone]:
     """The working folders of sessions that no longer exist, most sessions first."""
     counts: dict[str, int] = {}
     for path, cwd in _sessions(home):
-        if path.parent == project_dir(home, cwd):  # else it was brought along already
+        if path.parent == get_project_dir(home, cwd):  # else it was brought along already
             counts[cwd] = counts.get(cwd, 0) + 1
     for cwd, sessions in sorted(counts.items(), key=lambda item: -item[1]):
         if not is_folder(cwd):
             yield Gone(cwd=cwd, sessions=sessions)
 
 
-def moved_here(home: Path, cwd: str) -> list[Gone]:
+def find_moved_sessions(home: Path, cwd: str) -> list[Gone]:
     """Folders that are gone and had this one's name, or stood beside it."""
-    here = Path(cwd)
+    folder = Path(cwd)
     return [
-        one
-        for one in gone(home)
-        if Path(one.cwd).name == here.name or Path(one.cwd).parent == here.parent
+        missing
+        for missing in find_gone(home)
+        if Path(missing.cwd).name == folder.name or Path(missing.cwd).parent == folder.parent
     ][:3]
 
 
 def plan_moves(home: Path, old: str, new: str) -> list[Move]:
     """Every session of `old`, a path, and of the folders below it, and where it belongs in `new`."""
     moves: list[Move] = []
-    brought = project_dir(home, old)
+    brought = get_project_dir(home, old)
     for path, cwd in _sessions(home):
         if cwd == old or cwd.startswith(f"{old}/"):
             below = cwd[len(old) :]
@@ -362,7 +367,7 @@ def plan_moves(home: Path, old: str, new: str) -> list[Move]:
             below = ""  # it came to `old` from elsewhere, by an earlier move
         else:
             continue
-        target = project_dir(home, canonical(new) + below) / path.name
+        target = get_project_dir(home, resolve_folder(new) + below) / path.name
         if target != path:
             moves.append(Move(session_id=path.stem, cwd=cwd, source=path, target=target))
     return moves
@@ -371,17 +376,17 @@ def plan_moves(home: Path, old: str, new: str) -> list[Move]:
 def move_sessions(home: Path, moves: list[Move]) -> Relocated:
     """Renames one by one; a session that is open or has a namesake at the target stays."""
     moved: list[Move] = []
-    kept: list[tuple[Move, str]] = []
+    refusals: list[tuple[Move, str]] = []
     files = Files()
     for move in moves:
         beside = move.source.with_suffix("")
         if is_there(move.target) or is_there(move.target.with_suffix("")):
-            kept.append((move, "there is one of its name already"))
+            refusals.append((move, "there is one of its name already"))
             continue
         fd = files.open(move.source)
         try:
             if not files.lock(fd):
-                kept.append((move, "it is open in another process"))
+                refusals.append((move, "it is open in another process"))
                 continue
             files.make_folder(move.target.parent)
             _note(home, move)
@@ -392,12 +397,12 @@ def move_sessions(home: Path, moves: list[Move]) -> Relocated:
             moved.append(move)
         finally:
             files.close(fd)
-    return Relocated(moved=moved, kept=kept)
+    return Relocated(moved=moved, kept=refusals)
 
 
 def _note(home: Path, move: Move) -> None:
     """Where it was, before it is moved."""
-    path = own_dir(home) / "relocated.jsonl"
+    path = get_own_dir(home) / "relocated.jsonl"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     line = {"sessionId": move.session_id, "from": str(move.source), "to": str(move.target)}
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -407,7 +412,7 @@ def _note(home: Path, move: Move) -> None:
 
 def _sessions(home: Path) -> Iterator[tuple[Path, str]]:
     """Each session's file and the working folder its first lines name."""
-    for transcript in transcripts(home):
+    for transcript in list_transcripts(home):
         if not transcript.agent and light.is_uuid(transcript.session_id):
             cwd = _cwd(transcript.path)
             if cwd:
@@ -422,7 +427,7 @@ def _cwd(path: str) -> str | None:
     except OSError:
         return None
     match = re.search(rb'"cwd"\s*:\s*"', head)
-    if match and (value := light.string_field(head, "cwd")) is not None:
+    if match and (value := light.find_string_field(head, "cwd")) is not None:
         return value
     ends = light.read_ends(Path(path))
-    return None if ends is None else light.string_field(ends.head, "cwd")
+    return None if ends is None else light.find_string_field(ends.head, "cwd")

@@ -11,18 +11,18 @@ from pathlib import Path
 from msgspec import Struct
 
 from clew.core.json_object import Json
-from clew.record.library.indexing import Tell, whole_index
+from clew.record.library.indexing import Tell, open_whole_index
 from clew.record.library.places import (
-    hidden,
+    find_hidden_files,
+    find_newest,
     in_folder,
-    newest,
-    project_folders,
-    transcripts,
-    worktrees,
+    list_project_folders,
+    list_transcripts,
+    list_worktrees,
 )
 from clew.record.transcript import choose, light
-from clew.record.transcript.paths import canonical, project_dir
-from clew.system.clock import stamp
+from clew.record.transcript.paths import get_project_dir, resolve_folder
+from clew.system.clock import format_stamp
 
 
 class ListingFilter(Struct, frozen=True, kw_only=True):
@@ -52,13 +52,13 @@ class ListingFilter(Struct, frozen=True, kw_only=True):
 
 
 def is_since(modified_s: float, wish: str) -> bool:
-    return stamp(modified_s, utc=wish.endswith("Z")) >= wish.removesuffix("Z")
+    return format_stamp(modified_s, utc=wish.endswith("Z")) >= wish.removesuffix("Z")
 
 
 def is_until(modified_s: float, wish: str) -> bool:
     """A day, hour or minute counts to its end."""
     until = wish.removesuffix("Z")
-    return stamp(modified_s, utc=wish.endswith("Z"))[: len(until)] <= until
+    return format_stamp(modified_s, utc=wish.endswith("Z"))[: len(until)] <= until
 
 
 class Hidden(Struct, frozen=True, kw_only=True):
@@ -69,22 +69,22 @@ class Hidden(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-def newest_first(
+def list_newest_first(
     home: Path, cwd: str, *, everywhere: bool, only: set[str] | None = None
 ) -> Iterator[light.Outline]:
     """Each session once, read as it is asked for; worktrees of one repository together.
 
     `only` are the ids of those that can be wanted at all.
     """
-    cwds = worktrees(cwd)
+    cwds = list_worktrees(cwd)
     folders = (
-        project_folders(home)
+        list_project_folders(home)
         if everywhere
-        else dict.fromkeys(str(project_dir(home, canonical(place))) for place in cwds)
+        else dict.fromkeys(str(get_project_dir(home, resolve_folder(place))) for place in cwds)
     )
     return heapq.merge(
-        _outlines(newest(folders), cwds, only, everywhere=everywhere),
-        sorted(choose.unsaved(home, cwd, everywhere=everywhere), key=_age),
+        _outlines(find_newest(folders), cwds, only, everywhere=everywhere),
+        sorted(choose.list_unsaved(home, cwd, everywhere=everywhere), key=_age),
         key=_age,
     )
 
@@ -96,14 +96,14 @@ def _outlines(
     *,
     everywhere: bool,
 ) -> Iterator[light.Outline]:
-    here = [canonical(place) for place in cwds]
+    folders = [resolve_folder(place) for place in cwds]
     for path in files:
         name = path.rpartition("/")[2][:-6]
         if not light.is_uuid(name) or (only is not None and name not in only):
             continue
-        outline = light.outline(Path(path))
+        outline = light.read_outline(Path(path))
         if outline is not None and (
-            everywhere or outline.cwd is None or choose.is_any(outline.cwd, here)
+            everywhere or outline.cwd is None or choose.is_any(outline.cwd, folders)
         ):
             yield outline
 
@@ -112,26 +112,30 @@ def _age(outline: light.Outline) -> float:
     return -outline.modified_at
 
 
-def all_hidden(home: Path, cwd: str, *, everywhere: bool) -> Iterator[Hidden]:
+def list_hidden(home: Path, cwd: str, *, everywhere: bool) -> Iterator[Hidden]:
     """Every file among the sessions that no list shows."""
-    files = transcripts(home) if everywhere else in_folder(str(project_dir(home, canonical(cwd))))
-    here = [canonical(place) for place in worktrees(cwd)]
+    files = (
+        list_transcripts(home)
+        if everywhere
+        else in_folder(str(get_project_dir(home, resolve_folder(cwd))))
+    )
+    folders = [resolve_folder(place) for place in list_worktrees(cwd)]
     for file in files:
         if file.agent:
             continue
-        outline = light.outline(Path(file.path))
-        reason = hidden(file, outline)
+        outline = light.read_outline(Path(file.path))
+        reason = find_hidden_files(file, outline)
         if reason is None and not everywhere and outline and outline.cwd:
-            is_mine = choose.is_any(outline.cwd, here)
+            is_mine = choose.is_any(outline.cwd, folders)
             reason = None if is_mine else f"it is of {outline.cwd}"
         if reason is not None:
             yield Hidden(path=file.path, size_bytes=file.size, reason=reason)
 
 
-def fitting(home: Path, wanted: ListingFilter, tell: Tell | None = None) -> set[str]:
+def select_fitting(home: Path, wanted: ListingFilter, tell: Tell | None = None) -> set[str]:
     """The ids of the sessions in which such a model answered, or that cost so much, by the database;
     it is brought up to date first."""
-    with whole_index(home, tell) as connection:
+    with open_whole_index(home, tell) as connection:
         rows = connection.execute(
             "SELECT session_id FROM charge JOIN file ON file.id = charge.file GROUP BY session_id"
             " HAVING max(instr(model, ?)) > 0 AND total(usd) > ?",
@@ -147,9 +151,9 @@ def fitting(home: Path, wanted: ListingFilter, tell: Tell | None = None) -> set[
 _ONCE = "(SELECT message, request, model, at, max(usd) AS usd, max(tokens) AS tokens FROM charge GROUP BY message, request)"
 
 
-def stats(home: Path, tell: Tell | None = None) -> Json:
+def compute_stats(home: Path, tell: Tell | None = None) -> Json:
     """Everything as one object; the index is brought up to date first."""
-    with whole_index(home, tell) as connection:
+    with open_whole_index(home, tell) as connection:
         run = connection.execute
         sessions, prompts, size = run(
             "SELECT count(*), total(prompts), total(size) FROM file WHERE agent IS NULL AND hidden IS NULL"
@@ -189,8 +193,8 @@ def stats(home: Path, tell: Tell | None = None) -> Json:
                 )
             ],
             "projects": [
-                {"cwd": cwd, "sessions": count, "prompts": int(asked)}
-                for cwd, count, asked in run(
+                {"cwd": cwd, "sessions": count, "prompts": int(prompt_count)}
+                for cwd, count, prompt_count in run(
                     "SELECT coalesce(cwd, folder), count(*), total(prompts) FROM file WHERE agent IS NULL"
                     " AND hidden IS NULL GROUP BY 1 ORDER BY 2 DESC, 1"
                 )

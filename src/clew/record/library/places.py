@@ -13,22 +13,22 @@ from pathlib import Path
 from msgspec import Struct
 
 from clew.record.transcript import light
-from clew.record.transcript.paths import own_dir, projects_dir
-from clew.system.files import content, is_folder, is_there
+from clew.record.transcript.paths import get_own_dir, get_projects_dir
+from clew.system.files import is_folder, is_there, read_content
 
 # The working folders of one repository, read from git's own files without asking git.
 
 
-def worktrees(cwd: str) -> tuple[str, ...]:
+def list_worktrees(cwd: str) -> tuple[str, ...]:
     """This folder, and the same folder in each other worktree of its repository."""
-    here = Path(cwd)
-    root = next((folder for folder in (here, *here.parents) if is_there(folder / ".git")), None)
+    folder = Path(cwd)
+    root = next((folder for folder in (folder, *folder.parents) if is_there(folder / ".git")), None)
     if root is None:
         return (cwd,)
     common = _common(root / ".git")
     if common is None:
         return (cwd,)
-    inside = here.relative_to(root)
+    inside = folder.relative_to(root)
     roots = [common.parent] if common.name == ".git" else []
     for link in sorted(common.glob("worktrees/*/gitdir")):
         place = _line(link)
@@ -42,17 +42,17 @@ def _common(git: Path) -> Path | None:
     """The repository's own folder, which all worktrees share."""
     if is_folder(git):
         return git
-    said = _line(git)
-    if said is None or not said.startswith("gitdir:"):
+    line = _line(git)
+    if line is None or not line.startswith("gitdir:"):
         return None
-    mine = Path(git.parent, said.removeprefix("gitdir:").strip())
+    mine = Path(git.parent, line.removeprefix("gitdir:").strip())
     up = _line(mine / "commondir")
     return None if up is None else Path(mine, up).resolve()
 
 
 def _line(path: Path) -> str | None:
     try:
-        return content(path).decode("utf-8").strip()
+        return read_content(path).decode("utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return None
 
@@ -77,44 +77,44 @@ class TranscriptFile(Struct, frozen=True, kw_only=True):
     inode: int
 
 
-def transcripts(home: Path) -> Iterator[TranscriptFile]:
+def list_transcripts(home: Path) -> Iterator[TranscriptFile]:
     """All of them, archived ones not: a look at each folder and one at each file."""
-    for folder in sorted(_folders(projects_dir(home))):
+    for folder in sorted(_folders(get_projects_dir(home))):
         yield from in_folder(folder)
 
 
-def newest(folders: Iterable[str]) -> Iterator[str]:
+def find_newest(folders: Iterable[str]) -> Iterator[str]:
     """The sessions' files of these folders, the one written last first; put in order only as far as
     they are asked for."""
-    found: list[tuple[int, str]] = []
+    heap: list[tuple[int, str]] = []
     for folder in folders:
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.name.endswith(".jsonl") and entry.is_file():
-                        found.append((-entry.stat().st_mtime_ns, entry.path))
+                        heap.append((-entry.stat().st_mtime_ns, entry.path))
         except OSError:
             continue
-    heapify(found)
-    while found:
-        yield heappop(found)[1]
+    heapify(heap)
+    while heap:
+        yield heappop(heap)[1]
 
 
-def project_folders(home: Path) -> list[str]:
-    return sorted(_folders(projects_dir(home)))
+def list_project_folders(home: Path) -> list[str]:
+    return sorted(_folders(get_projects_dir(home)))
 
 
-def archive_dir(home: Path) -> Path:
-    return own_dir(home) / "archive"
+def find_archive_dir(home: Path) -> Path:
+    return get_own_dir(home) / "archive"
 
 
 def in_folder(folder: str) -> Iterator[TranscriptFile]:
     inside = _scan(folder)
     for entry in inside:
         if entry.name.endswith(".jsonl"):
-            found = _found(entry, folder, entry.name[:-6], "")
-            if found is not None:
-                yield found
+            file = _found(entry, folder, entry.name[:-6], "")
+            if file is not None:
+                yield file
     for entry in inside:
         if light.is_uuid(entry.name) and entry.is_dir():
             yield from _agents(f"{entry.path}/subagents", folder, entry.name)
@@ -125,9 +125,9 @@ def _agents(place: str, folder: str, session_id: str) -> Iterator[TranscriptFile
         if entry.is_dir(follow_symlinks=False):
             yield from _agents(entry.path, folder, session_id)
         elif entry.name.startswith("agent-") and entry.name.endswith(".jsonl"):
-            found = _found(entry, folder, session_id, entry.name[6:-6])
-            if found is not None:
-                yield found
+            file = _found(entry, folder, session_id, entry.name[6:-6])
+            if file is not None:
+                yield file
 
 
 def _folders(place: Path) -> list[str]:
@@ -162,16 +162,16 @@ def _found(
     )
 
 
-def hidden(found: TranscriptFile, outline: light.Outline | None) -> str | None:
+def find_hidden_files(file: TranscriptFile, outline: light.Outline | None) -> str | None:
     """Why a session's file is in no list; None if it is in them."""
-    if not light.is_uuid(found.session_id):
+    if not light.is_uuid(file.session_id):
         return MISNAMED
     if outline is not None:
         return None
-    if not found.size:
+    if not file.size:
         return EMPTY
-    ends = light.read_ends(Path(found.path))
+    ends = light.read_ends(Path(file.path))
     if ends is None:
         return "it cannot be read"
-    is_side = light.flag(ends.head.split(b"\n", 1)[0], "isSidechain")
+    is_side = light.read_flag(ends.head.split(b"\n", 1)[0], "isSidechain")
     return SIDECHAIN if is_side else SILENT

@@ -20,12 +20,26 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.core.messages.encoding import decode_object
-from clew.record.library.indexing import PendingFile, index, pending, take_in, unread_tails
-from clew.record.library.places import TranscriptFile, transcripts
-from clew.record.library.words import Entry, Query, answers, fts_of, snippet, speaker_of, text_of
+from clew.record.library.indexing import (
+    PendingFile,
+    find_pending,
+    find_unread_tails,
+    open_index,
+    take_in,
+)
+from clew.record.library.places import TranscriptFile, list_transcripts
+from clew.record.library.words import (
+    Entry,
+    Query,
+    fts_of,
+    make_snippet,
+    match_words,
+    speaker_of,
+    text_of,
+)
 from clew.record.transcript import light
-from clew.record.transcript.paths import canonical, project_dir
-from clew.system.clock import written_here
+from clew.record.transcript.paths import get_project_dir, resolve_folder
+from clew.system.clock import format_local_timestamp
 
 # Searches transcripts as they lie on the disk, without an index: the words' bytes first, then sense.
 
@@ -55,7 +69,7 @@ def line_of(query: Query, path: str, at: int, raw: bytes) -> ScanMatch | None:
     """The entry in `raw` if it answers the query."""
     entry = decode_object(raw)
     text = text_of(entry)
-    if not text or not answers(query, text):
+    if not text or not match_words(query, text):
         return None
     return ScanMatch(
         path=path,
@@ -65,7 +79,7 @@ def line_of(query: Query, path: str, at: int, raw: bytes) -> ScanMatch | None:
         kind=str(entry.get("type")),
         speaker=speaker_of(entry),
         timestamp=_text(entry, "timestamp"),
-        snippet=snippet(query, text),
+        snippet=make_snippet(query, text),
     )
 
 
@@ -92,10 +106,10 @@ def _candidates(needles: list[bytes], files: Sequence[tuple[str, int]]) -> set[s
     """The files that hold every needle, or None if that is found out by reading them."""
     left: set[str] | None = None
     for needle in needles[:_NEEDLES_ASKED]:
-        found = _holding(needle, [file for file in files if left is None or file[0] in left])
-        if found is None:
+        paths = _holding(needle, [file for file in files if left is None or file[0] in left])
+        if paths is None:
             break
-        left = found
+        left = paths
     return left
 
 
@@ -117,11 +131,11 @@ def _lines_with(data: bytes, needles: list[bytes]) -> Iterator[tuple[int, int]]:
     plain = data.lower() if needles else data
     done = 0
     while done < len(data):
-        found = plain.find(needles[0], done) if needles else done
-        if found < 0:
+        position = plain.find(needles[0], done) if needles else done
+        if position < 0:
             return
-        begin = data.rfind(b"\n", 0, found) + 1 if needles else done
-        end = data.find(b"\n", found)
+        begin = data.rfind(b"\n", 0, position) + 1 if needles else done
+        end = data.find(b"\n", position)
         end = len(data) if end < 0 else end
         if all(plain.find(needle, begin, end) >= 0 for needle in needles[1:]):
             yield begin, end
@@ -134,7 +148,7 @@ def _holding(needle: bytes, files: Sequence[tuple[str, int]]) -> set[str] | None
     if program is None or not _is_worth_a_program(files):
         return None
     names = [path for path, _ in files]
-    found: set[str] = set()
+    paths: set[str] = set()
     for n in range(0, len(names), _BATCH):
         done = subprocess.run(
             [
@@ -154,8 +168,8 @@ def _holding(needle: bytes, files: Sequence[tuple[str, int]]) -> set[str] | None
         )
         if done.returncode > 1:
             return None  # a file went away meanwhile, or the program is none
-        found.update(os.fsdecode(name) for name in done.stdout.split(b"\0"))
-    return found
+        paths.update(os.fsdecode(name) for name in done.stdout.split(b"\0"))
+    return paths
 
 
 def ripgrep() -> str | None:
@@ -188,11 +202,11 @@ class Scope(Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     agents: bool = True
 
-    def holds(self, found: TranscriptFile) -> bool:
+    def holds(self, file: TranscriptFile) -> bool:
         return (
-            (self.folders is None or found.folder in self.folders)
-            and (self.session_id is None or found.session_id == self.session_id)
-            and (self.agents or not found.agent)
+            (self.folders is None or file.folder in self.folders)
+            and (self.session_id is None or file.session_id == self.session_id)
+            and (self.agents or not file.agent)
         )
 
 
@@ -233,22 +247,22 @@ def search(
 ) -> SearchHits:
     """The newest answers first, at most `limit` of them; with `reads_files` off what the index does not
     know yet is left out, for who asks with each letter."""
-    files = list(transcripts(home))
-    by_path = {found.path: found for found in files}
+    files = list(list_transcripts(home))
+    by_path = {file.path: file for file in files}
     reason = "" if use_index else "as was asked"
     if use_index:
         try:
-            found = _by_index(home, query, scope, files, by_path, limit, reads_files=reads_files)
-            return replace(found, unread=_unread(files, scope)) if reads_files else found
+            result = _by_index(home, query, scope, files, by_path, limit, reads_files=reads_files)
+            return replace(result, unread=_unread(files, scope)) if reads_files else result
         except (OSError, sqlite3.Error, UnicodeEncodeError) as error:
             reason = str(error)  # a path that is no text cannot be kept in the index
     if not reads_files:
         return SearchHits(
-            hits=[], behind_bytes=sum(one.size for one in files), without_index=reason
+            hits=[], behind_bytes=sum(file.size for file in files), without_index=reason
         )
-    mine = sorted(filter(scope.holds, files), key=lambda one: -one.mtime_ns)
-    lines = _first(scan(query, [(one.path, 0) for one in mine]), limit)
-    behind = sum(one.size for one in mine)
+    mine = sorted(filter(scope.holds, files), key=lambda file: -file.mtime_ns)
+    lines = _first(scan(query, [(file.path, 0) for file in mine]), limit)
+    behind = sum(file.size for file in mine)
     return SearchHits(
         hits=_hits(lines, by_path),
         behind_bytes=behind,
@@ -272,24 +286,24 @@ def _by_index(
     *,
     reads_files: bool,
 ) -> SearchHits:
-    with index(home) as found:
-        connection = found.connection
-        waiting = pending(connection, files)
-        if sum(one.size_bytes for one in waiting) <= AT_ONCE_BYTES:
-            take_in(found, waiting)
+    with open_index(home) as database:
+        connection = database.connection
+        waiting = find_pending(connection, files)
+        if sum(item.size_bytes for item in waiting) <= AT_ONCE_BYTES:
+            take_in(database, waiting)
             waiting = []
-        behind = _behind(waiting, unread_tails(connection), by_path, scope)
+        behind = _behind(waiting, find_unread_tails(connection), by_path, scope)
         lines = _first(scan(query, behind), limit) if reads_files else []
-        known = _indexed(connection, query, scope, limit, {one.found.path for one in waiting})
-        named = _named(connection, {line.path for line in [*lines, *known]}, by_path)
-    order = {line.path: by_path[line.path].mtime_ns for line in [*lines, *known]}
+        matches = _indexed(connection, query, scope, limit, {item.found.path for item in waiting})
+        names = _named(connection, {line.path for line in [*lines, *matches]}, by_path)
+    order = {line.path: by_path[line.path].mtime_ns for line in [*lines, *matches]}
     merged = sorted(
-        {(line.path, line.at): line for line in [*known, *lines]}.values(),
+        {(line.path, line.at): line for line in [*matches, *lines]}.values(),
         key=lambda line: (-order[line.path], line.path, -line.at),
     )
     sizes = sum(by_path[path].size - start for path, start in behind)
     return SearchHits(
-        hits=_hits(merged[:limit], by_path, named), behind_bytes=sizes, without_index=""
+        hits=_hits(merged[:limit], by_path, names), behind_bytes=sizes, without_index=""
     )
 
 
@@ -300,9 +314,11 @@ def _behind(
     scope: Scope,
 ) -> list[tuple[str, int]]:
     """Where the index does not reach: files to be searched from an offset on, newest first."""
-    starts = dict(tails) | {one.found.path: 0 for one in waiting}
+    starts = dict(tails) | {item.found.path: 0 for item in waiting}
     mine = [by_path[path] for path in starts if path in by_path and scope.holds(by_path[path])]
-    return [(one.path, starts[one.path]) for one in sorted(mine, key=lambda one: -one.mtime_ns)]
+    return [
+        (file.path, starts[file.path]) for file in sorted(mine, key=lambda file: -file.mtime_ns)
+    ]
 
 
 def _indexed(
@@ -323,14 +339,14 @@ def _indexed(
         f" JOIN file ON file.id = entry.file WHERE {' AND '.join(where)} ORDER BY words.rowid DESC",
         values,
     )
-    found: list[ScanMatch] = []
+    matches: list[ScanMatch] = []
     for path, at, size in rows:
         line = None if path in stale else _read(query, path, at, size)
         if line is not None:
-            found.append(line)
-            if len(found) >= limit:
+            matches.append(line)
+            if len(matches) >= limit:
                 break
-    return found
+    return matches
 
 
 def _read(query: Query, path: str, at: int, size: int) -> ScanMatch | None:
@@ -365,21 +381,21 @@ def _named(
 
 
 def _hits(
-    lines: Iterable[ScanMatch], by_path: dict[str, TranscriptFile], named: Named | None = None
+    lines: Iterable[ScanMatch], by_path: dict[str, TranscriptFile], names: Named | None = None
 ) -> list[SearchHit]:
-    known = {} if named is None else dict(named)
+    known_names = {} if names is None else dict(names)
     hits = []
     for line in lines:
-        found = by_path[line.path]
-        home = _home_of(found)
-        if home not in known:
-            outline = light.outline(Path(home))
-            known[home] = (outline.title, outline.cwd or "") if outline else ("", "")
-        title, cwd = known[home]
+        file = by_path[line.path]
+        home = _home_of(file)
+        if home not in known_names:
+            outline = light.read_outline(Path(home))
+            known_names[home] = (outline.title, outline.cwd or "") if outline else ("", "")
+        title, cwd = known_names[home]
         hits.append(
             SearchHit(
-                session_id=found.session_id,
-                agent=found.agent,
+                session_id=file.session_id,
+                agent=file.agent,
                 path=line.path,
                 title=title,
                 cwd=cwd,
@@ -394,24 +410,24 @@ def _hits(
     return hits
 
 
-def _home_of(found: TranscriptFile) -> str:
+def _home_of(file: TranscriptFile) -> str:
     """The session's own transcript, whichever of its files was found."""
-    return f"{found.folder}/{found.session_id}.jsonl"
+    return f"{file.folder}/{file.session_id}.jsonl"
 
 
 def folders_of(home: Path, cwds: Iterable[str]) -> tuple[str, ...]:
     """The folders of sessions of these working folders."""
-    return tuple(str(project_dir(home, canonical(cwd))) for cwd in cwds)
+    return tuple(str(get_project_dir(home, resolve_folder(cwd))) for cwd in cwds)
 
 
-def format_hits(found: SearchHits) -> Iterator[str]:
+def format_hits(result: SearchHits) -> Iterator[str]:
     """The answers for people, below the session they stand in."""
     last = None
-    for hit in found.hits:
+    for hit in result.hits:
         if hit.path != last:
             last = hit.path
             agent = f", subagent {hit.agent}" if hit.agent else ""
             yield f"{hit.session_id}  {hit.title}{agent}  ({hit.cwd})"
-        yield f"  {written_here(hit.timestamp or '')} {hit.uuid or '-'} {hit.speaker}: {hit.snippet}"
-    if not found.hits:
+        yield f"  {format_local_timestamp(hit.timestamp or '')} {hit.uuid or '-'} {hit.speaker}: {hit.snippet}"
+    if not result.hits:
         yield "nothing found"

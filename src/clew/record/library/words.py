@@ -65,7 +65,7 @@ def text_of(entry: Entry) -> str:
         return ""
     if kind == "system" and _is_search(entry.get("commandRun")):
         return ""
-    return "\n".join(map(untagged, _said(entry, kind)))
+    return "\n".join(map(strip_tags, _said(entry, kind)))
 
 
 def speaker_of(entry: Entry) -> str:
@@ -87,7 +87,7 @@ def _is_search(command: Any) -> bool:
     return type(command) is dict and command.get("command") == _SEARCH_COMMAND
 
 
-def untagged(text: str) -> str:
+def strip_tags(text: str) -> str:
     """What a program's record says, without its tags."""
     if not _TAG.match(text):
         return text
@@ -152,7 +152,7 @@ def _strings(value: Any) -> Iterator[str]:
             waiting += reversed(list(value.values()))
 
 
-def spaced(text: str) -> str:
+def collapse_spaces(text: str) -> str:
     """Text with the characters of unspaced writing apart, as it goes into the index."""
     return text if text.isascii() else _UNSPACED.sub(r" \1 ", text)
 
@@ -170,7 +170,7 @@ def query_of(text: str) -> Query:
     phrases: list[tuple[str, ...]] = []
     prefix: list[bool] = []
     for quoted, bare in _PARTS.findall(text):
-        words = tuple(_WORD.findall(folded(spaced(quoted or bare))))
+        words = tuple(_WORD.findall(folded(collapse_spaces(quoted or bare))))
         if words:
             phrases.append(words)
             prefix.append(not quoted and bare.endswith("*"))
@@ -191,24 +191,24 @@ def pattern_of(words: tuple[str, ...], *, is_prefix: bool) -> re.Pattern[str]:
     return re.compile(rf"(?<![^\W_]){apart}" + ("" if is_prefix else r"(?![^\W_])"))
 
 
-def answers(query: Query, text: str) -> bool:
-    plain = folded(spaced(text))
+def match_words(query: Query, text: str) -> bool:
+    plain = folded(collapse_spaces(text))
     return all(
         pattern_of(words, is_prefix=is_prefix).search(plain)
         for words, is_prefix in zip(query.phrases, query.prefix, strict=True)
     )
 
 
-def snippet(query: Query, text: str) -> str:
+def make_snippet(query: Query, text: str) -> str:
     """The place of the first phrase on one line, with what is around it."""
     plain = folded(text)
     at = 0
     if len(plain) == len(text):  # folding that changed no length changed no place
         for words, is_prefix in zip(query.phrases, query.prefix, strict=True):
             joined = re.compile(r"[\W_]*".join(map(re.escape, words)))
-            found = pattern_of(words, is_prefix=is_prefix).search(plain) or joined.search(plain)
-            if found:
-                at = found.start()
+            match = pattern_of(words, is_prefix=is_prefix).search(plain) or joined.search(plain)
+            if match:
+                at = match.start()
                 break
     start = max(0, at - SNIPPET_CHARACTERS // 3)
     end = start + SNIPPET_CHARACTERS

@@ -192,31 +192,31 @@ def _rewind(value: Any) -> Rewind | None:
     )
 
 
-def in_order(changes: Sequence[PathChange]) -> tuple[list[PathChange], list[PathChange]]:
+def order_changes(changes: Sequence[PathChange]) -> tuple[list[PathChange], list[PathChange]]:
     """What is to be taken away, the innermost first, and what is to be made, the outermost first; a
     path that becomes another kind of thing is in both."""
     away = [c for c in changes if c.before.kind != "absent" and c.before.kind != c.after.kind]
-    made = [c for c in changes if c.after.kind != "absent"]
+    writes = [c for c in changes if c.after.kind != "absent"]
     return (
         sorted(away, key=lambda c: (-c.path.count("/"), c.path)),
-        sorted(made, key=lambda c: (c.path.count("/"), c.path)),
+        sorted(writes, key=lambda c: (c.path.count("/"), c.path)),
     )
 
 
-def wanted_at(steps: Iterable[ChangeStep], place: int) -> dict[str, FileState]:
+def compute_wanted_states(steps: Iterable[ChangeStep], place: int) -> dict[str, FileState]:
     """What each path was at a place of the log, for every path that changed after it."""
-    found: dict[str, FileState] = {}
+    states: dict[str, FileState] = {}
     for step in steps:
         if step.since > place:
             for change in step.changes:
-                found.setdefault(change.path, change.before)
-    return found
+                states.setdefault(change.path, change.before)
+    return states
 
 
-def expected_now(steps: Sequence[ChangeStep]) -> dict[str, tuple[FileState, ...]]:
+def compute_expected_states(steps: Sequence[ChangeStep]) -> dict[str, tuple[FileState, ...]]:
     """What each path may be if nobody else touched it: as the last step left it, or, where a crash
     may have cut a way back short, as it was before, or gone on its way to another kind of thing."""
-    found: dict[str, tuple[FileState, ...]] = {}
+    expected_states: dict[str, tuple[FileState, ...]] = {}
     for step in steps:
         for change in step.changes:
             states: tuple[FileState, ...] = (change.after,)
@@ -224,8 +224,8 @@ def expected_now(steps: Sequence[ChangeStep]) -> dict[str, tuple[FileState, ...]
                 states += (change.before,)
                 if change.before.kind != change.after.kind:
                     states += (ABSENT,)
-            found[change.path] = states
-    return found
+            expected_states[change.path] = states
+    return expected_states
 
 
 def to_redo(steps: Sequence[ChangeStep]) -> ChangeStep | None:

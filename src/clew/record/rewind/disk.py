@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import uuid4
 
-from clew.permissions.patterns import ignore_rules
+from clew.permissions.patterns import compile_ignore_rules
 from clew.record.rewind.changes import FileState
 from clew.record.transcript.files import Files
-from clew.record.transcript.paths import own_dir
-from clew.system.files import only_files
+from clew.record.transcript.paths import get_own_dir
+from clew.system.files import open_only_files
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def blobs_dir(home: Path) -> Path:
-    return own_dir(home) / "files"
+    return get_own_dir(home) / "files"
 
 
 class Blobs:
@@ -92,36 +92,36 @@ class CannotRestoreError(Exception):
     """A state cannot be brought about; nothing at the path was changed."""
 
 
-def look(path: str, blobs: Blobs | None) -> FileState:
+def read_state(path: str, blobs: Blobs | None) -> FileState:
     """What stands at a path; its content is kept if `blobs` takes it."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return FileState(kind="absent", under=_first_missing(path))
     except (OSError, ValueError):
         return FileState(kind="other", why="it cannot be looked at")
-    mode = stat.S_IMODE(found.st_mode)
-    if stat.S_ISLNK(found.st_mode):
+    mode = stat.S_IMODE(status.st_mode)
+    if stat.S_ISLNK(status.st_mode):
         return FileState(kind="link", target=os.readlink(path))
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         return FileState(kind="folder", mode=mode)
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return FileState(kind="other", mode=mode, why="it is no file")
-    if found.st_size > KEPT_MAX_BYTES:
-        return _unkept(found, f"larger than {KEPT_MAX_BYTES >> 20} MiB")
+    if status.st_size > KEPT_MAX_BYTES:
+        return _unkept(status, f"larger than {KEPT_MAX_BYTES >> 20} MiB")
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(fd, "rb") as file:
             data = file.read(KEPT_MAX_BYTES + 1)
         name = _named(data) if blobs is None else blobs.put(data)
     except OSError as error:
-        return _unkept(found, error.strerror or str(error))
+        return _unkept(status, error.strerror or str(error))
     return FileState(kind="file", sha256=name, size=len(data), mode=mode)
 
 
-def _unkept(found: os.stat_result, why: str) -> FileState:
-    mode = stat.S_IMODE(found.st_mode)
-    return FileState(kind="unkept", size=found.st_size, mode=mode, why=why)
+def _unkept(status: os.stat_result, why: str) -> FileState:
+    mode = stat.S_IMODE(status.st_mode)
+    return FileState(kind="unkept", size=status.st_size, mode=mode, why=why)
 
 
 def _named(data: bytes) -> str:
@@ -209,7 +209,7 @@ def _leave(path: str, under: str) -> None:
             return
 
 
-def below(path: str) -> Iterator[str]:
+def list_below(path: str) -> Iterator[str]:
     """What lies below a folder, as far as it is counted; nothing for anything else."""
     waiting = [path]
     left = BELOW_MAX
@@ -245,8 +245,8 @@ PASSED = frozenset(
 )  # fmt: skip
 
 
-def look_of(found: os.stat_result) -> Look:
-    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_mode)
+def look_of(status: os.stat_result) -> Look:
+    return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_mode)
 
 
 class FolderTree:
@@ -271,8 +271,8 @@ class FolderTree:
         while waiting and len(seen) <= SEEN_MAX:
             folder, specs = waiting.pop()
             try:
-                with os.scandir(folder) as found:
-                    entries = list(found)
+                with os.scandir(folder) as scan:
+                    entries = list(scan)
             except OSError:
                 continue
             specs = self._with_own(folder, entries, specs)
@@ -316,11 +316,11 @@ class FolderTree:
         except OSError:
             return specs
         self._heeding.add((path, look))
-        known = self._rules.get(path)
-        if known is None or known[0] != look:
+        cached = self._rules.get(path)
+        if cached is None or cached[0] != look:
             self._verdicts = {}
-            known = self._rules[path] = (look, _read(path))
-        return specs if known[1] is None else (*specs, (folder, known[1]))
+            cached = self._rules[path] = (look, _read(path))
+        return specs if cached[1] is None else (*specs, (folder, cached[1]))
 
     def _ignored(self, path: str, specs: Specs) -> bool:
         """The nearest rules that have an opinion decide."""
@@ -334,19 +334,19 @@ class FolderTree:
 
 def _decided(path: str, specs: Specs) -> bool:
     for folder, spec in reversed(specs):
-        said = spec.check_file(path[len(folder) + 1 :]).include
-        if said is not None:
-            return said
+        decision = spec.check_file(path[len(folder) + 1 :]).include
+        if decision is not None:
+            return decision
     return False
 
 
 def _read(path: str) -> "GitIgnoreSpec | None":
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape", opener=only_files) as file:
-            return ignore_rules(file)
+        with open(path, encoding="utf-8", errors="surrogateescape", opener=open_only_files) as file:
+            return compile_ignore_rules(file)
     except (OSError, ValueError):
         return None
 
 
-def differing(before: Glance, after: Glance) -> set[str]:
+def find_differing(before: Glance, after: Glance) -> set[str]:
     return {path for path, _ in before.items() ^ after.items()}

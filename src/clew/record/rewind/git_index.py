@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from clew.system.config.git_config import offset_number
+from clew.system.config.git_config import read_offset
 
 # Size, mtime and ctime in nanoseconds, inode: each as far as the index keeps it.
 Stamp: TypeAlias = tuple[int, int, int, int]
@@ -33,20 +33,20 @@ class Tracked(Struct, frozen=True, gc=False):
     is_link: bool
 
 
-def tracked(data: bytes) -> dict[bytes, Tracked] | None:
+def read_tracked(data: bytes) -> dict[bytes, Tracked] | None:
     """The files by their paths from the top of the repository; None if this cannot be read."""
     try:
         signature, version, count = _HEADER.unpack_from(data)
         if signature != b"DIRC" or version not in (2, 3, 4):
             return None
-        found, end = _entries(data, version, count)
+        files, end = _entries(data, version, count)
     except (ValueError, IndexError, OverflowError, struct.error):
         return None
-    return None if _is_partial(data, end) else found
+    return None if _is_partial(data, end) else files
 
 
 def _entries(data: bytes, version: int, count: int) -> tuple[dict[bytes, Tracked], int]:
-    found: dict[bytes, Tracked] = {}
+    files: dict[bytes, Tracked] = {}
     at, name = _HEADER.size, b""
     for _ in range(count):
         ctime_s, ctime, mtime_s, mtime, _, inode, mode, _, _, size, oid, flags = _ENTRY.unpack_from(
@@ -54,7 +54,7 @@ def _entries(data: bytes, version: int, count: int) -> tuple[dict[bytes, Tracked
         )
         begin = at + _ENTRY.size + (2 if flags & _EXTENDED and version > 2 else 0)
         if version == 4:
-            dropped, begin = offset_number(data, begin)
+            dropped, begin = read_offset(data, begin)
             end = data.index(b"\0", begin)
             name = name[: len(name) - dropped] + data[begin:end]
             at = end + 1
@@ -65,8 +65,8 @@ def _entries(data: bytes, version: int, count: int) -> tuple[dict[bytes, Tracked
         kind = mode >> 9
         if kind in (_REGULAR, _LINK) and not flags & 0x3000:
             stamp = (size, mtime_s * 10**9 + mtime, ctime_s * 10**9 + ctime, inode)
-            found[name] = Tracked(oid, stamp, kind == _LINK)
-    return found, at
+            files[name] = Tracked(oid, stamp, kind == _LINK)
+    return files, at
 
 
 def _is_partial(data: bytes, at: int) -> bool:

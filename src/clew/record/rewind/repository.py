@@ -10,9 +10,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from clew.record.rewind.disk import Look, look_of
-from clew.record.rewind.git_index import Tracked, same_look, tracked
-from clew.system.config.git_config import offset_number
-from clew.system.files import content, is_file, is_folder, only_files
+from clew.record.rewind.git_index import Tracked, read_tracked, same_look
+from clew.system.config.git_config import read_offset
+from clew.system.files import is_file, is_folder, open_only_files, read_content
 
 # Contents out of a repository's own store of objects, read only: loose ones, packs, and borrowed stores.
 
@@ -59,7 +59,7 @@ class Objects:
         name = oid.hex()
         for folder in self._folders:
             try:
-                raw = content(folder / name[:2] / name[2:], MAX_BYTES)
+                raw = read_content(folder / name[:2] / name[2:], MAX_BYTES)
             except OSError:
                 continue
             head, _, data = _inflated(raw, MAX_BYTES + 32).partition(b"\0")
@@ -93,7 +93,7 @@ class Objects:
         if size > MAX_BYTES:
             raise ValueError("too large")
         if kind == _BY_OFFSET:
-            back, at = offset_number(pack.data, at)
+            back, at = read_offset(pack.data, at)
             kind, base = self._entry(pack, begin - back, depth + 1)
             return kind, _applied(base, _inflated(_deflated(pack, at, size), size))
         if kind == _BY_NAME:
@@ -114,7 +114,7 @@ def _stores(folder: Path) -> Iterator[Path]:
     """A repository's store and those it borrows from."""
     yield folder
     try:
-        lines = content(folder / "info" / "alternates", MAX_BYTES).split(b"\n")
+        lines = read_content(folder / "info" / "alternates", MAX_BYTES).split(b"\n")
     except OSError:
         return
     for line in lines:
@@ -125,8 +125,8 @@ def _stores(folder: Path) -> Iterator[Path]:
 def _opened(path: Path) -> _Pack | None:
     try:
         with (
-            open(path, "rb", opener=only_files) as index,
-            open(path.with_suffix(".pack"), "rb", opener=only_files) as data,
+            open(path, "rb", opener=open_only_files) as index,
+            open(path.with_suffix(".pack"), "rb", opener=open_only_files) as data,
         ):
             pack = _Pack(
                 mmap.mmap(index.fileno(), 0, access=mmap.ACCESS_READ),
@@ -218,42 +218,42 @@ class Repository:
 
     def refresh(self) -> bool:
         """Reads the index again if it changed; whether it did."""
-        found = _git_folder(self._folder)
-        stamp = None if found is None else _stamp(found[1])
+        git_folder = _git_folder(self._folder)
+        stamp = None if git_folder is None else _stamp(git_folder[1])
         if stamp == self._stamp:
             return False
         self._stamp, self.tracked, self.parents = stamp, {}, frozenset()
-        if found is None or stamp is None or stamp[1][0] > MAX_INDEX_BYTES:
+        if git_folder is None or stamp is None or stamp[1][0] > MAX_INDEX_BYTES:
             return True
-        top, git = found
+        top, git = git_folder
         common = _common(git)
         if _has_long_names(common):
             return True
         self._objects = common / "objects"
         self._written_ns = stamp[1][1]
         try:
-            index = content(git / "index", MAX_INDEX_BYTES)
+            index = read_content(git / "index", MAX_INDEX_BYTES)
         except OSError:
             return True
-        self._take(top, tracked(index) or {})
+        self._take(top, read_tracked(index) or {})
         return True
 
     def _take(self, top: str, files: dict[bytes, Tracked]) -> None:
         below = os.path.relpath(self._folder, top)
         prefix = b"" if below == "." else os.fsencode(below) + b"/"
         root = os.fsencode(top) + b"/"
-        named = {
+        by_name = {
             os.fsdecode(root + path): file
             for path, file in files.items()
             if path.startswith(prefix)
         }
         parents: set[str] = set()
-        for above in {os.path.dirname(path) for path in named}:
+        for above in {os.path.dirname(path) for path in by_name}:
             folder = above
             while folder not in parents and len(folder) > len(self._folder):
                 parents.add(folder)
                 folder = os.path.dirname(folder)
-        self.tracked, self.parents = named, frozenset(parents)
+        self.tracked, self.parents = by_name, frozenset(parents)
 
     def is_kept(self, path: str, look: Look) -> bool:
         """Whether git has the content of a file that looks so.
@@ -294,7 +294,7 @@ def _git_folder(folder: str) -> tuple[str, Path] | None:
 
 
 def text(path: Path) -> str:
-    return os.fsdecode(content(path, MAX_NAME_BYTES)).strip()
+    return os.fsdecode(read_content(path, MAX_NAME_BYTES)).strip()
 
 
 def _common(git: Path) -> Path:
@@ -308,7 +308,7 @@ def _common(git: Path) -> Path:
 def _has_long_names(common: Path) -> bool:
     """Whether contents have SHA-256 names here, or it cannot be told."""
     try:
-        return b"objectformat" in content(common / "config", MAX_INDEX_BYTES).lower()
+        return b"objectformat" in read_content(common / "config", MAX_INDEX_BYTES).lower()
     except OSError:
         return True
 

@@ -17,19 +17,19 @@ from clew.core.json_object import Json, list_of
 from clew.core.messages import factories
 from clew.core.messages.encoding import decode
 from clew.core.messages.errors import SessionError
-from clew.core.messages.factories import written
-from clew.core.messages.text import count_of
+from clew.core.messages.factories import format_timestamp
+from clew.core.messages.text import format_count
 from clew.record.rewind.changes import (
     ChangeStep,
     FileState,
     PathChange,
-    expected_now,
-    in_order,
+    compute_expected_states,
+    compute_wanted_states,
+    order_changes,
     step_of,
     to_redo,
-    wanted_at,
 )
-from clew.record.rewind.disk import Blobs, CannotRestoreError, bring_about, look, take_away
+from clew.record.rewind.disk import Blobs, CannotRestoreError, bring_about, read_state, take_away
 from clew.record.transcript.entries import encode
 from clew.record.transcript.leaf import NOBODY
 from clew.record.transcript.load import LoadedSession, load
@@ -89,26 +89,26 @@ def read(path: Path) -> RecordedChanges:
     finally:
         os.close(fd)
     steps = [step_of(line, at, results) for at, line in changes]
-    known = [step for step in steps if step is not None]
+    valid_steps = [step for step in steps if step is not None]
     return RecordedChanges(
-        steps=sorted(known, key=lambda step: (step.since, step.at)),
+        steps=sorted(valid_steps, key=lambda step: (step.since, step.at)),
         places=places,
         kinds=kinds,
-        unread=unread + len(steps) - len(known),
+        unread=unread + len(steps) - len(valid_steps),
     )
 
 
-def named(path: Path, text: str) -> str:
+def resolve_message(path: Path, text: str) -> str:
     """The message that a person means: its uuid, or its beginning if only one begins so."""
     places = read(path).places
     if text in places:
         return text
-    found = [uuid for uuid in places if uuid.startswith(text)] if text else []
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    matches = [uuid for uuid in places if uuid.startswith(text)] if text else []
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
         raise SessionError(f"no message {text!r}; `clew sessions tree {path.stem}` shows them")
-    raise SessionError(f"{len(found)} messages begin with {text!r}")
+    raise SessionError(f"{len(matches)} messages begin with {text!r}")
 
 
 def _answered(entry: dict[str, Any]) -> list[str]:
@@ -154,7 +154,7 @@ class RestorePlan(Struct, frozen=True, kw_only=True):
 def plan(path: Path, uuid: str, blobs: Blobs, *, files: bool, conversation: bool) -> RestorePlan:
     """To the message `uuid`: before it if a person said it, else behind it. `start`: to nothing."""
     story = read(path)
-    loaded = load(path, whole=True)
+    loaded = load(path, reads_all=True)
     if uuid == START:
         place, leaf = -1, None
     elif uuid not in story.places:
@@ -183,7 +183,7 @@ def plan_redo(path: Path, blobs: Blobs) -> RestorePlan:
     if step is None or step.rewind is None:
         raise SessionError(f"{path.stem}: there is no way back to take back")
     wanted = {change.path: change.before for change in step.changes}
-    now = load(path, whole=True)
+    now = load(path, reads_all=True)
     return RestorePlan(
         path=path,
         to=step.rewind.to,
@@ -201,23 +201,23 @@ _NO_FILES: Json = {"changes": (), "foreign": (), "lost": ()}
 
 
 def _files_at(story: RecordedChanges, place: int, blobs: Blobs) -> Json:
-    found = _files(story, wanted_at(story.steps, place), blobs)
-    more = sum(step.more for step in story.steps if step.since > place)
-    if more:
-        found["lost"] += (
-            (count_of(more, "more file"), "one call changed too many to be recorded"),
+    report = _files(story, compute_wanted_states(story.steps, place), blobs)
+    omitted_count = sum(step.more for step in story.steps if step.since > place)
+    if omitted_count:
+        report["lost"] += (
+            (format_count(omitted_count, "more file"), "one call changed too many to be recorded"),
         )
-    return found
+    return report
 
 
 def _files(story: RecordedChanges, wanted: dict[str, FileState], blobs: Blobs) -> Json:
     """What is to be changed so that each path is what is wanted, and what stands against it."""
-    expected = expected_now(story.steps)
+    expected = compute_expected_states(story.steps)
     changes: list[PathChange] = []
     foreign: list[tuple[str, str]] = []
     lost: list[tuple[str, str]] = []
     for path, then in sorted(wanted.items()):
-        now = look(path, blobs)
+        now = read_state(path, blobs)
         if now.same(then):
             continue
         why = _why_lost(then, blobs)
@@ -317,8 +317,8 @@ def after(planned: RestorePlan, why: str) -> list[Json]:
     """What the log says when the files are brought about, or when it failed."""
     if why:
         return [_line(planned, [_turned(change) for change in planned.changes], failed=True)]
-    there, here = (planned.leaf, planned.boundary), (planned.leaf_now, planned.boundary_now)
-    if planned.conversation and there != here:
+    target, current = (planned.leaf, planned.boundary), (planned.leaf_now, planned.boundary_now)
+    if planned.conversation and target != current:
         return [_marker(planned)]
     return []
 
@@ -328,16 +328,16 @@ def announced(planned: RestorePlan) -> Json:
 
 
 def _apply(changes: Sequence[PathChange], blobs: Blobs) -> None:
-    away, made = in_order(changes)
+    away, writes = order_changes(changes)
     for change in away:
         take_away(change.path, change.after)
-    for change in made:
+    for change in writes:
         bring_about(change.path, change.after, blobs)
 
 
 def _back(changes: Sequence[PathChange]) -> list[PathChange]:
     """What it takes for each path to be what it was before."""
-    now = [(change, look(change.path, None)) for change in changes]
+    now = [(change, read_state(change.path, None)) for change in changes]
     return [
         PathChange(path=change.path, before=state, after=change.before)
         for change, state in now
@@ -362,21 +362,21 @@ def _line(planned: RestorePlan, changes: Sequence[PathChange], *, failed: bool =
     return factories.record(
         "file-change",
         session_id=planned.path.stem,
-        at=written(time.time_ns() // 1_000_000),
+        at=format_timestamp(time.time_ns() // 1_000_000),
         changes=[change.as_json() for change in changes],
         rewind=rewind,
     )
 
 
 def _marker(planned: RestorePlan) -> Json:
-    named = {} if planned.boundary is UNSET else {"boundaryUuid": planned.boundary}
+    fields = {} if planned.boundary is UNSET else {"boundaryUuid": planned.boundary}
     return factories.record(
         "last-prompt",
         session_id=planned.path.stem,
-        at=written(time.time_ns() // 1_000_000),
+        at=format_timestamp(time.time_ns() // 1_000_000),
         leafUuid=planned.leaf or NOBODY,
         explicit=True,
-        **named,
+        **fields,
     )
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from clew.record.rewind import disk
 from clew.record.rewind.changes import ABSENT, FileState, PathChange
-from clew.record.rewind.disk import Blobs, FolderTree, Glance, Look, differing, look_of
+from clew.record.rewind.disk import Blobs, FolderTree, Glance, Look, find_differing, look_of
 from clew.record.rewind.repository import Repository
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ class FolderSnapshot:
     def _copy(self, seen: Glance, left: int, left_bytes: int) -> bool:
         """Copies what nobody has; False if some of it is left for the next time."""
         for path, look in seen.items():
-            known = self._copied.get(path)
-            if known is not None and known[0] == look:
+            cached = self._copied.get(path)
+            if cached is not None and cached[0] == look:
                 continue
             if self._repository.is_kept(path, look) or look[0] > COPIED_FILE_BYTES:
                 continue
@@ -89,30 +89,30 @@ class FolderSnapshot:
                 return True
             if left < 0 or left_bytes < 0:
                 return False
-            self._copied[path] = (look, disk.look(path, self._blobs))
+            self._copied[path] = (look, disk.read_state(path, self._blobs))
             self._copied_bytes += look[0]
         return True
 
     def was(self, paths: Iterable[str], before: Glance) -> dict[str, FileState]:
         """What the files held that `before` saw."""
-        found: dict[str, FileState] = {}
+        states: dict[str, FileState] = {}
         from_git: list[str] = []
         for path in paths:
             look = before[path]
-            known = self._copied.get(path)
-            if known is not None and known[0] == look:
-                found[path] = known[1]
+            cached = self._copied.get(path)
+            if cached is not None and cached[0] == look:
+                states[path] = cached[1]
             elif self._repository.is_kept(path, look):
                 from_git.append(path)
             else:
-                found[path] = _unkept(look, "it was not kept: too large, or one of too many")
+                states[path] = _unkept(look, "it was not kept: too large, or one of too many")
         for path, data, is_link in self._repository.contents(from_git):
             state = self._from_git(before[path], data, is_link=is_link)
             if state is not None:
-                found[path] = state
+                states[path] = state
         for path in from_git:
-            found.setdefault(path, _unkept(before[path], "git does not have it as it was"))
-        return found
+            states.setdefault(path, _unkept(before[path], "git does not have it as it was"))
+        return states
 
     def _from_git(self, look: Look, data: bytes, *, is_link: bool) -> FileState | None:
         """A file as git has it; None where git keeps another form of it."""
@@ -174,13 +174,13 @@ class CallWatch:
         """The files that calls of this run changed or named."""
         return frozenset(self._seen)
 
-    def before(self, named: Named, folder: str, *, whole: bool) -> StateBefore:
-        paths = _with_targets(named.deep) | {path for path in named.flat if _is_file(path)}
-        snapshot = self._snapshot(folder) if whole else None
+    def before(self, names: Named, folder: str, *, looks_everywhere: bool) -> StateBefore:
+        paths = _with_targets(names.deep) | {path for path in names.flat if _is_file(path)}
+        snapshot = self._snapshot(folder) if looks_everywhere else None
         whole_before = None if snapshot is None else snapshot.take()
         return StateBefore(
             states={path: self._look(path) for path in paths},
-            deep=named.deep,
+            deep=names.deep,
             snapshot=snapshot,
             whole=whole_before,
             rules=frozenset() if snapshot is None else snapshot.rules,
@@ -199,10 +199,10 @@ class CallWatch:
         """What changed since, and how many changes are too many to record."""
         paths = _with_targets(before.deep) | before.states.keys()
         was = dict(before.states)
-        whole: Glance | None = None
+        glance: Glance | None = None
         if before.snapshot is not None and before.whole is not None:
-            whole = before.snapshot.look()
-            changed = set() if whole is None else differing(before.whole, whole)
+            glance = before.snapshot.look()
+            changed = set() if glance is None else find_differing(before.whole, glance)
             paths |= changed
             unnamed = [p for p in paths if p in before.whole and p not in was]
             was |= before.snapshot.was(sorted(unnamed), before.whole)
@@ -212,19 +212,19 @@ class CallWatch:
             now = self._look(path)
             if not then.same(now):
                 changes.append(PathChange(path=path, before=then, after=now))
-        if before.snapshot is not None and whole is not None:
-            before.snapshot.keep_up(whole)
+        if before.snapshot is not None and glance is not None:
+            before.snapshot.keep_up(glance)
         return changes[:RECORDED_MAX], max(0, len(changes) - RECORDED_MAX)
 
     def _look(self, path: str) -> FileState:
         signature = _signature(path)
         if signature is None:
             self._seen.pop(path, None)
-            return disk.look(path, self._blobs)
-        known = self._seen.get(path)
-        if known is not None and known[0] == signature:
-            return known[1]
-        state = disk.look(path, self._blobs)
+            return disk.read_state(path, self._blobs)
+        cached = self._seen.get(path)
+        if cached is not None and cached[0] == signature:
+            return cached[1]
+        state = disk.read_state(path, self._blobs)
         self._seen[path] = (signature, state)
         return state
 
@@ -237,21 +237,21 @@ def _unseen(path: str, before: StateBefore) -> FileState:
         is_new = look is None or look[2] >= before.begin_ns
         if is_new or before.snapshot.rules == before.rules:
             return ABSENT
-    elif any(path.startswith(f"{known}/") for known in before.deep):
+    elif any(path.startswith(f"{folder}/") for folder in before.deep):
         return ABSENT  # below a folder that was walked
     return FileState(kind="unkept", size=look[0] if look else 0, why="no call had named it")
 
 
 def _with_targets(paths: Iterable[str]) -> set[str]:
     """The paths, what lies below those that are folders, and the files that links lead to."""
-    found: set[str] = set()
+    all_paths: set[str] = set()
     for path in paths:
-        found.add(path)
+        all_paths.add(path)
         if os.path.islink(path):
-            found.add(os.path.realpath(path))
+            all_paths.add(os.path.realpath(path))
         elif os.path.isdir(path):
-            found.update(disk.below(path))
-    return found
+            all_paths.update(disk.list_below(path))
+    return all_paths
 
 
 def _signature(path: str) -> Look | None:
@@ -268,31 +268,31 @@ def _is_file(path: str) -> bool:
         return False
 
 
-def placed(path: str) -> str:
+def place_files(path: str) -> str:
     """The one spelling of a path that keeps a link at its end a link."""
     folder, name = os.path.split(os.path.abspath(path))
     return os.path.join(os.path.realpath(folder), name)
 
 
-def named_by(line: "CommandLine", resolve: Callable[[str], str]) -> Named:
+def find_named_paths(line: "CommandLine", resolve: Callable[[str], str]) -> Named:
     """The paths that a command line names, as far as its text tells; patterns are spread out.
 
     What a command is known only to read is left out.
     """
     from glob import glob
 
-    from clew.permissions.uses import redirect_uses, uses_of
+    from clew.permissions.uses import find_redirect_uses, uses_of
 
     seen = line.parts
     uses = [use for part in seen.parts if part.command.words for use in uses_of(part.command)]
-    uses += [use for redirect in seen.script.redirects for use in redirect_uses(redirect)]
+    uses += [use for redirect in seen.script.redirects for use in find_redirect_uses(redirect)]
     deep: set[str] = set()
     flat: set[str] = set()
     for use in uses:
         if use.access == "read" and use.named:
             continue
         for path in use.paths:
-            whole = resolve(path)
-            spread = glob(whole)[: disk.BELOW_MAX] if use.glob else [whole]
-            (deep if use.access == "write" else flat).update(map(placed, spread))
+            full_path = resolve(path)
+            spread = glob(full_path)[: disk.BELOW_MAX] if use.glob else [full_path]
+            (deep if use.access == "write" else flat).update(map(place_files, spread))
     return Named(deep=frozenset(deep), flat=frozenset(flat))

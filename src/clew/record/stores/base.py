@@ -21,7 +21,7 @@ from msgspec import Struct
 from clew.record.transcript.files import Files
 from clew.record.transcript.light import is_uuid
 from clew.system.config.settings import read_text
-from clew.system.files import is_file, only_files
+from clew.system.files import is_file, open_only_files
 from clew.system.transport.seam import Head, HttpRequest, Transport, TransportError
 
 
@@ -97,14 +97,18 @@ class FolderStore:
             size = files.size(fd)
             new, count = list(lines), at + len(lines)
             if self._known.get(path) != (size, at):
-                held = _lines(files.read_at(fd, size, 0))
-                known = held[at:]
-                if at > len(held) or new[: len(known)] != known[: len(new)]:
+                complete_lines = _lines(files.read_at(fd, size, 0))
+                tail_lines = complete_lines[at:]
+                if at > len(complete_lines) or new[: len(tail_lines)] != tail_lines[: len(new)]:
                     raise StoreError("folder store: what it holds is not what comes before")
-                whole = sum(map(len, held))
-                if whole < size:
-                    os.ftruncate(fd, whole)  # half a line, of an append that was cut short
-                size, count, new = whole, max(len(held), count), new[len(known) :]
+                lines_size = sum(map(len, complete_lines))
+                if lines_size < size:
+                    os.ftruncate(fd, lines_size)  # half a line, of an append that was cut short
+                size, count, new = (
+                    lines_size,
+                    max(len(complete_lines), count),
+                    new[len(tail_lines) :],
+                )
             data = b"".join(new)
             size += len(data)
             while data:
@@ -156,7 +160,7 @@ def _agent_of(stem: str) -> str:
 
 
 def _opened(path: Path) -> BinaryIO:
-    return open(path, "rb", opener=only_files)
+    return open(path, "rb", opener=open_only_files)
 
 
 def _count(path: Path) -> int:
@@ -194,7 +198,7 @@ class HttpStore:
         self._headers = (("authorization", f"Bearer {token}"),) if token else ()
 
     async def append(self, key: TranscriptKey, lines: Sequence[bytes], *, at: int) -> int:
-        found = await self._json(
+        reply = await self._json(
             HttpRequest(
                 method="POST",
                 url=f"{self._url(key)}?at={at}",
@@ -202,11 +206,11 @@ class HttpStore:
                 body=b"".join(lines),
             )
         )
-        if type(found) is not dict or type(found.get("lines")) is not int:
+        if type(reply) is not dict or type(reply.get("lines")) is not int:
             raise StoreError("http store: the answer to an append says no number of lines")
-        if found["lines"] < at + len(lines):
+        if reply["lines"] < at + len(lines):
             raise StoreError("http store: it says that it took fewer lines than it was given")
-        return int(found["lines"])
+        return int(reply["lines"])
 
     async def read(self, key: TranscriptKey) -> AsyncIterator[bytes]:
         request = HttpRequest(method="GET", url=self._url(key), headers=self._headers)
@@ -232,16 +236,16 @@ class HttpStore:
         query = f"?session={session_id}" if session_id else ""
         url = f"{self._base}/sessions{query}"
         request = HttpRequest(method="GET", url=url, headers=self._headers)
-        found = await self._json(request)
-        if type(found) is not list:
+        reply = await self._json(request)
+        if type(reply) is not list:
             raise StoreError("http store: the answer is no list")
         listed = []
-        for one in found:
-            if not isinstance(one, dict) or type(one.get("sessionId")) is not str:
+        for item in reply:
+            if not isinstance(item, dict) or type(item.get("sessionId")) is not str:
                 raise StoreError("http store: the list holds what is no transcript")
-            agent, lines = one.get("agentId"), one.get("lines")
+            agent, lines = item.get("agentId"), item.get("lines")
             key = TranscriptKey(
-                session_id=one["sessionId"], agent_id=agent if type(agent) is str else ""
+                session_id=item["sessionId"], agent_id=agent if type(agent) is str else ""
             )
             if session_id in ("", key.session_id):
                 listed.append(Listed(key=key, lines=lines if type(lines) is int else 0))
@@ -298,9 +302,9 @@ async def store_of(text: str, environ: Mapping[str, str]) -> AsyncIterator[Sessi
         return
     from clew.system.config.environment import freeze
     from clew.system.transport.http import HttpTransport
-    from clew.system.transport.network import network_from
+    from clew.system.transport.network import read_network
 
-    transport = HttpTransport(network_from(freeze(environ)))
+    transport = HttpTransport(read_network(freeze(environ)))
     try:
         yield HttpStore(text, transport, token=environ.get("CLEW_STORE_TOKEN", ""))
     finally:

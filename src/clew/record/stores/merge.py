@@ -38,17 +38,17 @@ def merge(local: Sequence[bytes], remote: Sequence[bytes]) -> Merged:
     return Merged(relation=relation, lines=lines)
 
 
-def _without(lines: Sequence[bytes], known: Sequence[bytes]) -> list[bytes]:
+def _without(lines: Sequence[bytes], known_lines: Sequence[bytes]) -> list[bytes]:
     """Those of the lines that the other copy does not have; how often a line stands there counts."""
-    left = Counter(map(identity, known))
-    found = []
+    left = Counter(map(identity, known_lines))
+    new_lines = []
     for line in lines:
         name = identity(line)
         if left[name] > 0:
             left[name] -= 1
         else:
-            found.append(line)
-    return found
+            new_lines.append(line)
+    return new_lines
 
 
 def identity(line: bytes) -> tuple[str, Any]:
@@ -66,7 +66,7 @@ def identity(line: bytes) -> tuple[str, Any]:
     return "", line.strip()
 
 
-def whole_lines(data: bytes) -> list[bytes]:
+def select_whole_lines(data: bytes) -> list[bytes]:
     """The lines of a file that have their end; of a local file also a last one that can be read."""
     return [line + b"\n" for line in data.split(b"\n")[:-1]]
 

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.core.messages.text import count_of
+from clew.core.messages.text import format_count
 from clew.record.stores.base import SessionStore, StoreError, TranscriptKey
-from clew.record.stores.merge import merge, uuids_of, whole_lines, with_last
+from clew.record.stores.merge import merge, select_whole_lines, uuids_of, with_last
 from clew.record.transcript.files import Files
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.load import load
-from clew.record.transcript.paths import SessionPaths, SessionPlace, own_dir
+from clew.record.transcript.paths import SessionPaths, SessionPlace, get_own_dir
 from clew.record.transcript.source import TranscriptSource
 
 # Sends what was appended to transcripts to a store: whole lines, in their order, each once.
@@ -110,7 +110,7 @@ class Sender:
         if session_id not in self._held:
             async with answering():
                 listed = await self._store.list(session_id)
-            self._held[session_id] = {one.key: one.lines for one in listed}
+            self._held[session_id] = {item.key: item.lines for item in listed}
         return self._held[session_id]
 
 
@@ -184,7 +184,7 @@ class Diagnostic(Struct, frozen=True, kw_only=True):
         whose = "subagent" if self.is_agent else "session"
         return (
             f"hydrate {whose}: {self.what} (local {self.local_lines}, remote {self.remote_lines}, "
-            f"now {count_of(self.lines, 'line')})"
+            f"now {format_count(self.lines, 'line')})"
         )
 
 
@@ -218,9 +218,9 @@ async def hydrate(place: SessionPlace, home: Path, store: SessionStore, note: No
         async with asyncio.timeout(TIMEOUT_S):
             listed = await store.list(place.session_id)
             agents = [
-                one.key
-                for one in listed
-                if one.key.session_id == place.session_id and one.key.agent_id
+                item.key
+                for item in listed
+                if item.key.session_id == place.session_id and item.key.agent_id
             ]
             own = TranscriptKey(session_id=place.session_id)
             done = await _one(own, place.transcript, home, store, note)
@@ -236,24 +236,24 @@ async def hydrate(place: SessionPlace, home: Path, store: SessionStore, note: No
 
 
 async def _one(key: TranscriptKey, path: Path, home: Path, store: SessionStore, note: Note) -> bool:
-    base = own_dir(home) / "fetching"
+    base = get_own_dir(home) / "fetching"
     Files().make_folder(base)
     with tempfile.TemporaryDirectory(dir=base) as folder:
         fetched = Path(folder) / "remote"
         await _fetch(store, key, fetched)
-        found = await asyncio.to_thread(_settle, path, fetched, own_dir(home) / "backups")
-    note(found if not key.agent_id else _of_agent(found))
-    return found.ok
+        diagnostic = await asyncio.to_thread(_settle, path, fetched, get_own_dir(home) / "backups")
+    note(diagnostic if not key.agent_id else _of_agent(diagnostic))
+    return diagnostic.ok
 
 
-def _of_agent(found: Diagnostic) -> Diagnostic:
+def _of_agent(diagnostic: Diagnostic) -> Diagnostic:
     return Diagnostic(
-        what=found.what,
-        ok=found.ok,
+        what=diagnostic.what,
+        ok=diagnostic.ok,
         is_agent=True,
-        local_lines=found.local_lines,
-        remote_lines=found.remote_lines,
-        lines=found.lines,
+        local_lines=diagnostic.local_lines,
+        remote_lines=diagnostic.remote_lines,
+        lines=diagnostic.lines,
     )
 
 
@@ -267,7 +267,7 @@ async def _fetch(store: SessionStore, key: TranscriptKey, target: Path) -> None:
 def _settle(path: Path, fetched: Path, backups: Path) -> Diagnostic:
     """Compares and, if the remote has something to add, puts the union in the place of the local file."""
     files = Files()
-    remote = whole_lines(fetched.read_bytes())
+    remote = select_whole_lines(fetched.read_bytes())
     fd = files.open(path) if path.exists() else None
     try:
         if fd is not None and not files.lock(fd):
@@ -314,7 +314,7 @@ def _replace(
             file.writelines(lines)
             file.flush()
             os.fsync(file.fileno())
-        missing = (uuids_of(local) | uuids_of(remote)) - load(beside, whole=True).uuids
+        missing = (uuids_of(local) | uuids_of(remote)) - load(beside, reads_all=True).uuids
         if missing or len(lines) < len(local):
             raise StoreError("the union would lack something; nothing was changed")
         if local:
@@ -327,8 +327,8 @@ def _replace(
 
 def _back_up(path: Path, backups: Path) -> None:
     backups.mkdir(mode=0o700, parents=True, exist_ok=True)
-    taken = len(list(backups.glob(f"{path.stem}*")))
-    copy = backups / f"{path.stem}.{taken + 1}.jsonl"
+    count = len(list(backups.glob(f"{path.stem}*")))
+    copy = backups / f"{path.stem}.{count + 1}.jsonl"
     shutil.copy2(path, copy)
     copy.chmod(0o600)
 

@@ -19,9 +19,9 @@ from clew.core.messages.encoding import decode_object
 from clew.record.transcript.files import Files
 from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.log import Log
-from clew.record.transcript.paths import AGENT, SessionPlace, copy_name, rescue_dirs, sidecar
-from clew.record.transcript.recovery import copies, lines_of, with_unsaved
-from clew.system.files import content, held_open, is_folder, make_private
+from clew.record.transcript.paths import AGENT, SessionPlace, copy_name, get_sidecar, rescue_dirs
+from clew.record.transcript.recovery import lines_of, list_copies, load_with_unsaved
+from clew.system.files import is_folder, make_private, read_content, require_open_folder
 
 _REMOTE = "remote-agents"
 
@@ -61,45 +61,45 @@ class ResumedAgent(msgspec.Struct, frozen=True, kw_only=True):
     metadata: AgentMetadata | None
 
 
-def written(metadata: AgentMetadata) -> dict[str, Any]:
+def encode_metadata(metadata: AgentMetadata) -> dict[str, Any]:
     """The sidecar's content, as it is spelled."""
-    named = {key: getattr(metadata, field) for key, field in _FIELDS.items()}
-    return {**metadata.more, **{key: value for key, value in named.items() if value is not None}}
+    fields = {key: getattr(metadata, field) for key, field in _FIELDS.items()}
+    return {**metadata.more, **{key: value for key, value in fields.items() if value is not None}}
 
 
 def write_metadata(agent_transcript: Path, metadata: AgentMetadata, home: Path) -> None:
     """No failing disk ends an agent: it is told of with the lines that are not saved."""
-    own, said = sidecar(agent_transcript), written(metadata)
+    own, fields = get_sidecar(agent_transcript), encode_metadata(metadata)
     try:
-        _write(own, said)
+        _write(own, fields)
     except OSError:
-        _rescue(copy_name(own), said, home)
+        _rescue(copy_name(own), fields, home)
         return
-    for copy in copies(own, home):
+    for copy in list_copies(own, home):
         with suppress(OSError):  # one that stays is the older of the two
             copy.unlink()
 
 
-def _rescue(name: str, said: dict[str, Any], home: Path) -> None:
+def _rescue(name: str, fields: dict[str, Any], home: Path) -> None:
     files = Files()
     for folder in rescue_dirs(home):
         with suppress(OSError):
             files.make_folder(folder)
             if files.is_private(folder):
-                _write(folder / name, said)
+                _write(folder / name, fields)
                 return
 
 
 def read_metadata(agent_transcript: Path, home: Path | None = None) -> AgentMetadata | None:
     """The sidecar's content, by the newest of its copies too where `home` is given; None where there is
     none or it names no type."""
-    own = sidecar(agent_transcript)
-    found = _read(max((own, *(copies(own, home) if home else ())), key=_written_at))
-    texts = {field: found.pop(key, None) for key, field in _FIELDS.items()}
-    known = {field: value for field, value in texts.items() if isinstance(value, str)}
-    if "agent_type" not in known:
+    own = get_sidecar(agent_transcript)
+    fields = _read(max((own, *(list_copies(own, home) if home else ())), key=_written_at))
+    texts = {field: fields.pop(key, None) for key, field in _FIELDS.items()}
+    known_texts = {field: value for field, value in texts.items() if isinstance(value, str)}
+    if "agent_type" not in known_texts:
         return None
-    return AgentMetadata(**known, more=found)
+    return AgentMetadata(**known_texts, more=fields)
 
 
 def _written_at(path: Path) -> int:
@@ -111,48 +111,50 @@ def _written_at(path: Path) -> int:
 
 def resume_agent(agent_transcript: Path, home: Path) -> ResumedAgent:
     return ResumedAgent(
-        loaded=with_unsaved(agent_transcript, home),
+        loaded=load_with_unsaved(agent_transcript, home),
         metadata=read_metadata(agent_transcript, home),
     )
 
 
-def letters(agent_transcript: Path, home: Path) -> list[Letter]:
+def read_letters(agent_transcript: Path, home: Path) -> list[Letter]:
     """All that were ever written down for an agent or by it, in their order."""
-    found: dict[str, Letter] = {}
+    by_id: dict[str, Letter] = {}
     for line in lines_of(agent_transcript, home):
         if b'"queue-operation"' not in line:
             continue
         entry = decode_object(line)
         uuid = entry.get("messageUuid")
         if entry.get("type") == "queue-operation" and isinstance(uuid, str):
-            found[uuid] = Letter(
+            by_id[uuid] = Letter(
                 uuid=uuid,
                 content=entry.get("content"),
                 to=text_of(entry.get("to")),
                 about=entry,
             )
-    return list(found.values())
+    return list(by_id.values())
 
 
-def unheard(agent_transcript: Path, home: Path) -> list[Letter]:
+def find_unheard(agent_transcript: Path, home: Path) -> list[Letter]:
     """Those to the agent that are no message of its conversation: it ended before it heard them."""
-    waiting = {letter.uuid: letter for letter in letters(agent_transcript, home) if not letter.to}
+    waiting = {
+        letter.uuid: letter for letter in read_letters(agent_transcript, home) if not letter.to
+    }
     for line in lines_of(agent_transcript, home) if waiting else ():
         if b'"uuid"' in line:
             waiting.pop(str(decode_object(line).get("uuid")), None)
     return list(waiting.values())
 
 
-def agents(place: SessionPlace, home: Path | None = None) -> list[Path]:
+def list_agents(place: SessionPlace, home: Path | None = None) -> list[Path]:
     """The transcripts of a session's subagents, grouped or not; where `home` is given, those too of which
     nothing but an emergency copy was saved.
 
     Without it, for who wants all of them, raises `OSError` where nobody may look.
     """
     if home is None:
-        held_open(place.folder / "subagents")
+        require_open_folder(place.folder / "subagents")
         return _saved(place)
-    return list(dict.fromkeys([*_saved(place), *unsaved_agents(place, home)]))
+    return list(dict.fromkeys([*_saved(place), *find_unsaved_agents(place, home)]))
 
 
 def _saved(place: SessionPlace) -> list[Path]:
@@ -160,7 +162,7 @@ def _saved(place: SessionPlace) -> list[Path]:
     return sorted(folder.rglob(f"{AGENT}*.jsonl")) if is_folder(folder) else []
 
 
-def unsaved_agents(place: SessionPlace, home: Path) -> list[Path]:
+def find_unsaved_agents(place: SessionPlace, home: Path) -> list[Path]:
     """The transcripts of those of whom an emergency copy has what their own files have not."""
     end = f".{place.session_id}.json"
     names = {
@@ -168,14 +170,14 @@ def unsaved_agents(place: SessionPlace, home: Path) -> list[Path]:
         for folder in rescue_dirs(home)
         for copy in folder.glob(f"{AGENT}*{end}*")
     }
-    known = {path.stem.removeprefix(AGENT): path for path in _saved(place)} if names else {}
-    found = []
+    saved_paths = {path.stem.removeprefix(AGENT): path for path in _saved(place)} if names else {}
+    paths = []
     for name in sorted(names):
         with suppress(ValueError):  # a name that no agent has
-            path = known.get(name) or place.agent(name)
-            if copies(path, home) or copies(sidecar(path), home):
-                found.append(path)
-    return found
+            path = saved_paths.get(name) or place.agent(name)
+            if list_copies(path, home) or list_copies(get_sidecar(path), home):
+                paths.append(path)
+    return paths
 
 
 def bring_home(agent_transcript: Path, log: Log, home: Path) -> None:
@@ -183,23 +185,25 @@ def bring_home(agent_transcript: Path, log: Log, home: Path) -> None:
     log.claim(agent_transcript)
     log.release(agent_transcript)
     metadata = read_metadata(agent_transcript, home)
-    if metadata is not None and copies(sidecar(agent_transcript), home):
+    if metadata is not None and list_copies(get_sidecar(agent_transcript), home):
         write_metadata(agent_transcript, metadata, home)
 
 
-def named(place: SessionPlace, home: Path, name: str) -> Path | None:
+def find_agent(place: SessionPlace, home: Path, name: str) -> Path | None:
     """The transcript of an agent by the name it was given or its id; of several the last one."""
 
     def is_meant(path: Path) -> bool:
-        said = read_metadata(path, home)
-        return path.stem == f"{AGENT}{name}" or (said is not None and said.more.get("name") == name)
+        metadata = read_metadata(path, home)
+        return path.stem == f"{AGENT}{name}" or (
+            metadata is not None and metadata.more.get("name") == name
+        )
 
-    found = [path for path in agents(place, home) if is_meant(path)]
-    return max(found, key=lambda path: _latest(path, home), default=None)
+    paths = [path for path in list_agents(place, home) if is_meant(path)]
+    return max(paths, key=lambda path: _latest(path, home), default=None)
 
 
 def _latest(path: Path, home: Path) -> int:
-    return max(map(_written_at, (path, *copies(path, home))))
+    return max(map(_written_at, (path, *list_copies(path, home))))
 
 
 def write_remote(place: SessionPlace, task_id: str, metadata: dict[str, Any]) -> None:
@@ -210,12 +214,12 @@ def read_remote(place: SessionPlace, task_id: str) -> dict[str, Any] | None:
     return _read(_remote(place, task_id)) or None
 
 
-def remote_agents(place: SessionPlace) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_remote_agents(place: SessionPlace) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each remote agent of the session: the id of its task and what is known of it."""
     for path in sorted((place.folder / _REMOTE).glob("*.meta.json")):
-        found = _read(path)
-        if found:
-            yield path.name.removesuffix(".meta.json"), found
+        fields = _read(path)
+        if fields:
+            yield path.name.removesuffix(".meta.json"), fields
 
 
 def _remote(place: SessionPlace, task_id: str) -> Path:
@@ -223,13 +227,13 @@ def _remote(place: SessionPlace, task_id: str) -> Path:
     return place.folder / _REMOTE / f"{name}.meta.json"
 
 
-def _write(path: Path, said: dict[str, Any]) -> None:
+def _write(path: Path, fields: dict[str, Any]) -> None:
     make_private(path.parent)
     beside = path.with_suffix(".new")
     try:
         fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "wb") as file:
-            file.write(msgspec.json.encode(said))
+            file.write(msgspec.json.encode(fields))
         beside.rename(path)
     except OSError:
         with suppress(OSError):
@@ -239,6 +243,6 @@ def _write(path: Path, said: dict[str, Any]) -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return decode_object(content(path))
+        return decode_object(read_content(path))
     except OSError:
         return {}

@@ -14,16 +14,23 @@ from typing import Any
 from msgspec.structs import replace
 
 from clew.core.messages.encoding import decode, encode
-from clew.record.transcript.agents import AgentMetadata, agents, read_metadata, written
-from clew.record.transcript.copies import staging
+from clew.record.transcript.agents import AgentMetadata, encode_metadata, list_agents, read_metadata
+from clew.record.transcript.copies import open_staging
 from clew.record.transcript.files import Files
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.links import Node
 from clew.record.transcript.load import LoadedSession
-from clew.record.transcript.paths import AGENT, SessionPlace, sidecar, task_list_dir
-from clew.record.transcript.recovery import copies
-from clew.record.transcript.source import TranscriptSource, reading
-from clew.system.files import content, held_open, is_file, is_folder, is_there, only_files
+from clew.record.transcript.paths import AGENT, SessionPlace, get_sidecar, get_task_list_dir
+from clew.record.transcript.recovery import list_copies
+from clew.record.transcript.source import TranscriptSource, open_source
+from clew.system.files import (
+    is_file,
+    is_folder,
+    is_there,
+    open_only_files,
+    read_content,
+    require_open_folder,
+)
 
 BUFFER_BYTES = 1 << 20
 # The ids of calls and of what they began, as entries name them.
@@ -34,16 +41,18 @@ _RESULTS = re.compile(rb"/tool-results/([\w.-]+)")
 LEFT_IN, SHARED_WITH = "leftIn", "sharedWith"
 
 
-def spoken_until(loaded: LoadedSession, last: Node) -> set[str]:
+def find_mentioned_ids(loaded: LoadedSession, last: Node) -> set[str]:
     """What everything speaks of that was written up to an entry of a session's file: other branches too,
     for a working folder has one past, and what a summary closed."""
-    with reading(loaded.path, loaded.copies) as source:
+    with open_source(loaded.path, loaded.copies) as source:
         return spoken_of(raw for _, _, raw in source.lines(0, last.at + last.size))
 
 
 def spoken_of(lines: Iterable[bytes]) -> set[str]:
     """The ids of calls and of agents that lines name."""
-    return {found.decode("utf-8", "replace") for line in lines for found in _IDS.findall(line)}
+    return {
+        identifier.decode("utf-8", "replace") for line in lines for identifier in _IDS.findall(line)
+    }
 
 
 def share_anew(
@@ -59,12 +68,12 @@ def share_anew(
     if not is_folder(source.with_suffix("")):
         return share(source, target, lines, home=home, spoken=spoken)
     Files().make_folder(target.project_dir)
-    with staging(target.transcript) as folder:
-        made = SessionPlace(session_id=target.session_id, project_dir=folder)
-        given = share(source, made, lines, home=home, spoken=spoken)
-        if is_folder(made.folder):
-            made.folder.rename(target.folder)
-    return [target.folder / one.relative_to(made.folder) for one in given]
+    with open_staging(target.transcript) as folder:
+        place = SessionPlace(session_id=target.session_id, project_dir=folder)
+        paths = share(source, place, lines, home=home, spoken=spoken)
+        if is_folder(place.folder):
+            place.folder.rename(target.folder)
+    return [target.folder / path.relative_to(place.folder) for path in paths]
 
 
 def share(
@@ -78,23 +87,23 @@ def share(
     """The agents that somebody speaks of (`spoken`; None: all there are), and the results that they and the
     `lines` that are copied name, for a session beside the one in the file `source`, which goes on as it
     was. What the target has already stays. The transcripts of the agents that were given."""
-    given, named = [], _results_in(lines)
-    for agent, said in _agents_of(source, home, spoken):
+    paths, names = [], _results_in(lines)
+    for agent, metadata in _agents_of(source, home, spoken):
         own = target.folder / agent.relative_to(source.with_suffix(""))
         if is_there(own):
             continue
-        if said is not None:
-            write_file(sidecar(own), [encode(written(_beside(said, source.stem)))])
+        if metadata is not None:
+            write_file(get_sidecar(own), [encode(encode_metadata(_beside(metadata, source.stem)))])
         beside = own.with_suffix(".new")
-        with reading(agent, copies(agent, home)) as found:
-            write_file(beside, _renamed(found, target.session_id))
+        with open_source(agent, list_copies(agent, home)) as reader:
+            write_file(beside, _renamed(reader, target.session_id))
         # A killed one leaves none that is half an agent, and is in the way of none.
         beside.rename(own)
-        with reading(own) as found:
-            named |= _results_in(raw for _, _, raw in found.lines(0))
-        given.append(own)
-    give_results(source, target, named)
-    return given
+        with open_source(own) as reader:
+            names |= _results_in(raw for _, _, raw in reader.lines(0))
+        paths.append(own)
+    give_results(source, target, names)
+    return paths
 
 
 def _agents_of(
@@ -103,37 +112,44 @@ def _agents_of(
     """The agents that somebody speaks of, and those that they began."""
     paths = of_agents(source)
     if is_uuid(source.stem):
-        paths = agents(SessionPlace(session_id=source.stem, project_dir=source.parent), home)
-    there = [(path, read_metadata(path, home)) for path in paths]
-    begun_by = {_id_of(path): "" if said is None else _parent_of(said) for path, said in there}
-    known = {
+        paths = list_agents(SessionPlace(session_id=source.stem, project_dir=source.parent), home)
+    agent_files = [(path, read_metadata(path, home)) for path in paths]
+    begun_by = {
+        _id_of(path): "" if metadata is None else _parent_of(metadata)
+        for path, metadata in agent_files
+    }
+    known_ids = {
         _id_of(path)
-        for path, said in there
+        for path, metadata in agent_files
         if spoken is None
         or _id_of(path) in spoken
-        or (said is not None and said.tool_use_id in spoken)
+        or (metadata is not None and metadata.tool_use_id in spoken)
     }
-    while more := {one for one, by in begun_by.items() if by in known and one not in known}:
-        known |= more
-    return [(path, said) for path, said in there if _id_of(path) in known]
+    while child_ids := {
+        agent_id
+        for agent_id, by in begun_by.items()
+        if by in known_ids and agent_id not in known_ids
+    }:
+        known_ids |= child_ids
+    return [(path, metadata) for path, metadata in agent_files if _id_of(path) in known_ids]
 
 
 def _id_of(agent: Path) -> str:
     return agent.stem.removeprefix(AGENT)
 
 
-def _parent_of(said: AgentMetadata) -> str:
-    return str(said.more.get("parentAgentId", ""))
+def _parent_of(metadata: AgentMetadata) -> str:
+    return str(metadata.more.get("parentAgentId", ""))
 
 
-def _beside(said: AgentMetadata, session_id: str) -> AgentMetadata:
+def _beside(metadata: AgentMetadata, session_id: str) -> AgentMetadata:
     """What an agent is in a session that goes on beside its own."""
-    more = dict(said.more)
-    if "finished" not in more:
-        more[LEFT_IN] = session_id
-    if said.worktree_path is not None and is_folder(said.worktree_path):
-        more[SHARED_WITH] = session_id
-    return replace(said, more=more)
+    extra = dict(metadata.more)
+    if "finished" not in extra:
+        extra[LEFT_IN] = session_id
+    if metadata.worktree_path is not None and is_folder(metadata.worktree_path):
+        extra[SHARED_WITH] = session_id
+    return replace(metadata, more=extra)
 
 
 def _results_in(lines: Iterable[bytes]) -> set[str]:
@@ -144,9 +160,9 @@ def of_agents(source: Path) -> list[Path]:
     """The transcripts of the subagents of a session's file, wherever that lies; raises `OSError` where
     nobody may look for them."""
     folder = source.with_suffix("") / "subagents"
-    held_open(folder)
-    found = folder.rglob(f"{AGENT}*.jsonl") if is_folder(folder) else ()
-    return sorted(path for path in found if is_file(path))
+    require_open_folder(folder)
+    paths = folder.rglob(f"{AGENT}*.jsonl") if is_folder(folder) else ()
+    return sorted(path for path in paths if is_file(path))
 
 
 def give_agents(source: Path, target: SessionPlace) -> None:
@@ -154,45 +170,45 @@ def give_agents(source: Path, target: SessionPlace) -> None:
     above = source.with_suffix("")
     for agent in of_agents(source):
         own = target.folder / agent.relative_to(above)
-        with reading(agent) as lines:
+        with open_source(agent) as lines:
             write_file(own, _renamed(lines, target.session_id))
-        if is_file(sidecar(agent)):
-            write_file(sidecar(own), [content(sidecar(agent))])
+        if is_file(get_sidecar(agent)):
+            write_file(get_sidecar(own), [read_content(get_sidecar(agent))])
 
 
 def give_tasks(
     session_id: str, target: SessionPlace, *, home: Path, spoken: Container[str] | None = None
 ) -> None:
     """The numbered tasks of its model, as they are by now, and which number is the next."""
-    own = task_list_dir(home, target.session_id)
-    for file in sorted(task_list_dir(home, session_id).glob("*")):
+    own = get_task_list_dir(home, target.session_id)
+    for file in sorted(get_task_list_dir(home, session_id).glob("*")):
         is_wanted = file.suffix != ".json" or spoken is None or file.stem in spoken
         if is_wanted and file.name != ".lock" and is_file(file):
-            write_file(own / file.name, [content(file)])
+            write_file(own / file.name, [read_content(file)])
 
 
 def give_results(source: Path, target: SessionPlace, names: Container[str] | None = None) -> None:
     """What its calls and commands had to say at length: all of it, or what is named and not there."""
     folder = source.with_suffix("") / target.tool_results.name
-    held_open(folder)
+    require_open_folder(folder)
     for file in sorted(folder.glob("*")):
         own = target.tool_results / file.name
         is_wanted = names is None or (file.name in names and not is_there(own))
         if is_wanted and is_file(file):
-            with open(file, "rb", opener=only_files) as found:
-                write_file(own, iter(lambda: found.read(BUFFER_BYTES), b""))
+            with open(file, "rb", opener=open_only_files) as stream:
+                write_file(own, iter(lambda: stream.read(BUFFER_BYTES), b""))
 
 
 def _renamed(source: TranscriptSource, session_id: str) -> Iterator[bytes]:
     for _, _, raw in source.lines(0):
         if raw.strip():
             try:
-                yield renamed(raw, decode(raw), session_id)
+                yield rename_session(raw, decode(raw), session_id)
             except ValueError:
                 yield raw + b"\n"
 
 
-def renamed(raw: bytes, line: Any, session_id: str) -> bytes:
+def rename_session(raw: bytes, line: Any, session_id: str) -> bytes:
     """A line as it is, but for the session that it names."""
     if type(line) is not dict or line.get("sessionId", session_id) == session_id:
         return raw + b"\n"

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from clew.record.transcript.leaf import Marker, choose, stood_at
+from clew.record.transcript.leaf import Marker, choose, find_leaf_place
 from clew.record.transcript.links import ROOT, LinkNote, Links, Node, link
 from clew.record.transcript.siblings import with_siblings
 
@@ -130,14 +130,14 @@ def build(
     ways = _Ways(links, markers, body)
     leaf = choose(links, markers, ways.ends, is_agent_file=is_agent_file)
     notes: list[LinkNote] = []
-    path, boundary = ways.walk(leaf, stood_at(links, markers, leaf), notes)
-    kept = ways.kept[boundary] if boundary != ROOT else _Kept([], ROOT)
+    path, boundary = ways.walk(leaf, find_leaf_place(links, markers, leaf), notes)
+    segment = ways.kept[boundary] if boundary != ROOT else _Kept([], ROOT)
     return Chain(
         links=links,
         leaf=leaf,
         live=with_siblings(links, path, body),
         boundary=boundary,
-        is_kept_missing=kept.is_named and not kept.entries,
+        is_kept_missing=segment.is_named and not segment.entries,
         notes=notes,
         ways=ways,
     )
@@ -163,12 +163,14 @@ class _Ways:
 
     def _find_turns(self, tails: dict[int, int], markers: Sequence[Marker]) -> None:
         nodes, index = self._links.nodes, self._links.index
-        said = [(m.at, index.get(m.leaf_uuid, ROOT), m.boundary) for m in markers]
-        made = [(nodes[b].at, tail, nodes[b].uuid) for b, tail in tails.items()]
-        for at, tail, named in sorted([*said, *made], key=lambda one: one[0]):
-            if tail not in self.ends or named is msgspec.UNSET:
+        marker_turns = [(m.at, index.get(m.leaf_uuid, ROOT), m.boundary) for m in markers]
+        tail_turns = [(nodes[b].at, tail, nodes[b].uuid) for b, tail in tails.items()]
+        for at, tail, turn_boundary in sorted(
+            [*marker_turns, *tail_turns], key=lambda turn: turn[0]
+        ):
+            if tail not in self.ends or turn_boundary is msgspec.UNSET:
                 continue
-            boundary = ROOT if named is None else index.get(named)
+            boundary = ROOT if turn_boundary is None else index.get(turn_boundary)
             if boundary is None:
                 continue
             if boundary != ROOT and boundary not in self._summaries:
@@ -190,7 +192,7 @@ class _Ways:
     def walk(self, leaf: int, stood_at: int, notes: list[LinkNote]) -> tuple[list[int], int]:
         """The path from its beginning to the leaf, and the boundary it begins with (or ROOT).
 
-        `stood_at` is where in the file it was said last that the conversation stands at the leaf: behind
+        `find_leaf_place` is where in the file it was said last that the conversation stands at the leaf: behind
         a compaction, the last entry that it kept is the end of what it made.
         """
         links = self._links
@@ -228,15 +230,15 @@ class _Ways:
 
 def _summarised(links: Links) -> dict[int, int]:
     """Each boundary that has its summary, and which entry that is."""
-    found: dict[int, int] = {}
+    positions: dict[int, int] = {}
     for i, node in enumerate(links.nodes):
         if node.keys.is_compact_summary and links.is_shown(i):
             parent = links.parents[i]
             while parent != ROOT and links.nodes[parent].keys.type in ("attachment", "progress"):
                 parent = links.parents[parent]
             if parent != ROOT and links.nodes[parent].is_boundary:
-                found.setdefault(parent, i)
-    return found
+                positions.setdefault(parent, i)
+    return positions
 
 
 def _kept(links: Links, boundary: int, summary: int, body: Body) -> _Kept:
@@ -252,10 +254,10 @@ def _kept(links: Links, boundary: int, summary: int, body: Body) -> _Kept:
         entries = _between(links, head, tail)
         return _Kept([] if set(own) & set(entries) else entries, anchor, is_named=True)
     if isinstance(listed, dict) and isinstance(listed.get("uuids"), list):
-        known = [_position(links, uuid) for uuid in listed["uuids"]]
+        positions = [_position(links, uuid) for uuid in listed["uuids"]]
         anchor = _position(links, listed.get("anchorUuid"))
-        shown = [i for i in known if i not in own and links.is_shown(i)]
-        return _Kept(shown, anchor, is_named=bool(known))
+        visible_positions = [i for i in positions if i not in own and links.is_shown(i)]
+        return _Kept(visible_positions, anchor, is_named=bool(positions))
     return _Kept([], ROOT)
 
 
@@ -271,13 +273,13 @@ def _between(links: Links, head: int, tail: int) -> list[int]:
     return []
 
 
-def _place_kept(links: Links, path: list[int], kept: _Kept) -> None:
+def _place_kept(links: Links, path: list[int], segment: _Kept) -> None:
     """Puts the kept entries behind the entry they are anchored to: the summary, as a rule."""
     on_path = set(path)
-    entries = [i for i in kept.entries if i not in on_path]
+    entries = [i for i in segment.entries if i not in on_path]
     after = 0
-    if kept.anchor in path:
-        after = path.index(kept.anchor)
+    if segment.anchor in path:
+        after = path.index(segment.anchor)
     else:
         for place, i in enumerate(path):
             after = place if links.nodes[i].keys.is_compact_summary else after

@@ -14,12 +14,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from clew.core.messages.encoding import bare
-from clew.core.messages.text import count_of
+from clew.core.messages.encoding import strip_marks
+from clew.core.messages.text import format_count
 from clew.record.transcript.chain import Chain
 from clew.record.transcript.leaf import Marker
 from clew.record.transcript.links import ROOT, LinkNote
-from clew.record.transcript.siblings import block_ids
+from clew.record.transcript.siblings import find_block_ids
 
 Severity = Literal["error", "warning", "note"]
 
@@ -86,10 +86,8 @@ class BrokenRule(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
 
     def __str__(self) -> str:
-        more = f": {self.detail}" if self.detail else ""
-        return (
-            f"line {self.line}: {self.rule} {self.severity}: {BY_NAME[self.name].broken_when}{more}"
-        )
+        suffix = f": {self.detail}" if self.detail else ""
+        return f"line {self.line}: {self.rule} {self.severity}: {BY_NAME[self.name].broken_when}{suffix}"
 
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3})?Z")
@@ -102,7 +100,7 @@ def check_line(raw: bytes, number: int, at: int, *, is_last: bool) -> Iterator[L
     """What the bytes of one line break; `raw` is without its line end."""
     if is_last and raw.strip(b"\0 \r\t") and not _ends_object(raw):
         yield LinkNote(rule="torn-line", number=number, at=at)
-    if bare(raw) != raw.strip() and bare(raw).startswith(b"{"):
+    if strip_marks(raw) != raw.strip() and strip_marks(raw).startswith(b"{"):
         yield LinkNote(rule="marks-around", number=number, at=at)
     elif b"\0" in raw:
         yield LinkNote(rule="nul-bytes", number=number, at=at)
@@ -139,7 +137,7 @@ def check(
     `stands_before_all`: somebody took it back to before its first message, so that none is live.
     `markers` say where somebody took it back: what they left behind then is no damage.
     """
-    found = [
+    all_notes = [
         *notes,
         *chain.links.notes,
         *chain.notes,
@@ -151,11 +149,13 @@ def check(
         *chain.left_out(),
     ]
     if written_ahead:
-        found.append(_of_leaf(chain, "written-ahead", count_of(written_ahead, "entry", "entries")))
+        all_notes.append(
+            _of_leaf(chain, "written-ahead", format_count(written_ahead, "entry", "entries"))
+        )
     is_lost = not messages and not stands_before_all
     if is_lost and any(node.is_conversation for node in chain.links.nodes):
-        found.append(LinkNote(rule="nothing-live", number=1, at=0))
-    unique = {(note.rule, note.at): note for note in reversed(found)}
+        all_notes.append(LinkNote(rule="nothing-live", number=1, at=0))
+    unique = {(note.rule, note.at): note for note in reversed(all_notes)}
     for at in [at for rule, at in unique if rule == "torn-line"]:
         unique.pop(("not-an-entry", at), None)
     ordered = sorted(unique.values(), key=lambda note: (note.number, ORDER[note.rule]))
@@ -220,7 +220,7 @@ def _roots(chain: Chain, taken_back: Sequence[int]) -> Iterator[LinkNote]:
         and _said_before(chain, j) != i
     ]
     if len(between) > 1:
-        yield _note(chain, between[0], "mixed-writers", count_of(len(between), "change"))
+        yield _note(chain, between[0], "mixed-writers", format_count(len(between), "change"))
 
 
 def _is_between(ordered: Sequence[int], low: int, high: int) -> bool:
@@ -264,11 +264,11 @@ def _tools(chain: Chain, messages: Sequence[dict[str, Any]]) -> Iterator[LinkNot
     calls: dict[str, int] = {}
     results: Counter[str] = Counter()
     for i, message in zip(chain.live, messages, strict=True):
-        for call in block_ids(message, "tool_use", "id"):
+        for call in find_block_ids(message, "tool_use", "id"):
             if call in calls:
                 yield _note(chain, i, "duplicate-call", call)
             calls.setdefault(call, i)
-        for result in block_ids(message, "tool_result", "tool_use_id"):
+        for result in find_block_ids(message, "tool_result", "tool_use_id"):
             results[result] += 1
             if results[result] > 1:
                 yield _note(chain, i, "duplicate-result", result)
@@ -285,18 +285,18 @@ def _answers(chain: Chain, messages: Sequence[dict[str, Any]]) -> Iterator[LinkN
     kinds: dict[str, list[str]] = {}
     differing: set[str] = set()
     for i, message in zip(chain.live, messages, strict=True):
-        said = message.get("message")
-        if message.get("type") != "assistant" or not isinstance(said, dict):
+        body = message.get("message")
+        if message.get("type") != "assistant" or not isinstance(body, dict):
             continue
-        answer = said.get("id")
+        answer = body.get("id")
         if not answer or not message.get("requestId"):
             if not message.get("isApiErrorMessage"):
                 yield _note(chain, i, "no-request-id")
             continue
-        first.setdefault(str(answer), (i, said.get("usage")))
-        if first[str(answer)][1] != said.get("usage"):
+        first.setdefault(str(answer), (i, body.get("usage")))
+        if first[str(answer)][1] != body.get("usage"):
             differing.add(str(answer))
-        for block in said.get("content") or [] if isinstance(said.get("content"), list) else []:
+        for block in body.get("content") or [] if isinstance(body.get("content"), list) else []:
             kinds.setdefault(str(answer), []).append(_kind(block))
     for answer, (i, _) in first.items():
         if answer in differing:

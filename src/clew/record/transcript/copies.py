@@ -21,8 +21,8 @@ from clew.record.transcript.light import is_uuid
 from clew.record.transcript.links import Node
 from clew.record.transcript.load import LoadedSession, load
 from clew.record.transcript.paths import SessionPlace, find_session
-from clew.record.transcript.source import reading
-from clew.system.files import is_folder, is_link, locked
+from clew.record.transcript.source import open_source
+from clew.system.files import is_folder, is_link, try_lock
 
 # Where a session comes from, by the first line of its file, and which one was made of it by repair.
 
@@ -39,20 +39,20 @@ def header_of(path: Path) -> dict[str, Any]:
         return {}
 
 
-def origins(home: Path, place: SessionPlace, loaded: LoadedSession) -> list[SessionPlace]:
+def find_origins(home: Path, place: SessionPlace, loaded: LoadedSession) -> list[SessionPlace]:
     """The sessions that one is a copy of, or has parts of, as far as they are there: what calls said
     at length lies with them."""
-    found: dict[str, SessionPlace] = {}
+    places: dict[str, SessionPlace] = {}
     wanted = [_id_in(message.get("graftedFrom")) for message in loaded.messages]
     wanted += _made_of(place.transcript)
     while wanted:
         session_id = wanted.pop()
-        if not is_uuid(session_id) or session_id in (place.session_id, *found):
+        if not is_uuid(session_id) or session_id in (place.session_id, *places):
             continue
         for path in find_session(home, session_id)[:1]:
-            found[session_id] = SessionPlace(session_id=session_id, project_dir=path.parent)
+            places[session_id] = SessionPlace(session_id=session_id, project_dir=path.parent)
             wanted += _made_of(path)
-    return list(found.values())
+    return list(places.values())
 
 
 def _made_of(path: Path) -> list[str]:
@@ -60,21 +60,21 @@ def _made_of(path: Path) -> list[str]:
     return [_id_in(header.get(key)) for key in ("forkedFrom", "repairedFrom")]
 
 
-def _id_in(said: Any) -> str:
-    return str(said.get("sessionId", "")) if type(said) is dict else ""
+def _id_in(value: Any) -> str:
+    return str(value.get("sessionId", "")) if type(value) is dict else ""
 
 
-def repaired_copy(path: Path, loaded: LoadedSession) -> Path | None:
+def find_repaired_copy(path: Path, loaded: LoadedSession) -> Path | None:
     """The repaired copy beside a file that holds the whole conversation `loaded` from it.
 
     Where somebody went on in the original after the repair, the copy stands for it no more.
     """
     wanted = {node.uuid for node in loaded.chain.nodes() if not node.is_boundary}
-    for other in light.session_files(path.parent):
+    for other in light.list_session_files(path.parent):
         made_of = header_of(other).get("repairedFrom")
         if type(made_of) is not dict or made_of.get("sessionId") != path.stem:
             continue
-        if wanted <= set(load(other, whole=True).chain.links.index):
+        if wanted <= set(load(other, reads_all=True).chain.links.index):
             return other
     return None
 
@@ -86,7 +86,7 @@ SUFFIX = ".repairing"
 
 
 @contextmanager
-def staging(path: Path) -> Iterator[Path]:
+def open_staging(path: Path) -> Iterator[Path]:
     """An empty folder, gone afterwards. Raises BlockingIOError where another process has it."""
     folder = path.with_suffix(SUFFIX)
     handle = _claimed(folder)
@@ -104,7 +104,7 @@ def _claimed(folder: Path) -> int:
     while True:
         folder.mkdir(mode=0o700, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        if not locked(handle):
+        if not try_lock(handle):
             os.close(handle)
             raise BlockingIOError(f"{folder} is another process's")
         if is_folder(folder) and os.path.samestat(folder.stat(), os.fstat(handle)):
@@ -113,11 +113,11 @@ def _claimed(folder: Path) -> int:
 
 
 def _cleared(folder: Path) -> None:
-    for each in folder.iterdir():
-        if is_folder(each) and not is_link(each):
-            shutil.rmtree(each)
+    for path in folder.iterdir():
+        if is_folder(path) and not is_link(path):
+            shutil.rmtree(path)
         else:
-            each.unlink()
+            path.unlink()
 
 
 _COPIED = ("file-change", "task-ended")
@@ -125,7 +125,7 @@ _COPIED = ("file-change", "task-ended")
 _NO_REDO = -1
 
 
-def copied(
+def copy_messages(
     pairs: Iterable[tuple[Node, Json]],
     loaded: LoadedSession,
     session_id: str,
@@ -135,7 +135,7 @@ def copied(
     """The messages of `loaded` as the only branch of a session, up to and with the entry `until`."""
     lines = (
         (at, _without_redo(line) | {"sessionId": session_id})
-        for at, line in beside(loaded, *_COPIED)
+        for at, line in read_side_lines(loaded, *_COPIED)
     )
     waiting = next(lines, None)
     seen: set[str] = set()
@@ -160,10 +160,10 @@ def copied(
         waiting = next(lines, None)
 
 
-def beside(loaded: LoadedSession, *kinds: str) -> Iterator[tuple[int, Json]]:
+def read_side_lines(loaded: LoadedSession, *kinds: str) -> Iterator[tuple[int, Json]]:
     """The lines of these kinds in the whole of what was loaded in part, each with its place in it."""
     signs = [f'"type":"{kind}"'.encode() for kind in kinds]
-    with reading(loaded.path, loaded.copies) as source:
+    with open_source(loaded.path, loaded.copies) as source:
         for _, at, raw in source.lines(0):
             head = raw[:200]
             if not any(sign in head for sign in signs):

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from clew.core.messages.encoding import decode, encode
-from clew.core.messages.kinds import KINDS, TAGS, view
+from clew.core.messages.kinds import KINDS, TAGS, view_entry
 from clew.core.regex import lazy_pattern
 
 TYPE_CHECKING = False
@@ -54,7 +54,7 @@ class TranscriptLine:
     @property
     def view(self) -> View:
         if self._view is None:
-            self._view = view(self.data)
+            self._view = view_entry(self.data)
         return self._view
 
     def replaced(self, key: str, value: Any) -> TranscriptLine:
@@ -118,10 +118,10 @@ def scan(line: bytes, number: int = 0) -> Keys | RejectedLine:
 def scan_block(block: bytes, number: int) -> Iterator[tuple[int, int, Keys | RejectedLine]]:
     """Where each line of `block` begins and ends, the first being line `number`, and its keys."""
     ends = _line_ends(block)
-    found = _scan_at_once(block, ends)
+    keys = _scan_at_once(block, ends)
     start = 0
     for place, end in enumerate(ends):
-        yield start, end, scan(block[start:end], number + place) if found is None else found[place]
+        yield start, end, scan(block[start:end], number + place) if keys is None else keys[place]
         start = end + 1
 
 
@@ -150,15 +150,15 @@ def _scan_at_once(block: bytes, ends: list[int]) -> list[Keys] | None:
             return None
         start = end + 1
     try:
-        found = _scan_all(block)
+        keyses = _scan_all(block)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    if len(found) != len(ends):
+    if len(keyses) != len(ends):
         return None
-    for keys in found:
+    for keys in keyses:
         if keys.type is not None:
             keys.type = TAGS.get(keys.type, keys.type)
-    return found
+    return keyses
 
 
 def _keys_of(data: dict[str, Any]) -> Keys:
@@ -195,15 +195,15 @@ def _with_member(raw: bytes, key: str, value: bytes, *, present: bool) -> bytes:
 def _place(raw: bytes, key: str) -> tuple[int, int]:
     """Where the value of `key` begins and ends; of several the last, which is the one that counts."""
     spelled = encode(key)
-    found = raw.find(spelled)
+    position = raw.find(spelled)
     if (
         key.isidentifier()
         and key.isascii()
         and b"\\u" not in raw
-        and raw.find(spelled, found + 1) == -1
+        and raw.find(spelled, position + 1) == -1
     ):
         # Only `\\u` spells such a key in another way, so the one place where it stands is the place.
-        start = _past(_SPACE, raw, raw.index(b":", found) + 1)
+        start = _past(_SPACE, raw, raw.index(b":", position) + 1)
         return start, _end_of_value(raw, start)
     return [(start, end) for name, start, end in _members(raw) if name == key][-1]
 
@@ -222,8 +222,8 @@ def _members(raw: bytes) -> Iterator[tuple[str, int, int]]:
 
 
 def _past(pattern: re.Pattern[bytes], raw: bytes, start: int) -> int:
-    found = pattern.match(raw, start)
-    return len(raw) if found is None else found.end()
+    match = pattern.match(raw, start)
+    return len(raw) if match is None else match.end()
 
 
 def _end_of_value(raw: bytes, start: int) -> int:
@@ -253,9 +253,9 @@ _TRIES = 256
 _decoder = json.JSONDecoder(strict=False)
 
 
-def entries_in(raw: bytes) -> list[tuple[int, int]]:
+def find_entries(raw: bytes) -> list[tuple[int, int]]:
     """Where whole entries begin and end inside `raw`, one after another."""
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     done = tries = 0
     for beginning in _BEGINNING.finditer(raw):
         start = beginning.start()
@@ -266,9 +266,9 @@ def entries_in(raw: bytes) -> list[tuple[int, int]]:
             break
         end = _end_of_entry(raw, start)
         if end is not None:
-            found.append((start, end))
+            spans.append((start, end))
             done = end
-    return found
+    return spans
 
 
 def _end_of_entry(raw: bytes, start: int) -> int | None:

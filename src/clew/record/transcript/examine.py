@@ -30,7 +30,7 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
 
 def examine(path: Path) -> Examination:
     """Raises `OSError` only if the file cannot be read."""
-    loaded = load(path, whole=True)
+    loaded = load(path, reads_all=True)
     notes = [*loaded.line_notes, *_line_notes(path)]
     findings = check(
         loaded.chain,

@@ -86,10 +86,10 @@ class Files:
     def is_at(self, fd: int, path: Path) -> bool:
         """Whether the path still names the open file, by a link or by itself."""
         try:
-            named = path.stat()
+            status = path.stat()
         except FileNotFoundError:
             return False
-        return os.path.samestat(named, os.fstat(fd))
+        return os.path.samestat(status, os.fstat(fd))
 
     def make_folder(self, path: Path) -> None:
         """Makes a folder and what is missing above it, the owner's alone and durably named."""
@@ -101,9 +101,9 @@ class Files:
 
     def is_private(self, folder: Path) -> bool:
         """Whether nobody but us can have put something into the folder."""
-        found = os.lstat(folder)
-        ours = found.st_uid == os.geteuid()
-        return ours and stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o022
+        status = os.lstat(folder)
+        ours = status.st_uid == os.geteuid()
+        return ours and stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o022
 
     def rename(self, source: Path, target: Path) -> None:
         source.rename(target)

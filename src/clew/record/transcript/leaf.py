@@ -63,13 +63,13 @@ def choose(
     return next(_below(links, leaves, stands_at), leaves[0] if leaves else ROOT)
 
 
-def stood_at(links: Links, markers: Sequence[Marker], leaf: int) -> int:
+def find_leaf_place(links: Links, markers: Sequence[Marker], leaf: int) -> int:
     """The last place in the file that says that the conversation stands at the leaf."""
     if leaf == ROOT:
         return 0
     marker = _newest_known(links, markers)
-    named = marker is not None and links.index.get(marker.leaf_uuid) == leaf
-    return max(links.nodes[leaf].at, marker.at if marker is not None and named else 0)
+    is_marked = marker is not None and links.index.get(marker.leaf_uuid) == leaf
+    return max(links.nodes[leaf].at, marker.at if marker is not None and is_marked else 0)
 
 
 def _counts(links: Links, leaf: int, marker: Marker, stands: Collection[int]) -> bool:
@@ -244,13 +244,13 @@ class Side(msgspec.Struct, kw_only=True):
 
     def _mend(self, data: dict[str, Any]) -> None:
         """A line says what is new since the one before it, and in older logs everything again."""
-        said = data.get("repairs")
+        repairs = data.get("repairs")
         all_of_them = self.current.get("request-repairs", {}).get("repairs", [])
-        for one in said if isinstance(said, list) else ():
-            written = encode(one)
+        for repair in repairs if isinstance(repairs, list) else ():
+            written = encode(repair)
             if written not in self.mended:
                 self.mended.add(written)
-                all_of_them.append(one)
+                all_of_them.append(repair)
         self.current["request-repairs"] = {**data, "repairs": all_of_them}
 
     def _mark(self, data: dict[str, Any], at: int) -> None:

@@ -79,21 +79,21 @@ def at_once(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def outline(path: Path) -> Outline | None:
+def read_outline(path: Path) -> Outline | None:
     """A session's outline; None for a sidechain file and for one without a prompt or a title."""
     ends = read_ends(path)
     if ends is None:
         return None
     first_line = ends.head.split(b"\n", 1)[0]
-    if flag(first_line, "isSidechain"):
+    if read_flag(first_line, "isSidechain"):
         return None
-    custom = last_field(ends, "custom-title", "customTitle")
-    prompt = first_prompt(ends.head)
+    custom = find_last_field(ends, "custom-title", "customTitle")
+    prompt = find_first_prompt(ends.head)
     # Every reader of this format uses this order, so a session has one name wherever it is listed.
     title = (
         custom
-        or last_field(ends, "ai-title", "aiTitle")
-        or in_short(last_field(ends, "last-prompt", "lastPrompt") or "")
+        or find_last_field(ends, "ai-title", "aiTitle")
+        or in_short(find_last_field(ends, "last-prompt", "lastPrompt") or "")
         or prompt
     )
     if not title:
@@ -104,46 +104,46 @@ def outline(path: Path) -> Outline | None:
         title=title,
         custom_title=custom,
         first_prompt=prompt,
-        cwd=string_field(ends.head, "cwd"),
-        git_branch=string_field(ends.tail, "gitBranch", last=True),
-        tag=last_field(ends, "tag", "tag"),
-        created_at=string_field(ends.head, "timestamp"),
+        cwd=find_string_field(ends.head, "cwd"),
+        git_branch=find_string_field(ends.tail, "gitBranch", last=True),
+        tag=find_last_field(ends, "tag", "tag"),
+        created_at=find_string_field(ends.head, "timestamp"),
         modified_at=ends.modified_at,
         size_bytes=ends.size_bytes,
     )
 
 
-def session_files(project_dir: Path) -> list[Path]:
+def list_session_files(project_dir: Path) -> list[Path]:
     """The session files of a folder, newest first; other names are not sessions."""
-    found: list[tuple[float, Path]] = []
+    files: list[tuple[float, Path]] = []
     try:
         with os.scandir(project_dir) as entries:
             for entry in entries:
                 name = entry.name
                 if name.endswith(".jsonl") and is_uuid(name[:-6]) and entry.is_file():
                     with suppress(FileNotFoundError):  # it went away meanwhile
-                        found.append((entry.stat().st_mtime, Path(entry.path)))
+                        files.append((entry.stat().st_mtime, Path(entry.path)))
     except OSError:
         pass  # what was seen before the folder could not be read is shown all the same
-    return [path for _, path in sorted(found, reverse=True)]
+    return [path for _, path in sorted(files, reverse=True)]
 
 
-def outlines(project_dir: Path) -> Iterator[Outline]:
+def read_outlines(project_dir: Path) -> Iterator[Outline]:
     """The sessions of a folder, newest first, read one by one as they are asked for."""
-    for path in session_files(project_dir):
-        found = outline(path)
-        if found is not None:
-            yield found
+    for path in list_session_files(project_dir):
+        summary = read_outline(path)
+        if summary is not None:
+            yield summary
 
 
-def flag(line: bytes, key: str) -> bool:
+def read_flag(line: bytes, key: str) -> bool:
     return re.search(rb'"%s"\s*:\s*true' % key.encode(), line) is not None
 
 
-def string_field(text: bytes, key: str, *, last: bool = False) -> str | None:
+def find_string_field(text: bytes, key: str, *, last: bool = False) -> str | None:
     """The first (or last) string value of `key` in lines that may be cut; no parse of the rest.
 
-    May meet the key inside a nested value: use `last_field` where whole lines can be had.
+    May meet the key inside a nested value: use `find_last_field` where whole lines can be had.
     """
     opening = re.compile(rb'"%s"\s*:\s*"((?:[^"\\]|\\.)*)"' % re.escape(key.encode()), re.S)
     values = [opening.search(text)] if not last else list(opening.finditer(text))[-1:]
@@ -167,7 +167,7 @@ def _whole(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def last_field(ends: Ends, kind: str, key: str) -> str | None:
+def find_last_field(ends: Ends, kind: str, key: str) -> str | None:
     """The newest non-empty `key` of the metadata lines of `kind`, from the tail, else the head.
 
     An empty value is an answer too: it takes the title or the tag away.
@@ -186,7 +186,7 @@ def last_field(ends: Ends, kind: str, key: str) -> str | None:
     return None
 
 
-def first_prompt(head: bytes) -> str | None:
+def find_first_prompt(head: bytes) -> str | None:
     """The first thing a person wrote, on one line and cut to 200 characters."""
     command = None
     for line in head.split(b"\n"):

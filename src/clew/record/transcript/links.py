@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
-from clew.core.messages.text import count_of
+from clew.core.messages.text import format_count
 from clew.record.transcript.entries import Keys
 from clew.record.transcript.policy import CONVERSATION
 
@@ -80,10 +80,10 @@ class Links(msgspec.Struct, kw_only=True):
     def past_boundary(self, i: int) -> int:
         """What stood before a boundary: the entry it names, else the one written before it."""
         keys = self.nodes[i].keys
-        for named in (keys.logical_parent_uuid, keys.parent_uuid):
-            known = self.index.get(named) if isinstance(named, str) else None
-            if known is not None and known != i and self.is_shown(known):
-                return known
+        for uuid in (keys.logical_parent_uuid, keys.parent_uuid):
+            position = self.index.get(uuid) if isinstance(uuid, str) else None
+            if position is not None and position != i and self.is_shown(position):
+                return position
         return self.parents[i] if self.parents[i] != ROOT else self.before(i)
 
 
@@ -151,28 +151,28 @@ def _find_parents(links: Links) -> bool:
     parents, index = links.parents, links.index
     for i, node in enumerate(links.nodes):
         keys = node.keys
-        named = keys.parent_uuid
-        if named is None and node.is_boundary and not links.shown[i]:
+        parent_uuid = keys.parent_uuid
+        if parent_uuid is None and node.is_boundary and not links.shown[i]:
             # A compaction that was taken back: the conversation leads through it again.
-            named = keys.logical_parent_uuid
-        if named is None:
+            parent_uuid = keys.logical_parent_uuid
+        if parent_uuid is None:
             parent = ROOT
-        elif named is msgspec.UNSET:
+        elif parent_uuid is msgspec.UNSET:
             parent = last[keys.is_sidechain]
             links.loose.append(i)
             if node.is_conversation:
                 links.notes.append(_note("no-parent-key", node))
         else:
-            known = index.get(named)
-            if known is None or known == i:
+            position = index.get(parent_uuid)
+            if position is None or position == i:
                 parent = last[keys.is_sidechain]
                 links.loose.append(i)
-                rule = "own-parent" if known == i else "missing-parent"
+                rule = "own-parent" if position == i else "missing-parent"
                 if node.is_conversation:
-                    links.notes.append(_note(rule, node, str(named)))
+                    links.notes.append(_note(rule, node, str(parent_uuid)))
             else:
-                parent = known
-                if known > i:
+                parent = position
+                if position > i:
                     has_forward = True
                     links.loose.append(i)
         if keys.uuid is None:
@@ -207,7 +207,7 @@ def _break_cycles(links: Links) -> None:
     for number, cycle in enumerate(cycles):
         first = min(cycle)
         links.notes.append(
-            _note("cycle", links.nodes[first], count_of(len(cycle), "entry", "entries"))
+            _note("cycle", links.nodes[first], format_count(len(cycle), "entry", "entries"))
         )
         before = links.before(first)
         end = ROOT if before == ROOT else _end_of(leads, ends[before])

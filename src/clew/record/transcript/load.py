@@ -17,13 +17,13 @@ import msgspec
 
 from clew.core.json_object import object_of
 from clew.core.messages.encoding import decode, decode_lines, encode
-from clew.core.messages.text import count_of
+from clew.core.messages.text import format_count
 from clew.record.transcript.chain import Chain, build
-from clew.record.transcript.entries import Keys, RejectedLine, entries_in, scan, scan_block
+from clew.record.transcript.entries import Keys, RejectedLine, find_entries, scan, scan_block
 from clew.record.transcript.leaf import CURRENT, NOBODY, Side, is_written_ahead
 from clew.record.transcript.links import ROOT, LinkNote, Node
 from clew.record.transcript.policy import CONVERSATION
-from clew.record.transcript.source import READ_AHEAD_BYTES, TranscriptSource, reading
+from clew.record.transcript.source import READ_AHEAD_BYTES, TranscriptSource, open_source
 
 # Titles and tags of a file that is read from its last boundary on are looked for up here too.
 HEAD_SIZE_BYTES = 65536
@@ -79,8 +79,8 @@ class LoadedSession(msgspec.Struct, kw_only=True):
         return iter(sorted(notes, key=lambda note: note.number))
 
 
-def load(path: Path, *, whole: bool = False, copies: Iterable[Path] = ()) -> LoadedSession:
-    """The conversation in `path`; with `whole` every line is read, whatever a compaction closed.
+def load(path: Path, *, reads_all: bool = False, copies: Iterable[Path] = ()) -> LoadedSession:
+    """The conversation in `path`; with `reads_all` every line is read, whatever a compaction closed.
 
     `copies` hold lines that the file could not take: they are read behind it, or alone where there is no
     file. Raises `OSError` only if the file cannot be read at all.
@@ -89,9 +89,9 @@ def load(path: Path, *, whole: bool = False, copies: Iterable[Path] = ()) -> Loa
     gc.disable()  # what is loaded lives to the last object; collecting meanwhile doubles the cost
     try:
         copies = tuple(copies)
-        with reading(path, copies) as source:
+        with open_source(path, copies) as source:
             below = _from_last_boundary(path, source)
-            loaded = below if below and not whole else _from(path, source, 0, below)
+            loaded = below if below and not reads_all else _from(path, source, 0, below)
             loaded.copies = copies
             return loaded
     finally:
@@ -105,9 +105,9 @@ def _from_last_boundary(path: Path, source: TranscriptSource) -> LoadedSession |
     if not start:
         return None
     boundary = decode(source.line_at(start))
-    kept = _oldest_kept(boundary)
-    if kept is not None:
-        begin = source.last_line_with(f'"uuid":"{kept}"'.encode(), start)
+    kept_id = _oldest_kept(boundary)
+    if kept_id is not None:
+        begin = source.last_line_with(f'"uuid":"{kept_id}"'.encode(), start)
         if begin is None:
             return None
         start = begin
@@ -116,7 +116,7 @@ def _from_last_boundary(path: Path, source: TranscriptSource) -> LoadedSession |
         return None
     if loaded.messages and loaded.messages[0].get("uuid") != boundary.get("uuid"):
         return None  # it was taken back: an earlier one counts, and what that one kept
-    return loaded if _stands_alone(loaded, has_kept=kept is not None) else None
+    return loaded if _stands_alone(loaded, has_kept=kept_id is not None) else None
 
 
 def _stands_alone(loaded: LoadedSession, *, has_kept: bool) -> bool:
@@ -202,7 +202,7 @@ def read_lines(source: TranscriptSource, start: int) -> _Lines:
 
 def _salvage(lines: _Lines, line: RejectedLine, number: int, at: int, raw: bytes) -> None:
     """Takes the whole entries out of a line that is none, and notes the line."""
-    parts = entries_in(raw)
+    parts = find_entries(raw)
     # What a torn line wrote ahead is no line of the chain: its place in it is behind, or owed.
     is_ahead = is_written_ahead(raw)
     lines.notes.append(
@@ -210,7 +210,9 @@ def _salvage(lines: _Lines, line: RejectedLine, number: int, at: int, raw: bytes
             rule="spliced" if parts and not is_ahead else "not-an-entry",
             number=number,
             at=at,
-            detail=f"holds {count_of(len(parts), 'entry', 'entries')}" if parts else line.reason,
+            detail=f"holds {format_count(len(parts), 'entry', 'entries')}"
+            if parts
+            else line.reason,
         )
     )
     for start, end in parts:
@@ -236,10 +238,10 @@ def _from(
     bodies: dict[int, dict[str, Any]] = {}
 
     def body(node: Node) -> dict[str, Any]:
-        found = bodies.get(node.at)
-        if found is None:
-            found = bodies[node.at] = _body(source, node)
-        return found
+        entry = bodies.get(node.at)
+        if entry is None:
+            entry = bodies[node.at] = _body(source, node)
+        return entry
 
     side = lines.side
     nodes = _with_owed(source, lines)
@@ -279,23 +281,23 @@ def _messages(
         if node.at != end + 1 or end - begin > READ_AHEAD_BYTES:
             messages += _row(source, row)
             row, begin = [], node.at
-        known = bodies.get(node.at, node.data)
-        if known is None and node.keys.uuid is not None:
+        entry = bodies.get(node.at, node.data)
+        if entry is None and node.keys.uuid is not None:
             row.append(node)
             end = node.at + node.size
         else:
             messages += _row(source, row)
             row, end = [], -1
-            messages.append(known or _body(source, node))
+            messages.append(entry or _body(source, node))
     return messages + _row(source, row)
 
 
 def _row(source: TranscriptSource, row: list[Node]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] | None = None
+    entries: list[dict[str, Any]] | None = None
     if len(row) > 1:
         begin, end = row[0].at, row[-1].at + row[-1].size
-        found = decode_lines(source.read(begin, end - begin), len(row))
-    return [_body(source, node) for node in row] if found is None else found
+        entries = decode_lines(source.read(begin, end - begin), len(row))
+    return [_body(source, node) for node in row] if entries is None else entries
 
 
 def _body(source: TranscriptSource, node: Node) -> dict[str, Any]:
@@ -308,15 +310,15 @@ def _with_owed(source: TranscriptSource, lines: _Lines) -> list[Node]:
     """The tree's lines and, in their places, the entries that were only written ahead."""
     if not lines.side.owed:
         return lines.nodes
-    known = {node.keys.uuid for node in lines.nodes}
+    known_ids = {node.keys.uuid for node in lines.nodes}
     ahead: list[Node] = []
     for owed in lines.side.owed:
-        if not known.issuperset(owed.uuids):
+        if not known_ids.issuperset(owed.uuids):
             line = decode(source.read(owed.at, owed.size))
             for place, entry in enumerate([line] if owed.is_part else line["owed"]):
                 keys = scan(encode(entry), owed.number)
-                if isinstance(keys, Keys) and keys.uuid not in known:
-                    known.add(keys.uuid)
+                if isinstance(keys, Keys) and keys.uuid not in known_ids:
+                    known_ids.add(keys.uuid)
                     at = owed.at + place
                     ahead.append(Node(keys=keys, number=owed.number, at=at, size=0, data=entry))
     return sorted([*lines.nodes, *ahead], key=lambda node: node.at) if ahead else lines.nodes

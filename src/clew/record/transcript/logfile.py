@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from clew.core.messages.text import count_of
+from clew.core.messages.text import format_count
 from clew.record.transcript.files import Files
 from clew.record.transcript.paths import copy_name
 from clew.record.transcript.recovery import LockedError, Rescue, write_all
@@ -40,11 +40,11 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def in_short(self) -> str:
         where = f"a copy is in {self.rescued_to}" if self.rescued_to else "kept in memory only"
-        return f"{count_of(self.unsaved_lines, 'line')} not saved: {self.reason}; {where}"
+        return f"{format_count(self.unsaved_lines, 'line')} not saved: {self.reason}; {where}"
 
     def _said(self, without_copy: str) -> str:
         where = f"a copy is in {self.rescued_to}" if self.rescued_to else without_copy
-        lines = count_of(self.unsaved_lines, "line")
+        lines = format_count(self.unsaved_lines, "line")
         return f"{self.path}: {self.reason}: {lines} not saved; {where}"
 
 

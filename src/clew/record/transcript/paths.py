@@ -30,11 +30,11 @@ def is_begun(transcript: Path) -> bool:
         return False
 
 
-def projects_dir(home: Path) -> Path:
+def get_projects_dir(home: Path) -> Path:
     return home / "projects"
 
 
-def own_dir(home: Path) -> Path:
+def get_own_dir(home: Path) -> Path:
     """clew's own corner of the config home: what no other program knows of."""
     return home / "clew"
 
@@ -44,7 +44,7 @@ def home_of(transcript: Path) -> Path:
     return Path(os.path.normpath(transcript.absolute().parent / ".." / ".."))
 
 
-def task_list_dir(home: Path, session_id: str) -> Path:
+def get_task_list_dir(home: Path, session_id: str) -> Path:
     """The numbered tasks that a session's model keeps."""
     return home / "tasks" / session_id
 
@@ -54,7 +54,7 @@ def rescue_dirs(home: Path) -> list[Path]:
 
     Where no folder for passing things takes a file, there is no second.
     """
-    own = own_dir(home) / "unsaved"
+    own = get_own_dir(home) / "unsaved"
     try:
         passing = Path(tempfile.gettempdir())
     except FileNotFoundError:
@@ -72,12 +72,12 @@ def copy_name(path: Path) -> str:
     return f"{path.stem}.{above.parent.name}{path.suffix}"
 
 
-def canonical(folder: str) -> str:
+def resolve_folder(folder: str) -> str:
     """The one spelling of a working directory, symlinks resolved."""
     return unicodedata.normalize("NFC", os.path.realpath(folder))
 
 
-def encoded(folder: str) -> str:
+def encode_path(folder: str) -> str:
     """A path as one name: every UTF-16 unit but ASCII letters and digits becomes `-`.
 
     Over 200 characters it is cut and carries a hash of the whole. Two paths may share a name; the
@@ -106,17 +106,17 @@ def _base36(number: int) -> str:
     return text or "0"
 
 
-def project_dir(home: Path, cwd: str) -> Path:
+def get_project_dir(home: Path, cwd: str) -> Path:
     """The folder of the sessions started in `cwd`.
 
     A long path whose own folder is missing takes one that agrees in the first 200 characters:
     writers have used different hashes.
     """
-    exact = projects_dir(home) / encoded(canonical(cwd))
+    exact = get_projects_dir(home) / encode_path(resolve_folder(cwd))
     if len(exact.name) <= LONGEST_NAME or is_folder(exact):
         return exact
     beginning = exact.name[: LONGEST_NAME + 1]
-    near = sorted(projects_dir(home).glob(f"{beginning}*"))
+    near = sorted(get_projects_dir(home).glob(f"{beginning}*"))
     return near[0] if near else exact
 
 
@@ -153,7 +153,7 @@ class SessionPlace(msgspec.Struct, frozen=True, kw_only=True):
         return self.folder.joinpath("subagents", *parts, f"{AGENT}{agent_id}.jsonl")
 
 
-def sidecar(agent_transcript: Path) -> Path:
+def get_sidecar(agent_transcript: Path) -> Path:
     """The small file beside a subagent's transcript that says what kind of agent it was."""
     return agent_transcript.with_suffix(".meta.json")
 
@@ -167,8 +167,10 @@ class SessionPaths:
 
     def __init__(self, *, home: Path, cwd: str, session_id: str) -> None:
         self.home = home
-        self.cwd = canonical(cwd)
-        self.place = SessionPlace(session_id=session_id, project_dir=project_dir(home, self.cwd))
+        self.cwd = resolve_folder(cwd)
+        self.place = SessionPlace(
+            session_id=session_id, project_dir=get_project_dir(home, self.cwd)
+        )
         # Where a run that is not kept has what it makes beside the transcript; gone with it.
         self.aside: Path | None = None
         self._groups: dict[str, str] = {}
@@ -190,7 +192,7 @@ class SessionPaths:
         if session_id == self.place.session_id and folder is None:
             return self.place
         return SessionPlace(
-            session_id=session_id, project_dir=folder or project_dir(self.home, self.cwd)
+            session_id=session_id, project_dir=folder or get_project_dir(self.home, self.cwd)
         )
 
     def group_agent(self, agent_id: str, group: str) -> None:
@@ -206,4 +208,4 @@ def find_session(home: Path, session_id: str) -> list[Path]:
     """Every transcript of that id, in whatever project's folder."""
     if not is_uuid(session_id):
         return []
-    return sorted(projects_dir(home).glob(f"*/{session_id}.jsonl"))
+    return sorted(get_projects_dir(home).glob(f"*/{session_id}.jsonl"))

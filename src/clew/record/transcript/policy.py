@@ -13,7 +13,7 @@ import re
 import msgspec
 
 from clew.core.messages.errors import MisuseError
-from clew.core.messages.kinds import CHAIN, KINDS, faults
+from clew.core.messages.kinds import CHAIN, KINDS, find_faults
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ CLEANED = {
 _POINTERS = frozenset({"sourceToolAssistantUUID"})
 
 
-def cleaned(message: dict[str, Any], history: Container[str]) -> dict[str, Any]:
+def clean_message(message: dict[str, Any], history: Container[str]) -> dict[str, Any]:
     """`message` as it is recorded; `history` are the uuids of the messages that stand."""
     return {
         key: value
@@ -99,7 +99,9 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
         return place
 
 
-def placed(message: dict[str, Any], *, parent_uuid: str | None, writer: Writer) -> dict[str, Any]:
+def place_message(
+    message: dict[str, Any], *, parent_uuid: str | None, writer: Writer
+) -> dict[str, Any]:
     """A message as a line of the chain behind `parent_uuid`, as every known reader accepts it.
 
     A compaction's boundary begins a chain of its own and names the parent as its logical one.
@@ -107,8 +109,8 @@ def placed(message: dict[str, Any], *, parent_uuid: str | None, writer: Writer) 
     kind = message.get("type")
     if not is_chain_participant(kind):
         raise MisuseError(f"{kind!r} does not stand on the chain")
-    if found := faults(message):
-        raise MisuseError("; ".join(found))
+    if problems := find_faults(message):
+        raise MisuseError("; ".join(problems))
     if kind == "assistant" and len(message["message"]["content"]) != 1:
         raise MisuseError("an answer is written one block a line")
     if message.get("subtype") == "compact_boundary":

@@ -16,7 +16,7 @@ from clew.core.messages import factories
 from clew.core.messages.encoding import decode, decode_object
 from clew.core.messages.errors import MisuseError
 from clew.record.transcript import light
-from clew.record.transcript.agents import AgentMetadata, write_metadata, written
+from clew.record.transcript.agents import AgentMetadata, encode_metadata, write_metadata
 from clew.record.transcript.entries import encode
 from clew.record.transcript.leaf import NOBODY
 from clew.record.transcript.load import LoadedSession, load
@@ -25,14 +25,14 @@ from clew.record.transcript.logfile import Trouble
 from clew.record.transcript.paths import SessionPaths
 from clew.record.transcript.policy import (
     Writer,
-    cleaned,
+    clean_message,
     is_chain_participant,
     is_ephemeral_progress,
-    placed,
+    place_message,
 )
 from clew.record.transcript.running import Registration
-from clew.record.transcript.siblings import block_ids
-from clew.record.transcript.source import reading
+from clew.record.transcript.siblings import find_block_ids
+from clew.record.transcript.source import open_source
 from clew.record.transcript.strand import Strand
 
 FORMAT = 1
@@ -109,9 +109,9 @@ class Recorder:
             raise MisuseError("the boundary keeps an entry that is not in the history")
         return self.record([boundary, *following])
 
-    def closed_before(self, boundary: Message, kept: Sequence[Message]) -> None:
-        """From here on nobody names what stands before `boundary` and is not among `kept`."""
-        self._main.begin_anew(boundary["uuid"], {message["uuid"] for message in kept})
+    def closed_before(self, boundary: Message, kept_entries: Sequence[Message]) -> None:
+        """From here on nobody names what stands before `boundary` and is not among `kept_entries`."""
+        self._main.begin_anew(boundary["uuid"], {message["uuid"] for message in kept_entries})
 
     def withdraw(self, uuids: Iterable[str]) -> None:
         """Takes messages out of the conversation; what is next hangs on what they hung on."""
@@ -150,8 +150,8 @@ class Recorder:
 
     def queue_operation(self, operation: str, content: Any = None, **about: Any) -> None:
         """Words that wait to be heard, or no longer do; `about` is what they will be as a message."""
-        more = {} if content is None else {"content": content}
-        self._note("queue-operation", operation=operation, **more, **about)
+        fields = {} if content is None else {"content": content}
+        self._note("queue-operation", operation=operation, **fields, **about)
 
     def file_history_snapshot(
         self, message_id: str, snapshot: Message, *, is_update: bool = False
@@ -175,10 +175,10 @@ class Recorder:
         )
 
     def file_change(
-        self, message_id: str, tool_use_id: str, changes: list[Message], more: int
+        self, message_id: str, tool_use_id: str, changes: list[Message], omitted_count: int
     ) -> None:
-        """What a call did to files; `more` changes were too many to be listed."""
-        rest = {"more": more} if more else {}
+        """What a call did to files; `omitted_count` changes were too many to be listed."""
+        rest = {"more": omitted_count} if omitted_count else {}
         self._note(
             "file-change", messageId=message_id, toolUseId=tool_use_id, changes=changes, **rest
         )
@@ -205,8 +205,8 @@ class Recorder:
 
     def content_replacement(self, replacements: Sequence[Message]) -> None:
         agent_id = self.writer.agent_id
-        more = {} if agent_id is None else {"agentId": agent_id}
-        self._note("content-replacement", replacements=list(replacements), **more)
+        fields = {} if agent_id is None else {"agentId": agent_id}
+        self._note("content-replacement", replacements=list(replacements), **fields)
 
     def title(self, text: str) -> None:
         """The person's own title; an empty one takes it away. No line of the chain changes."""
@@ -288,7 +288,7 @@ class Recorder:
 
     def read_again(self) -> list[Message]:
         """The conversation as the whole of its file has it, and goes on from there."""
-        loaded = load(self.transcript, whole=True)
+        loaded = load(self.transcript, reads_all=True)
         self.resume(loaded)
         return loaded.messages
 
@@ -304,10 +304,10 @@ class Recorder:
         session and the message up to which it was copied; `agents` are the transcripts it was given."""
         if self._log is not None:
             header = self.header() | {"forkedFrom": forked_from}
-            whole = [encode(header) + b"\n", *lines]
-            self._log.append(self.transcript, whole)
+            all_lines = [encode(header) + b"\n", *lines]
+            self._log.append(self.transcript, all_lines)
             if self._mirror is not None:
-                self._mirror(self.transcript, [decode(line) for line in whole])
+                self._mirror(self.transcript, [decode(line) for line in all_lines])
                 for agent in agents:
                     self._mirror(agent, entries_of(agent))
 
@@ -376,15 +376,15 @@ class Recorder:
 
     def _placed(self, message: Message, writer: Writer, parent: str | None) -> Message:
         strand = self._main
-        entry = cleaned(message, strand.known)
+        entry = clean_message(message, strand.known)
         if message.get("subtype") == "compact_boundary":
             entry = {"logicalParentUuid": parent} | entry
             parent = None
-        answered = block_ids(message, "tool_result", "tool_use_id")
+        answered = find_block_ids(message, "tool_result", "tool_use_id")
         if len(answered) == 1 and answered[0] in strand.calls:
             parent = strand.calls[answered[0]]
             entry = entry | {"sourceToolAssistantUUID": parent}
-        line = placed(entry, parent_uuid=parent, writer=writer)
+        line = place_message(entry, parent_uuid=parent, writer=writer)
         strand.add(line)
         return line
 
@@ -445,14 +445,14 @@ class Recorder:
         ends = light.read_ends(self.transcript)
         self._bytes_since_titles = 0
         for kind, key in _REPEATED.items():
-            value = light.last_field(ends, kind, key) if ends else None
+            value = light.find_last_field(ends, kind, key) if ends else None
             if value:
                 self._note(kind, **{key: value})
 
 
 def entries_of(path: Path) -> list[Message]:
     """Every line of a file that is an entry."""
-    with reading(path) as source:
+    with open_source(path) as source:
         return [entry for _, _, raw in source.lines(0) if (entry := decode_object(raw))]
 
 
@@ -483,8 +483,8 @@ class AgentRecorder(Recorder):
             self._described = metadata
             write_metadata(self.transcript, metadata, self.paths.home)
             if self._mirror is not None:
-                told = {"type": "agent_metadata"} | written(metadata)
-                self._mirror(self.transcript, [told])
+                record = {"type": "agent_metadata"} | encode_metadata(metadata)
+                self._mirror(self.transcript, [record])
 
     def rest(self) -> None:
         """Gives the file back as long as nothing is written: a session may have hundreds of agents."""

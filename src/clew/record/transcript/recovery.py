@@ -14,7 +14,7 @@ from clew.record.transcript.files import Files
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.load import LoadedSession, load
 from clew.record.transcript.paths import AGENT, copy_name, rescue_dirs
-from clew.record.transcript.source import reading
+from clew.record.transcript.source import open_source
 from clew.system.files import is_folder
 
 
@@ -53,19 +53,19 @@ class Rescue:
 
     def take(self) -> list[bytes]:
         """The lines that an earlier run left, once. Raises `LockedError` while that run lasts."""
-        found: list[bytes] = []
+        lines: list[bytes] = []
         for path in self._there():
             if path in self._held:
                 continue
             fd = self._open(path)
             data = self._files.read_at(fd, self._files.size(fd), 0)
-            found += [line + b"\n" for line in data.split(b"\n") if line]
+            lines += [line + b"\n" for line in data.split(b"\n") if line]
             if not self._held:
-                self.path, self.lines = path, len(found)
+                self.path, self.lines = path, len(lines)
             else:
                 self.lines = 0  # they lie in more than one
             self._held[path] = fd
-        return found
+        return lines
 
     def save(self, lines: Sequence[bytes]) -> bool:
         """Adds what is not there yet to the copy, or all to the first place that takes it."""
@@ -143,34 +143,34 @@ def write_all(files: Files, fd: int, data: bytes) -> None:
 # What a transcript's file did not take, read behind it: all that was said, for whoever goes on from it.
 
 
-def copies(path: Path, home: Path) -> tuple[Path, ...]:
+def list_copies(path: Path, home: Path) -> tuple[Path, ...]:
     """The emergency copies of a file that are there."""
     return tuple(copies_of(copy_name(path), rescue_dirs(home), Files()))
 
 
-def kept_aside(home: Path) -> dict[str, list[Path]]:
+def list_all_copies(home: Path) -> dict[str, list[Path]]:
     """The emergency copies of each session, of whatever folder; its own before its subagents'."""
-    kept: dict[str, list[Path]] = {}
+    copies: dict[str, list[Path]] = {}
     for folder in rescue_dirs(home):
         if is_folder(folder) and Files().is_private(folder):
             for path in sorted(folder.glob("*.json*")):
                 # A subagent's copy bears its session's id behind its own.
                 session = path.stem.rpartition(".")[2]
                 if is_uuid(session):
-                    kept.setdefault(session, []).append(path)
+                    copies.setdefault(session, []).append(path)
     return {
-        session: sorted(found, key=lambda path: path.name.startswith(AGENT))
-        for session, found in kept.items()
+        session: sorted(paths, key=lambda path: path.name.startswith(AGENT))
+        for session, paths in copies.items()
     }
 
 
-def with_unsaved(path: Path, home: Path) -> LoadedSession:
+def load_with_unsaved(path: Path, home: Path) -> LoadedSession:
     """What a transcript's file holds, and behind it what the file could not take and nobody brought home yet."""
-    return load(path, copies=copies(path, home))
+    return load(path, copies=list_copies(path, home))
 
 
 def lines_of(path: Path, home: Path) -> Iterator[bytes]:
     """The same as lines, each without its end."""
-    with reading(path, copies(path, home)) as source:
+    with open_source(path, list_copies(path, home)) as source:
         for _, _, raw in source.lines(0):
             yield raw

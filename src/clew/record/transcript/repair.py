@@ -20,7 +20,7 @@ from typing import Any, Literal
 import msgspec
 
 from clew.core.messages.encoding import decode, encode
-from clew.core.messages.history import missing_results
+from clew.core.messages.history import make_missing_results
 from clew.core.messages.text import RESULT_MISSING
 from clew.record.transcript import light
 from clew.record.transcript.belongings import (
@@ -31,8 +31,8 @@ from clew.record.transcript.belongings import (
     write_file,
 )
 from clew.record.transcript.check import RULES, BrokenRule
-from clew.record.transcript.copies import header_of, repaired_copy, staging
-from clew.record.transcript.entries import entries_in
+from clew.record.transcript.copies import find_repaired_copy, header_of, open_staging
+from clew.record.transcript.entries import find_entries
 from clew.record.transcript.examine import Examination, examine, session_id_of
 from clew.record.transcript.files import Files
 from clew.record.transcript.leaf import OWED
@@ -41,7 +41,7 @@ from clew.record.transcript.load import load, read_lines
 from clew.record.transcript.log import Log
 from clew.record.transcript.paths import SessionPlace, home_of
 from clew.record.transcript.record import FORMAT
-from clew.record.transcript.siblings import block_ids
+from clew.record.transcript.siblings import find_block_ids
 from clew.record.transcript.source import TranscriptSource
 from clew.system.files import is_folder, make_private
 from clew.version import VERSION
@@ -107,24 +107,26 @@ def why_it_stays(finding: BrokenRule, session: str) -> str:
     return TRUTHS.get(finding.name) or STAYS.format(session)
 
 
-def is_needed(found: Examination) -> bool:
+def is_needed(examination: Examination) -> bool:
     """Whether there is what a reader stumbles over, and a repair mends."""
     return any(
         finding.severity == "error" or finding.name == "written-ahead"
-        for finding in found.problems
+        for finding in examination.problems
         if finding.name not in TRUTHS
     )
 
 
-def has_mendable(found: Examination) -> bool:
+def has_mendable(examination: Examination) -> bool:
     """Whether a copy would be without some of its problems."""
-    return is_needed(found) or any(finding.name in MENDABLE for finding in found.problems)
+    return is_needed(examination) or any(
+        finding.name in MENDABLE for finding in examination.problems
+    )
 
 
-def is_lost(found: Examination) -> bool:
+def is_lost(examination: Examination) -> bool:
     """Whether a damaged file has no entry of a conversation left, so that a copy would hold nothing."""
-    nodes = found.loaded.chain.links.nodes
-    return bool(found.problems) and not any(node.is_conversation for node in nodes)
+    nodes = examination.loaded.chain.links.nodes
+    return bool(examination.problems) and not any(node.is_conversation for node in nodes)
 
 
 def is_possible(path: Path) -> bool:
@@ -137,41 +139,54 @@ def plan(
     path: Path, *, warnings: bool = False, new_uuid: Callable[[], str] | None = None
 ) -> RepairPlan:
     """With `warnings` a copy is made for those alone too."""
-    found = examine(path)
+    examination = examine(path)
     new_uuid = new_uuid or (lambda: str(uuid.uuid4()))
-    wrong = {finding.name for finding in found.problems}
-    if is_lost(found):
+    broken_rules = {finding.name for finding in examination.problems}
+    if is_lost(examination):
         return RepairPlan(
-            kind="nothing to rescue", source=path, target=path, lines=[], findings=found.problems
+            kind="nothing to rescue",
+            source=path,
+            target=path,
+            lines=[],
+            findings=examination.problems,
         )
-    if has_mendable(found) and (copy := repaired_copy(path, found.loaded)) is not None:
+    if (
+        has_mendable(examination)
+        and (copy := find_repaired_copy(path, examination.loaded)) is not None
+    ):
         return RepairPlan(
-            kind="repaired already", source=path, target=copy, lines=[], findings=found.problems
+            kind="repaired already",
+            source=path,
+            target=copy,
+            lines=[],
+            findings=examination.problems,
         )
-    if warnings and wrong & MENDABLE:
+    if warnings and broken_rules & MENDABLE:
         kind: Kind = "new session"
-    elif not is_needed(found):
+    elif not is_needed(examination):
         kind = "nothing"
-    elif wrong & {f.name for f in found.errors} <= _APPENDABLE and _ends_with_calls(found):
+    elif broken_rules & {f.name for f in examination.errors} <= _APPENDABLE and _ends_with_calls(
+        examination
+    ):
         kind = "append"
     else:
         kind = "new session"
     target, lines, agents = path, list[bytes](), 0
     if kind == "append":
-        lines = [encode(line) + b"\n" for line in _at_the_end(found, new_uuid)]
+        lines = [encode(line) + b"\n" for line in _at_the_end(examination, new_uuid)]
         # In a shuffled file what is behind it can change the order of what is there.
         kind = "append" if _says_all(path, _longer(path, lines)) else "new session"
     if kind == "new session":
         session_id = new_uuid()
         target = path.with_name(f"{session_id}.jsonl")
-        lines = [encode(line) + b"\n" for line in _anew(found, session_id, new_uuid)]
+        lines = [encode(line) + b"\n" for line in _anew(examination, session_id, new_uuid)]
         agents = len(of_agents(path))
     return RepairPlan(
         kind=kind,
         source=path,
         target=target,
         lines=lines,
-        findings=found.problems,
+        findings=examination.problems,
         agents=agents,
     )
 
@@ -185,7 +200,7 @@ def carry_out(planned: RepairPlan, backups: Path) -> RepairReport:
     backup = None
     if planned.kind in ("append", "new session"):
         try:
-            with staging(planned.source) as folder:
+            with open_staging(planned.source) as folder:
                 if planned.kind == "append":
                     backup = _appended(planned, folder, backups)
                 else:
@@ -195,7 +210,7 @@ def carry_out(planned: RepairPlan, backups: Path) -> RepairReport:
     return RepairReport(plan=planned, backup=backup, remaining=examine(planned.target).problems)
 
 
-def rehearsed(planned: RepairPlan) -> RepairReport:
+def rehearse_repair(planned: RepairPlan) -> RepairReport:
     """What would be there if it were done; nothing is written but elsewhere, and that is gone again.
 
     Raises `WouldLoseError` as doing it would.
@@ -230,54 +245,54 @@ def _appended(planned: RepairPlan, folder: Path, backups: Path) -> Path:
 def _placed(planned: RepairPlan, folder: Path) -> RepairPlan:
     """Makes the new session, unless somebody has by now; the transcript comes last, for it is what makes one."""
     source, target = planned.source, planned.target
-    if (copy := repaired_copy(source, load(source, whole=True))) is not None:
+    if (copy := find_repaired_copy(source, load(source, reads_all=True))) is not None:
         return msgspec.structs.replace(planned, kind="repaired already", target=copy, lines=[])
-    made = SessionPlace(session_id=target.stem, project_dir=folder)
+    place = SessionPlace(session_id=target.stem, project_dir=folder)
     _try(planned, planned.lines, folder)
-    give_agents(source, made)
-    give_results(source, made)
-    give_tasks(source.stem, made, home=home_of(source))
-    if is_folder(made.folder):
-        made.folder.rename(target.with_suffix(""))
-    made.transcript.rename(target)
+    give_agents(source, place)
+    give_results(source, place)
+    give_tasks(source.stem, place, home=home_of(source))
+    if is_folder(place.folder):
+        place.folder.rename(target.with_suffix(""))
+    place.transcript.rename(target)
     Files().sync_folder(target.parent)
     return planned
 
 
-def _ends_with_calls(found: Examination) -> bool:
+def _ends_with_calls(examination: Examination) -> bool:
     """Whether what is lacking belongs to the last answer, with nothing but results behind it.
 
     A result appended anywhere else would become the end of the conversation.
     """
-    nodes = list(found.loaded.chain.nodes())
-    lacking = {finding.at for finding in found.errors if finding.name == "missing-result"}
+    nodes = list(examination.loaded.chain.nodes())
+    lacking = {finding.at for finding in examination.errors if finding.name == "missing-result"}
     lacking |= {node.at for node in nodes if node.data is not None}
     answer: Any = None
-    for node, message in zip(reversed(nodes), reversed(found.loaded.messages), strict=True):
+    for node, message in zip(reversed(nodes), reversed(examination.loaded.messages), strict=True):
         if node.keys.type == "assistant":
-            said = message.get("message")
-            mine = (said.get("id") if isinstance(said, dict) else None) or node.uuid
+            body = message.get("message")
+            mine = (body.get("id") if isinstance(body, dict) else None) or node.uuid
             answer = answer or mine
             if mine != answer:
                 break
-        elif not block_ids(message, "tool_result", "tool_use_id"):
+        elif not find_block_ids(message, "tool_result", "tool_use_id"):
             break
         lacking.discard(node.at)
     return not lacking
 
 
-def _at_the_end(found: Examination, new_uuid: Callable[[], str]) -> Iterator[dict[str, Any]]:
-    yield from found.loaded.owed
-    yield from (result for _, result in _results(found, new_uuid))
+def _at_the_end(examination: Examination, new_uuid: Callable[[], str]) -> Iterator[dict[str, Any]]:
+    yield from examination.loaded.owed
+    yield from (result for _, result in _results(examination, new_uuid))
 
 
 def _results(
-    found: Examination, new_uuid: Callable[[], str]
+    examination: Examination, new_uuid: Callable[[], str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """An error result for each call of the live conversation that has none, and its call's entry."""
-    by_uuid = {message.get("uuid"): message for message in found.loaded.messages}
-    for result in missing_results(
-        found.loaded.messages, RESULT_MISSING, new_uuid=new_uuid, at=_LONG_AGO
+    by_uuid = {message.get("uuid"): message for message in examination.loaded.messages}
+    for result in make_missing_results(
+        examination.loaded.messages, RESULT_MISSING, new_uuid=new_uuid, at=_LONG_AGO
     ):
         caller = by_uuid[result["sourceToolAssistantUUID"]]
         place = {key: caller[key] for key in _PLACE_KEYS if key in caller}
@@ -287,18 +302,18 @@ def _results(
 
 
 def _anew(
-    found: Examination, session_id: str, new_uuid: Callable[[], str]
+    examination: Examination, session_id: str, new_uuid: Callable[[], str]
 ) -> Iterator[dict[str, Any]]:
     """Every entry of the original in its order, linked, stamped and answered, behind a first line of its own."""
-    links = found.loaded.chain.links
-    void = {f.at for f in found.findings if f.name == "boundary-without-summary"}
+    links = examination.loaded.chain.links
+    void = {f.at for f in examination.findings if f.name == "boundary-without-summary"}
     results: dict[str, list[dict[str, Any]]] = {}
-    for call, result in _results(found, new_uuid):
+    for call, result in _results(examination, new_uuid):
         results.setdefault(call, []).append(result | {"sessionId": session_id})
-    yield _header(found, session_id)
+    yield _header(examination, session_id)
     time = _LONG_AGO
     tree = {node.at: i for i, node in enumerate(links.nodes)}
-    entries = list(_in_order(found))
+    entries = list(_in_order(examination))
     counted = _Counted(entry for _, entry in entries)
     for at, entry in entries:
         if entry.get("type") in (*_AHEAD, "clew-session"):
@@ -320,31 +335,31 @@ def _anew(
         stamped = fixed | rest | {"uuid": node.uuid, "sessionId": session_id, "timestamp": time}
         yield counted.mended(stamped)
         yield from (result | {"timestamp": time} for result in results.get(node.uuid, []))
-    outline = light.outline(found.path)
+    outline = light.read_outline(examination.path)
     if outline is not None:
         title = f"{outline.title} (repaired)"
         yield {"type": "custom-title", "customTitle": title, "sessionId": session_id}
-    chain = found.loaded.chain
+    chain = examination.loaded.chain
     stands_at = chain.leaf if chain.leaf in chain.live else next(iter(chain.live[-1:]), ROOT)
     if stands_at != ROOT:
         # Where it stood, it stands: results put in may have become leaves.
         leaf = links.nodes[stands_at].uuid
-        named = {"leafUuid": leaf, "boundaryUuid": chain.boundary_uuid}
-        marker = {"type": "last-prompt", **named, "sessionId": session_id}
+        fields = {"leafUuid": leaf, "boundaryUuid": chain.boundary_uuid}
+        marker = {"type": "last-prompt", **fields, "sessionId": session_id}
         yield marker | ({"explicit": True} if stands_at in links.parents else {})
 
 
-def _header(found: Examination, session_id: str) -> dict[str, Any]:
+def _header(examination: Examination, session_id: str) -> dict[str, Any]:
     """As the original's, where it has one; says what the file was made of."""
-    first = header_of(found.path)
-    said = found.loaded.side.current.get("clew-session") or {
+    first = header_of(examination.path)
+    header = examination.loaded.side.current.get("clew-session") or {
         "type": "clew-session",
         "format": FORMAT,
         "version": VERSION,
     }
-    made_of = {"sessionId": session_id, "repairedFrom": {"sessionId": found.path.stem}}
+    made_of = {"sessionId": session_id, "repairedFrom": {"sessionId": examination.path.stem}}
     # Lists tell by the first line that a file is a subagent's.
-    return said | made_of | ({"isSidechain": True} if first.get("isSidechain") is True else {})
+    return header | made_of | ({"isSidechain": True} if first.get("isSidechain") is True else {})
 
 
 class _Counted:
@@ -355,13 +370,13 @@ class _Counted:
         self._requests: dict[str, str] = {}
         self._given: dict[str, str] = {}
         for entry in entries:
-            said = entry.get("message")
-            if entry.get("type") != "assistant" or not isinstance(said, dict):
+            body = entry.get("message")
+            if entry.get("type") != "assistant" or not isinstance(body, dict):
                 continue
-            answer = said.get("id")
+            answer = body.get("id")
             if not isinstance(answer, str) or not answer:
                 continue
-            usage, request = said.get("usage"), entry.get("requestId")
+            usage, request = body.get("usage"), entry.get("requestId")
             if isinstance(usage, dict) and _weight(usage) >= _weight(self._usages.get(answer, {})):
                 self._usages[answer] = usage
             if isinstance(request, str) and request:
@@ -369,12 +384,12 @@ class _Counted:
 
     def mended(self, entry: dict[str, Any]) -> dict[str, Any]:
         """An entry as its answer's others: the usage that was final, and ids, if it had none."""
-        said = entry.get("message")
-        if entry.get("type") != "assistant" or not isinstance(said, dict):
+        body = entry.get("message")
+        if entry.get("type") != "assistant" or not isinstance(body, dict):
             return entry
         if entry.get("isApiErrorMessage"):
             return entry
-        answer = said.get("id")
+        answer = body.get("id")
         if not isinstance(answer, str) or not answer:
             # Entries without an id that follow each other are one answer to whoever reads them.
             answer = self._given.get(str(entry.get("parentUuid"))) or f"msg_{entry['uuid']}"
@@ -382,7 +397,7 @@ class _Counted:
         usage = self._usages.get(answer)
         fixed = {"id": answer} | ({} if usage is None else {"usage": usage})
         request = entry.get("requestId") or self._requests.get(answer) or f"req_{answer}"
-        return entry | {"requestId": request, "message": said | fixed}
+        return entry | {"requestId": request, "message": body | fixed}
 
 
 def _weight(usage: dict[str, Any]) -> int:
@@ -425,18 +440,18 @@ def _time_of(node: Node) -> str | None:
     return time if is_written_well else None
 
 
-def _in_order(found: Examination) -> Iterator[tuple[int, dict[str, Any]]]:
+def _in_order(examination: Examination) -> Iterator[tuple[int, dict[str, Any]]]:
     """The entries to keep with their offsets: those of the tree, and the lines beside it."""
-    nodes = found.loaded.chain.links.nodes
+    nodes = examination.loaded.chain.links.nodes
     ahead = [(node.at, node.data) for node in nodes if node.data is not None]
     wanted = {node.at: node.size for node in nodes if node.data is None}
-    with found.path.open("rb", buffering=0) as file:
+    with examination.path.open("rb", buffering=0) as file:
         source = TranscriptSource(file.fileno())
-        kept = {node.at for node in read_lines(source, 0).nodes} | {at for at, _ in ahead}
+        kept_positions = {node.at for node in read_lines(source, 0).nodes} | {at for at, _ in ahead}
         entries: list[tuple[int, int]] = list(wanted.items())
         for _, at, raw in source.lines(0):
-            spans = [(0, len(raw))] if _is_object(raw) else entries_in(raw)
-            entries += [(at + a, b - a) for a, b in spans if at + a not in kept]
+            spans = [(0, len(raw))] if _is_object(raw) else find_entries(raw)
+            entries += [(at + a, b - a) for a, b in spans if at + a not in kept_positions]
         found_entries = [(at, decode(source.read(at, size))) for at, size in sorted(entries)]
     yield from sorted([*found_entries, *ahead], key=lambda pair: pair[0])
 
@@ -450,8 +465,8 @@ def _is_object(raw: bytes) -> bool:
 
 def _copy_aside(path: Path, backups: Path) -> Path:
     make_private(backups)
-    taken = len(list(backups.glob(f"{session_id_of(path)}*")))
-    copy = backups / f"{session_id_of(path)}.{taken + 1}.jsonl"
+    count = len(list(backups.glob(f"{session_id_of(path)}*")))
+    copy = backups / f"{session_id_of(path)}.{count + 1}.jsonl"
     shutil.copy2(path, copy)
     copy.chmod(0o600)
     return copy
@@ -483,12 +498,12 @@ def _says_all(path: Path, data: Iterable[bytes]) -> bool:
 
 
 def _says(path: Path, wanted: list[str]) -> bool:
-    known = set(wanted)
-    return [uuid for uuid in _live(path) if uuid in known] == wanted
+    known_ids = set(wanted)
+    return [uuid for uuid in _live(path) if uuid in known_ids] == wanted
 
 
 def _live(path: Path) -> list[str]:
     """The ids of the conversation, boundaries that close nothing left out."""
-    chain = load(path, whole=True).chain
+    chain = load(path, reads_all=True).chain
     is_open = chain.boundary == ROOT
     return [node.uuid for node in chain.nodes() if not (node.is_boundary and is_open)]

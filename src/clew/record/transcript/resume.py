@@ -12,18 +12,18 @@ from uuid import uuid4
 import msgspec
 
 from clew.core.messages.errors import SessionError
-from clew.core.messages.history import missing_results, unanswered
+from clew.core.messages.history import find_unanswered_calls, make_missing_results
 from clew.core.messages.messages import UserMessage
 from clew.core.messages.text import ENDED_WHILE_RUNNING
-from clew.record.transcript.agents import bring_home, unsaved_agents
-from clew.record.transcript.copies import copied
+from clew.record.transcript.agents import bring_home, find_unsaved_agents
+from clew.record.transcript.copies import copy_messages
 from clew.record.transcript.entries import encode
 from clew.record.transcript.load import LoadedSession, load
 from clew.record.transcript.log import Log
 from clew.record.transcript.record import Recorder
-from clew.record.transcript.recovery import with_unsaved
-from clew.record.transcript.running import Running, holder
-from clew.record.transcript.siblings import block_ids
+from clew.record.transcript.recovery import load_with_unsaved
+from clew.record.transcript.running import Running, find_holder
+from clew.record.transcript.siblings import find_block_ids
 
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle"}
 _COPIED = (
@@ -78,8 +78,8 @@ def turns_of(messages: Sequence[dict[str, Any]]) -> list[str | None]:
     turn: str | None = None
     waiting = 0
     for message in messages:
-        said = UserMessage(message) if message.get("type") == "user" else None
-        if said is not None and (said.face == "typed" or said.is_news):
+        user_message = UserMessage(message) if message.get("type") == "user" else None
+        if user_message is not None and (user_message.face == "typed" or user_message.is_news):
             turn = message["uuid"]
             turns[len(turns) - waiting :] = [turn] * waiting
         waiting = waiting + 1 if message.get("type") == "attachment" else 0
@@ -97,10 +97,10 @@ def resume(
     """
     path = recorder.transcript
     if not log.claim(path):
-        return LockedSession(path=path, holder=holder(home, path.stem))
-    for agent in unsaved_agents(recorder.paths.place, home):
+        return LockedSession(path=path, holder=find_holder(home, path.stem))
+    for agent in find_unsaved_agents(recorder.paths.place, home):
         bring_home(agent, log, home)
-    loaded = with_unsaved(path, home)
+    loaded = load_with_unsaved(path, home)
     if back is None:
         recorder.resume(loaded)
     else:
@@ -109,7 +109,7 @@ def resume(
     if results:
         recorder.record(results)
         log.flush()
-        loaded = with_unsaved(path, home)
+        loaded = load_with_unsaved(path, home)
     return loaded
 
 
@@ -136,19 +136,19 @@ def lost_results(loaded: LoadedSession) -> list[dict[str, Any]]:
     key = None
     for message in reversed(loaded.messages):
         if message.get("type") == "assistant":
-            said = message.get("message")
-            mine = (said.get("id") if isinstance(said, dict) else None) or message["uuid"]
+            body = message.get("message")
+            mine = (body.get("id") if isinstance(body, dict) else None) or message["uuid"]
             key = key or mine
             if mine != key:
                 break
             answer.add(message["uuid"])
-        elif not block_ids(message, "tool_result", "tool_use_id"):
+        elif not find_block_ids(message, "tool_result", "tool_use_id"):
             break
-    callers = {caller for _, caller in unanswered(loaded.messages)} if answer else set()
+    callers = {caller for _, caller in find_unanswered_calls(loaded.messages)} if answer else set()
     # Nearly always there are none, and then a long session is not walked through once more.
     if not callers or not callers <= answer:
         return []
-    return missing_results(
+    return make_missing_results(
         loaded.messages,
         ENDED_WHILE_RUNNING,
         new_uuid=lambda: str(uuid4()),
@@ -156,16 +156,18 @@ def lost_results(loaded: LoadedSession) -> list[dict[str, Any]]:
     )
 
 
-def forked(loaded: LoadedSession, session_id: str, *, until: str | None = None) -> Iterator[bytes]:
+def write_fork(
+    loaded: LoadedSession, session_id: str, *, until: str | None = None
+) -> Iterator[bytes]:
     """The lines of a new session that begins as `loaded` does, up to and with the entry `until`; in a
     list it can be told from that."""
     pairs = zip(loaded.chain.nodes(), loaded.messages, strict=True)
-    for line in copied(pairs, loaded, session_id, until=until):
+    for line in copy_messages(pairs, loaded, session_id, until=until):
         yield encode(line) + b"\n"
     for kind in _COPIED:
         if kind in loaded.side.current:
-            named: dict[str, Any] = {**loaded.side.current[kind], "sessionId": session_id}
-            title = named.get(_TITLES.get(kind, ""))
+            fields: dict[str, Any] = {**loaded.side.current[kind], "sessionId": session_id}
+            title = fields.get(_TITLES.get(kind, ""))
             if title and isinstance(title, str):
-                named[_TITLES[kind]] = f"{title} (fork)"
-            yield encode(named) + b"\n"
+                fields[_TITLES[kind]] = f"{title} (fork)"
+            yield encode(fields) + b"\n"

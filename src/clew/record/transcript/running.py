@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from clew.record.transcript.paths import own_dir
+from clew.record.transcript.paths import get_own_dir
 from clew.system import clock
 from clew.system.files import make_private
 
@@ -32,7 +32,9 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def __str__(self) -> str:
         name = f" ({self.name})" if self.name else ""
-        since = f", since {clock.written_here(self.started_at)}" if self.started_at else ""
+        since = (
+            f", since {clock.format_local_timestamp(self.started_at)}" if self.started_at else ""
+        )
         return f"process {self.pid}{name} in {self.cwd}{since}"
 
 
@@ -50,7 +52,7 @@ class Registration:
         self._fd = -1
         with contextlib.suppress(OSError):
             make_private(self._folder)
-            for _ in everyone(home):
+            for _ in list_running(home):
                 pass  # looking is what removes the dead
         self._write()
 
@@ -86,17 +88,17 @@ class Registration:
         self._fd = fd
 
 
-def everyone(home: Path) -> Iterator[Running]:
+def list_running(home: Path) -> Iterator[Running]:
     """The sessions that run now; entries of processes that died are removed on the way."""
     for path in sorted(_folder(home).glob("*.json")):
-        found = _read(path)
-        if found is not None:
-            yield found
+        session = _read(path)
+        if session is not None:
+            yield session
 
 
-def holder(home: Path, session_id: str) -> Running | None:
+def find_holder(home: Path, session_id: str) -> Running | None:
     """The process that has a session open, if it said so; we, who are refused it, said so as well."""
-    others = (r for r in everyone(home) if r.pid != os.getpid())
+    others = (r for r in list_running(home) if r.pid != os.getpid())
     return next((r for r in others if r.session_id == session_id), None)
 
 
@@ -113,4 +115,4 @@ def _read(path: Path) -> Running | None:
 
 
 def _folder(home: Path) -> Path:
-    return own_dir(home) / "running"
+    return get_own_dir(home) / "running"

@@ -19,8 +19,8 @@ def with_siblings(links: Links, path: list[int], body: Body) -> list[int]:
     beside = _beside(links, path)
     if not beside:
         return path
-    found = _Answers(links, path, body)
-    return found.merge(beside)
+    answers = _Answers(links, path, body)
+    return answers.merge(beside)
 
 
 def _beside(links: Links, path: Sequence[int]) -> list[int]:
@@ -120,14 +120,14 @@ class _Answers:
         return self._extents[place]
 
     def _whole(self, start: int, end: int) -> "_Extent":
-        found = _Extent(start, end)
+        extent = _Extent(start, end)
         for place in range(start, end):
             calls = self._calls_at.get(place, [])
-            found.pulled += calls
+            extent.pulled += calls
             for i in (self._path[place], *calls):
-                found.calls |= self._calls(i)
-                found.answered |= self._results(i)
-        return found
+                extent.calls |= self._calls(i)
+                extent.answered |= self._results(i)
+        return extent
 
     def _reach(self, place: int) -> tuple[int, int]:
         """The part of the path that one answer and its results take."""
@@ -191,10 +191,10 @@ class _Answers:
         return key
 
     def _calls(self, i: int) -> set[str]:
-        return set(block_ids(self._body(self._links.nodes[i]), "tool_use", "id"))
+        return set(find_block_ids(self._body(self._links.nodes[i]), "tool_use", "id"))
 
     def _results(self, i: int) -> set[str]:
-        return set(block_ids(self._body(self._links.nodes[i]), "tool_result", "tool_use_id"))
+        return set(find_block_ids(self._body(self._links.nodes[i]), "tool_result", "tool_use_id"))
 
 
 class _Extent:
@@ -207,7 +207,7 @@ class _Extent:
         self.answered: set[str] = set()
 
 
-def block_ids(entry: dict[str, Any], kind: str, key: str) -> list[str]:
+def find_block_ids(entry: dict[str, Any], kind: str, key: str) -> list[str]:
     """The ids of an entry's blocks of one kind, in order."""
     message = entry.get("message")
     content = message.get("content") if isinstance(message, dict) else None

@@ -23,12 +23,12 @@ class TranscriptSource:
     Further files are read as if they were appended to it.
     """
 
-    def __init__(self, fd: int, *more: int) -> None:
+    def __init__(self, fd: int, *extra_fds: int) -> None:
         self._parts: list[tuple[int, int, int]] = []
         self.size = 0
-        for each in (fd, *more):
-            begin, self.size = self.size, self.size + os.fstat(each).st_size
-            self._parts.append((begin, self.size, each))
+        for descriptor in (fd, *extra_fds):
+            begin, self.size = self.size, self.size + os.fstat(descriptor).st_size
+            self._parts.append((begin, self.size, descriptor))
         self._ahead_at = 0
         self._ahead = b""
 
@@ -74,12 +74,12 @@ class TranscriptSource:
                 end = start + len(block)  # it was cut meanwhile
             size = BLOCK_SIZE_BYTES
             if start + len(block) < end:
-                whole = block.rfind(b"\n") + 1
-                if not whole:
+                line_end = block.rfind(b"\n") + 1
+                if not line_end:
                     size = 2 * len(block)  # a single line may be as long as the file
                     continue
-                if whole < len(block):
-                    block = block[:whole]
+                if line_end < len(block):
+                    block = block[:line_end]
             if block:
                 yield start, block
             start += len(block)
@@ -92,8 +92,8 @@ class TranscriptSource:
         self, needle: bytes, before: int, is_wanted: Callable[[bytes], bool] = bool
     ) -> int | None:
         """Where the last wanted line that holds `needle` begins, looking from `before` upwards."""
-        while (found := self._find_back(needle, before)) is not None:
-            start = self._line_start(found)
+        while (position := self._find_back(needle, before)) is not None:
+            start = self._line_start(position)
             if is_wanted(self.line_at(start)):
                 return start
             before = start
@@ -117,17 +117,17 @@ class TranscriptSource:
 
 
 @contextmanager
-def reading(path: Path, copies: Iterable[Path] = ()) -> Iterator[TranscriptSource]:
+def open_source(path: Path, copies: Iterable[Path] = ()) -> Iterator[TranscriptSource]:
     """A file and behind it its emergency copies, or those alone where there is no file."""
     with ExitStack() as opened:
-        more = [*_there(opened, [each for each in copies if each != path])]
+        extra_files = [*_there(opened, [copy for copy in copies if copy != path])]
         # The file is opened last: what a copy held that is gone by now was brought home into it.
         try:
-            files = [opened.enter_context(_opened(path)), *more]
+            files = [opened.enter_context(_opened(path)), *extra_files]
         except (FileNotFoundError, NotADirectoryError):
-            if not more:
+            if not extra_files:
                 raise
-            files = more
+            files = extra_files
         yield TranscriptSource(*(file.fileno() for file in files))
 
 

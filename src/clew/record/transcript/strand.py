@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.record.transcript.load import LoadedSession
-from clew.record.transcript.siblings import block_ids
+from clew.record.transcript.siblings import find_block_ids
 
 
 class Strand:
@@ -54,13 +54,13 @@ class Strand:
 
     def _note(self, line: dict[str, Any], rank: int) -> None:
         self._parents[rank] = line.get("parentUuid") or line.get("logicalParentUuid")
-        for call in block_ids(line, "tool_use", "id"):
+        for call in find_block_ids(line, "tool_use", "id"):
             self.calls[call] = line["uuid"]
 
-    def begin_anew(self, boundary: str, kept: Collection[str]) -> None:
+    def begin_anew(self, boundary: str, kept_ids: Collection[str]) -> None:
         """Forgets what was written before `boundary`, but for what it keeps."""
         floor = self.known[boundary]
-        standing = [uuid for uuid, rank in self.known.items() if rank >= floor or uuid in kept]
+        standing = [uuid for uuid, rank in self.known.items() if rank >= floor or uuid in kept_ids]
         self._parents = [self._parents[self.known[uuid]] for uuid in standing]
         self.known = {uuid: rank for rank, uuid in enumerate(standing)}
         self.calls = {call: uuid for call, uuid in self.calls.items() if uuid in self.known}

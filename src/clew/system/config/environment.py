@@ -187,8 +187,8 @@ class Environment(Struct, frozen=True, kw_only=True):
     def told(self) -> Iterator[str]:
         """Yield what is set, as NAME=value, without secrets."""
         for field, value in self.values.items():
-            shown = "(hidden)" if BY_FIELD[field].kind == "secret" else value
-            yield f"{self.named[field]}={shown}"
+            text = "(hidden)" if BY_FIELD[field].kind == "secret" else value
+            yield f"{self.named[field]}={text}"
 
     def source(self, field: str) -> str | None:
         """The spelling the value came from; None where the default stands."""
@@ -211,14 +211,14 @@ def freeze(environ: Mapping[str, str], overlay: Mapping[str, str] | None = None)
     """Reads every known variable once. `overlay` is the settings' `env`, which wins by name."""
     read = {name: value.strip() for name, value in {**environ, **(overlay or {})}.items()}
     values: dict[str, str] = {}
-    named: dict[str, str] = {}
+    names: dict[str, str] = {}
     faults: list[str] = []
-    for known in VARIABLES:
-        name = next((n for n in known.names if read.get(n)), None)
+    for variable in VARIABLES:
+        name = next((n for n in variable.names if read.get(n)), None)
         if name is None:
             continue
-        if known.kind == "number" and not NUMBER.fullmatch(read[name]):
-            faults.append(f"{name}: expected a whole number; using {known.default or 'none'}")
+        if variable.kind == "number" and not NUMBER.fullmatch(read[name]):
+            faults.append(f"{name}: expected a whole number; using {variable.default or 'none'}")
             continue
-        values[known.field], named[known.field] = read[name], name
-    return Environment(values=values, named=named, faults=tuple(faults))
+        values[variable.field], names[variable.field] = read[name], name
+    return Environment(values=values, named=names, faults=tuple(faults))

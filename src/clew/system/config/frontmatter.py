@@ -52,15 +52,15 @@ class Frontmatter(Struct, frozen=True, kw_only=True):
         """One text; of a list its members with commas between; empty where there is none."""
         value = self.values.get(name)
         if isinstance(value, list):
-            return ", ".join(_said(one) for one in value)
+            return ", ".join(_said(item) for item in value)
         return "" if value is None or isinstance(value, dict) else _said(value)
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Several texts: a list, or words with commas between them outside of brackets."""
         value = self.values.get(name)
         if isinstance(value, list):
-            return tuple(said for one in value if (said := _said(one)))
-        return tuple(_parted(said)) if (said := self.text(name)) else ()
+            return tuple(text for item in value if (text := _said(item)))
+        return tuple(_parted(text)) if (text := self.text(name)) else ()
 
     def flag(self, name: str) -> bool | None:
         """Yes or no; None where the head says neither."""
@@ -68,15 +68,15 @@ class Frontmatter(Struct, frozen=True, kw_only=True):
 
     def number(self, name: str) -> int | None:
         """A whole number of 0 or more; None where the head says none."""
-        said = self.text(name)
-        return int(said) if said.isascii() and said.isdigit() and len(said) < 16 else None
+        text = self.text(name)
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def _said(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return "" if said in NOTHING else said
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return "" if text in NOTHING else text
 
 
 def _parted(text: str) -> list[str]:
@@ -91,7 +91,7 @@ def _parted(text: str) -> list[str]:
             parts.append("")
         else:
             parts[-1] += piece
-    return [said for part in parts if (said := part.strip().strip("'\""))]
+    return [part_text for part in parts if (part_text := part.strip().strip("'\""))]
 
 
 def read(text: str) -> Frontmatter:
@@ -129,23 +129,23 @@ def _members(lines: list[str]) -> tuple[dict[str, Any], list[FrontmatterFault]]:
 
 def _chunks(lines: list[str], faults: list[FrontmatterFault]) -> list[tuple[int, str, list[str]]]:
     """Each member with its line, its name and its lines: the rest of its first, and all that go on."""
-    found: list[tuple[int, str, list[str]]] = []
+    chunks: list[tuple[int, str, list[str]]] = []
     for number, line in enumerate(lines, start=2):
         member = MEMBER.match(line)
         if member is not None:
-            found.append((number, member[1], [(member[2] or "").strip()]))
-        elif found and (line[:1].isspace() or line.startswith("-") or not line):
-            found[-1][2].append(line)
+            chunks.append((number, member[1], [(member[2] or "").strip()]))
+        elif chunks and (line[:1].isspace() or line.startswith("-") or not line):
+            chunks[-1][2].append(line)
         elif line.strip() and not line.startswith("#"):
             faults.append(
                 FrontmatterFault(line=number, what=f"expected NAME: VALUE, found {line[:40]!r}")
             )
-    return found
+    return chunks
 
 
 def _value(chunk: list[str]) -> Any:
-    first, more = chunk[0], [line for line in chunk[1:] if line.strip()]
-    if not more:
+    first, lines = chunk[0], [line for line in chunk[1:] if line.strip()]
+    if not lines:
         return _in_a_line(first)
     try:
         return _yaml("\n".join(["-" if not first else f"- {first}", *map(_deeper, chunk[1:])]))[0]
@@ -153,23 +153,23 @@ def _value(chunk: list[str]) -> Any:
         # Words that go on over lines, with something in them that YAML takes for its own.
         if not first or first[0] in "|>[{\"'":
             raise
-        return " ".join([first, *(line.strip() for line in more)])
+        return " ".join([first, *(line.strip() for line in lines)])
 
 
 def _deeper(line: str) -> str:
     return f" {line}" if line.strip() else ""
 
 
-def _in_a_line(said: str) -> Any:
-    quoted = QUOTED.match(said)
+def _in_a_line(text: str) -> Any:
+    quoted = QUOTED.match(text)
     if quoted is not None:
         return quoted[1] if quoted[1] is not None else quoted[2]
-    if said[:1] in ('"', "'", "{") or (said.startswith("[") and "{" in said):
+    if text[:1] in ('"', "'", "{") or (text.startswith("[") and "{" in text):
         try:
-            return _yaml(said)
+            return _yaml(text)
         except ValueError:
-            return said
-    return COMMENT.sub("", said).strip()
+            return text
+    return COMMENT.sub("", text).strip()
 
 
 def _yaml(text: str) -> Any:

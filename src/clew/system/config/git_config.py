@@ -44,7 +44,7 @@ PROGRAMS = (
     "uploadpack.packobjectshook",
 )  # fmt: skip
 _PROGRAMS = lazy_pattern(
-    "|".join(re.escape(one).replace(r"\*", ".+") for one in PROGRAMS), re.DOTALL
+    "|".join(re.escape(program).replace(r"\*", ".+") for program in PROGRAMS), re.DOTALL
 )
 # Of these a truth value switches something of git's own on or off.
 _MAY_BE_BOOLEAN = lazy_pattern(r"core\.fsmonitor|pager\..+", re.DOTALL)
@@ -92,8 +92,8 @@ def is_include(setting: Setting) -> bool:
 
 def show_name(name: str) -> str:
     """Return a setting's name on one line, whatever its subsection holds."""
-    shown = name if name.isprintable() else ascii(name)[1:-1]
-    return shown if len(shown) <= MAX_NAME_CHARS else f"{shown[:MAX_NAME_CHARS]}..."
+    text = name if name.isprintable() else ascii(name)[1:-1]
+    return text if len(text) <= MAX_NAME_CHARS else f"{text[:MAX_NAME_CHARS]}..."
 
 
 def read_settings(data: bytes) -> Iterator[Setting]:
@@ -128,8 +128,8 @@ class _Reader:
                 raise self._fault()
 
     def _section(self) -> str:
-        found = self._match(_SECTION)
-        name, _, quoted = found[1:-1].partition('"')
+        header = self._match(_SECTION)
+        name, _, quoted = header[1:-1].partition('"')
         if not quoted:
             return name.strip().lower()
         subsection = re.sub(r"\\(.)", r"\1", quoted[:-1])
@@ -142,8 +142,8 @@ class _Reader:
         if self._text[self._at] != "=":
             raise self._fault()
         self._at += 1
-        said: list[str] = []
-        kept = 0
+        letters: list[str] = []
+        length = 0
         is_quoted = False
         while (char := self._text[self._at]) != "\n":
             self._at += 1
@@ -152,7 +152,7 @@ class _Reader:
                 self._at += 1
                 if escaped != "\n" and escaped not in _ESCAPES:
                     raise self._fault()
-                said.append(_ESCAPES.get(escaped, ""))
+                letters.append(_ESCAPES.get(escaped, ""))
                 if self._at == len(self._text):
                     # The file ends within the value.
                     self._at -= 1
@@ -162,25 +162,25 @@ class _Reader:
                 self._skip_line()
                 break
             elif not is_quoted and char in _SPACES:
-                if said:
-                    said.append(char)
+                if letters:
+                    letters.append(char)
                 continue
             else:
-                said.append(char)
-            kept = len(said)
+                letters.append(char)
+            length = len(letters)
         if is_quoted:
             raise self._fault()
-        return "".join(said[:kept])
+        return "".join(letters[:length])
 
     def _skip_line(self) -> None:
         self._at = self._text.index("\n", self._at)
 
     def _match(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self._text, self._at)
-        if found is None:
+        match = pattern.match(self._text, self._at)
+        if match is None:
             raise self._fault()
-        self._at = found.end()
-        return found[0]
+        self._at = match.end()
+        return match[0]
 
     def _fault(self) -> UnreadableError:
         line = self._text.count("\n", 0, self._at) + 1
@@ -204,7 +204,7 @@ _FRONT_BYTES = 40
 _EXTENDED, _LENGTH = 0x4000, 0x0FFF
 
 
-def offset_number(data: bytes | mmap, at: int) -> tuple[int, int]:
+def read_offset(data: bytes | mmap, at: int) -> tuple[int, int]:
     """A number as git writes distances, and where it ends."""
     byte = data[at]
     value = byte & 0x7F
@@ -215,7 +215,7 @@ def offset_number(data: bytes | mmap, at: int) -> tuple[int, int]:
     return value, at + 1
 
 
-def submodules(index: bytes) -> tuple[bytes, ...]:
+def list_submodules(index: bytes) -> tuple[bytes, ...]:
     """Return the paths of submodules, from the top of the working tree."""
     if _MODE_BYTES not in index:
         return ()
@@ -243,7 +243,7 @@ def _submodules(index: bytes, oid_bytes: int) -> Iterator[bytes]:
         flags = int.from_bytes(index[flags_at : flags_at + 2], "big")
         begin = flags_at + (4 if flags & _EXTENDED else 2)
         if version == 4:
-            dropped, begin = offset_number(index, begin)
+            dropped, begin = read_offset(index, begin)
             end = index.index(b"\0", begin)
             name = name[: max(len(name) - dropped, 0)] + index[begin:end]
             at = end + 1

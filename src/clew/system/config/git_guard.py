@@ -16,14 +16,14 @@ from clew.system.config.git_config import (
     Setting,
     UnreadableError,
     is_include,
+    list_submodules,
     read_settings,
     show_name,
     starts_program,
-    submodules,
 )
 from clew.system.config.load import trusts
 from clew.system.config.paths import find_places
-from clew.system.files import content, is_file, is_folder, is_there
+from clew.system.files import is_file, is_folder, is_there, read_content
 
 # Programs that git would start in a folder because the repository's own settings name them.
 
@@ -47,8 +47,8 @@ _Stamp = tuple[int, ...] | None
 class _KnownFolder:
     """What was found for a folder, and how every file looked on which that rests."""
 
-    def __init__(self, found: tuple[str, ...], stamps: dict[Path, _Stamp]) -> None:
-        self.found = found
+    def __init__(self, names: tuple[str, ...], stamps: dict[Path, _Stamp]) -> None:
+        self.found = names
         self._stamps = stamps
 
     def holds(self) -> bool:
@@ -59,33 +59,33 @@ _known: dict[str, _KnownFolder] = {}
 _MOST_KNOWN = 256
 
 
-def programs_of_repository(folder: str) -> tuple[str, ...]:
+def find_repository_programs(folder: str) -> tuple[str, ...]:
     """Return the settings by which git would start programs in a folder, each once, as they are shown."""
     return tuple(map(show_name, settings_of_repository(folder)))
 
 
 def settings_of_repository(folder: str) -> tuple[str, ...]:
     """Return the same names as they stand in the files; those of a submodule after its path and a colon."""
-    known = _known.get(folder)
-    if known is not None and known.holds():
-        return known.found
+    cached = _known.get(folder)
+    if cached is not None and cached.holds():
+        return cached.found
     search = _Search()
     search.around(Path(folder))
-    found = tuple(dict.fromkeys(search.found))
+    names = tuple(dict.fromkeys(search.found))
     if len(_known) >= _MOST_KNOWN:
         _known.clear()
     if search.is_settled(time.time_ns()):
-        _known[folder] = _KnownFolder(found, search.stamps)
-    return found
+        _known[folder] = _KnownFolder(names, search.stamps)
+    return names
 
 
 def is_bare(folder: Path) -> bool:
     """Return whether git would take the folder, or one around it, for a repository without a working tree."""
-    for each in (folder, *folder.parents):
-        if is_there(each / ".git"):
+    for ancestor in (folder, *folder.parents):
+        if is_there(ancestor / ".git"):
             return False
-        if _is_repository(each):
-            return each.name != ".git"
+        if _is_repository(ancestor):
+            return ancestor.name != ".git"
     return False
 
 
@@ -94,12 +94,12 @@ def repository_of(folder: Path) -> str:
 
     The working trees of one repository share it.
     """
-    for each in (folder, *folder.parents):
-        git = _folder_named_by(each / ".git")
+    for ancestor in (folder, *folder.parents):
+        git = _folder_named_by(ancestor / ".git")
         if git is not None:
             return os.path.realpath(_shared(git))
-        if _is_repository(each):
-            return os.path.realpath(each)
+        if _is_repository(ancestor):
+            return os.path.realpath(ancestor)
     return ""
 
 
@@ -107,7 +107,7 @@ def _folder_named_by(git: Path) -> Path | None:
     """The folder of git's own files that a `.git` is, or that it names as a file."""
     if is_folder(git) or not is_there(git):
         return git if is_folder(git) else None
-    words = os.fsdecode(content(git, MAX_NAME_BYTES))
+    words = os.fsdecode(read_content(git, MAX_NAME_BYTES))
     return git.parent / words.removeprefix("gitdir:").strip("\r\n").removeprefix(" ")
 
 
@@ -129,7 +129,7 @@ def _stamp(path: Path) -> _Stamp:
 def _is_repository(git: Path) -> bool:
     """Whether git takes a folder for a repository's own."""
     try:
-        head = content(git / "HEAD", MAX_NAME_BYTES)
+        head = read_content(git / "HEAD", MAX_NAME_BYTES)
     except OSError:
         try:
             head = b"ref: " + os.fsencode((git / "HEAD").readlink())
@@ -146,7 +146,7 @@ def _is_repository(git: Path) -> bool:
 def _shared(git: Path) -> Path:
     """The folder that all worktrees of a repository share."""
     try:
-        return git / os.fsdecode(content(git / "commondir", MAX_NAME_BYTES)).strip()
+        return git / os.fsdecode(read_content(git / "commondir", MAX_NAME_BYTES)).strip()
     except (OSError, ValueError):
         return git
 
@@ -173,16 +173,16 @@ class _Search:
 
     def around(self, folder: Path) -> None:
         """Looks at every repository that git may find from a folder upwards, up to the first sure one."""
-        for each in (folder, *folder.parents):
-            self._see(each / ".git")
-            self._see(each / "HEAD")
-            git = self._git_folder(each)
+        for ancestor in (folder, *folder.parents):
+            self._see(ancestor / ".git")
+            self._see(ancestor / "HEAD")
+            git = self._git_folder(ancestor)
             if git is not None:
-                self._repository(git, each, 0)
+                self._repository(git, ancestor, 0)
                 if _is_repository(git):
                     return
-            if _is_repository(each):
-                self._repository(each, None, 0)
+            if _is_repository(ancestor):
+                self._repository(ancestor, None, 0)
                 return
 
     def _see(self, path: Path) -> None:
@@ -228,7 +228,7 @@ class _Search:
         if not is_there(path):
             return
         try:
-            data = content(path, MAX_CONFIG_BYTES + 1)
+            data = read_content(path, MAX_CONFIG_BYTES + 1)
             if len(data) > MAX_CONFIG_BYTES:
                 raise UnreadableError("it is too large")
             for setting in read_settings(data):
@@ -251,25 +251,25 @@ class _Search:
         """Whether a working tree is named that is not the folder at hand: its files would be shown."""
         if setting.name != "core.worktree" or setting.value is None:
             return False
-        named = os.path.realpath(git / setting.value)
-        return top is None or named != os.path.realpath(top)
+        target = os.path.realpath(git / setting.value)
+        return top is None or target != os.path.realpath(top)
 
     def _submodules(self, git: Path) -> Iterator[str]:
         """The folders that the index calls submodules."""
         self._see(git / "index")
         try:
             # Of an index that is split the other part has a name of its own each time.
-            shared = [one for one in git.iterdir() if one.name.startswith("sharedindex.")]
+            shared = [path for path in git.iterdir() if path.name.startswith("sharedindex.")]
         except OSError:
             shared = []
         for index in (git / "index", *shared):
             if not is_there(index):
                 continue
             try:
-                data = content(index, MAX_INDEX_BYTES + 1)
+                data = read_content(index, MAX_INDEX_BYTES + 1)
                 if len(data) > MAX_INDEX_BYTES:
                     raise ValueError("it is too large")
-                yield from map(os.fsdecode, submodules(data))
+                yield from map(os.fsdecode, list_submodules(data))
             except (OSError, ValueError):
                 self._name(f"{_short(index)} cannot be read")
 
@@ -295,15 +295,15 @@ def with_git_settings(
     environ: Mapping[str, str], settings: Iterable[tuple[str, str]]
 ) -> dict[str, str]:
     """Return the variables with further settings for git, after those that they hold."""
-    told = dict(environ)
-    count = told.get("GIT_CONFIG_COUNT", "") or "0"
+    variables = dict(environ)
+    count = variables.get("GIT_CONFIG_COUNT", "") or "0"
     if not count.isdecimal():
-        return told  # git itself complains
+        return variables  # git itself complains
     number = int(count)
     for name, value in settings:
-        told |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+        variables |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
         number += 1
-    return told | ({"GIT_CONFIG_COUNT": str(number)} if number else {})
+    return variables | ({"GIT_CONFIG_COUNT": str(number)} if number else {})
 
 
 # What no call of clew's own starts, whatever the repository itself names; what a submodule names has another
@@ -322,7 +322,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     of_status: tuple[str, ...] = ()
 
 
-def reading_git(environ: Mapping[str, str], folder: Path) -> Reading:
+def prepare_git_reading(environ: Mapping[str, str], folder: Path) -> Reading:
     """Return how to ask git about a folder so that nothing runs that an untrusted repository names."""
     if is_trusted_folder(environ, folder):
         return Reading(environment=dict(environ))
@@ -338,14 +338,14 @@ def is_trusted_folder(environ: Mapping[str, str], folder: Path) -> bool:
 
 def filters_of(folder: Path) -> list[str]:
     """Return the filters that a repository itself describes, and those that run what it describes."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for name in settings_of_repository(str(folder)):
         section, _, rest = name.partition(".")
         if section == "filter":
-            found[rest.rpartition(".")[0]] = None
+            names[rest.rpartition(".")[0]] = None
         elif section == "lfs":
-            found["lfs"] = None
-    return list(found)
+            names["lfs"] = None
+    return list(names)
 
 
 def _without_filter(driver: str) -> list[tuple[str, str]]:
@@ -353,13 +353,13 @@ def _without_filter(driver: str) -> list[tuple[str, str]]:
     return [(f"filter.{driver}.{word}", value) for word, value in words]
 
 
-def started_by(environ: Mapping[str, str], folder: Path) -> tuple[str, ...]:
+def find_started_programs(environ: Mapping[str, str], folder: Path) -> tuple[str, ...]:
     """Return the settings by which clew's own call that writes would start programs of an untrusted
     repository: filters, merge drivers and the like."""
     if is_trusted_folder(environ, folder):
         return ()
-    named = settings_of_repository(str(folder))
-    return tuple(name for name in named if not name.startswith(NEVER_STARTED))
+    names = settings_of_repository(str(folder))
+    return tuple(name for name in names if not name.startswith(NEVER_STARTED))
 
 
 def without_bare(environ: Mapping[str, str], folder: Path, *, is_trusted: bool) -> dict[str, str]:

@@ -110,7 +110,7 @@ def place(top: OpenContainer | None, start: int) -> tuple[Path, int]:
     return (*top.path, top.key), top.key_at
 
 
-def dotted(path: Path) -> str:
+def join_path(path: Path) -> str:
     """`permissions.allow[3]`: a path as people write it."""
     text = ""
     for part in path:
@@ -118,7 +118,7 @@ def dotted(path: Path) -> str:
     return text
 
 
-def undotted(text: str) -> Path:
+def split_path(text: str) -> Path:
     """The path that `dotted` wrote; a key that holds a dot cannot be named this way."""
     parts: list[str | int] = []
     for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", text):
@@ -129,36 +129,36 @@ def undotted(text: str) -> Path:
 # Changes one member of a JSON text and leaves every other byte as its author wrote it.
 
 
-def with_value(text: str, path: Path, value: Any) -> str:
+def set_value(text: str, path: Path, value: Any) -> str:
     """The text with the member at `path` set; objects on the way are made where they are missing.
 
     A path that ends in an array's length appends to the array.
     """
     text = text if text.strip() else "{}\n"
-    found = scan(text)
+    positions = scan(text)
     holder = path
-    while holder and not may_hold(text, found, holder):
+    while holder and not may_hold(text, positions, holder):
         holder = holder[:-1]
     for key in reversed(path[len(holder) :]):
         value = [value] if isinstance(key, int) else {key: value}
-    member = found.members.get(holder)
+    member = positions.members.get(holder)
     if member is None:
-        return inserted(text, found, holder[:-1], holder[-1], value)
+        return inserted(text, positions, holder[:-1], holder[-1], value)
     written = encoded(value, indent_of(text, member.key_start), unit_of(text))
     return text[: member.start] + written + text[member.end :]
 
 
-def may_hold(text: str, found: Positions, path: Path) -> bool:
+def may_hold(text: str, positions: Positions, path: Path) -> bool:
     """Whether what stands around a path is an object or an array as its last part needs one."""
-    around = found.members.get(path[:-1])
+    around = positions.members.get(path[:-1])
     return around is not None and text[around.start] == ("[" if isinstance(path[-1], int) else "{")
 
 
-def inserted(text: str, found: Positions, parent: Path, key: str | int, value: Any) -> str:
+def inserted(text: str, positions: Positions, parent: Path, key: str | int, value: Any) -> str:
     """The text with a new last member in the object or array at `parent`."""
-    holder = found.members[parent]
+    holder = positions.members[parent]
     unit = unit_of(text)
-    last = last_child(found, parent)
+    last = last_child(positions, parent)
     outer = indent_of(text, holder.key_start)
     on_one_line = last is not None and "\n" not in text[holder.start : holder.end]
     inner = outer if on_one_line else outer + unit
@@ -171,28 +171,28 @@ def inserted(text: str, found: Positions, parent: Path, key: str | int, value: A
     return text[: holder.start + 1] + f"\n{inner}{written}\n{outer}" + text[holder.end - 1 :]
 
 
-def without(text: str, path: Path) -> str:
+def remove_value(text: str, path: Path) -> str:
     """The text without the member at `path`, its comma and its line."""
-    found = scan(text)
-    member = found.members[path]
-    siblings = children(found, path[:-1])
+    positions = scan(text)
+    member = positions.members[path]
+    siblings = children(positions, path[:-1])
     place = siblings.index(member)
     if len(siblings) == 1:
-        holder = found.members[path[:-1]]
+        holder = positions.members[path[:-1]]
         return text[: holder.start + 1] + text[holder.end - 1 :]
     if place == 0:
         return text[: member.key_start] + text[siblings[1].key_start :]
     return text[: siblings[place - 1].end] + text[member.end :]
 
 
-def children(found: Positions, parent: Path) -> list[Member]:
+def children(positions: Positions, parent: Path) -> list[Member]:
     depth = len(parent) + 1
-    inside = [m for p, m in found.members.items() if len(p) == depth and p[:-1] == parent]
+    inside = [m for p, m in positions.members.items() if len(p) == depth and p[:-1] == parent]
     return sorted(inside, key=lambda m: m.start)
 
 
-def last_child(found: Positions, parent: Path) -> Member | None:
-    inside = children(found, parent)
+def last_child(positions: Positions, parent: Path) -> Member | None:
+    inside = children(positions, parent)
     return inside[-1] if inside else None
 
 

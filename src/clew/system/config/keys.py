@@ -45,18 +45,18 @@ async def find_key(
     keyring: Any = None,
 ) -> ApiKey | None:
     """The first key there is. `settings` are those in force: an untrusted folder names no helper."""
-    named = environment.text("api_key")
-    if named:
-        return ApiKey(source="environment", secret=named)
+    variable_key = environment.text("api_key")
+    if variable_key:
+        return ApiKey(source="environment", secret=variable_key)
     helper = read_text(settings, "apiKeyHelper")
     if helper:
         printed = (await run_helper(helper) or "").strip()
         if printed:
             return ApiKey(source="apiKeyHelper", secret=printed)
-    if kept := ask_keyring(keyring, SERVICE, ACCOUNT):
-        return ApiKey(source="keyring", secret=kept)
-    kept = read_login(places.credentials)
-    return ApiKey(source="login", secret=kept) if kept else None
+    if stored_key := ask_keyring(keyring, SERVICE, ACCOUNT):
+        return ApiKey(source="keyring", secret=stored_key)
+    stored_key = read_login(places.credentials)
+    return ApiKey(source="login", secret=stored_key) if stored_key else None
 
 
 def find_keyring() -> Any:
@@ -72,10 +72,10 @@ def ask_keyring(keyring: Any, service: str, account: str) -> str | None:
     if keyring is None:
         return None
     try:
-        kept = keyring.get_password(service, account)
+        secret = keyring.get_password(service, account)
     except keyring.errors.KeyringError:
         return None
-    return kept if isinstance(kept, str) else None
+    return secret if isinstance(secret, str) else None
 
 
 def in_environment(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -105,6 +105,6 @@ def read_login(path: Path) -> str | None:
     return key if isinstance(key, str) and key else None
 
 
-def shown(secret: str) -> str:
+def abbreviate_key(secret: str) -> str:
     """Enough of a key to tell which one it is."""
     return f"...{secret[-4:]}" if len(secret) >= 20 else "(a short key)"

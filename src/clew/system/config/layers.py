@@ -58,12 +58,12 @@ class Origin(Struct, frozen=True, kw_only=True):
     value: Any
 
 
-def ordered(layers: Iterable[Layer]) -> list[Layer]:
+def order_layers(layers: Iterable[Layer]) -> list[Layer]:
     """Highest scope first; within a scope as they came."""
     return sorted(layers, key=lambda layer: SCOPES.index(layer.scope))
 
 
-def usable(layer: Layer) -> dict[str, Any]:
+def select_usable(layer: Layer) -> dict[str, Any]:
     """The layer's data without the values that are of the wrong kind."""
     data: dict[str, Any] = without(layer.data, [f.path for f in layer.faults if f.fatal and f.path])
     return data
@@ -71,26 +71,26 @@ def usable(layer: Layer) -> dict[str, Any]:
 
 def without(holder: Any, paths: Iterable[Path]) -> Any:
     """A copy without some members; what does not hold a member is returned as it is."""
-    told: dict[str | int, list[Path]] = {}
+    groups: dict[str | int, list[Path]] = {}
     for head, *rest in paths:
         if holds(holder, head):
-            told.setdefault(head, []).append(tuple(rest))
-    if not told:
+            groups.setdefault(head, []).append(tuple(rest))
+    if not groups:
         return holder
     if isinstance(holder, list):
-        return [v for i, v in enumerate(holder) if i not in told]
+        return [v for i, v in enumerate(holder) if i not in groups]
     return {
-        key: without(value, told[key]) if key in told else value
+        key: without(value, groups[key]) if key in groups else value
         for key, value in holder.items()
-        if () not in told.get(key, [])
+        if () not in groups.get(key, [])
     }
 
 
 def merge(layers: Iterable[Layer]) -> dict[str, Any]:
     """The settings in force."""
     merged: dict[str, Any] = {}
-    for layer in reversed(ordered(layers)):
-        merged = merged_value(merged, usable(layer))
+    for layer in reversed(order_layers(layers)):
+        merged = merged_value(merged, select_usable(layer))
     return merged
 
 
@@ -105,17 +105,17 @@ def merged_value(below: Any, above: Any) -> Any:
     return above
 
 
-def origins(layers: Iterable[Layer], path: Path) -> list[Origin]:
+def find_origins(layers: Iterable[Layer], path: Path) -> list[Origin]:
     """Every layer that says something on a key, the strongest first."""
-    said: list[Origin] = []
-    for layer in ordered(layers):
-        present, value = value_at(usable(layer), path)
+    result: list[Origin] = []
+    for layer in order_layers(layers):
+        present, value = find_value(select_usable(layer), path)
         if present:
-            said.append(Origin(layer=layer, path=path, value=value))
-    return said
+            result.append(Origin(layer=layer, path=path, value=value))
+    return result
 
 
-def value_at(data: Any, path: Path) -> tuple[bool, Any]:
+def find_value(data: Any, path: Path) -> tuple[bool, Any]:
     """Whether the path leads to a value, and the value."""
     for part in path:
         if not holds(data, part):
@@ -144,28 +144,28 @@ NOT_FROM_A_FOLDER = "a folder's own files may not switch this mode on"
 EXECUTING: tuple[Path, ...] = tuple(tuple(k.name.split(".")) for k in KEYS if k.executes)
 
 
-def in_force(layers: Sequence[Layer], *, trusted: bool) -> tuple[list[Layer], list[Inert]]:
+def select_active(layers: Sequence[Layer], *, trusted: bool) -> tuple[list[Layer], list[Inert]]:
     """The layers without what may not count, and the list of what was taken out."""
-    kept: list[Layer] = []
+    active_layers: list[Layer] = []
     inert: list[Inert] = []
     for layer in layers:
         stopped = stopped_in(layer, trusted=trusted) if layer.scope in OF_THE_FOLDER else []
         data = without(layer.data, [path for path, _ in stopped])
         inert += [Inert(layer=layer, path=path, why=why) for path, why in stopped]
-        kept.append(Layer(**{**fields(layer), "data": data}) if stopped else layer)
-    return kept, inert
+        active_layers.append(Layer(**{**fields(layer), "data": data}) if stopped else layer)
+    return active_layers, inert
 
 
 def stopped_in(layer: Layer, *, trusted: bool) -> list[tuple[Path, str]]:
     stopped: list[tuple[Path, str]] = []
     if not trusted:
-        present = [path for path in EXECUTING if value_at(layer.data, path)[0]]
+        present = [path for path in EXECUTING if find_value(layer.data, path)[0]]
         stopped += [(path, NOT_TRUSTED) for path in present]
     mode: Path = ("permissions", "defaultMode")
-    named = value_at(layer.data, mode)[1]
-    if named in RECKLESS_MODES:
+    value = find_value(layer.data, mode)[1]
+    if value in RECKLESS_MODES:
         stopped.append((mode, NOT_FROM_A_FOLDER))
-    elif named == "acceptEdits" and not trusted:
+    elif value == "acceptEdits" and not trusted:
         stopped.append((mode, NOT_TRUSTED))
     return stopped
 
@@ -202,48 +202,48 @@ OF_PERMISSIONS = frozenset(
 EMPTY = frozenset({"allowedHttpHookUrls", "httpHookAllowedEnvVars"})
 
 
-def walls(said: Json) -> tuple[Json, list[str]]:
+def narrow_sandbox(settings: Json) -> tuple[Json, list[str]]:
     """What of a `sandbox` object takes something away, and the names of the rest."""
-    kept: Json = {}
+    result: Json = {}
     widening: list[str] = []
-    for name, value in said.items():
+    for name, value in settings.items():
         if name in WALLS:
             if value in WALLS[name]:
-                kept[name] = value
+                result[name] = value
             else:
                 widening.append(name)
         elif name in WALL_LISTS and isinstance(value, dict):
             lists = WALL_LISTS[name]
-            kept[name] = {k: v for k, v in value.items() if k in lists}
+            result[name] = {k: v for k, v in value.items() if k in lists}
             widening += [f"{name}.{k}" for k in value if k not in lists]
         else:
             widening.append(name)
-    return kept, widening
+    return result, widening
 
 
-def restricting(said: Json, *, taken: Iterable[str] = ()) -> tuple[Json, list[str]]:
-    """What of handed settings restricts, and the names of the rest; `taken` are keys that others have set."""
-    kept: Json = {}
+def keep_restrictions(settings: Json, *, used_names: Iterable[str] = ()) -> tuple[Json, list[str]]:
+    """What of handed settings restricts, and the names of the rest; `used_names` are keys that others have set."""
+    result: Json = {}
     rest: list[str] = []
-    set_already = ONLY_THESE & set(taken)
-    for name, value in said.items():
+    set_already = ONLY_THESE & set(used_names)
+    for name, value in settings.items():
         if name == "disableAllHooks":
             # An administrator's own hooks go on. Programs that make settings of other settings may say it as
             # a text; what is not plainly no is yes.
             if value is not False and value != "false":
-                kept["allowManagedHooksOnly"] = True
+                result["allowManagedHooksOnly"] = True
         elif name == "sandbox" and isinstance(value, dict):
-            kept[name], wide = walls(value)
-            rest += [f"{name}.{each}" for each in wide]
+            result[name], wide = narrow_sandbox(value)
+            rest += [f"{name}.{setting_name}" for setting_name in wide]
         elif name == "permissions" and isinstance(value, dict):
-            kept[name] = {k: v for k, v in value.items() if k in OF_PERMISSIONS}
+            result[name] = {k: v for k, v in value.items() if k in OF_PERMISSIONS}
             rest += [f"{name}.{k}" for k in value if k not in OF_PERMISSIONS]
         elif (
             name in DENYING | SWITCHES | (ONLY_THESE - set_already)
             or (name in LOCKS and value is True)
             or (name in EMPTY and value == [])
         ):
-            kept[name] = value
+            result[name] = value
         else:
             rest.append(name)
-    return kept, rest
+    return result, rest

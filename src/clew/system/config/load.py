@@ -14,8 +14,16 @@ from msgspec import Struct
 
 from clew.core.messages.errors import SettingsError
 from clew.system.config.json_text import Path as KeyPath
-from clew.system.config.json_text import dotted, undotted, with_value, without
-from clew.system.config.layers import Layer, Scope, in_force, merge, origins, restricting, value_at
+from clew.system.config.json_text import join_path, remove_value, set_value, split_path
+from clew.system.config.layers import (
+    Layer,
+    Scope,
+    find_origins,
+    find_value,
+    keep_restrictions,
+    merge,
+    select_active,
+)
 from clew.system.config.mask import mask
 from clew.system.config.paths import Places
 from clew.system.config.settings import (
@@ -24,10 +32,10 @@ from clew.system.config.settings import (
     OPEN_OBJECTS,
     SettingFault,
     check,
-    nearest,
-    nearest_part,
+    find_nearest_key,
+    find_nearest_part,
 )
-from clew.system.files import alone, content, is_there, replace
+from clew.system.files import hold_lock, is_there, read_content, replace
 
 # Which folders a person trusts to start programs: hooks, servers, helpers, their own allow rules.
 
@@ -57,12 +65,12 @@ def write_trusted(places: Places, folders: Collection[str]) -> None:
 
 def trust(places: Places, folder: str) -> None:
     """From now on a folder, named by its real path, is trusted."""
-    with alone(places.config_home):
+    with hold_lock(places.config_home):
         write_trusted(places, read_trusted(places) | {folder})
 
 
 def distrust(places: Places, folder: str) -> None:
-    with alone(places.config_home):
+    with hold_lock(places.config_home):
         write_trusted(places, read_trusted(places) - {folder})
 
 
@@ -101,7 +109,7 @@ class CommandLineSettings(Struct, frozen=True, kw_only=True):
     managed: dict[str, Any] = {}
 
 
-def stamp(path: Path) -> Stamp:
+def read_stamp(path: Path) -> Stamp:
     """A file's mark: inode, size and time of change; None while it is not there."""
     try:
         seen = path.stat()
@@ -110,16 +118,16 @@ def stamp(path: Path) -> Stamp:
     return seen.st_ino, seen.st_size, seen.st_mtime_ns
 
 
-def changed(loaded: LoadedSettings) -> list[Path]:
+def find_changed(loaded: LoadedSettings) -> list[Path]:
     """The files that are no longer as they were read; asked at safe points, between turns."""
-    return [path for path, mark in loaded.stamps.items() if stamp(path) != mark]
+    return [path for path, mark in loaded.stamps.items() if read_stamp(path) != mark]
 
 
-def load(
+def load_settings(
     places: Places,
     *,
     sources: Sequence[Scope] = ("user", "project", "local"),
-    given: CommandLineSettings | None = None,
+    command_line: CommandLineSettings | None = None,
 ) -> LoadedSettings:
     """Every layer there is. Managed settings are always read, whatever `sources` says."""
     files: list[tuple[Scope, Path, Path]] = [
@@ -133,24 +141,24 @@ def load(
     if "user" in sources:
         files.append(("user", places.user_settings, places.config_home))
     # The mark is taken before the text: a change in between is seen as a change, never missed.
-    stamps = {path: stamp(path) for _, path, _ in files}
+    stamps = {path: read_stamp(path) for _, path, _ in files}
     for folder in places.managed_folders:
-        stamps[folder / DROP_INS] = stamp(folder / DROP_INS)
-    stamps[places.trust] = stamp(places.trust)
+        stamps[folder / DROP_INS] = read_stamp(folder / DROP_INS)
+    stamps[places.trust] = read_stamp(places.trust)
     layers = [
         read(scope, path, str(root)) for scope, path, root in files if stamps[path] is not None
     ]
-    if given is not None and given.managed:
-        layers.append(handed(given.managed, layers, str(places.root)))
-    if given is not None:
-        faults = tuple(check(given.data))
+    if command_line is not None and command_line.managed:
+        layers.append(handed(command_line.managed, layers, str(places.root)))
+    if command_line is not None:
+        faults = tuple(check(command_line.data))
         layers.append(
             Layer(
                 scope="cli",
-                data=given.data,
+                data=command_line.data,
                 root=str(places.root),
-                file=given.file,
-                text=given.text,
+                file=command_line.file,
+                text=command_line.text,
                 faults=faults,
             )
         )
@@ -163,17 +171,19 @@ def handed(data: dict[str, Any], layers: Sequence[Layer], root: str) -> Layer:
     says = (layer.data[PARENT] for layer in own if PARENT in layer.data)
     faults: list[SettingFault]
     if own and next(says, None) != "merge":
-        kept: dict[str, Any] = {}
+        settings: dict[str, Any] = {}
         faults = [SettingFault(path=(), what=NOT_BESIDE, fatal=False)]
     else:
-        kept, rest = restricting(data, taken=(name for layer in own for name in layer.data))
+        settings, rest = keep_restrictions(
+            data, used_names=(name for layer in own for name in layer.data)
+        )
         faults = [
             SettingFault(path=tuple(n.split(".")), what=why_not(n), fatal=False) for n in rest
         ]
-        faults += check(kept, managed=True)
+        faults += check(settings, managed=True)
     return Layer(
         scope="managed",
-        data=kept,
+        data=settings,
         root=root,
         file=HANDED,
         text=json.dumps(data),
@@ -186,7 +196,7 @@ def why_not(name: str) -> str:
     """Why a member of handed settings does not count: nobody knows it, or it could widen something."""
     if name in BY_NAME or name.startswith("sandbox."):
         return ONLY_RESTRICTS
-    near = nearest(name) or nearest_part(name)
+    near = find_nearest_key(name) or find_nearest_part(name)
     return "does not count, unknown key" + (f"; did you mean {near}?" if near else "")
 
 
@@ -201,7 +211,7 @@ def managed_files(places: Places) -> list[Path]:
 
 def read(scope: Scope, path: Path, root: str) -> Layer:
     try:
-        text = content(path).decode("utf-8-sig")
+        text = read_content(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
         return broken(scope, str(path), root, f"{path}: {reason}")
@@ -242,7 +252,7 @@ def decoded(scope: Scope, path: str, root: str, text: str) -> Layer:
     return Layer(scope=scope, data=data, root=root, file=path, text=text, faults=faults)
 
 
-def complaints(layers: Sequence[Layer]) -> list[str]:
+def describe_faults(layers: Sequence[Layer]) -> list[str]:
     """Every fault as `file:line: key: what`, in the order of the files."""
     lines: list[str] = []
     for layer in layers:
@@ -267,34 +277,34 @@ class Assigned(Struct, frozen=True, kw_only=True):
 
 def in_force_now(places: Places) -> dict[str, Any]:
     """The settings of all files together, as they hold."""
-    layers, _ = in_force(load(places).layers, trusted=trusts(places))
+    layers, _ = select_active(load_settings(places).layers, trusted=trusts(places))
     return merge(layers)
 
 
-def spelled(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value for people, without the secrets in it."""
     return mask(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-def listed(places: Places) -> list[str]:
+def list_settings(places: Places) -> list[str]:
     """Every value in force, and where it came from."""
-    layers, _ = in_force(load(places).layers, trusted=trusts(places))
+    layers, _ = select_active(load_settings(places).layers, trusted=trusts(places))
     settings = merge(layers)
     return [
-        f"{dotted(path)} = {spelled(value_at(settings, path)[1])}  "
-        f"{where(origins(layers, path)[0].layer, path)}"
+        f"{join_path(path)} = {format_value(find_value(settings, path)[1])}  "
+        f"{where(find_origins(layers, path)[0].layer, path)}"
         for path in leaves(settings)
     ]
 
 
 def leaves(settings: dict[str, Any], above: KeyPath = ()) -> list[KeyPath]:
     """The paths of all values; objects that have no keys of ours are values."""
-    found: list[KeyPath] = []
+    paths: list[KeyPath] = []
     for name, value in settings.items():
         path = (*above, name)
-        whole = dotted(path) in OPEN_OBJECTS or dotted(path) not in BY_NAME
-        found += leaves(value, path) if isinstance(value, dict) and not whole else [path]
-    return found
+        is_leaf = join_path(path) in OPEN_OBJECTS or join_path(path) not in BY_NAME
+        paths += leaves(value, path) if isinstance(value, dict) and not is_leaf else [path]
+    return paths
 
 
 def where(layer: Layer, path: KeyPath) -> str:
@@ -302,28 +312,28 @@ def where(layer: Layer, path: KeyPath) -> str:
     return f"({layer.file}:{line})" if line else f"({layer.scope})"
 
 
-def explained(places: Places, name: str) -> list[str]:
+def explain_setting(places: Places, name: str) -> list[str]:
     """What each file says on a key, and who wins."""
     lines: list[str] = []
-    path = undotted(name)
-    known = BY_NAME.get(name)
-    if known is not None:
-        lines.append(f"{known.name}: {known.meaning}; {known.kind}")
-        lines += [] if known.has_effect else [f"  {NO_EFFECT}"]
-    loaded = load(places)
-    layers, inert = in_force(loaded.layers, trusted=trusts(places))
-    said = origins(layers, path)
-    for i, origin in enumerate(said):
+    path = split_path(name)
+    setting_key = BY_NAME.get(name)
+    if setting_key is not None:
+        lines.append(f"{setting_key.name}: {setting_key.meaning}; {setting_key.kind}")
+        lines += [] if setting_key.has_effect else [f"  {NO_EFFECT}"]
+    loaded = load_settings(places)
+    layers, inert = select_active(loaded.layers, trusted=trusts(places))
+    sources = find_origins(layers, path)
+    for i, origin in enumerate(sources):
         listed = isinstance(origin.value, (list, dict))
         mark = "in force" if i == 0 else "added" if listed else "overridden"
         place = where(origin.layer, path)
-        lines.append(f"  {origin.layer.scope:<8} {spelled(origin.value)}  {place} {mark}")
-    for one in inert:
-        if one.path == path:
+        lines.append(f"  {origin.layer.scope:<8} {format_value(origin.value)}  {place} {mark}")
+    for item in inert:
+        if item.path == path:
             lines.append(
-                f"  {one.layer.scope:<8} does not count: {one.why} {where(one.layer, path)}"
+                f"  {item.layer.scope:<8} does not count: {item.why} {where(item.layer, path)}"
             )
-    if not said:
+    if not sources:
         lines.append("  not set")
     return lines
 
@@ -341,37 +351,37 @@ def target(places: Places, scope: Scope) -> tuple[Path, str, dict[str, Any]]:
 
 def assign(places: Places, scope: Scope, name: str | KeyPath, value: Any) -> Assigned:
     """Writes a value into the file of a scope; raises `SettingsError` where it may not stand there."""
-    key = undotted(name) if isinstance(name, str) else name
+    key = split_path(name) if isinstance(name, str) else name
     if not key:
         raise SettingsError(f"{name!r} names no key")
-    with alone(places.config_home):
+    with hold_lock(places.config_home):
         path, text, data = target(places, scope)
-        after = with_value(text, key, value)
+        after = set_value(text, key, value)
         faults = [f for f in check(json.loads(after)) if f.path[: len(key)] == key]
         if any(f.fatal for f in faults):
             raise SettingsError(str(faults[0]))
-        if value_at(data, key) != (True, value):
+        if find_value(data, key) != (True, value):
             replace(path, after)
     return Assigned(
-        path=path, value=value, before=value_at(data, key)[1], faults=tuple(map(str, faults))
+        path=path, value=value, before=find_value(data, key)[1], faults=tuple(map(str, faults))
     )
 
 
 def unset(places: Places, scope: Scope, name: str) -> Path:
     """Takes a value out of the file of a scope; raises `SettingsError` if it is not there."""
-    with alone(places.config_home):
+    with hold_lock(places.config_home):
         path, text, data = target(places, scope)
-        key = undotted(name)
-        if not key or not value_at(data, key)[0]:
+        key = split_path(name)
+        if not key or not find_value(data, key)[0]:
             raise SettingsError(f"{path}: {name} is not set there")
-        replace(path, without(text, key))
+        replace(path, remove_value(text, key))
     return path
 
 
-def parsed(name: str, text: str) -> Any:
+def parse_value(name: str, text: str) -> Any:
     """JSON where the text is JSON; a word is a text where a text is expected, or nothing else."""
-    known = BY_NAME.get(name)
-    if known is not None and known.kind == "a string":
+    setting_key = BY_NAME.get(name)
+    if setting_key is not None and setting_key.kind == "a string":
         return text
     try:
         return json.loads(text)

@@ -19,47 +19,47 @@ AFTER_A_CUT = ".'\")"
 SECRET_HEADER = re.compile(r"auth|cookie|secret|token|(?<!idempotency-)key", re.I)
 
 
-def mask(text: str, known: Iterable[str] = ()) -> str:
-    """Replace every secret in a text: those named in `known`, and those of a known shape."""
-    from clew.system.config.secret_search import secret_spans
+def mask(text: str, secrets: Iterable[str] = ()) -> str:
+    """Replace every secret in a text: those named in `secrets`, and those of a known shape."""
+    from clew.system.config.secret_search import find_secret_spans
 
-    text = without(text, known)
-    return _hidden(text, secret_spans(text))
+    text = remove_secrets(text, secrets)
+    return _hidden(text, find_secret_spans(text))
 
 
 def mask_member(name: str, text: str) -> str:
     """Replace every secret in the value of a field, of which the name may tell that it is one."""
-    from clew.system.config.secret_search import member_spans
+    from clew.system.config.secret_search import find_member_spans
 
-    return _hidden(text, member_spans(name, text))
+    return _hidden(text, find_member_spans(name, text))
 
 
 def mask_lines(lines: list[str]) -> list[str]:
     """Replace every secret in a text that was split, also one that goes over several lines."""
-    from clew.system.config.secret_search import spans_of_lines
+    from clew.system.config.secret_search import find_line_spans
 
-    return [_hidden(line, spans) for line, spans in zip(lines, spans_of_lines(lines), strict=True)]
+    return [_hidden(line, spans) for line, spans in zip(lines, find_line_spans(lines), strict=True)]
 
 
 def _hidden(text: str, spans: list[tuple[int, int]]) -> str:
-    kept = []
+    pieces = []
     at = 0
     for begin, end in spans:
-        kept += [text[at:begin], HIDDEN]
+        pieces += [text[at:begin], HIDDEN]
         at = end
-    return "".join([*kept, text[at:]])
+    return "".join([*pieces, text[at:]])
 
 
-def without(text: str, known: Iterable[str]) -> str:
+def remove_secrets(text: str, secrets: Iterable[str]) -> str:
     """The text without the secrets named; for texts that must stay as they are but for these."""
-    for secret in _longest_first(known):
+    for secret in _longest_first(secrets):
         text = text.replace(secret, HIDDEN)
     return text
 
 
-def without_cut(text: str, known: Iterable[str]) -> str:
+def without_cut(text: str, secrets: Iterable[str]) -> str:
     """The same of an excerpt: it may end inside a secret, so the beginning of one at its end goes too."""
-    for secret in _longest_first(known):
+    for secret in _longest_first(secrets):
         text = text.replace(secret, HIDDEN)
         at = text.rfind(secret[:LEAST_CHARS])
         if at >= 0 and secret.startswith(text[at:].rstrip(AFTER_A_CUT)):
@@ -67,18 +67,18 @@ def without_cut(text: str, known: Iterable[str]) -> str:
     return text
 
 
-def all_without(value: Any, known: Iterable[str]) -> Any:
+def remove_all_secrets(value: Any, secrets: Iterable[str]) -> Any:
     """A decoded JSON value with every text in it treated so."""
-    return _all(value, tuple(known), without)
+    return _all(value, tuple(secrets), remove_secrets)
 
 
-def mask_cut(text: str, known: Iterable[str]) -> str:
+def mask_cut(text: str, secrets: Iterable[str]) -> str:
     """The same without secrets of a known shape either: for what a server says of a request."""
-    return mask(without_cut(text, known))
+    return mask(without_cut(text, secrets))
 
 
-def all_masked_cut(value: Any, known: Iterable[str]) -> Any:
-    return _all(value, tuple(known), mask_cut)
+def mask_all_cut(value: Any, secrets: Iterable[str]) -> Any:
+    return _all(value, tuple(secrets), mask_cut)
 
 
 def is_secret_header(name: str) -> bool:
@@ -86,15 +86,15 @@ def is_secret_header(name: str) -> bool:
     return SECRET_HEADER.search(name) is not None
 
 
-def _longest_first(known: Iterable[str]) -> list[str]:
-    return sorted({s for s in known if len(s) >= LEAST_CHARS}, key=len, reverse=True)
+def _longest_first(secrets: Iterable[str]) -> list[str]:
+    return sorted({s for s in secrets if len(s) >= LEAST_CHARS}, key=len, reverse=True)
 
 
-def _all(value: Any, known: tuple[str, ...], hide: Callable[[str, Iterable[str]], str]) -> Any:
+def _all(value: Any, secrets: tuple[str, ...], hide: Callable[[str, Iterable[str]], str]) -> Any:
     if isinstance(value, str):
-        return hide(value, known)
+        return hide(value, secrets)
     if isinstance(value, list):
-        return [_all(item, known, hide) for item in value]
+        return [_all(item, secrets, hide) for item in value]
     if isinstance(value, dict):
-        return {hide(key, known): _all(item, known, hide) for key, item in value.items()}
+        return {hide(key, secrets): _all(item, secrets, hide) for key, item in value.items()}
     return value

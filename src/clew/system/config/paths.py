@@ -85,14 +85,14 @@ def find_places(
 
 
 def find_home(environ: Mapping[str, str]) -> Path:
-    named = environ.get("HOME") or environ.get("USERPROFILE")
-    return Path(named) if named else Path.home()
+    home = environ.get("HOME") or environ.get("USERPROFILE")
+    return Path(home) if home else Path.home()
 
 
 def find_config_home(environ: Mapping[str, str], cwd: Path) -> Path:
     """The folder of everything kept; asked for at run time, for a host sets it per session."""
-    named = environ.get("CLEW_CONFIG_DIR") or environ.get("CLAUDE_CONFIG_DIR")
-    home = cwd / named if named else find_home(environ) / ".claude"
+    folder = environ.get("CLEW_CONFIG_DIR") or environ.get("CLAUDE_CONFIG_DIR")
+    home = cwd / folder if folder else find_home(environ) / ".claude"
     return Path(unicodedata.normalize("NFC", str(home)))
 
 

@@ -18,14 +18,14 @@ from clew.system.config import secret_shapes as shapes
 from clew.system.config.gitleaks_rules import ROWS
 from clew.system.config.secret_shapes import (
     LONGEST_CHARS,
-    changes,
-    entropy,
     is_called,
     is_dense,
     is_random,
     is_secret,
     is_wordy,
     kind_of,
+    measure_changes,
+    measure_entropy,
 )
 
 Span: TypeAlias = tuple[int, int]
@@ -57,20 +57,20 @@ _SHELL_BEFORE = re.compile(
 _PLACEHOLDER_TOKEN = re.compile(r"[$<{*%[(]|x{6}|X{6}|\.{3}|your|YOUR")
 
 
-def secret_spans(text: str) -> list[Span]:
+def find_secret_spans(text: str) -> list[Span]:
     """Where secrets begin and end, in order, none touching another."""
     sure = merged([*_found(text), *_keys(text)])
     ends = [end for _, end in sure]
     # A token whose prefix tells what it is keeps that.
-    more = [
+    extra_spans = [
         span
         for span in _runs(text)
         if (at := bisect_left(ends, span[1] - 2)) == len(ends) or sure[at][0] >= span[1]
     ]
-    return merged([*sure, *more]) if more else sure
+    return merged([*sure, *extra_spans]) if extra_spans else sure
 
 
-def member_spans(name: str, text: str) -> list[Span]:
+def find_member_spans(name: str, text: str) -> list[Span]:
     """The same of a value whose field has this name, which may be what tells that it is a secret."""
     if not kind_of(name) and _PLAIN_FACT.fullmatch(text):
         return []
@@ -78,9 +78,9 @@ def member_spans(name: str, text: str) -> list[Span]:
         return [(0, len(text))]
     lead = f"{name}: "
     if any(word in name.lower() for word in ("authorization", "cookie")):
-        found = secret_spans(lead + text)
-        return merged((max(a - len(lead), 0), b - len(lead)) for a, b in found if b > len(lead))
-    return secret_spans(text)
+        spans = find_secret_spans(lead + text)
+        return merged((max(a - len(lead), 0), b - len(lead)) for a, b in spans if b > len(lead))
+    return find_secret_spans(text)
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
@@ -231,7 +231,7 @@ def _checked(pattern: str, is_fine: Callable[[str], bool]) -> Finder:
     return find
 
 
-def _shaped(pattern: str, least: float, allowed: str, shown: int) -> Finder:
+def _shaped(pattern: str, least: float, allowed: str, prefix_length: int) -> Finder:
     """A rule of gitleaks for a token: the word that starts it stays, the rest of the run goes with it."""
 
     def find(text: str, at: int) -> Iterator[Span]:
@@ -240,9 +240,11 @@ def _shaped(pattern: str, least: float, allowed: str, shown: int) -> Finder:
             return
         for begin, end in _groups(match):
             secret = text[begin:end]
-            is_one = entropy(secret) > least and not (allowed and re.fullmatch(allowed, secret))
+            is_one = measure_entropy(secret) > least and not (
+                allowed and re.fullmatch(allowed, secret)
+            )
             run_end = _end_of_run(text, end)
-            yield (max(begin, at + shown) if is_one else run_end), run_end
+            yield (max(begin, at + prefix_length) if is_one else run_end), run_end
 
     return find
 
@@ -258,21 +260,25 @@ def _end_of_run(text: str, end: int) -> int:
 def _searched(pattern: str, least: float) -> Finder:
     def find(text: str, _: int) -> Iterator[Span]:
         for match in compiled(pattern).finditer(text):
-            yield from (s for s in _groups(match) if entropy(text[s[0] : s[1]]) > least)
+            yield from (s for s in _groups(match) if measure_entropy(text[s[0] : s[1]]) > least)
 
     return find
 
 
 def _named(names: str, pattern: str, least: float) -> Finder:
     """A rule of gitleaks for a value after a name of the service."""
-    whole = (
+    full_pattern = (
         rf"{names}[ \t\w.-]{{0,20}}+(?:<QUOTE>|\s){{0,3}}(?:=|>|:{{1,3}}=|\|\||:|=>|\?=|,)"
         rf"(?:<QUOTE>|[\s=]){{0,5}}({pattern})(?![\w-])"
     )
 
     def find(text: str, at: int) -> Iterator[Span]:
-        match = compiled(whole).match(text, at)
-        if match and any(map(str.isdigit, match[1])) and entropy(match[1]) > max(least, 2.0):
+        match = compiled(full_pattern).match(text, at)
+        if (
+            match
+            and any(map(str.isdigit, match[1]))
+            and measure_entropy(match[1]) > max(least, 2.0)
+        ):
             yield match.span(1)
 
     return find
@@ -526,7 +532,11 @@ def _runs(text: str) -> Iterator[Span]:
 
 
 def _is_token(value: str) -> bool:
-    return is_dense(value) and changes(value) >= RUN_CHANGES and entropy(value) >= RUN_ENTROPY
+    return (
+        is_dense(value)
+        and measure_changes(value) >= RUN_CHANGES
+        and measure_entropy(value) >= RUN_ENTROPY
+    )
 
 
 def _is_public(text: str, begin: int, value: str) -> bool:
@@ -553,20 +563,20 @@ _LINE_AFTER = re.compile(
 )
 
 
-def spans_of_lines(lines: list[str]) -> list[list[Span]]:
+def find_line_spans(lines: list[str]) -> list[list[Span]]:
     """The spans of each line of a text that was split, found in all of it."""
     text = "\n".join(lines)
-    spans: Any = iter([*secret_spans(text), (len(text) + 1, len(text) + 1)])
+    spans: Any = iter([*find_secret_spans(text), (len(text) + 1, len(text) + 1)])
     begin, end = next(spans)
-    found: list[list[Span]] = []
+    spans_by_line: list[list[Span]] = []
     at = 0
     for line in lines:
-        here: list[Span] = []
+        line_spans: list[Span] = []
         while begin < at + len(line):
-            here.append((max(begin - at, 0), min(end - at, len(line))))
+            line_spans.append((max(begin - at, 0), min(end - at, len(line))))
             if end > at + len(line):
                 break
             begin, end = next(spans)
-        found.append(merged(here))
+        spans_by_line.append(merged(line_spans))
         at += len(line) + 1
-    return found
+    return spans_by_line

@@ -341,7 +341,7 @@ def is_secret(name: str, value: str, *, is_quoted: bool, is_sure: bool = False) 
         return True
     return is_random(value) or (
         # Letters alone: too long for a word, and not several.
-        len(value) >= 20 and value.isascii() and value.isalpha() and changes(value) != 0.0
+        len(value) >= 20 and value.isascii() and value.isalpha() and measure_changes(value) != 0.0
     )
 
 
@@ -368,11 +368,11 @@ def is_called(text: str, at: int) -> bool:
 def is_random(value: str) -> bool:
     """Whether a value was hardly chosen by a person: some part of it is neither a word nor a number."""
     value = value[:LOOKED_AT_CHARS]
-    if len(value) < LEAST_TOKEN or entropy(value) < (3.0 if len(value) >= 16 else 2.5):
+    if len(value) < LEAST_TOKEN or measure_entropy(value) < (3.0 if len(value) >= 16 else 2.5):
         return False
     parts = _PARTS.findall(value)
     if all(_WORD.fullmatch(part) for part in parts):
-        return changes(value) >= RANDOM_CHANGES and len(parts) * 12 <= len(value)
+        return measure_changes(value) >= RANDOM_CHANGES and len(parts) * 12 <= len(value)
     return True
 
 
@@ -392,18 +392,18 @@ def is_dense(value: str) -> bool:
         any(map(str.islower, value))
         and any(map(str.isupper, value))
         and any(map(str.isdigit, value))
-        and changes(value) >= RANDOM_CHANGES
-        and entropy(value) >= 3.7
+        and measure_changes(value) >= RANDOM_CHANGES
+        and measure_entropy(value) >= 3.7
     )
 
 
-def changes(value: str) -> float:
+def measure_changes(value: str) -> float:
     """The share of places where letters and digits change between small, capital and digit."""
     kinds = [2 if c.isdigit() else c.isupper() for c in value if c.isalnum()]
     return sum(a != b for a, b in pairwise(kinds)) / max(len(kinds) - 1, 1)
 
 
-def entropy(value: str) -> float:
+def measure_entropy(value: str) -> float:
     """Bits of a character (Shannon), from how often each occurs."""
     size = len(value)
     return -sum(n / size * log2(n / size) for n in Counter(value).values())

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from clew.core.json_object import Json
-from clew.system.config.json_text import Path, dotted
+from clew.system.config.json_text import Path, join_path
 
 STRING = "a string"
 BOOLEAN = "true or false"
@@ -64,8 +64,8 @@ class SettingKey(Struct, frozen=True, kw_only=True):
     has_effect: bool = True
 
 
-def key(name: str, kind: str, meaning: str, **more: Any) -> SettingKey:
-    return SettingKey(name=name, kind=kind, meaning=meaning, **more)
+def key(name: str, kind: str, meaning: str, **fields: Any) -> SettingKey:
+    return SettingKey(name=name, kind=kind, meaning=meaning, **fields)
 
 
 # fmt: off
@@ -210,11 +210,11 @@ OPEN_OBJECTS = {k.name for k in KEYS if k.kind in OBJECTS} - {"permissions"}
 
 def value_in(settings: Mapping[str, Any], name: str) -> Any:
     """Return the value of a key if it is of the key's kind, else the key's default."""
-    known = BY_NAME[name]
+    setting_key = BY_NAME[name]
     value: Any = settings
     for part in name.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
-    return value if value is not None and has_kind(known.kind, value) else known.default
+    return value if value is not None and has_kind(setting_key.kind, value) else setting_key.default
 
 
 def read_switch(settings: Mapping[str, Any], name: str) -> bool | None:
@@ -253,7 +253,7 @@ class SettingFault(Struct, frozen=True, kw_only=True):
     fatal: bool = True
 
     def __str__(self) -> str:
-        name = dotted(self.path)
+        name = join_path(self.path)
         return f"{name}: {self.what}" if name else self.what
 
 
@@ -272,44 +272,44 @@ def check(data: Any, *, managed: bool = False) -> list[SettingFault]:
 
 
 def check_member(path: Path, value: Any, *, managed: bool) -> list[SettingFault]:
-    name = dotted(path)
-    known = BY_NAME.get(name)
-    if known is None:
-        near = nearest(name)
+    name = join_path(path)
+    setting_key = BY_NAME.get(name)
+    if setting_key is None:
+        near = find_nearest_key(name)
         hint = f"; did you mean {near}?" if near else " (kept as it is)"
         return [SettingFault(path=path, what=f"unknown key{hint}", fatal=False)]
-    if known.managed_only and not managed:
+    if setting_key.managed_only and not managed:
         return [SettingFault(path=path, what="counts in managed settings only")]
-    return check_value(known, path, value)
+    return check_value(setting_key, path, value)
 
 
-def check_value(known: SettingKey, path: Path, value: Any) -> list[SettingFault]:
-    if not has_kind(known.kind, value):
-        return [SettingFault(path=path, what=f"expected {known.kind}, found {found(value)}")]
-    if known.choices and value not in known.choices:
-        near = get_close_matches(value, known.choices, n=1)
+def check_value(setting_key: SettingKey, path: Path, value: Any) -> list[SettingFault]:
+    if not has_kind(setting_key.kind, value):
+        return [SettingFault(path=path, what=f"expected {setting_key.kind}, found {found(value)}")]
+    if setting_key.choices and value not in setting_key.choices:
+        near = get_close_matches(value, setting_key.choices, n=1)
         hint = f"; nearest: {near[0]}" if near else ""
-        listed = ", ".join(known.choices)
+        listed = ", ".join(setting_key.choices)
         return [SettingFault(path=path, what=f"expected one of {listed}, found {value!r}{hint}")]
-    if known.kind in (STRINGS, RULES):
+    if setting_key.kind in (STRINGS, RULES):
         inside = [(i, v) for i, v in enumerate(value) if not isinstance(v, str)]
         return [
             SettingFault(path=(*path, i), what=f"expected a string, found {found(v)}")
             for i, v in inside
         ]
-    if known.kind == TEXTS:
+    if setting_key.kind == TEXTS:
         odd = [(k, v) for k, v in value.items() if not isinstance(v, (str, int, float, bool))]
         return [
             SettingFault(path=(*path, k), what=f"expected a string, found {found(v)}")
             for k, v in odd
         ]
-    if known.kind == NUMBER and not 0 <= value < float("inf"):
+    if setting_key.kind == NUMBER and not 0 <= value < float("inf"):
         return [SettingFault(path=path, what=f"expected a number of at least 0, found {value}")]
-    if known.kind in (NUMBERS, NUMBER_OR_NUMBERS):
-        named = value.items() if isinstance(value, dict) else [(None, value)]
+    if setting_key.kind in (NUMBERS, NUMBER_OR_NUMBERS):
+        pairs = value.items() if isinstance(value, dict) else [(None, value)]
         return [
             SettingFault(path=path if k is None else (*path, k), what=what)
-            for k, v in named
+            for k, v in pairs
             if (what := not_above_zero(v))
         ]
     return []
@@ -333,7 +333,7 @@ def found(value: Any) -> str:
     return names.get(type(value), "a number")
 
 
-def nearest(name: str) -> str | None:
+def find_nearest_key(name: str) -> str | None:
     """The known key a misspelled one most likely meant."""
     exact = {k.lower(): k for k in BY_NAME}
     if name.lower() in exact:
@@ -342,9 +342,11 @@ def nearest(name: str) -> str | None:
     return near[0] if near else None
 
 
-def nearest_part(name: str) -> str | None:
+def find_nearest_part(name: str) -> str | None:
     """The known key whose last part begins most like this one's, however far inside it stands."""
-    said = name.rpartition(".")[2]
-    parts = {known.rpartition(".")[2][: len(said) + 2]: known for known in reversed(BY_NAME)}
-    near = get_close_matches(said, parts, n=1)
+    word = name.rpartition(".")[2]
+    parts = {
+        key_name.rpartition(".")[2][: len(word) + 2]: key_name for key_name in reversed(BY_NAME)
+    }
+    near = get_close_matches(word, parts, n=1)
     return parts[near[0]] if near else None

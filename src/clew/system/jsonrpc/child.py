@@ -103,14 +103,14 @@ class ChildLine:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.wait(both, timeout=SETTLE_S)
         finally:
-            for one in both:
-                one.cancel()
+            for task in both:
+                task.cancel()
         why = self._lost_why or "the server closed its output"
         if exit_seen.done() and not exit_seen.cancelled():
             how = exit_seen.result()
             why = f"the server ended with {how.signal or f'code {how.code}'}"
-        said = self.errors[-SHOWN_ERRORS:]
-        why = f"{why}: {said}" if said else why
+        error_text = self.errors[-SHOWN_ERRORS:]
+        why = f"{why}: {error_text}" if error_text else why
         self._lose(why)
         return why
 
@@ -170,9 +170,9 @@ class ChildLine:
                 self._printed(connection, payload)
 
     def _unframed(self, connection: Connection, part: Unframed) -> None:
-        named = _ID.search(part.head) if part.is_too_large else None
-        if named is not None:
-            connection.fail(int(named[1]), f"the answer is too large ({part.why})")
+        match = _ID.search(part.head) if part.is_too_large else None
+        if match is not None:
+            connection.fail(int(match[1]), f"the answer is too large ({part.why})")
         self._printed(connection, part.head)
 
     def _printed(self, connection: Connection, text: bytes) -> None:

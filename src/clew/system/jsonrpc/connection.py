@@ -111,7 +111,7 @@ class Connection:
 
     def notify(self, method: str, params: Params = None) -> None:
         if not self._lost:
-            self._send(wire.notification(method, params))
+            self._send(wire.make_notification(method, params))
 
     def deliver(self, messages: Iterable[Message]) -> None:
         """Takes in what came."""
@@ -165,17 +165,17 @@ class Connection:
                 case Odd():
                     self._host.odd(event.why)
 
-    async def _answer(self, asked: PeerRequest) -> None:
+    async def _answer(self, request: PeerRequest) -> None:
         try:
-            given = await self._host.asked(asked.method, asked.params)
+            result = await self._host.asked(request.method, request.params)
         finally:
-            self._answers.pop(asked.id, None)
-        if not self._peer.answered(asked.id) or self._lost:
+            self._answers.pop(request.id, None)
+        if not self._peer.answered(request.id) or self._lost:
             return
-        if isinstance(given, RpcFault):
-            self._send(wire.refusal(asked.id, given))
+        if isinstance(result, RpcFault):
+            self._send(wire.make_refusal(request.id, result))
         else:
-            self._send(wire.success(asked.id, given))
+            self._send(wire.make_success(request.id, result))
 
     # -- time
 

@@ -152,10 +152,10 @@ class Headed:
         return not self._is_lost
 
     def _skip(self, out: list[bytes | Unframed]) -> bool:
-        here = min(self._skipping, len(self._rest))
-        self._head += bytes(self._rest[: min(here, HEAD_BYTES - len(self._head))])
-        del self._rest[:here]
-        self._skipping -= here
+        count = min(self._skipping, len(self._rest))
+        self._head += bytes(self._rest[: min(count, HEAD_BYTES - len(self._head))])
+        del self._rest[:count]
+        self._skipping -= count
         if self._skipping:
             return False
         out.append(too_large(self._head, self._max_bytes))

@@ -214,11 +214,11 @@ class Peer:
                 return self._malformed(message)
 
     def _ended(self, identity: Id, outcome: Outcome) -> list[Event]:
-        found = self._own(identity)
-        if found is None:
+        own_id = self._own(identity)
+        if own_id is None:
             return [Odd(why=f"an answer to no request of ours ({identity!r:.40})")]
-        del self._pending[found]
-        return [Ended(id=found, outcome=outcome)]
+        del self._pending[own_id]
+        return [Ended(id=own_id, outcome=outcome)]
 
     def _own(self, identity: Any) -> Id | None:
         """The id as it was sent: some peers give a number back as text."""
@@ -229,11 +229,11 @@ class Peer:
         return None
 
     def _told(self, method: str, params: Params, now_s: float) -> list[Event]:
-        given = params if isinstance(params, dict) else {}
+        fields = params if isinstance(params, dict) else {}
         if method == self._dialect.progress_method:
-            return self._progressed(given, now_s)
+            return self._progressed(fields, now_s)
         if method == self._dialect.cancel_method:
-            identity = given.get(self._dialect.cancel_key)
+            identity = fields.get(self._dialect.cancel_key)
             if not wire.is_id(identity) or identity not in self._serving:
                 return []
             return self._withdrawn(identity)
@@ -245,23 +245,23 @@ class Peer:
         if code is None:
             return [PeerWithdrawn(id=identity)]
         fault = RpcFault(code=code, message="taken back")
-        return [PeerWithdrawn(id=identity), OwedMessage(message=wire.refusal(identity, fault))]
+        return [PeerWithdrawn(id=identity), OwedMessage(message=wire.make_refusal(identity, fault))]
 
     def _progressed(self, params: Json, now_s: float) -> list[Event]:
         token = params.get(self._dialect.progress_key)
-        found = self._own(token) if wire.is_id(token) else None
-        if found is None:
+        own_id = self._own(token) if wire.is_id(token) else None
+        if own_id is None:
             return []
-        pending = self._pending[found]
+        pending = self._pending[own_id]
         if pending.patience_s is not None:
             pending.due_at = earliest(now_s + pending.patience_s, pending.end_at)
-        return [Progressed(id=found, params=params)]
+        return [Progressed(id=own_id, params=params)]
 
     def _asked(self, message: wire.RpcRequest) -> list[Event]:
         if message.id in self._serving:
             fault = RpcFault(code=wire.INVALID_REQUEST, message="this id is in use")
             return [
-                OwedMessage(message=wire.refusal(message.id, fault)),
+                OwedMessage(message=wire.make_refusal(message.id, fault)),
                 Odd(why="an id used twice"),
             ]
         self._serving.add(message.id)
@@ -271,17 +271,17 @@ class Peer:
         odd = Odd(why=f"{message.why}: {message.excerpt}" if message.excerpt else message.why)
         if message.kind == "request" and message.answer_to is not None:
             fault = RpcFault(code=message.code, message=message.why)
-            return [OwedMessage(message=wire.refusal(message.answer_to, fault)), odd]
+            return [OwedMessage(message=wire.make_refusal(message.answer_to, fault)), odd]
         if message.kind == "response" and message.answer_to is not None:
-            found = self._own(message.answer_to)
-            if found is not None:
+            own_id = self._own(message.answer_to)
+            if own_id is not None:
                 why = f"the answer breaks the rules: {message.why}"
-                return [*self.fail(found, PeerFailure(kind="invalid", message=why)), odd]
+                return [*self.fail(own_id, PeerFailure(kind="invalid", message=why)), odd]
         return [odd]
 
     def _cancellation(self, identity: Id, reason: str) -> Json:
         params = {self._dialect.cancel_key: identity, "reason": reason}
-        return wire.notification(self._dialect.cancel_method, params)
+        return wire.make_notification(self._dialect.cancel_method, params)
 
 
 def earliest(*times: float | None) -> float | None:

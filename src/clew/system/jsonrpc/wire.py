@@ -88,7 +88,7 @@ def read(payload: bytes, *, batches: bool = False) -> list[Message]:
 def read_value(value: Any, *, batches: bool = False) -> list[Message]:
     """The same of what is decoded already."""
     if isinstance(value, list) and batches:
-        return [message_of(one) for one in value] or [MalformedMessage(why="an empty batch")]
+        return [message_of(item) for item in value] or [MalformedMessage(why="an empty batch")]
     return [message_of(value)]
 
 
@@ -151,14 +151,14 @@ def fault_of(error: Any) -> RpcFault:
 def odd(value: Json, why: str) -> MalformedMessage:
     """What is wrong with an object, and whether it seems to have been a call or an answer."""
     identity = value.get("id")
-    known = identity if is_id(identity) else None
+    known_id = identity if is_id(identity) else None
     if "method" in value:
-        return MalformedMessage(why=why, excerpt=excerpt(value), answer_to=known, kind="request")
+        return MalformedMessage(why=why, excerpt=excerpt(value), answer_to=known_id, kind="request")
     is_answer = "result" in value or "error" in value
     return MalformedMessage(
         why=why,
         excerpt=excerpt(value),
-        answer_to=known if is_answer else None,
+        answer_to=known_id if is_answer else None,
         kind="response" if is_answer else "other",
     )
 
@@ -169,8 +169,8 @@ def is_deep(value: Any) -> bool:
     for _ in range(MOST_DEEP):
         level = [
             inner
-            for one in level
-            for inner in (one.values() if type(one) is dict else one)
+            for item in level
+            for inner in (item.values() if type(item) is dict else item)
             if type(inner) is dict or type(inner) is list
         ]
         if not level:
@@ -182,16 +182,16 @@ def is_id(value: Any) -> TypeGuard[Id]:
     return type(value) is int or type(value) is str
 
 
-def an_object(value: Any) -> Json:
+def as_object(value: Any) -> Json:
     """What should be an object; an empty one where it is something else."""
     return value if isinstance(value, dict) else {}
 
 
-def a_list(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def a_text(value: Any) -> str:
+def as_text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
@@ -214,16 +214,16 @@ def request(identity: Id, method: str, params: Params) -> Json:
     return message if params is None else message | {"params": params}
 
 
-def notification(method: str, params: Params) -> Json:
+def make_notification(method: str, params: Params) -> Json:
     message: Json = {"jsonrpc": "2.0", "method": method}
     return message if params is None else message | {"params": params}
 
 
-def success(identity: Id, result: Any) -> Json:
+def make_success(identity: Id, result: Any) -> Json:
     return {"jsonrpc": "2.0", "id": identity, "result": result}
 
 
-def refusal(identity: Id | None, fault: RpcFault) -> Json:
+def make_refusal(identity: Id | None, fault: RpcFault) -> Json:
     error: Json = {"code": fault.code, "message": fault.message}
     if fault.data is not None:
         error["data"] = fault.data
@@ -251,6 +251,6 @@ def path_of(uri: str) -> str:
     if "/" not in path:
         return ""
     return _ESCAPES.sub(
-        lambda found: bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "surrogateescape"),
+        lambda match: bytes.fromhex(match[0].replace("%", "")).decode("utf-8", "surrogateescape"),
         path[path.find("/") :],
     )

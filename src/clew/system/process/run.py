@@ -23,7 +23,7 @@ from clew.system.process.walls import Walls
 
 
 @contextmanager
-def held(data: bytes) -> Iterator[int]:
+def hold_data(data: bytes) -> Iterator[int]:
     """A descriptor at the beginning of `data`. Raises OSError where there is no room for it."""
     with nameless() as file:
         file.write(data)
@@ -274,14 +274,14 @@ class Programs:
         self,
         argv: Sequence[str],
         *,
-        given: bytes = b"",
+        data: bytes = b"",
         timeout_s: float = 5.0,
         most_bytes: int = 1 << 20,
         env: Mapping[str, str] | None = None,
     ) -> bytes | None:
         """What a program wrote to its standard output; None if it failed, or wrote more than that."""
         stdout, stderr = ProcessOutput(keep_bytes=most_bytes), ProcessOutput(keep_bytes=1)
-        with held(given) as source:
+        with hold_data(data) as source:
             try:
                 done = await run(
                     self._launcher,

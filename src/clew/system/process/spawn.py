@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from clew.core.messages.errors import OutsideError
-from clew.system.process.tree import GONE_WAIT_S, Child, framed
+from clew.system.process.tree import GONE_WAIT_S, Child, frame_value
 from clew.system.process.walls import Walls
 from clew.system.process.watcher import CONTROL_FD
 
@@ -114,7 +114,7 @@ class Launcher:
         for name, value in env.items():
             if not name or "=" in name or "\0" in name + value:
                 raise OSError(errno.EINVAL, f"an environment cannot hold {name[:40]!r}")
-        request = framed(
+        request = frame_value(
             (
                 [os.fsencode(program), *map(os.fsencode, argv[1:])],
                 os.fsencode(cwd),

@@ -20,24 +20,24 @@ from typing import Any
 from msgspec import Struct
 
 from clew.core.messages.errors import OutsideError
-from clew.system.process.watcher import descendants, signal_to
+from clew.system.process.watcher import find_descendants, send_signal
 
 # What the kernel says of a process: when it began, who its parent is. Nothing where it does not say.
 
 
-def began(pid: int) -> int:
+def read_start_ticks(pid: int) -> int:
     """When a process began, in the kernel's ticks; 0 where it is not, or nobody says."""
     words = stat(pid)
     return int(words[19]) if words else 0
 
 
-def lives(pid: int, since: int) -> bool:
+def is_alive(pid: int, since: int) -> bool:
     """Whether the very process that began then runs, and was not only left on the table."""
     words = stat(pid)
     return bool(words) and int(words[19]) == since != 0 and words[0] not in (b"Z", b"X")
 
 
-def parent(pid: int) -> int:
+def read_parent(pid: int) -> int:
     words = stat(pid)
     return int(words[1]) if words else 0
 
@@ -68,7 +68,7 @@ class ProcessExit(Struct, frozen=True, kw_only=True):
     signal: str | None = None
 
 
-def signal_name(number: int) -> str:
+def name_signal(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -78,11 +78,11 @@ def signal_name(number: int) -> str:
 def exit_of(wait_status: int) -> ProcessExit:
     if os.WIFSIGNALED(wait_status):
         number = os.WTERMSIG(wait_status)
-        return ProcessExit(code=SIGNALLED + number, signal=signal_name(number))
+        return ProcessExit(code=SIGNALLED + number, signal=name_signal(number))
     return ProcessExit(code=os.WEXITSTATUS(wait_status))
 
 
-def framed(message: Any) -> bytes:
+def frame_value(message: Any) -> bytes:
     """What a watcher is sent: four bytes of length and a marshalled value."""
     packed = marshal.dumps(message)
     return len(packed).to_bytes(4, "little") + packed
@@ -164,7 +164,7 @@ class Child:
             self._kill()
         elif not self.is_gone:
             try:
-                self.sock.send(framed(max(0, round(grace_s * 1000))))
+                self.sock.send(frame_value(max(0, round(grace_s * 1000))))
             except OSError:
                 self.close()
 
@@ -185,7 +185,7 @@ class Child:
         """Has it go on without clew: its end is told to `record`, and what it prints to the pipes goes
         to `file`, that much at most. False if it has ended meanwhile."""
         if not self.is_gone:
-            order = framed({"most": most_bytes})
+            order = frame_value({"most": most_bytes})
             try:
                 socket.send_fds(self.sock, [order], [record, file, *pipes])
             except OSError:
@@ -228,7 +228,7 @@ class Child:
 
     def _lost(self) -> None:
         """The watcher was killed: nobody may be left who ends what it held."""
-        if not self.is_gone and self.is_kept and lives(self.pid, self._since):
+        if not self.is_gone and self.is_kept and is_alive(self.pid, self._since):
             self._is_left = True
             self._loop.remove_reader(self.sock)
             self._loop.call_later(LOOK_S, self._look, self._loop.time() + KEEPER_S)
@@ -241,7 +241,7 @@ class Child:
         """A person keeps it, so it runs on; what it prints is read for as long as clew is there."""
         if self.is_gone:
             return
-        if not lives(self.pid, self._since):
+        if not is_alive(self.pid, self._since):
             # What it printed last is read until then.
             self._loop.call_later(LOOK_S, self.close)
             return
@@ -252,15 +252,15 @@ class Child:
         self._loop.call_later(LOOK_S, self._look, told_at)
 
     def _kill(self) -> None:
-        if self._since == began(self.pid) != 0:
-            for pid in (*descendants(self.pid), -self.pid):
-                signal_to(pid, signal.SIGKILL)
+        if self._since == read_start_ticks(self.pid) != 0:
+            for pid in (*find_descendants(self.pid), -self.pid):
+                send_signal(pid, signal.SIGKILL)
 
     def _told(self, words: list[bytes]) -> None:
         match words:
             case [b"started", pid]:
                 self.pid = int(pid)
-                self._since = began(self.pid)
+                self._since = read_start_ticks(self.pid)
                 self._settle(self._started)
             case [b"off"]:
                 self.is_called_off = True

@@ -37,7 +37,7 @@ Walls = dict[str, object]
 _libraries: "list[ctypes.CDLL]" = []
 
 
-def could_stand() -> bool:
+def can_build_wall() -> bool:
     """Whether a read-only wall may stand here, by a look that costs next to nothing.
 
     Only a command behind such a wall can tell for sure.
@@ -46,19 +46,19 @@ def could_stand() -> bool:
 
     if sys.platform == "darwin":
         return shutil.which("sandbox-exec", path="/usr/bin") is not None
-    return shutil.which("bwrap") is not None or version() >= HAS_TRUNCATE
+    return shutil.which("bwrap") is not None or read_version() >= HAS_TRUNCATE
 
 
-def version() -> int:
+def read_version() -> int:
     """Landlock's version in this kernel; 0 where it has none or may not be used."""
     if sys.platform != "linux":
         return 0
     import ctypes
 
-    return max(0, int(system_calls().syscall(CREATE, None, ctypes.c_size_t(0), VERSION)))
+    return max(0, int(load_system_calls().syscall(CREATE, None, ctypes.c_size_t(0), VERSION)))
 
 
-def system_calls() -> "ctypes.CDLL":
+def load_system_calls() -> "ctypes.CDLL":
     """The library that calls the system; loaded once, by the keeper before it forks."""
     if not _libraries:
         import ctypes
@@ -67,11 +67,11 @@ def system_calls() -> "ctypes.CDLL":
     return _libraries[0]
 
 
-def all_rights(known: int) -> int:
+def list_rights(version: int) -> int:
     """Every right over files that a version knows."""
     rights = FIRST
     for right, since in ((REFER, 2), (TRUNCATE, 3), (IOCTL_DEV, 5)):
-        if known >= since:
+        if version >= since:
             rights |= right
     return rights
 
@@ -79,12 +79,12 @@ def all_rights(known: int) -> int:
 def put_up(walls: Walls) -> None:
     """Around this process, for good. Raises OSError; a wall that cannot stand lets nothing start.
 
-    `known`: Landlock's version; `rules`: (path, rights) that are left; `ports`: TCP ports that may be
+    `version`: Landlock's version; `rules`: (path, rights) that are left; `ports`: TCP ports that may be
     connected to, None for any; `filter`: a program of system calls, or nothing. Root keeps its user, and no privilege.
     """
     import ctypes
 
-    library = system_calls()
+    library = load_system_calls()
 
     def called(result: int) -> int:
         if result < 0:
@@ -94,15 +94,15 @@ def put_up(walls: Walls) -> None:
 
     called(library.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     called(library.capset(CAPABILITIES.to_bytes(4, sys.byteorder) + bytes(4), bytes(SETS_BYTES)))
-    rules, known = walls.get("rules"), walls.get("known")
-    if isinstance(rules, list) and isinstance(known, int):
+    rules, version = walls.get("rules"), walls.get("known")
+    if isinstance(rules, list) and isinstance(version, int):
         ports = walls.get("ports")
-        net = BIND | CONNECT if isinstance(ports, list) and known >= HAS_TCP else 0
-        scopes = ABSTRACT_SOCKETS | SIGNALS if known >= HAS_SCOPES else 0
-        handled = all_rights(known)
+        net = BIND | CONNECT if isinstance(ports, list) and version >= HAS_TCP else 0
+        scopes = ABSTRACT_SOCKETS | SIGNALS if version >= HAS_SCOPES else 0
+        handled = list_rights(version)
         fields = [handled, net, scopes]
-        if known < HAS_SCOPES:
-            fields = fields[:2] if known >= HAS_TCP else fields[:1]
+        if version < HAS_SCOPES:
+            fields = fields[:2] if version >= HAS_TCP else fields[:1]
         attribute = b"".join(field.to_bytes(8, sys.byteorder) for field in fields)
         ruleset = called(library.syscall(CREATE, attribute, ctypes.c_size_t(len(attribute)), 0))
         try:
@@ -141,8 +141,8 @@ def allow_path(
 def put_up_filter(library: "ctypes.CDLL", called: "Callable[[int], int]", program: bytes) -> None:
     import ctypes
 
-    held = ctypes.create_string_buffer(program, len(program))
-    pointer = ctypes.addressof(held)
+    buffer = ctypes.create_string_buffer(program, len(program))
+    pointer = ctypes.addressof(buffer)
     # struct sock_fprog: a count of 16 bits, then a pointer, aligned.
     header = (len(program) // 8).to_bytes(2, sys.byteorder) + bytes(6)
     called(library.prctl(SECCOMP, FILTER, header + pointer.to_bytes(8, sys.byteorder), 0, 0))

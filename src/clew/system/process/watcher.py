@@ -29,7 +29,7 @@ import sys
 import time
 from collections.abc import Container
 
-from clew.system.process.walls import put_up, system_calls
+from clew.system.process.walls import load_system_calls, put_up
 
 Request = tuple[list[bytes], bytes, dict[bytes, bytes], list[int], dict[str, object] | None]
 Message = Request | int | dict[str, int] | None
@@ -58,7 +58,9 @@ def adopt_orphans() -> bool:
     """Has descendants come to this process when their parent ends; whether the system does that."""
     if sys.platform != "linux":
         return False
-    return system_calls().prctl(SUBREAPER, 1, 0, 0, 0) == 0 and bool(children_files(os.getpid()))
+    return load_system_calls().prctl(SUBREAPER, 1, 0, 0, 0) == 0 and bool(
+        children_files(os.getpid())
+    )
 
 
 def wake_on_child() -> int:
@@ -119,11 +121,11 @@ def reaped(*, wakes: bool = False) -> list[tuple[int, int]]:
     dead: list[tuple[int, int]] = []
     how = os.WNOHANG | (os.WUNTRACED if wakes else 0)
     try:
-        while (one := os.waitpid(-1, how))[0]:
-            if os.WIFSTOPPED(one[1]):
-                signal_to(one[0], signal.SIGCONT)
+        while (result := os.waitpid(-1, how))[0]:
+            if os.WIFSTOPPED(result[1]):
+                send_signal(result[0], signal.SIGCONT)
             else:
-                dead.append(one)
+                dead.append(result)
     except ChildProcessError:
         pass
     return dead
@@ -133,16 +135,16 @@ def receive_with_descriptors(sock: _socket.socket, size: int) -> tuple[bytes, li
     """At most so many bytes, and the descriptors that came beside them; no bytes at the end."""
     number = 4
     data, ancillary, _, _ = sock.recvmsg(size, _socket.CMSG_LEN(64 * number))
-    found: list[int] = []
+    descriptors: list[int] = []
     for _, kind, packed in ancillary:
         if kind == _socket.SCM_RIGHTS:
-            found += [
+            descriptors += [
                 int.from_bytes(packed[i : i + number], sys.byteorder)
                 for i in range(0, len(packed) - number + 1, number)
             ]
-    for descriptor in found:
+    for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
-    return data, found
+    return data, descriptors
 
 
 def serve(clew: _socket.socket, *, adopts: bool) -> None:
@@ -327,7 +329,7 @@ def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool
     deadline: float | None = None
     status: int | None = None
     is_heard = True
-    kept: KeptChild | None = None
+    adopted_child: KeptChild | None = None
     while True:
         ended = status is not None
         ready = [
@@ -341,42 +343,42 @@ def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool
             if pid == child:
                 status = wait_status
                 news = b"ended %d " % status
-                if kept is not None:
-                    news = (b"off\n" if kept.is_called_off else b"") + news
-                    kept.told(status, takes_rest=is_gone(clew))
+                if adopted_child is not None:
+                    news = (b"off\n" if adopted_child.is_called_off else b"") + news
+                    adopted_child.told(status, takes_rest=is_gone(clew))
         ended = status is not None
         is_over = ended and not tree_lives(child, adopts=adopts)
         if news:
-            news += b"%d\n" % (0 if is_over else len(descendants(os.getpid())))
+            news += b"%d\n" % (0 if is_over else len(find_descendants(os.getpid())))
         if is_over:
-            if kept is not None:
-                kept.close(takes_rest=is_gone(clew))
+            if adopted_child is not None:
+                adopted_child.close(takes_rest=is_gone(clew))
             tell(clew, news + b"gone\n")
-            return is_heard and kept is None
+            return is_heard and adopted_child is None
         tell(clew, news)
         grace_s: float | None = None
         if clew.fileno() in ready:
             order, descriptors = receive_message(clew)
             if isinstance(order, dict):
                 record, file, *pipes = descriptors
-                kept = KeptChild(record, file, pipes, order["most"])
+                adopted_child = KeptChild(record, file, pipes, order["most"])
                 if status is not None:
-                    kept.told(status, takes_rest=False)
+                    adopted_child.told(status, takes_rest=False)
                 tell(clew, b"kept\n")
             elif isinstance(order, int):
                 grace_s = order / 1000
             else:
                 is_heard = False
                 poller.unregister(clew.fileno())
-                grace_s = None if kept is not None else 0.0
-                for pipe in () if kept is None else kept.pipes:
+                grace_s = None if adopted_child is not None else 0.0
+                for pipe in () if adopted_child is None else adopted_child.pipes:
                     poller.register(pipe, select.POLLIN)
-        if kept is not None and not is_heard:
-            for pipe in kept.pipes:
-                if pipe in ready and not kept.take(pipe):
+        if adopted_child is not None and not is_heard:
+            for pipe in adopted_child.pipes:
+                if pipe in ready and not adopted_child.take(pipe):
                     poller.unregister(pipe)
-        if kept is not None and deadline is None:
-            if kept.is_called_off:
+        if adopted_child is not None and deadline is None:
+            if adopted_child.is_called_off:
                 grace_s = KEPT_GRACE_S
             elif ended and not is_heard:
                 # What a command leaves running ends with clew, or with the command.
@@ -436,7 +438,7 @@ def children_files(pid: int) -> list[str]:
 
 def children(pid: int) -> list[int]:
     """The pids whose parent is `pid`; none where the system has no such table."""
-    found: list[int] = []
+    pids: list[int] = []
     for file in children_files(pid):
         try:
             descriptor = os.open(file, os.O_RDONLY)
@@ -446,23 +448,23 @@ def children(pid: int) -> list[int]:
             data = b""
             while piece := os.read(descriptor, 65536):
                 data += piece
-            found += [int(word) for word in data.split()]
+            pids += [int(word) for word in data.split()]
         except OSError:
             # The thread ended between the two calls; the next pass sees what became of its children.
             continue
         finally:
             os.close(descriptor)
-    return found
+    return pids
 
 
-def descendants(pid: int) -> list[int]:
-    found = children(pid)
-    for one in found:
-        found += children(one)
-    return found
+def find_descendants(pid: int) -> list[int]:
+    pids = children(pid)
+    for child_pid in pids:
+        pids += children(child_pid)
+    return pids
 
 
-def signal_to(pid: int, number: int) -> None:
+def send_signal(pid: int, number: int) -> None:
     # Gone already, or another user's by now: docs/tools.md names that limit.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
@@ -470,17 +472,17 @@ def signal_to(pid: int, number: int) -> None:
 
 def end_gently(group: int | None) -> None:
     """Asks all of the tree to end; a stopped process must run to hear it."""
-    tree = descendants(os.getpid())
+    tree = find_descendants(os.getpid())
     for pid in tree if group is None else [-group, *tree]:
-        signal_to(pid, signal.SIGTERM)
-        signal_to(pid, signal.SIGCONT)
+        send_signal(pid, signal.SIGTERM)
+        send_signal(pid, signal.SIGCONT)
 
 
 def end_all(*, group: int | None = None, spare: Container[int] = ()) -> None:
     """One pass of SIGKILL over the tree; orphans of this pass are the next pass's children."""
     if group is not None:
-        signal_to(-group, signal.SIGKILL)
+        send_signal(-group, signal.SIGKILL)
     for top in children(os.getpid()):
         if top not in spare:
-            for pid in (top, *descendants(top)):
-                signal_to(pid, signal.SIGKILL)
+            for pid in (top, *find_descendants(top)):
+                send_signal(pid, signal.SIGKILL)

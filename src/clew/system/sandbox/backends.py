@@ -20,9 +20,16 @@ from clew.system.process.walls import (
     READ_DIR,
     READING,
     Walls,
-    all_rights,
+    list_rights,
 )
-from clew.system.sandbox.filters import INET, INET6, NETLINK, UNIX, read_only_filter, socket_filter
+from clew.system.sandbox.filters import (
+    INET,
+    INET6,
+    NETLINK,
+    UNIX,
+    make_socket_filter,
+    read_only_filter,
+)
 from clew.system.sandbox.policy import SandboxPolicy, covers, is_written
 from clew.system.sandbox.protected_paths import Listing
 
@@ -41,7 +48,7 @@ UNPRIVILEGED = (
 OF_THE_MACHINE = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 
 
-def bubblewrap_arguments(
+def make_bubblewrap_arguments(
     policy: SandboxPolicy,
     cwd: str,
     *,
@@ -49,20 +56,30 @@ def bubblewrap_arguments(
     unprivileged: Sequence[str] = UNPRIVILEGED[0],
 ) -> list[str]:
     """Everything before the command; later walls stand in front of earlier ones."""
-    made = [BUBBLEWRAP, *unprivileged, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    arguments = [
+        BUBBLEWRAP,
+        *unprivileged,
+        "--ro-bind",
+        "/",
+        "/",
+        "--dev",
+        "/dev",
+        "--proc",
+        "/proc",
+    ]
     for path in present(OF_THE_MACHINE):
-        made += ["--ro-bind", path, path]
+        arguments += ["--ro-bind", path, path]
     for path, may_write in held(policy):
-        made += ["--bind" if may_write else "--ro-bind", path, path]
+        arguments += ["--bind" if may_write else "--ro-bind", path, path]
     for path in present(policy.no_read):
-        made += ["--tmpfs", path] if is_folder(path) else ["--ro-bind", os.devnull, path]
+        arguments += ["--tmpfs", path] if is_folder(path) else ["--ro-bind", os.devnull, path]
     for path in present(policy.read):
         if covers(policy.no_read, path):
-            made += ["--bind" if policy.may_write(path) else "--ro-bind", path, path]
-    made += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"]
+            arguments += ["--bind" if policy.may_write(path) else "--ro-bind", path, path]
+    arguments += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"]
     if filter_fd is not None:
-        made += ["--seccomp", str(filter_fd)]
-    return [*made, "--die-with-parent", "--chdir", cwd, "--"]
+        arguments += ["--seccomp", str(filter_fd)]
+    return [*arguments, "--die-with-parent", "--chdir", cwd, "--"]
 
 
 def held(policy: SandboxPolicy) -> list[tuple[str, bool]]:
@@ -80,8 +97,8 @@ def held(policy: SandboxPolicy) -> list[tuple[str, bool]]:
         for parent in Path(path).parents
         if is_written(every, str(parent))
     }
-    found = {path: may for path, may in (between | places).items() if is_there(path)}
-    return sorted(found.items(), key=lambda place: place[0].count("/"))
+    grants = {path: may for path, may in (between | places).items() if is_there(path)}
+    return sorted(grants.items(), key=lambda place: place[0].count("/"))
 
 
 def present(paths: Sequence[str]) -> list[str]:
@@ -89,13 +106,13 @@ def present(paths: Sequence[str]) -> list[str]:
     return sorted((path for path in paths if is_there(path)), key=lambda p: p.count("/"))
 
 
-def bubblewrap_filter_program(policy: SandboxPolicy) -> bytes:
+def make_bubblewrap_filter(policy: SandboxPolicy) -> bytes:
     """Which sockets may be made: the name space has no network but its own loopback."""
     if policy.is_read_only:
         # Only processes of its own are there to be signalled.
         return read_only_filter(os.uname().machine, has_signals=True)
     families = {INET, INET6, NETLINK} | ({UNIX} if policy.unix_sockets else set())
-    return socket_filter(os.uname().machine, families=frozenset(families), stream_only=False)
+    return make_socket_filter(os.uname().machine, families=frozenset(families), stream_only=False)
 
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts")
@@ -103,44 +120,44 @@ DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts")
 LOOKED_AT = ("null", "zero", "full", "random", "urandom", "tty")
 
 
-def walls(
-    policy: SandboxPolicy, *, known: int, port: int | None, listing: Listing | None = None
+def make_walls(
+    policy: SandboxPolicy, *, version: int, port: int | None, listing: Listing | None = None
 ) -> Walls:
-    """The walls for a kernel whose Landlock has the version `known`; `port` is the proxy's."""
-    found = each_rule(policy, known, listing or Listing())
-    rules = [(os.fsencode(path), rights) for path, rights in found]
+    """The walls for a kernel whose Landlock has the version `version`; `port` is the proxy's."""
+    filesystem_rules = each_rule(policy, version, listing or Listing())
+    rules = [(os.fsencode(path), rights) for path, rights in filesystem_rules]
     return {
-        "known": known,
+        "known": version,
         "rules": rules,
         "ports": [] if port is None else [port],
-        "filter": landlock_filter_program(policy, known, has_port=port is not None),
+        "filter": landlock_filter_program(policy, version, has_port=port is not None),
     }
 
 
-def landlock_filter_program(policy: SandboxPolicy, known: int, *, has_port: bool) -> bytes:
+def landlock_filter_program(policy: SandboxPolicy, version: int, *, has_port: bool) -> bytes:
     machine = os.uname().machine
     if policy.is_read_only:
-        return read_only_filter(machine, has_signals=known >= HAS_SCOPES)
+        return read_only_filter(machine, has_signals=version >= HAS_SCOPES)
     families = {NETLINK} | ({UNIX} if policy.unix_sockets else set())
     if has_port:
         families |= {INET, INET6}
-    return socket_filter(machine, families=frozenset(families), stream_only=True)
+    return make_socket_filter(machine, families=frozenset(families), stream_only=True)
 
 
-def why_not(policy: SandboxPolicy, known: int) -> str:
+def why_not(policy: SandboxPolicy, version: int) -> str:
     """Why this kernel's Landlock cannot hold a policy; empty if it can."""
-    if not known:
+    if not version:
         return "the kernel has no Landlock"
-    if not landlock_filter_program(policy, known, has_port=False):
+    if not landlock_filter_program(policy, version, has_port=False):
         return f"no filter of system calls is known for {os.uname().machine}"
-    if policy.is_read_only and known < HAS_TRUNCATE:
+    if policy.is_read_only and version < HAS_TRUNCATE:
         return "the kernel's Landlock cannot keep files from being emptied"
-    if policy.has_network and known < HAS_TCP:
+    if policy.has_network and version < HAS_TCP:
         return "the kernel's Landlock cannot hold back connections"
     return ""
 
 
-def each_rule(policy: SandboxPolicy, known: int, listing: Listing) -> Iterator[tuple[str, int]]:
+def each_rule(policy: SandboxPolicy, version: int, listing: Listing) -> Iterator[tuple[str, int]]:
     shut = Shut((*policy.no_read, "/dev") if policy.is_read_only else policy.no_read, listing)
     if shut:
         # Folders may be listed everywhere; what is in files may not.
@@ -153,7 +170,7 @@ def each_rule(policy: SandboxPolicy, known: int, listing: Listing) -> Iterator[t
         yield path, READING
     for path in policy.write:
         for open_path in shut.beside(path):
-            yield open_path, all_rights(known)
+            yield open_path, list_rights(version)
     for name in LOOKED_AT if policy.is_read_only else DEVICES:
         yield f"/dev/{name}", OF_FILES | READ_DIR
 
@@ -199,7 +216,7 @@ def above(path: str) -> Iterator[str]:
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
 
 
-def seatbelt_arguments(policy: SandboxPolicy, *, port: int | None) -> list[str]:
+def make_seatbelt_arguments(policy: SandboxPolicy, *, port: int | None) -> list[str]:
     return [SANDBOX_EXEC, "-p", profile(policy, port=port)]
 
 

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from clew.system.files import is_folder, is_there
 from clew.system.process import walls as kernel
 from clew.system.process.output import ProcessOutput
-from clew.system.process.run import held, run
+from clew.system.process.run import hold_data, run
 from clew.system.process.spawn import Launcher
 from clew.system.sandbox import backends, inside
 from clew.system.sandbox.policy import SandboxPolicy, covers
@@ -141,8 +141,8 @@ class Box:
             place.unlink()
             return "it let a file be written where none may be"
         if ended.exit.code:
-            said = bytes(output.head).decode("utf-8", "replace").strip()
-            return said.split("\n", 1)[0] or f"exit code {ended.exit.code}"
+            text = bytes(output.head).decode("utf-8", "replace").strip()
+            return text.split("\n", 1)[0] or f"exit code {ended.exit.code}"
         return ""
 
     def _forbidden_place(self, kind: Kind) -> Path:
@@ -191,15 +191,15 @@ class Box:
                 return
             port, refused = await self._loopback_port(opened, policy)
             if port is not None:
-                open_variables = inside.proxied(open_variables, port)
+                open_variables = inside.make_proxy_environment(open_variables, port)
             if kind == "seatbelt":
-                command = (*backends.seatbelt_arguments(policy, port=port), *argv)
+                command = (*backends.make_seatbelt_arguments(policy, port=port), *argv)
                 yield Walled(
                     argv=command, environment=open_variables, refused=refused, policy=policy
                 )
                 return
-            known = kernel.version()
-            walls = backends.walls(policy, known=known, port=port, listing=self.listing)
+            version = kernel.read_version()
+            walls = backends.make_walls(policy, version=version, port=port, listing=self.listing)
             yield Walled(
                 argv=tuple(argv),
                 environment=open_variables,
@@ -219,10 +219,10 @@ class Box:
         if not policy.is_read_only:
             opened.enter_context(kept_back(policy))
         descriptors: dict[int, int] = {}
-        program = backends.bubblewrap_filter_program(policy)
+        program = backends.make_bubblewrap_filter(policy)
         if program:
-            descriptors[FILTER_FD] = opened.enter_context(held(program))
-        before = backends.bubblewrap_arguments(
+            descriptors[FILTER_FD] = opened.enter_context(hold_data(program))
+        before = backends.make_bubblewrap_arguments(
             policy,
             cwd,
             filter_fd=FILTER_FD if program else None,
@@ -234,7 +234,7 @@ class Box:
             opened.callback(ours.close)
             opened.callback(theirs.close)
             descriptors[CHANNEL_FD] = theirs.fileno()
-            before += inside.command(CHANNEL_FD)
+            before += inside.make_command(CHANNEL_FD)
             await opened.enter_async_context(serving(SandboxProxy(policy, refused.append), ours))
         return Walled(
             argv=(*before, *argv),
@@ -269,7 +269,7 @@ def unfit(kind: Kind, policy: SandboxPolicy) -> str:
         case "bubblewrap":
             return "" if shutil.which(backends.BUBBLEWRAP) else "the program bwrap is not installed"
         case "landlock":
-            return backends.why_not(policy, kernel.version())
+            return backends.why_not(policy, kernel.read_version())
         case "seatbelt":
             return "" if is_there(backends.SANDBOX_EXEC) else f"there is no {backends.SANDBOX_EXEC}"
 
@@ -287,7 +287,7 @@ def folder_in(parent: str) -> Iterator[str]:
 @contextmanager
 def kept_back(policy: SandboxPolicy) -> Iterator[None]:
     """What may not be written cannot be shut off while it is not there: folders are made meanwhile."""
-    made: list[Path] = []
+    paths: list[Path] = []
     try:
         for path in map(Path, policy.no_write):
             if (
@@ -297,10 +297,10 @@ def kept_back(policy: SandboxPolicy) -> Iterator[None]:
                 and is_folder(path.parent)
             ):
                 path.mkdir()
-                made.append(path)
+                paths.append(path)
         yield
     finally:
-        for path in made:
+        for path in paths:
             with contextlib.suppress(OSError):
                 path.rmdir()
 

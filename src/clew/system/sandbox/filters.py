@@ -111,15 +111,15 @@ class FilterProgram:
         self._steps.append((GIVE, "", "", value))
 
     def packed(self) -> bytes:
-        made = bytearray()
+        data = bytearray()
         for place, (code, yes, no, value) in enumerate(self._steps):
             jumps = [self._labels[name] - place - 1 if name else 0 for name in (yes, no)]
-            made += code.to_bytes(2, "little") + bytes(jumps) + value.to_bytes(4, "little")
-        return bytes(made)
+            data += code.to_bytes(2, "little") + bytes(jumps) + value.to_bytes(4, "little")
+        return bytes(data)
 
 
 @cache
-def socket_filter(machine: str, *, families: frozenset[int], stream_only: bool) -> bytes:
+def make_socket_filter(machine: str, *, families: frozenset[int], stream_only: bool) -> bytes:
     """A filter that lets sockets of these families be made, of TCP alone if so; empty where unknown.
 
     Refused with them are calls of another architecture, io_uring, which makes sockets past any filter,
@@ -127,25 +127,25 @@ def socket_filter(machine: str, *, families: frozenset[int], stream_only: bool) 
     """
     if machine not in MACHINES:
         return b""
-    made = begun(machine, refused=("io_uring_setup",))
+    program = begun(machine, refused=("io_uring_setup",))
     checks = ["socket", "ioctl"] if UNIX in families else ["socket", "socketpair", "ioctl"]
-    dispatch(made, machine, checks)
-    made.go("allow")
-    made.label("socket")
-    made.load(ARGUMENTS[0])
+    dispatch(program, machine, checks)
+    program.go("allow")
+    program.label("socket")
+    program.load(ARGUMENTS[0])
     for family in sorted(families):
         is_limited = stream_only and family in (INET, INET6)
-        made.when(EQUAL, family, "type" if is_limited else "allow")
-    made.go("refuse")
-    made.label("type")
-    made.load(ARGUMENTS[1])
-    made.mask(0xF)
-    made.when(EQUAL, STREAM, "allow", "refuse")
+        program.when(EQUAL, family, "type" if is_limited else "allow")
+    program.go("refuse")
+    program.label("type")
+    program.load(ARGUMENTS[1])
+    program.mask(0xF)
+    program.when(EQUAL, STREAM, "allow", "refuse")
     if "socketpair" in checks:
-        stream_pairs(made)
-    made.label("ioctl")
-    one_of(made, ARGUMENTS[1], TYPING, yes="refuse", no="allow")
-    return ended(made)
+        stream_pairs(program)
+    program.label("ioctl")
+    one_of(program, ARGUMENTS[1], TYPING, yes="refuse", no="allow")
+    return ended(program)
 
 
 @cache
@@ -158,32 +158,32 @@ def read_only_filter(machine: str, *, has_signals: bool) -> bytes:
     if machine not in MACHINES:
         return b""
     refused = [*METADATA, *OTHERS, "io_uring_setup", "socket", "connect", "bind", "listen"]
-    made = begun(machine, refused=[*refused, *(() if has_signals else SIGNALS)])
-    made.when(AT_LEAST, FIRST_UNKNOWN, "missing")
+    program = begun(machine, refused=[*refused, *(() if has_signals else SIGNALS)])
+    program.when(AT_LEAST, FIRST_UNKNOWN, "missing")
     # Its flags are in memory, where a filter cannot look: programs then use `clone`.
-    made.when(EQUAL, number("clone3", machine), "missing")
+    program.when(EQUAL, number("clone3", machine), "missing")
     checks = ("clone", "socketpair", "ioctl", "fcntl", "personality", "setpriority")
-    dispatch(made, machine, checks)
+    dispatch(program, machine, checks)
     for name in OF_A_PROCESS:
-        made.when(EQUAL, number(name, machine), "own")
-    made.go("allow")
-    made.label("clone")
-    made.load(ARGUMENTS[0])
-    made.when(ANY_BIT, NAME_SPACES, "refuse", "allow")
-    stream_pairs(made)
-    made.label("ioctl")
-    one_of(made, ARGUMENTS[1], ASKING, yes="allow", no="refuse")
-    made.label("fcntl")
-    one_of(made, ARGUMENTS[1], SET_OWNER, yes="refuse", no="allow")
-    made.label("personality")
-    one_of(made, ARGUMENTS[0], (0, 0xFFFFFFFF), yes="allow", no="refuse")
-    made.label("setpriority")
-    made.load(ARGUMENTS[1])
-    made.when(EQUAL, 0, "own", "refuse")
-    made.label("own")
-    made.load(ARGUMENTS[0])
-    made.when(EQUAL, 0, "allow", "refuse")
-    return ended(made)
+        program.when(EQUAL, number(name, machine), "own")
+    program.go("allow")
+    program.label("clone")
+    program.load(ARGUMENTS[0])
+    program.when(ANY_BIT, NAME_SPACES, "refuse", "allow")
+    stream_pairs(program)
+    program.label("ioctl")
+    one_of(program, ARGUMENTS[1], ASKING, yes="allow", no="refuse")
+    program.label("fcntl")
+    one_of(program, ARGUMENTS[1], SET_OWNER, yes="refuse", no="allow")
+    program.label("personality")
+    one_of(program, ARGUMENTS[0], (0, 0xFFFFFFFF), yes="allow", no="refuse")
+    program.label("setpriority")
+    program.load(ARGUMENTS[1])
+    program.when(EQUAL, 0, "own", "refuse")
+    program.label("own")
+    program.load(ARGUMENTS[0])
+    program.when(EQUAL, 0, "allow", "refuse")
+    return ended(program)
 
 
 def number(name: str, machine: str) -> int:
@@ -193,40 +193,42 @@ def number(name: str, machine: str) -> int:
 def begun(machine: str, *, refused: Iterable[str]) -> FilterProgram:
     """A filter that knows its architecture, has loaded the call's number and refuses these."""
     architecture, foreign = MACHINES[machine]
-    made = FilterProgram()
-    made.load(ARCHITECTURE)
-    made.when(EQUAL, architecture, "", "refuse")
-    made.load(NUMBER)
+    program = FilterProgram()
+    program.load(ARCHITECTURE)
+    program.when(EQUAL, architecture, "", "refuse")
+    program.load(NUMBER)
     if foreign:
-        made.when(AT_LEAST, foreign, "refuse")
+        program.when(AT_LEAST, foreign, "refuse")
     for name in refused:
         if number(name, machine):
-            made.when(EQUAL, number(name, machine), "refuse")
-    return made
+            program.when(EQUAL, number(name, machine), "refuse")
+    return program
 
 
-def dispatch(made: FilterProgram, machine: str, names: Sequence[str]) -> None:
+def dispatch(program: FilterProgram, machine: str, names: Sequence[str]) -> None:
     """Jumps to the label of a call's name, where its arguments are looked at."""
     for name in names:
-        made.when(EQUAL, number(name, machine), name)
+        program.when(EQUAL, number(name, machine), name)
 
 
-def stream_pairs(made: FilterProgram) -> None:
-    made.label("socketpair")
-    made.load(ARGUMENTS[1])
-    made.mask(0xF)
-    made.when(EQUAL, STREAM, "allow", "refuse")
+def stream_pairs(program: FilterProgram) -> None:
+    program.label("socketpair")
+    program.load(ARGUMENTS[1])
+    program.mask(0xF)
+    program.when(EQUAL, STREAM, "allow", "refuse")
 
 
-def one_of(made: FilterProgram, offset: int, values: Sequence[int], *, yes: str, no: str) -> None:
-    made.load(offset)
+def one_of(
+    program: FilterProgram, offset: int, values: Sequence[int], *, yes: str, no: str
+) -> None:
+    program.load(offset)
     for value in values[:-1]:
-        made.when(EQUAL, value, yes)
-    made.when(EQUAL, values[-1], yes, no)
+        program.when(EQUAL, value, yes)
+    program.when(EQUAL, values[-1], yes, no)
 
 
-def ended(made: FilterProgram) -> bytes:
+def ended(program: FilterProgram) -> bytes:
     for label, value in (("allow", ALLOW), ("refuse", REFUSE), ("missing", MISSING)):
-        made.label(label)
-        made.give(value)
-    return made.packed()
+        program.label(label)
+        program.give(value)
+    return program.packed()

@@ -13,7 +13,7 @@ NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", 
 NEAR = "localhost,127.0.0.1,::1"
 
 
-def proxied(environment: dict[str, str], port: int) -> dict[str, str]:
+def make_proxy_environment(environment: dict[str, str], port: int) -> dict[str, str]:
     """The environment of a command whose only way out is the proxy at `port`."""
     address = f"http://127.0.0.1:{port}"
     near = {"NO_PROXY": NEAR, "no_proxy": NEAR}
@@ -31,10 +31,10 @@ def main() -> None:
     port = listening.getsockname()[1]
     clew.close()
     listening.close()
-    os.execvpe(sys.argv[2], sys.argv[2:], proxied(dict(os.environ), port))
+    os.execvpe(sys.argv[2], sys.argv[2:], make_proxy_environment(dict(os.environ), port))
 
 
-def command(channel: int) -> list[str]:
+def make_command(channel: int) -> list[str]:
     """What starts this in front of a command."""
     source = __file__.rsplit(os.sep, 4)[0]
     program = f"import sys; sys.path.append({source!r}); from clew.system.sandbox.inside import main; main()"

@@ -13,7 +13,13 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from clew.system.config.layers import OF_THE_FOLDER, Layer, ordered, usable, walls
+from clew.system.config.layers import (
+    OF_THE_FOLDER,
+    Layer,
+    narrow_sandbox,
+    order_layers,
+    select_usable,
+)
 from clew.system.config.settings import read_object
 
 
@@ -51,19 +57,19 @@ def read_settings(layers: Iterable[Layer], *, home: str) -> tuple[SandboxSetting
     """The sandbox of all layers that count, and what is wrong with what they say."""
     settings = SandboxSettings()
     faults: list[str] = []
-    for layer in reversed(ordered(layers)):
-        said = read_object(usable(layer), "sandbox")
-        if not said:
+    for layer in reversed(order_layers(layers)):
+        sandbox = read_object(select_usable(layer), "sandbox")
+        if not sandbox:
             continue
         where = layer.file or f"({layer.scope})"
         if layer.scope in OF_THE_FOLDER:
-            said, widening = walls(said)
+            sandbox, widening = narrow_sandbox(sandbox)
             faults += [
                 f"{where}: sandbox.{name}: does not count, a folder's own files can only tighten it"
                 for name in widening
             ]
         try:
-            read = msgspec.convert(said, SandboxSettings)
+            read = msgspec.convert(sandbox, SandboxSettings)
         except msgspec.ValidationError as error:
             # What it would have held back is not known: it is on, and nothing more is opened.
             what = str(error).replace("$.", "")
@@ -152,8 +158,8 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
     @property
     def written(self) -> list[tuple[str, bool]]:
         """Each place and whether it may be written, the deeper and the narrower word later."""
-        said = [*((path, True) for path in self.write), *((path, False) for path in self.no_write)]
-        return sorted(said, key=lambda one: (one[0].rstrip("/").count("/"), not one[1]))
+        pairs = [*((path, True) for path in self.write), *((path, False) for path in self.no_write)]
+        return sorted(pairs, key=lambda pair: (pair[0].rstrip("/").count("/"), not pair[1]))
 
     def may_read(self, path: str) -> bool:
         return not covers(self.no_read, path) or covers(self.read, path)

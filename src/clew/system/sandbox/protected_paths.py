@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from clew.system.config.git_config import UnreadableError, is_include, read_settings, starts_program
-from clew.system.files import content, is_file, is_folder, is_link, is_there
+from clew.system.files import is_file, is_folder, is_link, is_there, read_content
 from clew.system.sandbox.policy import covers
 
 # What lies in folders, remembered between commands for as long as a folder says that nothing changed.
@@ -40,11 +40,11 @@ class Listing:
         try:
             status = os.lstat(folder)
             stamp = (status.st_dev, status.st_ino, status.st_ctime_ns)
-            known = self._known.get(folder)
-            if known is not None and known[0] == stamp:
-                return known[1]
-            with os.scandir(folder) as found:
-                entries = tuple((entry.name, kind(entry)) for entry in found)
+            cached = self._known.get(folder)
+            if cached is not None and cached[0] == stamp:
+                return cached[1]
+            with os.scandir(folder) as scan:
+                entries = tuple((entry.name, kind(entry)) for entry in scan)
         except OSError:
             return NOTHING
         if time.time_ns() - status.st_ctime_ns > TICK_NS:
@@ -103,12 +103,12 @@ OWN = ".claude/worktrees"
 LEADING = ("commondir", "config.worktree")
 
 
-def written_by_commits(root: str) -> list[str]:
+def list_commit_paths(root: str) -> list[str]:
     """What a commit in the checkout `root` writes outside of it: objects, branches, its own index."""
-    found = linked(Path(root))
-    if found is None:
+    folders = linked(Path(root))
+    if folders is None:
         return []
-    own, common = found
+    own, common = folders
     return [str(own), *(str(common / name) for name in ("objects", "refs", "logs"))]
 
 
@@ -126,7 +126,7 @@ def linked(root: Path) -> tuple[Path, Path] | None:
 
 
 def line(path: Path) -> str:
-    return content(path, LINE_BYTES).decode("utf-8").strip()
+    return read_content(path, LINE_BYTES).decode("utf-8").strip()
 
 
 def pointers(roots: Iterable[str]) -> Iterator[Path]:
@@ -202,34 +202,34 @@ class Watched:
         """The places that are there, which walls can keep from being written."""
         return tuple(place for place in self._before if os.path.lexists(place))
 
-    def settle(self, aside: Path, *, held: Sequence[str]) -> list[str]:
+    def settle(self, aside: Path, *, protected_places: Sequence[str]) -> list[str]:
         """Moves what was made since into a folder, and returns a sentence for each thing done or seen.
 
-        `held`: what the walls kept from being written; others than the command may have been there.
+        `protected_places`: what the walls kept from being written; others than the command may have been there.
         """
         moved: list[str] = []
         changed: list[str] = []
         for place in dict.fromkeys((*self._before, *self._places())):
-            if covers(held, place):
+            if covers(protected_places, place):
                 continue
             before, now = self._before.get(place, {}), files(place)
-            made = [path for path in now if path not in before]
-            if not before and made:
-                made = [place]
+            new_paths = [path for path in now if path not in before]
+            if not before and new_paths:
+                new_paths = [place]
             changed += [path for path in before if now.get(path, ()) != before[path]]
-            moved += [path for path in made if is_dangerous(path) and move(path, aside)]
-        told = []
+            moved += [path for path in new_paths if is_dangerous(path) and move(path, aside)]
+        notes = []
         if moved:
-            told.append(
+            notes.append(
                 f"clew moved to {aside} what the command made, because programs run or heed it "
                 f"unasked: {', '.join(moved)}."
             )
         if changed:
-            told.append(
+            notes.append(
                 "The command changed what programs run or heed unasked; look at it before you use it: "
                 f"{', '.join(changed)}."
             )
-        return told
+        return notes
 
 
 def files(place: str) -> dict[str, Stamp]:
@@ -239,14 +239,14 @@ def files(place: str) -> dict[str, Stamp]:
         return {}
     if is_link(path) or not is_folder(path):
         return {place: stamp(place)}
-    found: dict[str, Stamp] = {}
+    stamps: dict[str, Stamp] = {}
     for folder, folders, names in os.walk(place):
         # Of agents: checkouts of their own, and plans.
         folders[:] = [name for name in folders if name not in ("worktrees", "plans")]
-        found |= {f"{folder}/{name}": stamp(f"{folder}/{name}") for name in names}
-        if len(found) > MOST_FOLDERS:
+        stamps |= {f"{folder}/{name}": stamp(f"{folder}/{name}") for name in names}
+        if len(stamps) > MOST_FOLDERS:
             break
-    return found
+    return stamps
 
 
 def stamp(path: str) -> Stamp:
@@ -266,10 +266,10 @@ def is_dangerous(path: str) -> bool:
         return any(is_dangerous(file) for file in files(path))
     if parts[-1] == "config" and ".git" in parts:
         try:
-            settings = list(read_settings(content(Path(path), CONFIG_BYTES)))
+            settings = list(read_settings(read_content(Path(path), CONFIG_BYTES)))
         except (OSError, UnreadableError):
             return True
-        return any(starts_program(one) or is_include(one) for one in settings)
+        return any(starts_program(setting) or is_include(setting) for setting in settings)
     return True
 
 

@@ -91,11 +91,11 @@ class SandboxProxy:
     async def _address(self, host: str, port: int) -> str:
         """One address of a host; the one that is connected to, so that a second answer changes nothing."""
         loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        addresses = [str(entry[4][0]) for entry in found]
-        named = host.lower().rstrip(".") in self._policy.domains
+        getaddrinfo = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = [str(entry[4][0]) for entry in getaddrinfo]
+        is_listed = host.lower().rstrip(".") in self._policy.domains
         for address in addresses:
-            if named or is_public(address):
+            if is_listed or is_public(address):
                 return address
         self._refused(host)
         raise ProxyRefusedError("403 The host's name leads into this machine's own network")
@@ -126,12 +126,12 @@ def split_target(target: bytes, *, is_tunnel: bool) -> tuple[str, int, bytes]:
 def forwarded(rest: bytes) -> bytes:
     """The head without what was meant for the proxy; one request for each connection."""
     version, _, lines = rest.partition(b"\r\n")
-    kept = [
+    kept_lines = [
         line
         for line in lines.split(b"\r\n")
         if not line.lower().startswith((b"proxy-", b"connection:", b"keep-alive:"))
     ]
-    return b"\r\n".join([version, b"Connection: close", *kept])
+    return b"\r\n".join([version, b"Connection: close", *kept_lines])
 
 
 async def both_ways(

@@ -54,7 +54,7 @@ class SandboxViolation(Struct, frozen=True, kw_only=True):
         return f"{self.kind} {self.target}".rstrip()
 
 
-def found(
+def find_violations(
     output: str,
     policy: SandboxPolicy,
     *,
@@ -64,29 +64,33 @@ def found(
     can_do: CanDo,
 ) -> list[SandboxViolation]:
     """What the last lines of an output say was held back, and the hosts the proxy refused."""
-    held = [SandboxViolation(kind="reaching", target=host) for host in refused]
+    violations = [SandboxViolation(kind="reaching", target=host) for host in refused]
     for line in output.split("\n")[-MOST_LINES:]:
-        before = len(held)
+        before = len(violations)
         if HELD_BACK.search(line):
             for text in paths_in(line):
                 about = about_path(text, policy, cwd, home, can_do)
                 # What is missing is missing, unless a wall hides it: no write was blocked.
-                held += [one for one in about if MISSING not in line or one.kind == "reading"]
+                violations += [
+                    violation
+                    for violation in about
+                    if MISSING not in line or violation.kind == "reading"
+                ]
         network = NO_NETWORK.search(line)
         if network is not None and not refused:
-            held.append(
+            violations.append(
                 SandboxViolation(kind="reaching", target=network[1] or network[2] or "the network")
             )
-        if policy.is_read_only and len(held) == before and REFUSED.search(line):
-            held.append(SandboxViolation(kind="an operation that changes something"))
-    return list(dict.fromkeys(held))[:MOST_SHOWN]
+        if policy.is_read_only and len(violations) == before and REFUSED.search(line):
+            violations.append(SandboxViolation(kind="an operation that changes something"))
+    return list(dict.fromkeys(violations))[:MOST_SHOWN]
 
 
 def paths_in(line: str) -> list[str]:
     for pattern in (QUOTED, BEFORE, BARE):
-        named = pattern.findall(line)
-        if named:
-            return named
+        paths = pattern.findall(line)
+        if paths:
+            return paths
     return []
 
 
@@ -107,21 +111,21 @@ def about_path(
     return [SandboxViolation(kind="writing", target=path)]
 
 
-def listed(violations: Iterable[SandboxViolation]) -> str:
+def list_violations(violations: Iterable[SandboxViolation]) -> str:
     return "; ".join(map(str, violations))
 
 
-def words(violations: Sequence[SandboxViolation], *, is_read_only: bool) -> str:
+def describe_violations(violations: Sequence[SandboxViolation], *, is_read_only: bool) -> str:
     """The note for a command's result; empty if nothing was held back."""
     if not violations:
         return ""
     if is_read_only:
         return (
             "This command ran without anybody being asked, behind a read-only wall, which blocked "
-            f"{listed(violations)}."
+            f"{list_violations(violations)}."
         )
-    named = "; ".join(f"{violation} ({SETTINGS[violation.kind]})" for violation in violations)
+    listing = "; ".join(f"{violation} ({SETTINGS[violation.kind]})" for violation in violations)
     return (
-        f"The sandbox may have held this back: {named}. Only the user can allow it, by the setting "
+        f"The sandbox may have held this back: {listing}. Only the user can allow it, by the setting "
         "named, in their own settings."
     )

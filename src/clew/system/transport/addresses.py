@@ -33,10 +33,10 @@ ISATAP = frozenset({0x00005EFE, 0x02005EFE})
 def is_public(address: str) -> bool:
     """Return whether an address, written as numbers, is one of the public internet."""
     try:
-        found = ip_address(address.partition("%")[0])
+        ip = ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    return is_public_ipv4(found) if isinstance(found, IPv4Address) else is_public_ipv6(found)
+    return is_public_ipv4(ip) if isinstance(ip, IPv4Address) else is_public_ipv6(ip)
 
 
 def is_public_ipv4(address: IPv4Address) -> bool:
@@ -67,7 +67,7 @@ def is_literal(host: str) -> bool:
     return True
 
 
-def admitted(host: str, port: int, address: str, allowed: Collection[str]) -> bool:
+def is_admitted(host: str, port: int, address: str, allowed: Collection[str]) -> bool:
     """Whether `host` may be reached at `address`; `allowed` are hosts, or `host:port`, that a person named."""
     names = {host.lower().rstrip("."), f"{host.lower().rstrip('.')}:{port}"}
     return bool(names & {name.lower() for name in allowed}) or is_public(address)

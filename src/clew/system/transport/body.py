@@ -121,7 +121,7 @@ class Inflate:
         )
 
 
-def decoder_for(content_encoding: str) -> BodyDecoder:
+def choose_decoder(content_encoding: str) -> BodyDecoder:
     """The decoder for a `content-encoding` header; of what it cannot undo, one that says so."""
     codings = [c for c in content_encoding.lower().replace(",", " ").split() if c != "identity"]
     if not codings:

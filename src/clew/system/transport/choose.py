@@ -7,7 +7,7 @@ from clew.system.transport.seam import Transport, TransportError
 MISSING = "HTTP/2 needs the extra `http2` (pip install 'clew[http2]'); without it, unset CLEW_HTTP2"
 
 
-def transport_for(network: Network) -> Transport:
+def choose_transport(network: Network) -> Transport:
     """The larger one takes longer to start, so it is loaded when it is asked for."""
     if network.http2:
         try:

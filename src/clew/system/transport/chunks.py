@@ -158,12 +158,12 @@ class Chunked:
             self._left -= len(piece)
             at += len(piece)
         if 0 < self._left <= 2:
-            found = data[at : at + self._left]
-            if not b"\r\n"[-self._left :].startswith(found):
-                self.fault = f"a chunk is followed by {found!r}"
+            ending = data[at : at + self._left]
+            if not b"\r\n"[-self._left :].startswith(ending):
+                self.fault = f"a chunk is followed by {ending!r}"
                 return at
-            self._left -= len(found)
-            at += len(found)
+            self._left -= len(ending)
+            at += len(ending)
         return at
 
     def _behind(self) -> None:

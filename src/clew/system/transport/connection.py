@@ -108,10 +108,10 @@ def _loaded(
             return ssl.create_default_context(cafile=file, capath=folder)
         onto.load_verify_locations(cafile=file, capath=folder)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        named = file or folder
+        path = file or folder
         raise TransportError(
             "configuration",
-            f"{variable} names {named!r}, which is no readable list of certificates ({error})",
+            f"{variable} names {path!r}, which is no readable list of certificates ({error})",
         ) from error
     return onto
 
@@ -133,7 +133,7 @@ Admits: TypeAlias = Callable[[str, int, str], bool]
 Address: TypeAlias = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 
 
-async def dial(
+async def open_channel(
     url: Url, proxy: Proxy | None, trust: Trust, *, timeout_s: float, admits: Admits | None = None
 ) -> ByteChannel:
     """A channel on which the request for `url` can be written at once."""
@@ -235,8 +235,8 @@ async def _addresses(host: str, port: int) -> list[tuple[int, Address]]:
         except OSError:
             continue
         return [(family, (host, port))]
-    found = await aside(partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM))
-    places: list[tuple[int, Address]] = [(family, address) for family, *_, address in found]
+    addresses = await aside(partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM))
+    places: list[tuple[int, Address]] = [(family, address) for family, *_, address in addresses]
     firsts = [place for place in places if place[0] == places[0][0]]
     others = [place for place in places if place[0] != places[0][0]]
     mixed = [place for pair in zip(firsts, others, strict=False) for place in pair]
@@ -248,8 +248,10 @@ async def _tunnel(channel: ByteChannel, url: Url, proxy: Proxy) -> None:
     if proxy.authorization is not None:
         headers.append(("Proxy-Authorization", proxy.authorization))
     http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_TUNNEL_ANSWER_BYTES)
-    asked = http.send(h11.Request(method="CONNECT", target=url.host_and_port, headers=headers))
-    channel.send((asked or b"") + (http.send(h11.EndOfMessage()) or b""))
+    request_bytes = http.send(
+        h11.Request(method="CONNECT", target=url.host_and_port, headers=headers)
+    )
+    channel.send((request_bytes or b"") + (http.send(h11.EndOfMessage()) or b""))
     try:
         status = await _tunnel_status(channel, http)
         open_and_silent = channel.quiet and not http.trailing_data[0]

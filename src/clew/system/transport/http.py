@@ -12,17 +12,17 @@ from typing import TypeAlias
 
 import h11
 
-from clew.system.transport.body import BodyDecoder, Identity, decoder_for
+from clew.system.transport.body import BodyDecoder, Identity, choose_decoder
 from clew.system.transport.channel import ByteChannel
 from clew.system.transport.chunks import Body, Sized, UntilClosed, body_of
-from clew.system.transport.connection import Admits, Trust, dial
+from clew.system.transport.connection import Admits, Trust, open_channel
 from clew.system.transport.network import (
     BadUrlError,
     Network,
     Proxy,
     ProxyRules,
     Url,
-    basic,
+    make_basic_header,
     rules_of,
     split_url,
 )
@@ -34,7 +34,7 @@ from clew.system.transport.seam import Head, HttpRequest, TransportError
 NOT_IN_NAMES = '()<>@,;:"/[]?={}\\\x7f'
 
 
-def where(request: HttpRequest) -> Url:
+def resolve_target(request: HttpRequest) -> Url:
     try:
         url = split_url(request.url)
     except BadUrlError as error:
@@ -45,24 +45,24 @@ def where(request: HttpRequest) -> Url:
     return url
 
 
-def headers_for(request: HttpRequest, url: Url) -> list[tuple[bytes, bytes]]:
+def make_headers(request: HttpRequest, url: Url) -> list[tuple[bytes, bytes]]:
     headers = [("Host", url.authority), ("Accept-Encoding", "identity"), *request.headers]
     headers.append(("Content-Length", str(len(request.body))))
     own = {name.lower() for name, _ in request.headers}
     if url.credentials is not None and "authorization" not in own:
-        headers.append(("Authorization", basic(url.credentials) or ""))
+        headers.append(("Authorization", make_basic_header(url.credentials) or ""))
     try:
         return [(name.encode("ascii"), value.encode("utf-8")) for name, value in headers]
     except UnicodeEncodeError as error:
-        raise unsendable(request) from error
+        raise make_send_error(request) from error
 
 
-def unsendable(request: HttpRequest) -> TransportError:
-    why = fault_of_headers(request) or "one of them is malformed"
+def make_send_error(request: HttpRequest) -> TransportError:
+    why = find_header_fault(request) or "one of them is malformed"
     return TransportError("configuration", f"the request's headers cannot be sent ({why})")
 
 
-def fault_of_headers(request: HttpRequest) -> str | None:
+def find_header_fault(request: HttpRequest) -> str | None:
     """Which of the headers HTTP cannot carry, and why."""
     for name, value in request.headers:
         if not name or not name.isascii() or any(c <= " " or c in NOT_IN_NAMES for c in name):
@@ -130,7 +130,7 @@ class HttpTransport:
         return None
 
     async def connect(self, url: Url, proxy: Proxy | None) -> ByteChannel:
-        channel = await dial(
+        channel = await open_channel(
             url, proxy, self.trust, timeout_s=self.connect_timeout_s, admits=self._admits
         )
         self._busy.add(channel)
@@ -188,7 +188,7 @@ class HttpExchange:
         return 0 if channel is None else channel.bytes_received - self._received_before
 
     async def open(self) -> Head:
-        url = where(self._request)
+        url = resolve_target(self._request)
         proxy = self._transport.rules.choose(url)
         self._route = (url.scheme, url.host, url.port, proxy)
         wire = self._written(url, proxy)
@@ -205,7 +205,7 @@ class HttpExchange:
 
     def _written(self, url: Url, proxy: Proxy | None) -> bytes:
         request = self._request
-        headers = headers_for(request, url)
+        headers = make_headers(request, url)
         target = url.target
         if proxy is not None and not proxy.is_socks and url.scheme == "http":
             target = f"http://{url.authority}{target}"
@@ -214,13 +214,13 @@ class HttpExchange:
         try:
             event = h11.Request(method=request.method, target=target, headers=headers)
         except h11.LocalProtocolError as error:
-            raise unsendable(request) from error
+            raise make_send_error(request) from error
         events = [
             event,
             *([h11.Data(data=request.body)] if request.body else []),
             h11.EndOfMessage(),
         ]
-        return b"".join(self._http.send(each) or b"" for each in events)
+        return b"".join(self._http.send(event) or b"" for event in events)
 
     async def _ask(self, channel: ByteChannel, wire: bytes, *, gone_is_fine: bool) -> Head | None:
         """Writes the request and reads the head; None if a connection at rest proved closed."""
@@ -230,7 +230,7 @@ class HttpExchange:
         try:
             channel.send(wire)
             head = await self._head(channel)
-            self._decoder = decoder_for(head.headers.get("content-encoding", ""))
+            self._decoder = choose_decoder(head.headers.get("content-encoding", ""))
             answered = True
             return head
         except TransportError as error:
@@ -272,12 +272,12 @@ class HttpExchange:
         head = Head(status=response.status_code, headers=_headers(response))
         self._body = body_of(self._request.method, head.status, head.headers)
         self._arrived = self._http.trailing_data[0]
-        said = head.headers.get("connection", "").lower()
+        value = head.headers.get("connection", "").lower()
         # An answer that says its length twice is read as chunks, and nobody knows how the next one would be.
         says_twice = "content-length" in head.headers and "transfer-encoding" in head.headers
         self._may_stay = (
             response.http_version >= b"1.1"
-            and "close" not in [word.strip() for word in said.split(",")]
+            and "close" not in [word.strip() for word in value.split(",")]
             and not says_twice
             and not isinstance(self._body, UntilClosed)
         )

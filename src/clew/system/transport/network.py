@@ -148,7 +148,7 @@ class Network(Struct, frozen=True, kw_only=True):
     http2: bool = False
 
 
-def network_from(environment: Variables, *, proxy: str | None = None) -> Network:
+def read_network(environment: Variables, *, proxy: str | None = None) -> Network:
     """`proxy` stands above the proxy variables, not above their exceptions."""
     everything = proxy or None
     usual = environment.text("all_proxy")
@@ -234,7 +234,7 @@ def login_of(credentials: str | None) -> tuple[str, str] | None:
     return unquote(user), unquote(password)
 
 
-def basic(credentials: str | None) -> str | None:
+def make_basic_header(credentials: str | None) -> str | None:
     """The header for the user and password of a URL, as written there."""
     login = login_of(credentials)
     return None if login is None else _basic(*login)

@@ -80,8 +80,8 @@ class _Talk:
             if not data:
                 raise self.fault("hung up")
             self._rest += data
-        said, self._rest = self._rest[:count], self._rest[count:]
-        return said
+        chunk, self._rest = self._rest[:count], self._rest[count:]
+        return chunk
 
     @property
     def is_silent(self) -> bool:

@@ -16,16 +16,16 @@ import h2.exceptions
 import httpcore2
 import msgspec
 
-from clew.system.transport.body import BodyDecoder, Identity, decoder_for
+from clew.system.transport.body import BodyDecoder, Identity, choose_decoder
 from clew.system.transport.channel import ByteChannel
-from clew.system.transport.connection import Trust, dial
+from clew.system.transport.connection import Trust, open_channel
 from clew.system.transport.http import (
     MAX_IDLE,
     HttpTransport,
-    fault_of_headers,
-    headers_for,
-    unsendable,
-    where,
+    find_header_fault,
+    make_headers,
+    make_send_error,
+    resolve_target,
 )
 from clew.system.transport.network import BadUrlError, Network, Url, split_url
 from clew.system.transport.seam import Exchange, Head, HttpRequest, TransportError, TransportFault
@@ -93,8 +93,8 @@ class WideTransport:
     async def line(self, host: str, port: int) -> "Http2Stream":
         url = Url(scheme="https", host=host, port=port, target="/")
         proxy = self.rules.choose(url)
-        channel = await dial(url, proxy, self.trust, timeout_s=self.connect_timeout_s)
-        self.channels = {known for known in self.channels if not known.ended}
+        channel = await open_channel(url, proxy, self.trust, timeout_s=self.connect_timeout_s)
+        self.channels = {channel for channel in self.channels if not channel.ended}
         self.channels.add(channel)
         return Http2Stream(channel)
 
@@ -172,22 +172,22 @@ class WideExchange:
         self.bytes_received = 0
 
     async def open(self) -> Head:
-        url = where(self._request)
+        url = resolve_target(self._request)
         self._response = response = await self._asked(url)
         headers: dict[str, str] = {}
         for raw_name, raw_value in response.headers:
             name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
             self.bytes_received += len(raw_name) + len(raw_value)
-        self._decoder = decoder_for(headers.get("content-encoding", ""))
+        self._decoder = choose_decoder(headers.get("content-encoding", ""))
         self._pieces = response.aiter_stream()
         return Head(status=response.status, headers=headers)
 
     async def _asked(self, url: Url) -> httpcore2.Response:
         pool = self._transport.pool
-        headers = headers_for(self._request, url)
-        if fault_of_headers(self._request) is not None:
-            raise unsendable(self._request)
+        headers = make_headers(self._request, url)
+        if find_header_fault(self._request) is not None:
+            raise make_send_error(self._request)
         try:
             request = httpcore2.Request(
                 self._request.method,

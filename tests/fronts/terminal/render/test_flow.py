@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.fronts.render.rows import Flow, at_words
+from clew.fronts.render.rows import Flow, wrap_text
 
 TEXTS = [
     "one two three four five six\n\n  seven  eight\tnine",
@@ -41,10 +41,10 @@ def test_a_word_is_told_when_it_is_whole_and_where_there_is_no_width_at_once() -
 def test_a_word_longer_than_a_row_is_left_whole() -> None:
     assert told(6, "go to https://example.com now") == "go to\nhttps://example.com\nnow"
     assert (
-        at_words("go to https://example.com now\nyes", 6) == "go to\nhttps://example.com\nnow\nyes"
+        wrap_text("go to https://example.com now\nyes", 6) == "go to\nhttps://example.com\nnow\nyes"
     )
-    assert at_words("go to https://example.com", 0) == "go to https://example.com"
+    assert wrap_text("go to https://example.com", 0) == "go to https://example.com"
 
 
 def test_a_line_goes_on_under_its_beginning() -> None:
-    assert at_words("  one two three", 9) == "  one two\n  three"
+    assert wrap_text("  one two three", 9) == "  one two\n  three"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.fronts.render.markdown import Markdown
-from clew.fronts.render.rows import as_line, cells
+from clew.fronts.render.rows import count_cells, format_row
 from clew.fronts.render.theme import BARE, DARK, Theme
 from tests.fronts.terminal.render.corpus import ANSWER, CORPUS
 
@@ -17,7 +17,7 @@ STYLES = re.compile(r"\x1b\[[\d;]*m|\x1b]8;;[^\x1b]*\x1b\\")
 def shown(parts: list[str], width: int = 60, theme: Theme = DARK) -> list[str]:
     markdown = Markdown(theme, width)
     rows = [row for part in parts for row in markdown.feed(part)]
-    return [as_line(row) for row in (*rows, *markdown.finish())]
+    return [format_row(row) for row in (*rows, *markdown.finish())]
 
 
 def plain(text: str, width: int = 60) -> list[str]:
@@ -38,8 +38,8 @@ def test_what_went_out_and_what_is_seen_are_the_whole_at_every_moment(text: str)
     out: list[str] = []
     step = max(11, len(text) // 40)
     for i in range(0, len(text), step):
-        out += [as_line(row) for row in markdown.feed(text[i : i + step])]
-        seen = [as_line(row) for row in markdown.tail(60, 10_000)]
+        out += [format_row(row) for row in markdown.feed(text[i : i + step])]
+        seen = [format_row(row) for row in markdown.tail(60, 10_000)]
         assert out + seen == shown([text[: i + step]])
 
 
@@ -49,7 +49,7 @@ def test_no_row_is_wider_than_the_terminal_and_none_rules_it(text: str, width: i
     for row in shown([text], width):
         bare = STYLES.sub("", row)
         assert bare.isprintable() or not re.search(r"[\x00-\x1f\x7f-\x9f\u202e]", bare)
-        assert cells(bare) <= max(2, width)
+        assert count_cells(bare) <= max(2, width)
 
 
 _PIECES = st.sampled_from(
@@ -67,7 +67,7 @@ def test_rows_of_any_text_do_not_depend_on_its_pieces(parts: list[str], width: i
 def test_a_tail_is_as_high_as_was_asked_and_the_end_of_what_is_open() -> None:
     markdown = Markdown(BARE, 60)
     markdown.feed("| a | b |\n|---|---|\n" + "".join(f"| {i} | x |\n" for i in range(50)))
-    seen = [as_line(row) for row in markdown.tail(60, 4)]
+    seen = [format_row(row) for row in markdown.tail(60, 4)]
     assert [row.split()[0] for row in seen] == ["46", "47", "48", "49"]
     assert markdown.tail(60, 0) == []
 
@@ -75,7 +75,7 @@ def test_a_tail_is_as_high_as_was_asked_and_the_end_of_what_is_open() -> None:
 def test_lines_of_code_go_out_as_they_come_but_a_comment_waits_for_its_end() -> None:
     markdown = Markdown(BARE, 60)
     markdown.feed("```js\n")
-    assert [as_line(row) for row in markdown.feed("const a = 1\n")] == ["  const a = 1"]
+    assert [format_row(row) for row in markdown.feed("const a = 1\n")] == ["  const a = 1"]
     assert markdown.feed("/* begins\n goes on\n") == []
     assert len(markdown.feed("ends */\n")) == 3
 
@@ -83,15 +83,17 @@ def test_lines_of_code_go_out_as_they_come_but_a_comment_waits_for_its_end() -> 
 def test_items_go_out_one_by_one_and_never_before_they_stand() -> None:
     markdown = Markdown(BARE, 60)
     assert markdown.feed("- one\n") == []
-    assert [as_line(row) for row in markdown.feed("- two\n")] == ["• one"]
+    assert [format_row(row) for row in markdown.feed("- two\n")] == ["• one"]
     assert markdown.feed("  goes on\n") == []
-    assert [as_line(row) for row in markdown.feed("\n")] == ["• two goes on"]
+    assert [format_row(row) for row in markdown.feed("\n")] == ["• two goes on"]
 
 
 def test_a_paragraph_without_an_end_goes_out_in_parts_that_cut_nothing() -> None:
     text = "Some words with **bold ones** and `code of it` and [a link](http://x.y) in them. " * 60
     markdown = Markdown(BARE, 60)
-    out = [as_line(row) for i in range(0, len(text), 12) for row in markdown.feed(text[i : i + 12])]
+    out = [
+        format_row(row) for i in range(0, len(text), 12) for row in markdown.feed(text[i : i + 12])
+    ]
     assert len(out) > 50
     assert len(markdown.tail(60, 1000)) < 40
     assert not any("**" in row or "`" in row for row in out)
@@ -100,13 +102,13 @@ def test_a_paragraph_without_an_end_goes_out_in_parts_that_cut_nothing() -> None
 def test_a_narrower_terminal_gets_narrower_rows() -> None:
     markdown = Markdown(BARE, 60)
     markdown.feed("words that are said before " * 3)
-    assert max(cells(as_line(row)) for row in markdown.tail(20, 50)) <= 20
+    assert max(count_cells(format_row(row)) for row in markdown.tail(20, 50)) <= 20
     assert markdown.tail(20, 50) is markdown.tail(20, 50)
     markdown.feed("\n```\ncode\n")
     markdown.resize(20)
     rows = [*markdown.feed("```\n"), *markdown.feed("and after\n\n- x\n"), *markdown.finish()]
-    assert max(cells(as_line(row)) for row in rows) <= 20
-    assert as_line(rows[-1]) == "• x"
+    assert max(count_cells(format_row(row)) for row in rows) <= 20
+    assert format_row(rows[-1]) == "• x"
     empty = Markdown(BARE, 60)
     empty.resize(30)
     assert empty.finish() == []

@@ -8,20 +8,27 @@ from pygments.lexers import get_all_lexers, get_lexer_by_name
 from pygments.lexers.python import PythonLexer
 
 from clew.fronts.render import results
-from clew.fronts.render.code import Colours, language, late, lexed, lexer_for, lexer_named
+from clew.fronts.render.code import (
+    Colours,
+    find_lexer,
+    find_lexer_for_file,
+    late,
+    lexed,
+    read_language,
+)
 from clew.fronts.render.folding import KEPT, Folds, lines_of
 from clew.fronts.render.markdown import get_ready
 from clew.fronts.render.rows import (
     Span,
     address,
-    as_line,
-    cells,
-    chopped,
-    clipped,
-    hanging,
-    one_line,
-    visible,
-    wrapped,
+    chop_spans,
+    clip_spans,
+    count_cells,
+    escape_controls,
+    format_row,
+    hang_lines,
+    join_lines,
+    wrap_spans,
 )
 from clew.fronts.render.theme import (
     ACCENTS,
@@ -32,9 +39,9 @@ from clew.fronts.render.theme import (
     PLAIN,
     THEMES,
     Abilities,
-    abilities,
-    accented,
-    chosen,
+    accent_theme,
+    choose_theme,
+    detect_abilities,
 )
 from clew.record.transcript.record import COLORS, NO_COLOR
 
@@ -60,28 +67,28 @@ DEEP = {"TERM": "xterm-256color"}
 def test_a_theme_is_chosen_by_wish_and_terminal(
     wish: str, environment: dict[str, str], theme: object
 ) -> None:
-    assert chosen(wish, environment) is theme
+    assert choose_theme(wish, environment) is theme
 
 
 def test_a_terminal_that_tells_its_ground_is_believed_before_a_variable() -> None:
-    assert chosen("", DEEP | {"COLORFGBG": "15;0"}, is_light=True) is LIGHT
-    assert chosen("", DEEP | {"COLORFGBG": "0;15"}, is_light=False) is DARK
+    assert choose_theme("", DEEP | {"COLORFGBG": "15;0"}, is_light=True) is LIGHT
+    assert choose_theme("", DEEP | {"COLORFGBG": "0;15"}, is_light=False) is DARK
 
 
 def test_every_colour_that_a_host_may_name_is_one_on_the_screen() -> None:
     assert tuple(ACCENTS) == COLORS
     for name in COLORS:
-        assert accented(DARK, name)["marker"] == ACCENTS[name][0]
-        assert accented(ANSI, name)["marker"] == ACCENTS[name][1]
-        assert accented(PLAIN, name) is PLAIN
-        assert accented(BARE, name) is BARE
-    assert accented(DARK, NO_COLOR) is DARK
+        assert accent_theme(DARK, name)["marker"] == ACCENTS[name][0]
+        assert accent_theme(ANSI, name)["marker"] == ACCENTS[name][1]
+        assert accent_theme(PLAIN, name) is PLAIN
+        assert accent_theme(BARE, name) is BARE
+    assert accent_theme(DARK, NO_COLOR) is DARK
 
 
 def test_no_color_means_no_colour_and_bare_means_no_sequence_at_all() -> None:
     assert not any(part in style for style in PLAIN.styles.values() for part in ("3;5", "38", "48"))
     assert all(style in ("1", "2", "3", "4", "9", "1;4") for style in PLAIN.styles.values())
-    assert as_line([Span("x", BARE["heading"])]) == "x"
+    assert format_row([Span("x", BARE["heading"])]) == "x"
 
 
 @pytest.mark.parametrize(
@@ -102,46 +109,48 @@ def test_no_color_means_no_colour_and_bare_means_no_sequence_at_all() -> None:
 def test_what_a_terminal_can_do_is_told_by_its_environment(
     environment: dict[str, str], able: Abilities
 ) -> None:
-    assert abilities(environment) == able
+    assert detect_abilities(environment) == able
 
 
 def test_what_could_rule_a_terminal_is_made_visible_and_what_writing_needs_stays() -> None:
-    assert visible("plain") == "plain"
+    assert escape_controls("plain") == "plain"
     assert (
-        visible("\x1b[m\x00\x9b\u202e\U000e0041\ud800")
+        escape_controls("\x1b[m\x00\x9b\u202e\U000e0041\ud800")
         == "\\x1b[m\\x00\\x9b\\u202e\\U000e0041\\ud800"
     )
     assert (
-        visible("👩\u200d👩 می\u200cخواهم　x\u00a0y\n\t")
+        escape_controls("👩\u200d👩 می\u200cخواهم　x\u00a0y\n\t")
         == "👩\u200d👩 می\u200cخواهم　x\u00a0y\n\t"
     )
     # What has no width and joins nothing: `rm\u200b x` is no `rm x`.
-    assert visible("r\u200bm\u2060\xad x\u200d \u200cy") == (
+    assert escape_controls("r\u200bm\u2060\xad x\u200d \u200cy") == (
         "r\\u200bm\\u2060\\xad x\\u200d \\u200cy"
     )
-    assert one_line(" a\nb\t\x07c ") == "a b \\x07c"
-    assert one_line("a\r\x0bb\x1c\u2028c\x85") == "a\\x0d\\x0bb\\x1c\\u2028c\\x85"
+    assert join_lines(" a\nb\t\x07c ") == "a b \\x07c"
+    assert join_lines("a\r\x0bb\x1c\u2028c\x85") == "a\\x0d\\x0bb\\x1c\\u2028c\\x85"
     assert address("https://a.b/c?d") == "https://a.b/c?d"
     assert address("https://a.b/\x1b\\") == address("javascript:x") == address("file:///x y") == ""
 
 
 def test_rows_are_as_wide_as_they_look() -> None:
-    assert [cells(text) for text in ("ab", "漢字", "👨‍👩‍👧", "é", "❤️")] == [2, 4, 2, 1, 2]
-    assert [as_line(row) for row in wrapped([Span("漢字漢字、x")], 6)] == ["漢字漢", "字、x"]
-    assert [as_line(row) for row in wrapped([Span("a 👨‍👩‍👧👨‍👩‍👧 b")], 4)] == [
+    assert [count_cells(text) for text in ("ab", "漢字", "👨‍👩‍👧", "é", "❤️")] == [2, 4, 2, 1, 2]
+    assert [format_row(row) for row in wrap_spans([Span("漢字漢字、x")], 6)] == ["漢字漢", "字、x"]
+    assert [format_row(row) for row in wrap_spans([Span("a 👨‍👩‍👧👨‍👩‍👧 b")], 4)] == [
         "a",
         "👨‍👩‍👧👨‍👩‍👧",
         "b",
     ]
-    assert [as_line(row) for row in chopped([Span("ab"), Span("漢c")], 3)] == ["ab", "漢c"]
-    assert as_line(clipped([Span("abcdef")], 4)) == "abc…"
-    assert as_line(clipped([Span("abcd")], 4)) == "abcd"
+    assert [format_row(row) for row in chop_spans([Span("ab"), Span("漢c")], 3)] == ["ab", "漢c"]
+    assert format_row(clip_spans([Span("abcdef")], 4)) == "abc…"
+    assert format_row(clip_spans([Span("abcd")], 4)) == "abcd"
 
 
 def test_a_style_is_named_once_for_all_that_has_it() -> None:
     row = [Span("a", "1"), Span(" ", "1"), Span("b", "1", "https://x.y"), Span("c")]
-    assert as_line(row) == "\x1b[1ma \x1b[0m\x1b]8;;https://x.y\x1b\\\x1b[1mb\x1b[0m\x1b]8;;\x1b\\c"
-    assert as_line(row, links=False) == "\x1b[1ma \x1b[0m\x1b[1mb\x1b[0mc"
+    assert (
+        format_row(row) == "\x1b[1ma \x1b[0m\x1b]8;;https://x.y\x1b\\\x1b[1mb\x1b[0m\x1b]8;;\x1b\\c"
+    )
+    assert format_row(row, links=False) == "\x1b[1ma \x1b[0m\x1b[1mb\x1b[0mc"
 
 
 SNIPPETS = [
@@ -160,7 +169,7 @@ def test_no_lexer_changes_or_loses_what_it_colours(snippet: str) -> None:
     lines = snippet.split("\n")
     for _, names, *_rest in get_all_lexers():
         if names:
-            colours = Colours(lexer_named(names[0]), DARK)
+            colours = Colours(find_lexer(names[0]), DARK)
             rows = [row for each in lines for row in colours.add(each)] + colours.end()
             assert ["".join(span.text for span in row) for row in rows] == lines
 
@@ -173,7 +182,7 @@ LANGUAGES = ["python", "js", "ts", "tsx", "json", "yaml", "toml", "bash", "conso
 def test_colours_change_and_lose_nothing(snippet: str) -> None:
     lines = snippet.split("\n")
     for name in LANGUAGES:
-        colours = Colours(lexer_named(name), DARK)
+        colours = Colours(find_lexer(name), DARK)
         rows = [row for each in lines for row in colours.add(each)] + colours.end()
         assert ["".join(span.text for span in row) for row in rows] == lines
 
@@ -204,7 +213,7 @@ def test_rules_that_lead_in_a_circle_or_nowhere_end() -> None:
 @pytest.mark.parametrize("name", LANGUAGES)
 def test_a_lexer_that_is_made_late_colours_as_a_whole_one(name: str) -> None:
     text = 'def größe(x): return "a\\n" + 0x1f  # end\n/* a */ <b c="d">&amp;</b>\n- k: [1, true]\n$x = \'y\';\n'
-    assert lexed(lexer_named(name), text, ("root",)) == lexed(
+    assert lexed(find_lexer(name), text, ("root",)) == lexed(
         get_lexer_by_name(name), text, ("root",)
     )
 
@@ -250,19 +259,19 @@ def _marks(pieces: list[tuple[object, str]]) -> list[str]:
 
 def test_code_without_a_language_or_with_endless_lines_stays_plain() -> None:
     assert Colours(None, DARK).add("\tx = 1") == [[Span("    x = 1")]]
-    assert Colours(lexer_named("python"), DARK).add("x" * 3000) == [[Span("x" * 3000)]]
-    assert lexer_named("no-such-language") is None
-    assert lexer_for("a/b.nothing") is None
+    assert Colours(find_lexer("python"), DARK).add("x" * 3000) == [[Span("x" * 3000)]]
+    assert find_lexer("no-such-language") is None
+    assert find_lexer_for_file("a/b.nothing") is None
     found = {
-        name: lexer_for(name)
+        name: find_lexer_for_file(name)
         for name in ("a/b.PY", "x.ts", "x.h", "Makefile", "src/Dockerfile", "")
     }
     assert [each and each.name for each in found.values()] == [
         "Python", "TypeScript", "C", "Makefile", "Docker", None,
     ]  # fmt: skip
     get_ready()
-    assert Colours(lexer_named("python"), DARK).line("") == []
-    assert [language(info) for info in ("py", "{.py}", "js,linenos", "", " ")] == [
+    assert Colours(find_lexer("python"), DARK).line("") == []
+    assert [read_language(info) for info in ("py", "{.py}", "js,linenos", "", " ")] == [
         "py",
         "py",
         "js",
@@ -284,7 +293,8 @@ def test_only_what_is_a_patch_is_taken_for_one() -> None:
     ):
         assert not results.is_patch(bad)
     rows = [
-        as_line(row) for row in results.rows_of([good | {"lines": ["", "?x", "+y"]}], "", BARE, 9)
+        format_row(row)
+        for row in results.rows_of([good | {"lines": ["", "?x", "+y"]}], "", BARE, 9)
     ]
     assert [row.rstrip() for row in rows] == ["1", "2 ? x", "3 + y"]
 
@@ -362,4 +372,4 @@ def test_of_very_many_folds_the_newest_are_kept() -> None:
     ],
 )
 def test_what_goes_on_below_stands_under_its_column(text: str, rows: list[str]) -> None:
-    assert [as_line(row) for row in hanging(text, "", 20)] == rows
+    assert [format_row(row) for row in hang_lines(text, "", 20)] == rows

@@ -28,8 +28,8 @@ from clew.agent.events import (
 from clew.agent.hooks.output import Ran
 from clew.agent.tasks import notice
 from clew.agent.tools.base import Progress
-from clew.core.messages.text import rejected_by_user
-from clew.core.normalize.repairs import Repair, in_words
+from clew.core.messages.text import describe_user_rejection
+from clew.core.normalize.repairs import Repair, describe_repairs
 from clew.core.stream.events import (
     BlockDropped,
     BlockFinished,
@@ -41,7 +41,7 @@ from clew.core.stream.events import (
     ThinkingDelta,
     ToolUseReady,
 )
-from clew.fronts.render.rows import cells
+from clew.fronts.render.rows import count_cells
 from clew.fronts.render.theme import BARE, DARK, Abilities
 from clew.fronts.render.transcript import Transcript
 from clew.providers.answer_events import FellBack, HeldByRateLimit, Retrying, Waiting, Withdrawn
@@ -350,7 +350,7 @@ def test_reports_of_the_engine_are_lines() -> None:
     assert out == [
         "(Linting)",
         "! the disk is full",
-        f"! {in_words([MENDED])}",
+        f"! {describe_repairs([MENDED])}",
         "! not sent; by the rules the service would refuse it:",
         "(overloaded; trying again in 4 s)",
         "(waiting 7 s, as the service asked)",
@@ -498,10 +498,10 @@ def test_of_a_long_thing_its_beginning_stands_above_its_end() -> None:
 
 def test_the_whole_answer_goes_out_as_it_is_painted() -> None:
     from clew.fronts.render.markdown import Markdown
-    from clew.fronts.render.rows import as_line
+    from clew.fronts.render.rows import format_row
 
     markdown = Markdown(BARE, 60)
-    rows = [as_line(row) for row in (*markdown.feed(ANSWER), *markdown.finish())]
+    rows = [format_row(row) for row in (*markdown.feed(ANSWER), *markdown.finish())]
     assert fed(transcript(), *words(ANSWER)) == rows
 
 
@@ -536,7 +536,7 @@ def test_an_agent_in_the_background_and_a_refusal_are_told_to_a_person_not_to_th
     raw = {"status": "async_launched", "agentId": "a1"}
     out = fed(transcript(100), finished(block, "Agent a1 works; TaskOutput shows how far.", raw))
     assert out[1:] == ["  works in the background as a1; you are told when it has ended"]
-    ended = finished(block | {"name": "Bash"}, rejected_by_user("not now"), is_error=True)
+    ended = finished(block | {"name": "Bash"}, describe_user_rejection("not now"), is_error=True)
     ended.entry["toolDenialKind"] = "user-rejected"
     assert fed(transcript(), ended)[1:] == ["  refused; it did not run: not now"]
 
@@ -599,7 +599,7 @@ def test_no_row_of_a_result_is_wider_than_the_screen(width: int) -> None:
         finished(call("Agent", description=long), long, {"status": "completed"}),
         finished(call(command=long), long, {"stdout": long}),
         finished(call(command=long), long, is_error=True),
-        finished(call(command=long), rejected_by_user(long), is_error=True),
+        finished(call(command=long), describe_user_rejection(long), is_error=True),
         finished(call("Read", file_path=long), long, display=long),
         finished(call("Write", file_path=long), long, {"type": "create", "content": long}),
         finished(call("TodoWrite", todos=[todo]), long, {"newTodos": [todo]}),
@@ -608,7 +608,7 @@ def test_no_row_of_a_result_is_wider_than_the_screen(width: int) -> None:
     ]
     for answer in answers:
         rows = fed(transcript(width), ToolStarted(block=answer.block, title=long), answer)
-        assert [row for row in rows if cells(row) > width] == []
+        assert [row for row in rows if count_cells(row) > width] == []
 
 
 def test_where_nobody_draws_a_tail_calls_and_agents_are_told_of_as_they_begin() -> None:
