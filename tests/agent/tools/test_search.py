@@ -132,7 +132,7 @@ def test_glob_gives_the_same_with_and_without_ripgrep(
     tree: Workshop, monkeypatch: pytest.MonkeyPatch, pattern: str
 ) -> None:
     theirs = tree.use(Glob(), pattern=pattern)
-    monkeypatch.setattr("clew.agent.tools.search_tools.ripgrep", lambda: None)
+    monkeypatch.setattr("clew.agent.tools.search_tools.find_ripgrep", lambda: None)
     ours = tree.use(Glob(), pattern=pattern)
     assert ours.content == theirs.content
 
