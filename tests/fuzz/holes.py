@@ -231,6 +231,6 @@ HOLES: dict[str, Open] = {
         replaced(command_line, "reaches_otherwise", lambda bench, command: []),
     ),
     "patterns of names": patterns_are_text,
-    "redirections from files": replaced(command_line, "redirect_uses", lambda redirect: []),
+    "redirections from files": replaced(command_line, "find_redirect_uses", lambda redirect: []),
     "folders that are read whole": replaced(uses, "ALWAYS_BELOW", frozenset()),
 }

@@ -418,8 +418,8 @@ def test_a_person_is_asked_for_what_a_command_wants_run(home: Path) -> None:
     with serving(FINE, strict=True) as server, Terminal(home, server.url) as terminal:
         terminal.expect("> ")
         terminal.type("/front:check\n")
-        terminal.expect("wants it run before the model reads it")
         terminal.expect("touch made-by-command")
+        terminal.expect("wants it run before the model reads it")
         terminal.expect("no, and this is why: ")
         terminal.type("n\n")
         terminal.expect("which was refused")

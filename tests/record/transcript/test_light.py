@@ -46,7 +46,7 @@ def test_the_light_reader_runs_alone_with_nothing_of_the_project(tmp_path: Path)
     program = (
         "import runpy,sys,pathlib;"
         f"m=runpy.run_path({light.__file__!r});"
-        "print(m['outline'](pathlib.Path(sys.argv[1])).title);"
+        "print(m['read_outline'](pathlib.Path(sys.argv[1])).title);"
         "print([n for n in sys.modules if n.startswith(('clew','msgspec'))])"
     )
     run = subprocess.run(

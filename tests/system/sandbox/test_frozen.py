@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from clew.permissions.in_session import SessionRules
+from clew.permissions.in_session import NoWalls, SessionRules
+
+
+class WantedWalls(NoWalls):
+    is_wanted = True
 
 
 def rules(home: Path) -> SessionRules:
@@ -29,7 +33,7 @@ def test_a_folders_new_settings_wait_for_the_next_session_behind_walls(
     tmp_path: Path, walled: bool
 ) -> None:
     held = rules(tmp_path)
-    held.is_walled = lambda: walled
+    held.rely_on(WantedWalls() if walled else NoWalls())
     hooks = {"Stop": [{"hooks": [{"type": "command", "command": "touch out"}]}]}
     say(tmp_path, {"hooks": hooks, "permissions": {"allow": ["Bash(rm *)"]}})
     assert held.refresh()[0] == "settings were read again"
