@@ -24,6 +24,7 @@ from clew.record.transcript.paths import get_project_dir
 from clew.testing.server import serving
 
 READS = 1 << 16
+ASK_ATTRIBUTES, ATTRIBUTES = b"\x1b[c", b"\x1b[?62;22c"
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -31,6 +32,8 @@ class Typist:
     """One process at a terminal of its own; `wrote` is what came since the last look."""
 
     def __init__(self, argv: list[str], home: Path, url: str) -> None:
+        # Without this folder, clew would first ask whether to use a sandbox.
+        (home / "config" / "clew").mkdir(parents=True, exist_ok=True)
         self._fd, theirs = pty.openpty()
         self.began_s = time.perf_counter()
         env = {
@@ -60,9 +63,13 @@ class Typist:
         if not select.select([self._fd], [], [], within_s)[0]:
             return False
         try:
-            self.wrote += os.read(self._fd, READS)
+            received = os.read(self._fd, READS)
         except OSError:
             return False
+        if ASK_ATTRIBUTES in received:
+            # Every real terminal replies; until it does, clew waits longer for what follows an Escape.
+            os.write(self._fd, ATTRIBUTES)
+        self.wrote += received
         return True
 
     def until(self, *words: bytes, within_s: float = 20) -> float:
