@@ -1,6 +1,6 @@
 """What each feature that changes a history does to the thoughts in it, on models with preserved thinking.
 
-One table, printed into docs/requests.md by `python -m scripts.history_changes`; a test drives every row against a service that binds thoughts. A
+One table, printed into docs/internals/requests.md by `python -m scripts.history_changes`; a test drives every row against a service that binds thoughts. A
 feature that comes to change what was sent needs a row here.
 """
 
@@ -125,7 +125,7 @@ HISTORY_CHANGES: tuple[HistoryChange, ...] = (
 
 
 def table() -> str:
-    """The rows of docs/requests.md."""
+    """The rows of docs/internals/requests.md."""
     rows = [f"| {row.feature} | {row.keeps} | {row.how} |" for row in HISTORY_CHANGES]
     return "\n".join(["| what changes | thoughts still shown | how |", "|---|---|---|", *rows])
 

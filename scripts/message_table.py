@@ -1,4 +1,4 @@
-"""Prints the tables of docs/messages.md from the code: `python -m scripts.message_table kinds`."""
+"""Prints the tables of docs/internals/messages.md from the code: `python -m scripts.message_table kinds`."""
 
 import sys
 from collections.abc import Callable, Iterator

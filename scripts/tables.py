@@ -228,7 +228,7 @@ def cell(words: str) -> str:
 
 
 def option_lines() -> Iterator[str]:
-    """Yield the table of docs/options.md."""
+    """Yield the table of docs/using/options.md."""
     yield "| flag | meaning | above the setting or variable | in `ClewOptions` |"
     yield "| --- | --- | --- | --- |"
     yield from map(option_line, flag_rows())
@@ -244,7 +244,7 @@ def option_line(row: FlagRow) -> str:
 
 
 def setting_lines() -> Iterator[str]:
-    """Yield the table of settings in docs/settings.md."""
+    """Yield the table of settings in docs/using/settings.md."""
     yield "| key | value | meaning | default | a change counts |"
     yield "| --- | --- | --- | --- | --- |"
     for known in settings.KEYS:
@@ -256,7 +256,7 @@ def setting_lines() -> Iterator[str]:
 
 
 def variable_lines() -> Iterator[str]:
-    """Yield the table of environment variables in docs/settings.md."""
+    """Yield the table of environment variables in docs/using/settings.md."""
     yield "| variable | value | meaning | default |"
     yield "| --- | --- | --- | --- |"
     for known in (*VARIABLES, *AMBIENT):

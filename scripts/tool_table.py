@@ -1,4 +1,4 @@
-"""`python -m scripts.tool_table`: the tools and their inputs as docs/tools.md shows them."""
+"""`python -m scripts.tool_table`: the tools and their inputs as docs/using/tools.md shows them."""
 
 import sys
 

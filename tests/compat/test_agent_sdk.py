@@ -1,6 +1,6 @@
 """The published Agent SDK drives clew: queries, a client, callbacks, and sessions read by the host.
 
-Its own end-to-end tests are run by `make compat SDK=CHECKOUT`; see docs/compatibility.md.
+Its own end-to-end tests are run by `make compat SDK=CHECKOUT`; see docs/extending/compatibility.md.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The table of docs/faults.md, made by running every fault: `python -m tests.providers.faults`.
+"""The table of docs/internals/service-failures.md, made by running every fault: `python -m tests.providers.faults`.
 
 Real sockets on loopback, the real driver, and a clock that moves only while everybody is known to
 wait: for a server that has said it is silent, or for a pause between two attempts.

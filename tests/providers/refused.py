@@ -1,4 +1,4 @@
-"""The second table of docs/faults.md: what services say in place of an answer, and what clew does.
+"""The second table of docs/internals/service-failures.md: what services say in place of an answer, and what clew does.
 
 `python -m tests.providers.refused` prints it. Each body has the form that its service documents or
 its own client reads; each goes through the real transport, decoder and driver, and a request after

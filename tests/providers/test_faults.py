@@ -1,4 +1,4 @@
-"""Every fault of docs/faults.md ends in a defined state; the page itself is compared by docs-check."""
+"""Every fault of docs/internals/service-failures.md ends in a defined state; the page itself is compared by docs-check."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""docs/scenarios.md shows scenarios that are read, and names every key there is."""
+"""docs/extending/scenarios.md shows scenarios that are read, and names every key there is."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ from clew.testing.scenario import (
     parse,
 )
 
-PAGE = Path(__file__).parents[2].joinpath("docs", "scenarios.md").read_text("utf-8")
+PAGE = Path(__file__).parents[2].joinpath("docs", "extending", "scenarios.md").read_text("utf-8")
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.M | re.S)
 
 

@@ -3,7 +3,7 @@
 Each field of `Options` is a row. What stands beside its type says which flags fill it, what the setting
 and the variable are that it overrides, and its names in `ClewOptions` and in a host's handshake. The
 parser (`clew.session.flags`), the text of `clew --help`, shell completion, `ClewOptions`, the handshake
-and docs/options.md are made from these rows; `make docs` writes those that are text.
+and docs/using/options.md are made from these rows; `make docs` writes those that are text.
 
 Decision: docs/decisions/002-start-up-imports.md
 """

@@ -3,7 +3,7 @@
 Owns the positive grammar: a line may run without a question only if every byte of it is accepted
 here. There is no recovery and no guess: what has no rule below (substitutions, arithmetic, ANSI-C
 quotes, parameter operators, groups, loops, `[[`, braces, line continuations, here-documents that
-expand, control characters, blanks of another kind) ends the reading. docs/permissions.md lists what
+expand, control characters, blanks of another kind) ends the reading. docs/using/permissions.md lists what
 is accepted, and `make fuzz` compares this reading with bash's own.
 
 Decision: docs/decisions/061-two-readings-of-a-command-line.md

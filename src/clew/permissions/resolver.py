@@ -2,7 +2,7 @@
 
 Owns what a path means on this machine: `~`, `..`, links hop by hop, the links of `/proc`, names
 that a file system folds. It opens nothing. Two names that a hard link gives one file cannot be told
-to be one file, and what a link points to may change after it was asked (see docs/permissions.md).
+to be one file, and what a link points to may change after it was asked (see docs/using/permissions.md).
 """
 
 import os

@@ -380,7 +380,7 @@ def main(argv: list[str]) -> int:
         "--scenario",
         metavar="FILE",
         type=Path,
-        help="a scenario of your own to talk with (docs/scenarios.md describes the format)",
+        help="a scenario of your own to talk with (docs/extending/scenarios.md describes the format)",
     )
     parser.add_argument(
         "--speed",

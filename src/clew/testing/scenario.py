@@ -3,7 +3,7 @@
 Owns the types of the format and its reading from JSON or YAML; every complaint names the file, the
 line and the path of the key. Must never touch a file or a clock: `scenario_file` reads the disk,
 `scenario_rules` chooses an answer, `scenario_answer` turns it into bytes.
-Described in docs/scenarios.md.
+Described in docs/extending/scenarios.md.
 
 Decision: docs/decisions/040-scripted-models.md
 """

@@ -283,7 +283,7 @@ def test_a_tool_that_nobody_has_is_a_remark_with_advice_that_fits(tmp_path: Path
 
 def test_each_part_that_is_looked_at_stands_in_the_table_of_the_docs(tmp_path: Path) -> None:
     told = looked(tmp_path, NOWHERE, "--offline")
-    table = (ROOT / "docs" / "doctor.md").read_text("utf-8")
+    table = (ROOT / "docs" / "using" / "troubleshooting.md").read_text("utf-8")
     rows = re.findall(r"^\| ([^|]+) \| [^|]+ \|$", table, re.M)
     first = rows.index("part")
     assert [row for row in rows[first + 1 :] if "---" not in row][: len(told)] == list(told)

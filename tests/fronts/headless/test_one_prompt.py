@@ -1,4 +1,4 @@
-"""docs/one-prompt.md tells the order in which things are called; a real run is traced and compared."""
+"""docs/internals/life-of-a-prompt.md tells the order in which things are called; a real run is traced and compared."""
 
 import json
 import re
@@ -9,8 +9,8 @@ from pathlib import Path
 from clew.testing.server import serving
 from tests.fronts.headless.clew_process import environment
 
-PAGE = Path(__file__).parents[3] / "docs" / "one-prompt.md"
-STEP = re.compile(r"\[`([\w.]+)`\]\(\.\./src/([\w/]+)\.py\)")
+PAGE = Path(__file__).parents[3] / "docs" / "internals" / "life-of-a-prompt.md"
+STEP = re.compile(r"\[`([\w.]+)`\]\(\.\./\.\./src/([\w/]+)\.py\)")
 ALLOWED = ("--allowedTools", "Bash(echo:*)")
 TRACED = """
 import json, sys, threading

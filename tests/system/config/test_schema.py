@@ -47,7 +47,7 @@ def objects(text: str) -> Iterator[dict[str, Any]]:
 
 
 def of_docs() -> Iterator[dict[str, Any]]:
-    for page in (ROOT / "docs").glob("*.md"):
+    for page in (ROOT / "docs").rglob("*.md"):
         text = page.read_text("utf-8")
         for fence in re.findall(r"^```json\n(.*?)^```", text, re.M | re.S):
             yield from objects(fence)

@@ -75,7 +75,7 @@ def test_an_agent_commits_in_a_checkout_of_its_own_behind_walls(tmp_path: Path) 
     ],
 )
 def test_nobody_has_git_read_a_configuration_of_his_own(tmp_path: Path, attack: str) -> None:
-    """Landlock cannot hold this back, as docs/sandbox.md says; there the rest is held to all the same."""
+    """Landlock cannot hold this back, as docs/using/sandbox.md says; there the rest is held to all the same."""
     work = repository(tmp_path)
     out = tmp_path / "out"
     run(tmp_path, attack.format(evil=EVIL.format(out=out).replace("\n", "\\n")))

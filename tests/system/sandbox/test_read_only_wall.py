@@ -163,7 +163,7 @@ def test_an_older_landlock_holds_the_same(known: int, monkeypatch: pytest.Monkey
 
 
 def test_landlock_keeps_pipes_from_being_written_to() -> None:
-    """A read-only mount does not, which docs/sandbox.md says of bubblewrap."""
+    """A read-only mount does not, which docs/using/sandbox.md says of bubblewrap."""
     if can("landlock"):
         with world(os.geteuid()) as here:
             asyncio.run(

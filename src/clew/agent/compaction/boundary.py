@@ -1,7 +1,7 @@
 """Where a conversation is cut, and the entry that says so.
 
 Pure. A cut never parts a call from its result, nor an answer from itself. The format of the boundary
-is in docs/transcript.md.
+is in docs/internals/transcript.md.
 
 Decision: docs/decisions/160-compaction.md
 """

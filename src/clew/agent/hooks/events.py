@@ -1,7 +1,7 @@
 """The events a hook can be called at, and what each lets a hook do. Pure.
 
 A table, because programs outside decide by these rows what to write: which field matchers are held
-against, what an exit code of 2 does, which words of an answer count. Described in docs/hooks.md, whose
+against, what an exit code of 2 does, which words of an answer count. Described in docs/extending/hooks.md, whose
 table this is; a test holds every row against the published examples.
 
 Decision: docs/decisions/130-hooks.md

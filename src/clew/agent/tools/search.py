@@ -3,7 +3,7 @@
 Runs in a bare interpreter of its own (`python -I -S`), because a regular expression can take for ever and
 only a process can be stopped; imports next to nothing, because that is half of what a search costs. Takes
 one argument (`Job.argument`); ends with 0 if it found something, 1 if not, 2 with the reason on stderr if
-it cannot search. Held to ripgrep's results by a test, on the subset that docs/tools.md names. Takes 1.6
+it cannot search. Held to ripgrep's results by a test, on the subset that docs/using/tools.md names. Takes 1.6
 times ripgrep's time over 5,000 small files; `make bench ONLY=tools` accepts 2.5.
 """
 

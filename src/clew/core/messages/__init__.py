@@ -2,5 +2,5 @@
 
 Values from outside are decoded JSON objects; the views here name their fields and never change them.
 Imports nothing of clew's and nothing heavy: defining all of it costs less than loading `re`.
-The kinds are listed in `kinds.py`; `docs/messages.md` says where each comes from and goes.
+The kinds are listed in `kinds.py`; `docs/internals/messages.md` says where each comes from and goes.
 """

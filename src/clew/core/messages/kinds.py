@@ -1,7 +1,7 @@
 """Every kind of entry and event in one table: its view, and the decisions each kind needs.
 
 A kind that is missing here is an `UnknownEntry`: kept, off the chain, never shown as talk. Tests hold the
-table complete; `docs/messages.md` is printed from it.
+table complete; `docs/internals/messages.md` is printed from it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Current models bind each thought to everything before it: the system prompt, the set of tools, every
 earlier message and the thought before it. `Thoughts` knows what each thought of a conversation was made
 after, judges every request before it leaves, and says what is left out. The rule and the record are
-described in docs/requests.md. Must never change a message: `Outgoing` leaves out what is named here.
+described in docs/internals/requests.md. Must never change a message: `Outgoing` leaves out what is named here.
 
 Decision: docs/decisions/329-preserved-thinking.md
 """

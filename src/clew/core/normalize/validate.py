@@ -1,7 +1,7 @@
 """The rules every outgoing request keeps, judged on the request alone.
 
 `validate` is total: whatever it is given, it answers with the list of what the service would refuse,
-each with its rule (V1 to V9 of docs/requests.md) and its place. It knows nothing of how requests are
+each with its rule (V1 to V9 of docs/internals/requests.md) and its place. It knows nothing of how requests are
 made. `Validator` judges messages as they are added, so that a long conversation is judged once.
 """
 

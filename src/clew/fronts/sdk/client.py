@@ -105,7 +105,7 @@ class ClewClient:
         await self._ask("set_model", model=model)
 
     async def request(self, subtype: str, **fields: Any) -> Json:
-        """Any request of docs/protocol.md: rewind_files, mcp_status, stop_task, get_settings ..."""
+        """Any request of docs/extending/stream-json.md: rewind_files, mcp_status, stop_task, get_settings ..."""
         return await self._ask(subtype, **fields)
 
     async def context_usage(self) -> Json:

@@ -53,7 +53,7 @@ class HookAt(Struct, frozen=True, kw_only=True):
 
 
 class ClewOptions(Struct, frozen=True, kw_only=True):
-    """The options of a session; None leaves a choice to the settings. docs/options.md describes each."""
+    """The options of a session; None leaves a choice to the settings. docs/using/options.md describes each."""
 
     cwd: str | os.PathLike[str] | None = None
     # Laid over the process's environment.

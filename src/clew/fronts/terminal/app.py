@@ -2,7 +2,7 @@
 
 Owns the order of the start, one session after another, and which key is joined to what. What is shown
 is `stage`'s, what keys do to the prompt is `desk`'s, what a session does is `talk`'s; `opened` is
-loaded once the prompt stands. Described in docs/terminal.md.
+loaded once the prompt stands. Described in docs/using/terminal.md.
 """
 
 from __future__ import annotations

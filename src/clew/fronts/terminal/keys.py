@@ -2,7 +2,7 @@
 
 Owns the names of actions and of keys, and finds what is wrong with a person's own: a name nobody
 knows, a key taken twice, a key that hides the beginning of another.
-The file's form is that of docs/terminal.md.
+The file's form is that of docs/using/terminal.md.
 """
 
 import json

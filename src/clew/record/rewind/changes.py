@@ -1,6 +1,6 @@
 """What calls did to files, as the log says it, and what a file was at a message. Pure.
 
-The format of the lines is in docs/rewind.md. Time is the order of the lines: a working folder has one
+The format of the lines is in docs/using/rewind.md. Time is the order of the lines: a working folder has one
 past, whatever branches the conversation took.
 """
 

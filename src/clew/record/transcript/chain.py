@@ -2,7 +2,7 @@
 
 Walks up from the leaf, stops at a compaction that has its summary, puts back what the compaction
 kept, and pulls in the parallel calls and results of an answer that the walk passes by. The rules
-are told in docs/transcript.md. Bodies are asked for only where a decision needs them.
+are told in docs/internals/transcript.md. Bodies are asked for only where a decision needs them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

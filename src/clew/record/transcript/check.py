@@ -2,7 +2,7 @@
 
 A finding names the rule, the line and the particulars, never what the line says. `error`: some
 reader loses a part of the conversation or cannot go on. `warning`: damage that every reader
-survives. `note`: as it should be, and worth knowing. docs/transcript.md is printed from `RULES`.
+survives. `note`: as it should be, and worth knowing. docs/internals/transcript.md is printed from `RULES`.
 """
 
 import re

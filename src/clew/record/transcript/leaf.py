@@ -1,6 +1,6 @@
 """Where a conversation stands: the entry from which the walk to the root begins. Pure.
 
-The rules, in this order (docs/transcript.md tells them with their reasons):
+The rules, in this order (docs/internals/transcript.md tells them with their reasons):
 
 1. The newest marker (`last-prompt` with a known leaf) speaks, unless something newer contradicts.
 2. An explicit marker (a rewind) stands exactly at its entry; after it only what hangs on that

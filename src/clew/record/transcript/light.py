@@ -2,7 +2,7 @@
 
 Stands alone: the standard library and nothing of the project, so that an editor, a picker or a
 script can take this one file with it. Never parses a whole transcript and never raises for what a
-file holds. The rules for titles are in docs/transcript.md.
+file holds. The rules for titles are in docs/internals/transcript.md.
 """
 
 import json

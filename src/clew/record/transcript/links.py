@@ -1,7 +1,7 @@
 """Who follows whom: a parent for every conversation entry, whatever the file's damage. Pure.
 
 Gives each entry the parent it names, or, where that cannot be, the one the order of the lines
-suggests. The rules are numbered in check.py and told in docs/transcript.md. Never decodes a body.
+suggests. The rules are numbered in check.py and told in docs/internals/transcript.md. Never decodes a body.
 """
 
 from collections.abc import Mapping, Sequence

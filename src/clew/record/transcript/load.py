@@ -3,7 +3,7 @@
 Keys and offsets first, bodies of the live entries only. Of a compacted session only the end is
 read, from the last boundary on, if that end stands by itself. Never raises for what a file holds:
 lines that are no entries and entries that are not live are named in the report. The rules are in
-docs/transcript.md. Must never write.
+docs/internals/transcript.md. Must never write.
 
 Decision: docs/decisions/052-transcript-loading.md
 """

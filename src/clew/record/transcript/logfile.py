@@ -2,7 +2,7 @@
 
 Used by one thread (log.py). Never raises for a failing disk: the tail stays in memory, is offered
 to the disk again with every call, and meanwhile lies in an emergency copy if any place takes it.
-The guarantees are in docs/transcript.md.
+The guarantees are in docs/internals/transcript.md.
 
 Decision: docs/decisions/050-transcript-lock.md
 """

@@ -1,6 +1,6 @@
 """Where a session's files lie. Names only: nothing here makes, opens or locks a file.
 
-The layout is shared with other programs and described in docs/transcript.md; what is clew's own
+The layout is shared with other programs and described in docs/internals/transcript.md; what is clew's own
 lies below `<config home>/clew/`.
 """
 

@@ -3,7 +3,7 @@
 Records each message once, behind the entry it follows; calls are written ahead of their place
 before they run; what stands beside the conversation has a call of its own. Hands encoded lines to
 the log and never waits: durability is asked for with `durable`. The format and the guarantees are
-in docs/transcript.md.
+in docs/internals/transcript.md.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,7 @@
 """Emergency copies: where the lines of one transcript lie while it does not take them.
 
 A copy's lock is held like a transcript's: whoever has it is the session's writer. A copy goes when its
-lines are at home. The guarantees are in docs/transcript.md.
+lines are at home. The guarantees are in docs/internals/transcript.md.
 
 Decision: docs/decisions/051-durability.md
 """

@@ -2,7 +2,7 @@
 
 A key that is not in the table is kept, so that newer files and other tools' keys live on; it is named
 with the nearest known key. A value of the wrong kind is left out by the merge (see `layers`), never
-guessed at. docs/settings.md, `settings.schema.json` and the doctor's findings come from this table.
+guessed at. docs/using/settings.md, `settings.schema.json` and the doctor's findings come from this table.
 """
 
 from collections.abc import Mapping

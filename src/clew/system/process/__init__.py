@@ -2,5 +2,5 @@
 
 `spawn.Launcher` starts children, `tree.Child` is one of them with all that descends from it,
 `output.ProcessOutput` keeps what it prints in bounded memory, `run.run` joins the three. `watcher` is the
-program on the other side. What cannot be reached is named in docs/tools.md.
+program on the other side. What cannot be reached is named in docs/using/tools.md.
 """

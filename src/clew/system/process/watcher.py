@@ -465,7 +465,7 @@ def find_descendants(pid: int) -> list[int]:
 
 
 def send_signal(pid: int, number: int) -> None:
-    # Gone already, or another user's by now: docs/tools.md names that limit.
+    # Gone already, or another user's by now: docs/using/tools.md names that limit.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 

@@ -2,7 +2,7 @@
 
 Landlock only ever grants, and grants whole trees: what may not be read is left out by naming everything
 next to it, and what may not be written inside a folder that may be cannot be kept from being written
-(docs/sandbox.md says so). What it does not see, a filter of system calls refuses for the read-only wall.
+(docs/using/sandbox.md says so). What it does not see, a filter of system calls refuses for the read-only wall.
 
 Decision: docs/decisions/131-sandbox.md
 """
