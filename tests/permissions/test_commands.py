@@ -200,7 +200,7 @@ def test_rules_are_added_listed_and_removed_and_the_rest_of_the_file_stays(
     local.write_text("{", "utf-8")
     code, _, err = terminal.run("permissions", "add", "Bash(ls)")
     assert code == 2
-    assert "not JSON" in err
+    assert "invalid JSON" in err
     assert local.read_text("utf-8") == "{"
     local.write_text('{"permissions": {"allow": 3}}', "utf-8")
     assert "is not an array" in terminal.run("permissions", "add", "Bash(ls)")[2]
@@ -213,7 +213,7 @@ def test_an_allow_rule_of_a_folder_counts_once_the_folder_is_trusted(terminal: T
     assert (code, out) == (1, "ask: make all: no rule allows it\n")
     assert (
         err
-        == f"{terminal.settings}: permissions.allow: does not count, the folder is not trusted\n"
+        == f"{terminal.settings}: permissions.allow: ignored because the folder is not trusted\n"
     )
     added = terminal.run("permissions", "add", "Bash(ls)", "--scope", "project")[1]
     assert added.endswith("it does not count before the folder is trusted: clew config trust\n")
@@ -234,7 +234,7 @@ def test_the_effective_settings_can_be_asked_with_their_provenance(terminal: Ter
         f"  user     a  ({user}:2) overridden\n"
     )
     assert terminal.run("config", "explain", "apiKeyHelper")[1].endswith(
-        f"  project  does not count: the folder is not trusted ({terminal.settings}:2)\n  not set\n"
+        f"  project  ignored because the folder is not trusted ({terminal.settings}:2)\n  not set\n"
     )
     assert terminal.run("config", "list")[1] == (
         f"model = b  ({terminal.settings}:2)\n"
@@ -273,11 +273,11 @@ def test_settings_are_set_in_place_and_wrong_ones_are_not_written(terminal: Term
         assert code == 2, words
         assert err.startswith("clew config: ")
     assert path.read_text("utf-8") == before
-    assert "did you mean theme?" in terminal.run("config", "set", "them", "x")[2]
+    assert 'did you mean "theme"?' in terminal.run("config", "set", "them", "x")[2]
     assert terminal.run("config", "unset", "them")[0] == 0
     assert path.read_text("utf-8") == before
     path.write_text("{", "utf-8")
-    assert "not JSON" in terminal.run("config", "set", "model", "x")[2]
+    assert "invalid JSON" in terminal.run("config", "set", "model", "x")[2]
     project = terminal.run("config", "set", "model", "p", "--scope", "project")
     assert project[1] == f"{terminal.settings}: model = p\n"
 

@@ -229,9 +229,9 @@ def test_rules_of_a_file_know_their_line_and_what_is_lost_is_told() -> None:
         ("Bash(git commit *)", 5),
     ]
     assert unreadable == [
-        "/p/.claude/settings.json:7: permissions.deny[1]: expected a string, found a number",
+        "/p/.claude/settings.json:7: permissions.deny[1]: expected a string, got a number",
         "/p/.claude/settings.json:8: permissions.ask: expected an array of permission rules, "
-        "found a string",
+        "got a string",
         "/p/.claude/settings.json:7: Read(broken: expected Tool or Tool(content)",
     ]
 
@@ -264,7 +264,7 @@ def test_what_is_said_of_a_rule_is_no_flood() -> None:
 def test_a_broken_file_may_have_denied_anything() -> None:
     rules, unreadable, _ = read_rules([layer("{")])
     assert rules == []
-    assert "not JSON" in unreadable[0]
+    assert "invalid JSON" in unreadable[0]
 
 
 def test_managed_settings_can_be_the_only_ones_whose_rules_count() -> None:
@@ -301,7 +301,7 @@ def test_permissions_that_are_no_object_are_lost_as_a_whole() -> None:
             )
         ]
     )
-    assert unreadable == ["(cli): permissions: expected an object, found a number"]
+    assert unreadable == ["(cli): permissions: expected an object, got a number"]
 
 
 @pytest.mark.parametrize("count", [3, MAX_FOLDERS + 3])

@@ -74,7 +74,7 @@ def run_list(options: argparse.Namespace) -> int:
     stood, listing = standing(options)
     for inert in stood.inert:
         if inert.path[0] == "hooks":
-            show(f"{inert.layer.file}: {join_path(inert.path)}: does not count, {inert.why}")
+            show(f"{inert.layer.file}: {join_path(inert.path)}: ignored because {inert.why}")
     if listing.off:
         show(f"off: {listing.off}")
     for hook in listing.hooks:

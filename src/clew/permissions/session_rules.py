@@ -99,7 +99,7 @@ def load_current_rules(
         *describe_faults(loaded.layers),
         *unreadable,
         *warnings,
-        *(f"{i.layer.file}: {join_path(i.path)}: does not count, {i.why}" for i in inert),
+        *(f"{i.layer.file}: {join_path(i.path)}: ignored because {i.why}" for i in inert),
         *([] if is_trusted or not is_bare(Path(folder)) else [f"{folder}: {REFUSED_BARE}"]),
     ]
     directories = further_directories(settings, resolve)

@@ -87,7 +87,7 @@ def test_the_hooks_of_a_folder_are_tried_once_it_is_trusted(tmp_path: Path, trus
     listed = hooks(tmp_path, "list")
     assert (tmp_path / "work" / "ran").exists() is trusted
     assert ("not run, the folder is not trusted" in done.stderr) is not trusted
-    assert ("does not count, the folder is not trusted" in listed.stdout) is not trusted
+    assert ("ignored because the folder is not trusted" in listed.stdout) is not trusted
     assert ("Stop  command: touch ran  [" in listed.stdout) is trusted
 
 

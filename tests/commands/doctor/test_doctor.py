@@ -73,9 +73,9 @@ def test_every_fault_of_a_broken_setup_is_named_with_its_remedy(tmp_path: Path) 
     (own / "credentials.json").write_text('{"apiKey": "sk-ant-kept"}', "utf-8")
     (own / "credentials.json").chmod(0o644)
     found = looked(tmp_path, NOWHERE)
-    assert any("permissons: unknown key" in words for words in faults(found["configuration"]))
+    assert any('unknown key "permissons"' in words for words in faults(found["configuration"]))
     assert any(
-        "settings.local.json:1: not JSON" in words for words in faults(found["configuration"])
+        "settings.local.json:1: invalid JSON" in words for words in faults(found["configuration"])
     )
     # What a program that starts clew brings along is not known here: no fault, and said.
     notes = [one["words"] for one in found["configuration"] if one["state"] == "note"]
@@ -92,7 +92,7 @@ def test_every_fault_of_a_broken_setup_is_named_with_its_remedy(tmp_path: Path) 
     assert any("NoSuchEvent" in words for words in faults(found["hooks"]))
     assert any("no program no-such-server-here" in words for words in faults(found["MCP servers"]))
     remedies = {
-        "permissons: unknown key": "clew config keys",
+        'unknown key "permissons"': "clew config keys",
         "can be read by others": "chmod 600",
         transcript.name: f"clew sessions repair {transcript.stem}",
         "no program no-such-program-here": "install it, or take the hook out",
@@ -229,9 +229,9 @@ def test_files_of_agents_and_skills_that_cannot_be_read_are_faults_and_listed_as
     agents = [
         f"{folder}/agents/half.md: tools: expected names with commas between",
         f"{folder}/agents/mute.md: description: missing; it says when the agent is used",
-        f"{folder}/agents/open.md:1: no --- ends the head",
+        f"{folder}/agents/open.md:1: the front matter has no closing ---",
     ]
-    skills = [f"{folder}/skills/torn/SKILL.md:1: no --- ends the head"]
+    skills = [f"{folder}/skills/torn/SKILL.md:1: the front matter has no closing ---"]
     found = looked(tmp_path, NOWHERE, "--offline")["agents and skills"]
     assert faults(found) == [*agents, *skills]
     assert found[-1]["words"] == "1 agent and 1 command or skill of yours"

@@ -135,7 +135,7 @@ def test_commands_about_the_screen_are_settings_wherever_they_are_typed(
     assert "the prompt has normal keys" in shown(host, "/vim")
     assert "no 'perhaps'" in shown(host, "/vim perhaps")
     assert "clew's own: model, mode" in shown(host, "/statusline")
-    assert "is not set there" in shown(host, "/statusline off")
+    assert "statusLine is not set in" in shown(host, "/statusline off")
     assert "statusLine is set" in shown(host, "/statusline echo mine")
     assert "what this prints: echo mine" in shown(host, "/statusline")
     assert "clew's own again" in shown(host, "/statusline off")

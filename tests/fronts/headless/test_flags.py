@@ -114,10 +114,10 @@ def test_the_agent_of_a_folders_own_settings_waits_until_the_folder_is_trusted(
     (own / "agents" / "reviewer.md").write_text(text, "utf-8")
     with serving(YES, strict=True) as server:
         told = clew(tmp_path, server.url, "-p", "go").stderr
-        assert f"{file}: agent: does not count, the folder is not trusted" in told
+        assert f"{file}: agent: ignored because the folder is not trusted" in told
         assert not system(server.requests[-1].body).startswith("You review")
         assert clew(tmp_path, server.url, "config", "trust").returncode == 0
-        assert "does not count" not in clew(tmp_path, server.url, "-p", "go").stderr
+        assert "ignored because" not in clew(tmp_path, server.url, "-p", "go").stderr
         assert system(server.requests[-1].body).startswith("You review")
 
 
@@ -265,8 +265,8 @@ def test_rules_of_settings_for_a_tool_that_nobody_has_are_said_with_their_place(
     assert sorted(done.stderr.splitlines()) == [
         "clew: --allowedTools Reed: there is no tool Reed; did you mean Read?",
         "clew: --managed-settings:1: ask Wrte: there is no tool Wrte; did you mean Write?",
-        "clew: --managed-settings:1: disallowBypass: does not count, unknown key; "
-        "did you mean permissions.disableBypassPermissionsMode?",
+        'clew: --managed-settings:1: unknown key "disallowBypass" '
+        '(did you mean "permissions.disableBypassPermissionsMode"?)',
         "clew: --settings: allow bash(ls): there is no tool bash; did you mean Bash?",
         f"clew: {own}:4: deny Bsh: there is no tool Bsh; did you mean Bash?",
         f"clew: {own}:5: deny Raed(x): there is no tool Raed; did you mean Read?",

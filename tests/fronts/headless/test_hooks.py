@@ -170,7 +170,7 @@ def test_the_hook_of_a_folder_runs_once_the_folder_is_trusted(
         trust(tmp_path)
     done, _ = run(tmp_path, plan())
     assert (tmp_path / "work" / "ran").exists() is trusted
-    assert ("hooks: does not count, the folder is not trusted" in done.stderr) is not trusted
+    assert ("hooks: ignored because the folder is not trusted" in done.stderr) is not trusted
 
 
 def test_words_at_the_start_and_at_a_prompt_reach_the_model_and_stay_on_resume(

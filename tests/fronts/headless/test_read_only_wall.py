@@ -130,7 +130,7 @@ def test_its_environment_holds_no_keys_but_what_settings_name(tmp_path: Path) ->
         assert "BASH_ENV" not in said(told)
     assert "MINE_1=named-2" in said(told)
     assert "LC_ALL=C" in said(told)
-    assert "sandbox.allowEnvironment: does not count" in done.stderr
+    assert "sandbox.allowEnvironment: ignored because" in done.stderr
     # One that was approved has the user's environment without the keys of clew.
     _, told = run(tmp_path, bash("wc; touch x"), args=("--allowedTools", "Bash"), **variables)
     assert "MY_TOKEN=token-1" in said(told)

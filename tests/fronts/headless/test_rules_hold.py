@@ -85,7 +85,7 @@ def test_a_folders_helper_runs_once_the_folder_is_trusted(tmp_path: Path, truste
         (request,) = server.requests
     assert (tmp_path / "work" / "helped").exists() is trusted
     assert ("x-api-key" in {name.lower() for name, _ in request.headers}) is trusted
-    assert ("apiKeyHelper: does not count" in done.stderr) is not trusted
+    assert ("apiKeyHelper: ignored because" in done.stderr) is not trusted
 
 
 def test_the_settings_variables_reach_the_session_and_its_programs(tmp_path: Path) -> None:
@@ -372,8 +372,8 @@ def test_who_starts_clew_can_forbid_and_allows_nothing(tmp_path: Path) -> None:
     assert sorted(p.name for p in (tmp_path / "work").iterdir()) == ["made"]
     assert not list((tmp_path / "work" / "made").iterdir())
     told = done.stderr
-    assert "--managed-settings:1: permissions.allow: does not count" in told
-    assert "--managed-settings:1: model: does not count" in told
+    assert "--managed-settings:1: permissions.allow: ignored because" in told
+    assert "--managed-settings:1: model: ignored because" in told
     assert "opus" not in str(server.requests[0].body["model"])
     bad = clew(tmp_path, server.url, *given, "--managed-settings", "{")
     assert bad.returncode == 1

@@ -249,7 +249,7 @@ def test_the_model_has_no_switch(tmp_path: Path) -> None:
     done, _ = run(tmp_path, bash(out))
     assert not outside.exists()
     assert (
-        "sandbox.enabled: does not count, a folder's own files can only tighten it" in done.stderr
+        "sandbox.enabled: ignored because a folder's own files can only tighten it" in done.stderr
     )
 
 

@@ -56,8 +56,8 @@ def test_numbers_have_spellings_and_faults_are_told() -> None:
     wrong = freeze({"BASH_DEFAULT_TIMEOUT_MS": "soon", "MAX_THINKING_TOKENS": "x"})
     assert wrong.number("bash_timeout_ms") == 120_000
     assert wrong.faults == (
-        "MAX_THINKING_TOKENS: expected a whole number; using none",
-        "BASH_DEFAULT_TIMEOUT_MS: expected a whole number; using 120000",
+        "MAX_THINKING_TOKENS: expected a whole number, got 'x'; ignored",
+        "BASH_DEFAULT_TIMEOUT_MS: expected a whole number, got 'soon'; using 120000",
     )
 
 

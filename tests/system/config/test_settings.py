@@ -94,67 +94,67 @@ def test_a_value_is_explained_by_scope_file_and_line() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ('{\n"permissons": {}}', ":2: permissons: unknown key; did you mean permissions?"),
-        ('{"Model": "x"}', ":1: Model: unknown key; did you mean model?"),
-        ('{"ownKey": 1}', ":1: ownKey: unknown key (kept as it is)"),
+        ('{\n"permissons": {}}', ':2: unknown key "permissons" (did you mean "permissions"?)'),
+        ('{"Model": "x"}', ':1: unknown key "Model" (did you mean "model"?)'),
+        ('{"ownKey": 1}', ':1: unknown key "ownKey" (ignored)'),
         (
             '{"permissions": {"alow": []}}',
-            ":1: permissions.alow: unknown key; did you mean permissions.allow?",
+            ':1: unknown key "permissions.alow" (did you mean "permissions.allow"?)',
         ),
-        ('{"model": 3}', ":1: model: expected a string, found a number"),
-        ('{"model": null}', ":1: model: expected a string, found null"),
-        ('{"verbose": "yes"}', ":1: verbose: expected true or false, found a string"),
+        ('{"model": 3}', ":1: model: expected a string, got a number"),
+        ('{"model": null}', ":1: model: expected a string, got null"),
+        ('{"verbose": "yes"}', ":1: verbose: expected true or false, got a string"),
         (
             '{"cleanupPeriodDays": true}',
-            ":1: cleanupPeriodDays: expected a whole number, found true or false",
+            ":1: cleanupPeriodDays: expected a whole number, got true or false",
         ),
-        ('{"hooks": []}', ":1: hooks: expected an object, found an array"),
-        ('{"env": {"A": {}}}', ":1: env.A: expected a string, found an object"),
+        ('{"hooks": []}', ":1: hooks: expected an object, got an array"),
+        ('{"env": {"A": {}}}', ":1: env.A: expected a string, got an object"),
         ('{"env": {"A": 1}}', None),
         ('{"cacheWarmingBudgetUsd": 0}', None),
         ('{"cacheWarmingBudgetUsd": 0.5}', None),
         (
             '{"cacheWarmingBudgetUsd": -1}',
-            ":1: cacheWarmingBudgetUsd: expected a number of at least 0, found -1",
+            ":1: cacheWarmingBudgetUsd: expected a number of at least 0, got -1",
         ),
         (
             '{"cacheWarmingBudgetUsd": true}',
-            ":1: cacheWarmingBudgetUsd: expected a number, found true or false",
+            ":1: cacheWarmingBudgetUsd: expected a number, got true or false",
         ),
         ('{"autoCompactAt": 0.8}', None),
         ('{"autoCompactAt": {"claude-haiku*": 0.6, "*": 120000}}', None),
-        ('{"autoCompactAt": 0}', ":1: autoCompactAt: expected a number above 0, found 0"),
+        ('{"autoCompactAt": 0}', ":1: autoCompactAt: expected a number above 0, got 0"),
         (
             '{"autoCompactAt": "half"}',
-            ":1: autoCompactAt: expected a number or an object of numbers, found a string",
+            ":1: autoCompactAt: expected a number or an object of numbers, got a string",
         ),
         ('{"toolTimeouts": {"Web*": 0.5}}', None),
         (
             '{"toolTimeouts": {"*": "5m"}}',
-            ":1: toolTimeouts.*: expected a number, found a string",
+            ":1: toolTimeouts.*: expected a number, got a string",
         ),
-        ('{"toolTimeouts": 9}', ":1: toolTimeouts: expected an object of numbers, found a number"),
-        ('{"deniedMcpServers": {}}', ":1: deniedMcpServers: expected an array, found an object"),
+        ('{"toolTimeouts": 9}', ":1: toolTimeouts: expected an object of numbers, got a number"),
+        ('{"deniedMcpServers": {}}', ":1: deniedMcpServers: expected an array, got an object"),
         (
             '{"permissions": {"deny": ["a",\n3]}}',
-            ":2: permissions.deny[1]: expected a string, found a number",
+            ":2: permissions.deny[1]: expected a string, got a number",
         ),
         (
             '{"permissions": {"defaultMode": "accptEdits"}}',
-            "found 'accptEdits'; nearest: acceptEdits",
+            "got 'accptEdits' (did you mean",
         ),
         (
             '{"editorMode": "zzz"}',
-            ":1: editorMode: expected one of normal, emacs, vim, found 'zzz'",
+            ":1: editorMode: expected one of normal, emacs, vim; got 'zzz'",
         ),
         (
             '{"allowManagedHooksOnly": true}',
-            ":1: allowManagedHooksOnly: counts in managed settings only",
+            ":1: allowManagedHooksOnly: allowed only in managed settings",
         ),
-        ('{"model": "a", "model": "b"}', ":1: model is written twice; the last one counts"),
-        ("[]", ":1: expected an object at the top, found an array"),
-        ('{"model": "a",}', ":1: not JSON: "),
-        ('{\n\n"model" "a"}', ":3: not JSON: expecting ':' delimiter"),
+        ('{"model": "a", "model": "b"}', ':1: duplicate key "model" (the last value is used)'),
+        ("[]", ":1: expected an object at the top level, got an array"),
+        ('{"model": "a",}', ":1: invalid JSON: "),
+        ('{\n\n"model" "a"}', ":3: invalid JSON: expecting ':' delimiter"),
         ("[" * 100_000, "nested too deeply"),
         ("", None),
         ("\ufeff{}", None),
@@ -223,7 +223,7 @@ def test_a_file_that_cannot_be_read_is_told_not_skipped(places: Places) -> None:
     places.local_settings.write_bytes(b"\xff")
     told = describe_faults(load_settings(places).layers)
     assert told == [
-        f"{places.local_settings}: is not UTF-8",
+        f"{places.local_settings}: not valid UTF-8",
         f"{places.user_settings}: Is a directory",
     ]
 
@@ -232,7 +232,7 @@ def test_command_line_settings_tell_their_faults_too(places: Places) -> None:
     told = describe_faults(
         load_settings(places, command_line=CommandLineSettings(data={"model": 3})).layers
     )
-    assert told == ["(cli): model: expected a string, found a number"]
+    assert told == ["(cli): model: expected a string, got a number"]
 
 
 def test_the_config_home_and_the_project_are_found(tmp_path: Path) -> None:

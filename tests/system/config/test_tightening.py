@@ -117,7 +117,7 @@ def test_handed_settings_stand_above_a_persons_and_are_told(places: Places) -> N
         "deniedMcpServers": [{"serverName": "x"}, "u"],
     }
     (told,) = describe_faults(loaded.layers)
-    assert told.startswith("--managed-settings:1: model: does not count")
+    assert told.startswith("--managed-settings:1: model: ignored because")
 
 
 def test_beside_an_administrators_settings_they_count_where_those_let_them(places: Places) -> None:
@@ -131,7 +131,7 @@ def test_beside_an_administrators_settings_they_count_where_those_let_them(place
     loaded = load_settings(places, command_line=CommandLineSettings(data={}, managed=said))
     assert merge(loaded.layers) == own
     (told,) = describe_faults(loaded.layers)
-    assert told.startswith("--managed-settings:1: counts for nothing beside")
+    assert told.startswith("--managed-settings:1: ignored because")
     own["parentSettingsBehavior"] = "merge"  # type: ignore[assignment]
     write(path, json.dumps(own))
     loaded = load_settings(places, command_line=CommandLineSettings(data={}, managed=said))
@@ -140,11 +140,11 @@ def test_beside_an_administrators_settings_they_count_where_those_let_them(place
         "strictKnownMarketplaces": [],
     }
     (told,) = describe_faults(loaded.layers)
-    assert told.startswith("--managed-settings:1: allowedMcpServers: does not count")
+    assert told.startswith("--managed-settings:1: allowedMcpServers: ignored because")
 
 
 def test_nobody_but_an_administrator_lets_them_count(places: Places, tmp_path: Path) -> None:
     write(places.user_settings, '{"parentSettingsBehavior": "merge"}')
     assert describe_faults(load_settings(places).layers) == [
-        f"{places.user_settings}:1: parentSettingsBehavior: counts in managed settings only"
+        f"{places.user_settings}:1: parentSettingsBehavior: allowed only in managed settings"
     ]

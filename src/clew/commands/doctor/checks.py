@@ -241,7 +241,7 @@ def configuration(standing: CurrentRules, environment: Environment) -> Iterator[
         yield make_fine(subject, f"no settings; {places.user_settings} would be read")
     of_rules = {*standing.rules.unreadable, *standing.rules.warnings}
     for line in standing.complaints:
-        if ": does not count, " in line:
+        if ": ignored because " in line:
             yield note(subject, line, "clew config trust")
         elif line in of_rules:
             yield make_fault(

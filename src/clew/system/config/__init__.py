@@ -1,1 +1,1 @@
-"""What a person, a project and an administrator decided: settings, environment, keys, trust."""
+"""Settings, environment variables, API keys and folder trust."""

@@ -1,8 +1,8 @@
-"""The environment variables: one table of all that clew reads, in every spelling, read once and frozen.
+"""The environment variables that clew reads: one table, read once and frozen.
 
-`freeze` takes the process's environment at the start; nothing asks `os.environ`
-after that, so that a session means the same from its first turn to its last. Our own spelling wins
-over the others. A value that is no number where one is needed is a fault, and the default stands.
+`freeze` reads the process's environment at the start. Nothing reads `os.environ` after that, so a
+session behaves the same from its first turn to its last. If a variable has several spellings,
+clew's own wins. A value that should be a number and is not is reported, and the default applies.
 
 Decision: docs/decisions/110-keys-and-secrets.md
 """
@@ -17,7 +17,7 @@ Kind = Literal["text", "secret", "number", "switch"]
 
 
 class Variable(Struct, frozen=True, kw_only=True):
-    """One meaning and the names it is read under, the strongest first."""
+    """One variable and the names it is read from, in order of precedence."""
 
     field: str
     names: tuple[str, ...]
@@ -37,125 +37,132 @@ def variable(
 # fmt: off
 # What clew is told by variables; `freeze` reads these.
 VARIABLES: tuple[Variable, ...] = (
-    # The service.
-    variable("api_key", "secret", "CLEW_API_KEY ANTHROPIC_API_KEY", "Key of the Messages API"),
+    # The model service.
+    variable("api_key", "secret", "CLEW_API_KEY ANTHROPIC_API_KEY", "API key of the Messages API"),
     variable("auth_token", "secret", "CLEW_AUTH_TOKEN ANTHROPIC_AUTH_TOKEN",
-        "Bearer token, instead of a key"),
-    variable("base_url", "text", "CLEW_BASE_URL ANTHROPIC_BASE_URL", "URL of the API"),
+        "Bearer token to use instead of an API key"),
+    variable("base_url", "text", "CLEW_BASE_URL ANTHROPIC_BASE_URL", "Base URL of the API"),
     variable("dialect", "text", "CLEW_DIALECT",
-        "messages, or chat for chat completions as OpenAI's service has them", "messages"),
+        "messages, or chat for an OpenAI-compatible chat completions API", "messages"),
     variable("api_version", "text", "CLEW_API_VERSION",
-        "Version of the Messages API; learned from the service where not set"),
+        "Messages API version (default: the version the server reports)"),
     variable("message_threads", "switch", "CLEW_MESSAGE_THREADS",
-        "Send only new messages; the service holds the rest for up to an hour (no zero data retention)"),
+        "Send only new messages; the server stores the rest for up to 1 h (no zero data retention)"),
     variable("custom_headers", "secret", "CLEW_CUSTOM_HEADERS ANTHROPIC_CUSTOM_HEADERS",
-        "More headers, one `Name: value` a line"),
+        "Additional headers, one `Name: value` per line"),
     variable("betas_disabled", "switch", "CLEW_DISABLE_BETAS CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS",
-        "Request no beta features", "0"),
+        "Don't request beta features", "0"),
     variable("bedrock", "switch", "CLEW_USE_BEDROCK CLAUDE_CODE_USE_BEDROCK",
-        "Use Amazon Bedrock, which clew can't: nothing is sent", "0"),
+        "Use Amazon Bedrock; not supported, so clew sends nothing", "0"),
     variable("vertex", "switch", "CLEW_USE_VERTEX CLAUDE_CODE_USE_VERTEX",
-        "Use Google's Agent Platform, which clew can't: nothing is sent", "0"),
+        "Use Google's Agent Platform; not supported, so clew sends nothing", "0"),
     variable("ollama", "text", "OLLAMA_HOST",
-        "Where a local Ollama listens, as host:port; looked at without a key"),
-    variable("store_token", "secret", "CLEW_STORE_TOKEN", "Bearer token of a session store at a URL"),
-    # Models and answers.
+        "host:port of a local Ollama server, tried when there is no API key"),
+    variable("store_token", "secret", "CLEW_STORE_TOKEN",
+        "Bearer token for a session store with a URL"),
+    # Models and responses.
     variable("model", "text", "CLEW_MODEL ANTHROPIC_MODEL CLAUDE_MODEL", "Model ID or alias"),
     variable("small_model", "text",
         "CLEW_SMALL_MODEL ANTHROPIC_DEFAULT_HAIKU_MODEL ANTHROPIC_SMALL_FAST_MODEL",
-        "Model for small work"),
+        "Model for small side tasks"),
     variable("agent_model", "text", "CLEW_SUBAGENT_MODEL CLAUDE_CODE_SUBAGENT_MODEL",
-        "Model of every subagent"),
-    variable("effort", "text", "CLEW_EFFORT CLAUDE_CODE_EFFORT_LEVEL", "How much the model thinks"),
+        "Model for all subagents"),
+    variable("effort", "text", "CLEW_EFFORT CLAUDE_CODE_EFFORT_LEVEL",
+        "Reasoning effort of the model"),
     variable("max_thinking_tokens", "number", "CLEW_MAX_THINKING_TOKENS MAX_THINKING_TOKENS",
-        "Most tokens of thinking"),
+        "Maximum number of thinking tokens"),
     variable("max_output_tokens", "number",
-        "CLEW_MAX_OUTPUT_TOKENS CLAUDE_CODE_MAX_OUTPUT_TOKENS", "Most tokens of an answer"),
+        "CLEW_MAX_OUTPUT_TOKENS CLAUDE_CODE_MAX_OUTPUT_TOKENS",
+        "Maximum number of output tokens per response"),
     variable("max_answer_bytes", "number", "CLEW_MAX_ANSWER_BYTES",
-        "Longest stream of one answer, framing included", "268435456"),
+        "Maximum size of a response stream in bytes, including framing", "268435456"),
     variable("cache_1h", "switch", "CLEW_CACHE_1H ENABLE_PROMPT_CACHING_1H",
-        "Keep cached prompts for an hour", "0"),
+        "Cache prompts for one hour", "0"),
     variable("cache_disabled", "switch", "CLEW_DISABLE_CACHE DISABLE_PROMPT_CACHING",
-        "Cache no prompts", "0"),
+        "Don't cache prompts", "0"),
     variable("auto_compact_disabled", "switch", "CLEW_DISABLE_AUTO_COMPACT DISABLE_AUTO_COMPACT",
-        "Compact only when you ask for it", "0"),
+        "Don't compact automatically", "0"),
     variable("auto_window", "number", "CLEW_AUTO_COMPACT_WINDOW CLAUDE_CODE_AUTO_COMPACT_WINDOW",
-        "Compact to stay within a window of this many tokens, if the model's is not smaller"),
+        "Compact as if the context window had this many tokens, if the model's is larger"),
     variable("prompt_suggestions", "switch", "CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION",
-        "Suggest prompts where --prompt-suggestions asks for them, whatever the settings say"),
+        "With --prompt-suggestions, suggest prompts regardless of the settings"),
     # Time limits and retries.
     variable("api_timeout_ms", "number", "CLEW_API_TIMEOUT_MS API_TIMEOUT_MS",
-        "How long an answer in one piece may take", "300000"),
-    variable("wait_hint_ms", "number", "CLEW_WAIT_HINT_MS", "Silence until it is mentioned", "20000"),
+        "Time limit for a response that is not streamed", "300000"),
+    variable("wait_hint_ms", "number", "CLEW_WAIT_HINT_MS",
+        "Silence after which clew says that it is still waiting", "20000"),
     variable("bytes_timeout_ms", "number", "CLEW_BYTES_TIMEOUT_MS",
-        "Silence of the line until an attempt is given up", "90000"),
+        "Silence on the connection after which an attempt is abandoned", "90000"),
     variable("events_timeout_ms", "number", "CLEW_EVENTS_TIMEOUT_MS",
-        "Time with nothing but pings until an attempt is given up", "300000"),
+        "Time without events other than pings after which an attempt is abandoned", "300000"),
     variable("max_retries", "number", "CLEW_MAX_RETRIES CLAUDE_CODE_MAX_RETRIES",
-        "Attempts after the first", "9"),
+        "Maximum number of retries", "9"),
     variable("retry_budget_ms", "number", "CLEW_RETRY_BUDGET_MS",
-        "Time that all attempts at one answer may take", "600000"),
+        "Time limit for all attempts at one response", "600000"),
     variable("unattended", "switch", "CLEW_UNATTENDED CLAUDE_CODE_UNATTENDED_RETRY",
-        "Retry without end while the service is busy", "0"),
+        "Keep retrying without limit while the server is overloaded", "0"),
     variable("wait_for_agents_ms", "number",
         "CLEW_WAIT_FOR_AGENTS_MS CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS",
-        "How long a run whose input has ended waits for background agents; 0: without end", "600000"),
+        "How long to wait for background agents after the input ends; 0: no limit", "600000"),
     variable("mcp_wait_ms", "number", "CLEW_MCP_WAIT_MS",
-        "How long the first request waits for MCP servers", "5000"),
+        "How long the first request waits for MCP servers to connect", "5000"),
     variable("mcp_timeout_ms", "number", "CLEW_MCP_TIMEOUT_MS MCP_TIMEOUT",
-        "How long an MCP server may take to start", "30000"),
+        "Time limit for an MCP server to start", "30000"),
     variable("mcp_tool_timeout_ms", "number", "CLEW_MCP_TOOL_TIMEOUT_MS MCP_TOOL_TIMEOUT",
-        "How long a call of an MCP tool may be silent", "600000"),
-    # Tools and the programs that they start.
+        "Maximum silence during an MCP tool call", "600000"),
+    # Tools and the programs they start.
     variable("bash_max_output", "number", "CLEW_BASH_MAX_OUTPUT_LENGTH BASH_MAX_OUTPUT_LENGTH",
-        "Characters of a command's output that the model sees", "30000"),
+        "Maximum characters of command output sent to the model", "30000"),
     variable("bash_timeout_ms", "number", "CLEW_BASH_DEFAULT_TIMEOUT_MS BASH_DEFAULT_TIMEOUT_MS",
-        "Time limit of a command that asks for none", "120000"),
+        "Default time limit for commands", "120000"),
     variable("bash_max_timeout_ms", "number", "CLEW_BASH_MAX_TIMEOUT_MS BASH_MAX_TIMEOUT_MS",
-        "Longest time limit that a command may ask for", "600000"),
+        "Maximum time limit that a command may request", "600000"),
     variable("tool_search", "switch", "CLEW_TOOL_SEARCH ENABLE_TOOL_SEARCH",
-        "Tell the model only the names of MCP tools until it looks for them", "1"),
+        "Send only the names of MCP tools until the model searches for them", "1"),
     variable("keeps_keys_from_programs", "switch",
         "CLEW_SUBPROCESS_ENV_SCRUB CLAUDE_CODE_SUBPROCESS_ENV_SCRUB",
-        "Hide the variables with the API's keys from programs that tools start", "1"),
+        "Hide API keys from the programs that tools start", "1"),
     variable("sandboxed", "switch", "CLEW_SANDBOXED IS_SANDBOX",
-        "The whole program runs in a container or machine made for it", "0"),
+        "clew runs inside a container or a dedicated machine", "0"),
     variable("dumpable", "switch", "CLEW_DUMPABLE",
-        "Let debuggers of this user attach to clew; its commands then can, too", "0"),
+        "Allow debuggers of the same user to attach to clew, including its own commands", "0"),
     # The network.
-    variable("http_proxy", "secret", "http_proxy HTTP_PROXY", "Proxy for http"),
-    variable("https_proxy", "secret", "https_proxy HTTPS_PROXY", "Proxy for https"),
-    variable("all_proxy", "secret", "all_proxy ALL_PROXY", "Proxy where no other is named"),
-    variable("no_proxy", "text", "no_proxy NO_PROXY", "Hosts reached without a proxy"),
-    variable("cert_file", "text", "SSL_CERT_FILE", "Certificates in place of the system's"),
-    variable("cert_folder", "text", "SSL_CERT_DIR", "Folder of such certificates"),
-    variable("extra_certs", "text", "CLEW_CA_FILE NODE_EXTRA_CA_CERTS", "Certificates in addition"),
-    variable("http2", "switch", "CLEW_HTTP2", "Use HTTP/2 where a server offers it", "0"),
+    variable("http_proxy", "secret", "http_proxy HTTP_PROXY", "Proxy for HTTP"),
+    variable("https_proxy", "secret", "https_proxy HTTPS_PROXY", "Proxy for HTTPS"),
+    variable("all_proxy", "secret", "all_proxy ALL_PROXY", "Proxy for all other protocols"),
+    variable("no_proxy", "text", "no_proxy NO_PROXY", "Hosts to connect to without a proxy"),
+    variable("cert_file", "text", "SSL_CERT_FILE",
+        "CA certificates to use instead of the system's"),
+    variable("cert_folder", "text", "SSL_CERT_DIR", "Directory of CA certificates"),
+    variable("extra_certs", "text", "CLEW_CA_FILE NODE_EXTRA_CA_CERTS",
+        "Additional CA certificates"),
+    variable("http2", "switch", "CLEW_HTTP2", "Use HTTP/2 if the server supports it", "0"),
     # Programs that start clew.
     variable("entrypoint", "text", "CLAUDE_CODE_ENTRYPOINT",
-        "What a host is called in transcripts", "sdk-cli"),
+        "Name of the host program in transcripts", "sdk-cli"),
     variable("emits_state", "text", "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS",
-        "1: tell the host when a session is idle or busy"),
-    variable("reads_state", "text", "CLAUDE_CODE_SDK_READS_SESSION_STATE", "1: the same"),
+        "1: tell the host when a session becomes idle or busy"),
+    variable("reads_state", "text", "CLAUDE_CODE_SDK_READS_SESSION_STATE",
+        "1: same as CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS"),
     variable("telemetry_disabled", "switch",
         "CLEW_TELEMETRY_DISABLED DISABLE_TELEMETRY CLAUDE_TELEMETRY_DISABLED",
-        "No telemetry: clew has none, whatever this says, and `clew doctor` confirms it", "1"),
+        "clew has no telemetry regardless of this variable; `clew doctor` confirms it", "1"),
     variable("config_dir", "text", "CLEW_CONFIG_DIR CLAUDE_CONFIG_DIR", "Config home", "~/.claude"),
 )
-# What the machine and the terminal say of themselves, read where it is needed.
+# Variables set by the machine and the terminal, read where they are needed.
 AMBIENT: tuple[Variable, ...] = (
     variable("home", "text", "HOME USERPROFILE", "Home folder"),
-    variable("path", "text", "PATH", "Folders of programs"),
-    variable("git_dir", "text", "GIT_DIR", "Repository that git reads"),
-    variable("editor", "text", "VISUAL EDITOR", "Editor of prompts and plans", "vi"),
-    variable("pager", "text", "PAGER", "Program that shows long text", "less -R"),
-    variable("term", "text", "TERM", "Kind of terminal; with dumb, nothing is drawn"),
+    variable("path", "text", "PATH", "Directories searched for programs"),
+    variable("git_dir", "text", "GIT_DIR", "Repository that git uses"),
+    variable("editor", "text", "VISUAL EDITOR", "Editor for prompts and plans", "vi"),
+    variable("pager", "text", "PAGER", "Program that shows long text", "Pager for long text"),
+    variable("term", "text", "TERM", "Terminal type; dumb: use no escape sequences"),
     variable("terminals", "text",
         "TERM_PROGRAM TMUX STY KITTY_WINDOW_ID WT_SESSION VTE_VERSION KONSOLE_VERSION",
-        "Set by terminals: whether they show links, pictures and notifications"),
-    variable("colours", "text", "COLORTERM COLORFGBG", "How many colours there are, on which ground"),
-    variable("no_colours", "text", "NO_COLOR", "Use no colours"),
-    variable("ssh", "text", "SSH_TTY", "Set over ssh; the doctor names it"),
+        "Set by terminals; used to detect links, pictures and notifications"),
+    variable("colours", "text", "COLORTERM COLORFGBG", "Number of colors and background color"),
+    variable("no_colours", "text", "NO_COLOR", "Disable colors"),
+    variable("ssh", "text", "SSH_TTY", "Set in SSH sessions; shown by clew doctor"),
     variable("displays", "text", "WAYLAND_DISPLAY DISPLAY", "Set where pictures can be pasted"),
 )
 # fmt: on
@@ -166,14 +173,14 @@ NUMBER = re.compile(r"[0-9][0-9_]{0,14}(?:[eE]\+?[0-9])?")
 
 
 class Environment(Struct, frozen=True, kw_only=True):
-    """What the variables said when the session began."""
+    """The values of the variables at the start of the session."""
 
     values: dict[str, str]
     named: dict[str, str]
     faults: tuple[str, ...] = ()
 
     def text(self, field: str) -> str | None:
-        """The value of a field, or its default."""
+        """Return the value of a field, or its default."""
         return self.values.get(field, BY_FIELD[field].default)
 
     def number(self, field: str) -> int | None:
@@ -185,22 +192,22 @@ class Environment(Struct, frozen=True, kw_only=True):
         return value is not None and value.strip().lower() not in OFF
 
     def told(self) -> Iterator[str]:
-        """Yield what is set, as NAME=value, without secrets."""
+        """Yield the variables that are set as NAME=value, with secrets hidden."""
         for field, value in self.values.items():
             text = "(hidden)" if BY_FIELD[field].kind == "secret" else value
             yield f"{self.named[field]}={text}"
 
     def source(self, field: str) -> str | None:
-        """The spelling the value came from; None where the default stands."""
+        """Return the name the value was read from, or None if the default applies."""
         return self.named.get(field)
 
 
-# What gives access to the model; a program that a model started has no use for it.
+# Credentials for the model service. Programs started by a model do not need them.
 KEYS = ("api_key", "auth_token", "custom_headers")
 
 
 def for_programs(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables for what tools start: the session's own keys stay with the session."""
+    """Return the environment for programs that tools start, without the session's credentials."""
     if not freeze(environ).switch("keeps_keys_from_programs"):
         return dict(environ)
     hidden = {name for field in KEYS for name in BY_FIELD[field].names}
@@ -208,7 +215,10 @@ def for_programs(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def freeze(environ: Mapping[str, str], overlay: Mapping[str, str] | None = None) -> Environment:
-    """Reads every known variable once. `overlay` is the settings' `env`, which wins by name."""
+    """Read all known variables once.
+
+    Values in `overlay`, the settings' `env`, override `environ` by name.
+    """
     read = {name: value.strip() for name, value in {**environ, **(overlay or {})}.items()}
     values: dict[str, str] = {}
     names: dict[str, str] = {}
@@ -218,7 +228,8 @@ def freeze(environ: Mapping[str, str], overlay: Mapping[str, str] | None = None)
         if name is None:
             continue
         if variable.kind == "number" and not NUMBER.fullmatch(read[name]):
-            faults.append(f"{name}: expected a whole number; using {variable.default or 'none'}")
+            used = f"using {variable.default}" if variable.default else "ignored"
+            faults.append(f"{name}: expected a whole number, got {read[name]!r}; {used}")
             continue
         values[variable.field], names[variable.field] = read[name], name
     return Environment(values=values, named=names, faults=tuple(faults))

@@ -1,11 +1,14 @@
-"""The head of a markdown file: what stands between two lines of `---`, by name, and the text below.
+"""The front matter of a Markdown file: the members between two `---` lines, and the body below
+them.
 
-Commands, skills, agents, output styles and rules begin with one. It is YAML that people write as if it
-were plain lines, so it is read a member at a time: what fits on one line is taken as it stands
-(`argument-hint: [file]`, a description with a colon), and only what goes over several lines, or is an
-object, is YAML. A member that cannot be read is left out and named; the others count.
+Commands, skills, agents, output styles and rules begin with front matter. It is YAML, but authors
+write it as plain lines, so each member is parsed separately. A value on one line is used literally
+(`argument-hint: [file]`, a description that contains a colon). Only a value that spans several
+lines, or that is an object, is parsed as YAML. A member that cannot be parsed is left out and
+reported; the others remain valid.
 
-Pure. YAML is imported when a head needs it, for it costs more than a thousand plain heads.
+Pure. YAML is imported only when a file needs it, because the import costs more than parsing a
+thousand files with plain front matter.
 """
 
 import json
@@ -29,7 +32,7 @@ NOTHING = ("", "~", "null")
 
 
 class FrontmatterFault(Struct, frozen=True, kw_only=True):
-    """One thing a head says wrongly, and the line of the file it stands on."""
+    """An error in the front matter and its line number in the file."""
 
     line: int
     what: str
@@ -39,9 +42,9 @@ class FrontmatterFault(Struct, frozen=True, kw_only=True):
 
 
 class Frontmatter(Struct, frozen=True, kw_only=True):
-    """The members of a head, the text below it, and what was wrong.
+    """The members of the front matter, the body below it, and the errors found.
 
-    A value is a text, or what YAML says of a member that goes over several lines.
+    A value is a string, or the parsed YAML of a member that spans several lines.
     """
 
     values: dict[str, Any]
@@ -49,25 +52,25 @@ class Frontmatter(Struct, frozen=True, kw_only=True):
     faults: tuple[FrontmatterFault, ...] = ()
 
     def text(self, name: str) -> str:
-        """One text; of a list its members with commas between; empty where there is none."""
+        """Return a member as text, a list joined with commas. Empty if the member is missing."""
         value = self.values.get(name)
         if isinstance(value, list):
             return ", ".join(_said(item) for item in value)
         return "" if value is None or isinstance(value, dict) else _said(value)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Several texts: a list, or words with commas between them outside of brackets."""
+        """Return a member as a list of texts. A plain value is split at commas outside brackets."""
         value = self.values.get(name)
         if isinstance(value, list):
             return tuple(text for item in value if (text := _said(item)))
         return tuple(_parted(text)) if (text := self.text(name)) else ()
 
     def flag(self, name: str) -> bool | None:
-        """Yes or no; None where the head says neither."""
+        """Return a Boolean member, or None if it is missing or not a Boolean."""
         return WORDS.get(self.text(name).lower())
 
     def number(self, name: str) -> int | None:
-        """A whole number of 0 or more; None where the head says none."""
+        """Return a non-negative integer member, or None if it is missing or not such a number."""
         text = self.text(name)
         return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
@@ -80,7 +83,7 @@ def _said(value: Any) -> str:
 
 
 def _parted(text: str) -> list[str]:
-    """The parts between commas; `[...]` around all of it says the same as none."""
+    """Split a text at its commas. Brackets around the entire text are ignored."""
     if text.startswith("[") and text.endswith("]"):
         text = text[1:-1]
     parts, depth = [""], 0
@@ -95,7 +98,7 @@ def _parted(text: str) -> list[str]:
 
 
 def read(text: str) -> Frontmatter:
-    """A file's head and body; a text without a head is a body alone."""
+    """Parse a file into front matter and body. A file without front matter is all body."""
     text = text.removeprefix("\ufeff")
     if "\r" in text:
         text = text.replace("\r\n", "\n")
@@ -105,7 +108,7 @@ def read(text: str) -> Frontmatter:
     end = END.search(text, mark.end(), mark.end() + MAX_HEAD_CHARACTERS)
     if end is None:
         is_long = len(text) > mark.end() + MAX_HEAD_CHARACTERS
-        what = "the head is too long" if is_long else "no --- ends the head"
+        what = "the front matter is too long" if is_long else "the front matter has no closing ---"
         return Frontmatter(values={}, body=text, faults=(FrontmatterFault(line=1, what=what),))
     values, faults = _members(text[mark.end() : end.start()].split("\n")[:-1])
     faults.sort(key=lambda fault: fault.line)
@@ -118,7 +121,9 @@ def _members(lines: list[str]) -> tuple[dict[str, Any], list[FrontmatterFault]]:
     for number, name, chunk in _chunks(lines, faults):
         if name in values:
             faults.append(
-                FrontmatterFault(line=number, what=f"{name} stands here again; the last one counts")
+                FrontmatterFault(
+                    line=number, what=f"{name} is defined more than once; the last value is used"
+                )
             )
         try:
             values[name] = _value(chunk)
@@ -128,7 +133,9 @@ def _members(lines: list[str]) -> tuple[dict[str, Any], list[FrontmatterFault]]:
 
 
 def _chunks(lines: list[str], faults: list[FrontmatterFault]) -> list[tuple[int, str, list[str]]]:
-    """Each member with its line, its name and its lines: the rest of its first, and all that go on."""
+    """Return each member's line number, name and lines: the rest of its first line, then the
+    others.
+    """
     chunks: list[tuple[int, str, list[str]]] = []
     for number, line in enumerate(lines, start=2):
         member = MEMBER.match(line)
@@ -138,7 +145,7 @@ def _chunks(lines: list[str], faults: list[FrontmatterFault]) -> list[tuple[int,
             chunks[-1][2].append(line)
         elif line.strip() and not line.startswith("#"):
             faults.append(
-                FrontmatterFault(line=number, what=f"expected NAME: VALUE, found {line[:40]!r}")
+                FrontmatterFault(line=number, what=f"expected NAME: VALUE, got {line[:40]!r}")
             )
     return chunks
 
@@ -150,7 +157,7 @@ def _value(chunk: list[str]) -> Any:
     try:
         return _yaml("\n".join(["-" if not first else f"- {first}", *map(_deeper, chunk[1:])]))[0]
     except ValueError:
-        # Words that go on over lines, with something in them that YAML takes for its own.
+        # Plain text over several lines that contains characters with a meaning in YAML.
         if not first or first[0] in "|>[{\"'":
             raise
         return " ".join([first, *(line.strip() for line in lines)])
@@ -173,7 +180,7 @@ def _in_a_line(text: str) -> Any:
 
 
 def _yaml(text: str) -> Any:
-    """The value of a piece of YAML as JSON has it; raises ValueError with what is wrong."""
+    """Return a YAML value as JSON would represent it. Raise ValueError if that is not possible."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -183,17 +190,19 @@ def _yaml(text: str) -> Any:
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > MAX_DEPTH:
-                raise ValueError("nested too deep")
+                raise ValueError("nested too deeply")
             if isinstance(event, yaml.AliasEvent):
-                raise ValueError("*NAME, which stands for another value, is not taken")
-            # PyYAML has no words for a value that is not of the kind it is marked with.
+                raise ValueError("YAML aliases (*NAME) are not supported")
+            # PyYAML has no error message for a value that does not match its tag.
             tag = getattr(event, "tag", None)
             if tag not in (None, "!"):
-                raise ValueError(f"{tag}, the mark of a kind, is not taken")
+                raise ValueError(f"the YAML tag {tag} is not supported")
         return json.loads(json.dumps(yaml.load(text, loader)))
     except yaml.MarkedYAMLError as error:
         raise ValueError(error.problem or "not YAML") from None
     except yaml.YAMLError as error:
         raise ValueError(str(error).split("\n")[0]) from None
     except TypeError:
-        raise ValueError("a date, or another value that JSON has not; quotes help") from None
+        raise ValueError(
+            "a date or another value that JSON cannot represent; put it in quotes"
+        ) from None

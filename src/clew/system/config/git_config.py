@@ -1,7 +1,8 @@
-"""Settings of git that start programs, read from the text of a configuration file. Pure.
+"""Git settings that start programs, read from the text of a configuration file. Pure.
 
-Owns the table of such settings and a reader of git's configuration format (git-config(1), "Syntax").
-Must never report less than git would act on: text that this reader cannot follow is reported as such.
+Owns the table of these settings and a parser of git's configuration format (git-config(1),
+"Syntax"). Must never report less than git would act on: text that the parser cannot read is
+reported as such.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from mmap import mmap
 
 
-# Settings whose value is a command, or a folder of them. `*` stands for any one subsection, dots included.
+# Settings whose value is a command or a directory of commands. `*` matches one subsection, which
+# may
+# contain dots.
 PROGRAMS = (
     "browser.*.cmd", "browser.*.path",
     "core.alternaterefscommand", "core.askpass", "core.editor", "core.fsmonitor", "core.gitproxy",
@@ -46,34 +49,37 @@ PROGRAMS = (
 _PROGRAMS = lazy_pattern(
     "|".join(re.escape(program).replace(r"\*", ".+") for program in PROGRAMS), re.DOTALL
 )
-# Of these a truth value switches something of git's own on or off.
+# For these settings, a Boolean value only switches a built-in feature of git on or off.
 _MAY_BE_BOOLEAN = lazy_pattern(r"core\.fsmonitor|pager\..+", re.DOTALL)
 _BOOLEAN = lazy_pattern(r"|true|yes|on|false|no|off|[+-]?[0-9]+", re.IGNORECASE | re.ASCII)
-# Settings that start a program only with such a value.
+# Settings that start a program only if the value has a certain form.
 _SHELL = lazy_pattern(r"alias\..+|submodule\..+\.update", re.DOTALL)
 _ADDRESSES = lazy_pattern(r"remote\..+\.(?:push)?url", re.DOTALL)
 _REWRITES = lazy_pattern(r"url\.(.+)\.(?:push)?insteadof", re.DOTALL)
 _INCLUDES = lazy_pattern(r"include\.path|includeif\..+\.path", re.DOTALL)
 
-# The blanks that git itself knows: other white space belongs to a value.
+# The characters that git treats as white space. Any other white space is part of a value.
 _SPACES = " \t\r\n"
 _ESCAPES = {"t": "\t", "b": "\b", "n": "\n", "\\": "\\", '"': '"'}
 MAX_NAME_CHARS = 80
 
 
 class Setting(Struct, frozen=True, kw_only=True):
-    """One setting; section and key in lower case. `value` is None where only the name stands there."""
+    """One setting, with section and key in lower case.
+
+    `value` is None if only the name is given.
+    """
 
     name: str
     value: str | None
 
 
 class UnreadableError(Exception):
-    """Git's format is broken here, or this reader does not follow it. The text says where."""
+    """The file is malformed, or this parser does not support it. The message gives the line."""
 
 
 def starts_program(setting: Setting) -> bool:
-    """Return whether git runs something other than itself because of a setting."""
+    """Return whether a setting makes git run another program."""
     value = setting.value or ""
     if _PROGRAMS.fullmatch(setting.name):
         return not (_MAY_BE_BOOLEAN.fullmatch(setting.name) and _BOOLEAN.fullmatch(value))
@@ -86,26 +92,29 @@ def starts_program(setting: Setting) -> bool:
 
 
 def is_include(setting: Setting) -> bool:
-    """Return whether the value names a further file of settings, under a condition or not."""
+    """Return whether a setting includes another configuration file, conditionally or not."""
     return bool(setting.value) and _INCLUDES.fullmatch(setting.name) is not None
 
 
 def show_name(name: str) -> str:
-    """Return a setting's name on one line, whatever its subsection holds."""
+    """Return a setting's name as one printable line, shortened if it is long."""
     text = name if name.isprintable() else ascii(name)[1:-1]
     return text if len(text) <= MAX_NAME_CHARS else f"{text[:MAX_NAME_CHARS]}..."
 
 
 def read_settings(data: bytes) -> Iterator[Setting]:
-    """Yield the settings of a configuration file in order; raise `UnreadableError` where it is broken."""
+    """Yield the settings of a configuration file in order.
+
+    Raise `UnreadableError` if it is malformed.
+    """
     if b"\0" in data:
-        raise UnreadableError("it holds a NUL character")
+        raise UnreadableError("it contains a NUL character")
     text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff").replace("\r\n", "\n")
     yield from _Reader(text + "\n").settings()
 
 
 class _Reader:
-    """A position in a text that ends with a line end."""
+    """A parser at a position in a text that ends with a newline."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -154,7 +163,7 @@ class _Reader:
                     raise self._fault()
                 letters.append(_ESCAPES.get(escaped, ""))
                 if self._at == len(self._text):
-                    # The file ends within the value.
+                    # The file ends inside the value.
                     self._at -= 1
             elif char == '"':
                 is_quoted = not is_quoted
@@ -184,7 +193,7 @@ class _Reader:
 
     def _fault(self) -> UnreadableError:
         line = self._text.count("\n", 0, self._at) + 1
-        return UnreadableError(f"line {line} cannot be read")
+        return UnreadableError(f"line {line} is invalid")
 
 
 _KEY = lazy_pattern(r"[A-Za-z][A-Za-z0-9-]*")
@@ -192,20 +201,24 @@ _BLANKS = lazy_pattern(r"[ \t]*")
 _SECTION = lazy_pattern(r'\[(?:[A-Za-z0-9.-]+|[A-Za-z0-9.-]+[ \t\r]+"(?:[^"\\\n]|\\[^\n])*")\]')
 
 
-# The submodules that git's index names. Pure.
+# The submodules listed in git's index. Pure.
 
 
 MODE = 0o160000
 _MODE_BYTES = MODE.to_bytes(4, "big")
 _KINDS = frozenset({0o040000, 0o100000, 0o120000, MODE})
 _HEADER = struct.Struct(">4sII")
-# Times, device and inode; then the mode; owner, group and size. The name of the content comes after.
+# Times, device and inode, then the mode, then owner, group and size. The object ID comes after
+# them.
 _FRONT_BYTES = 40
 _EXTENDED, _LENGTH = 0x4000, 0x0FFF
 
 
 def read_offset(data: bytes | mmap, at: int) -> tuple[int, int]:
-    """A number as git writes distances, and where it ends."""
+    """Decode an offset in git's variable-length encoding.
+
+    Return the value and the position after it.
+    """
     byte = data[at]
     value = byte & 0x7F
     while byte & 0x80:
@@ -216,7 +229,7 @@ def read_offset(data: bytes | mmap, at: int) -> tuple[int, int]:
 
 
 def list_submodules(index: bytes) -> tuple[bytes, ...]:
-    """Return the paths of submodules, from the top of the working tree."""
+    """Return the paths of submodules, relative to the top of the working tree."""
     if _MODE_BYTES not in index:
         return ()
     readings: list[list[bytes]] = []
@@ -226,7 +239,7 @@ def list_submodules(index: bytes) -> tuple[bytes, ...]:
         except (ValueError, IndexError, struct.error):
             continue
     if not readings:
-        raise ValueError("the index cannot be read")
+        raise ValueError("the index is invalid")
     return tuple(path for reading in readings for path in reading)
 
 

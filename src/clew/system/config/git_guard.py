@@ -1,7 +1,9 @@
-"""How clew keeps git from starting what a repository names: in its own calls, and in those of commands.
+"""Keep git from starting programs that a repository configures, in clew's own calls and in
+commands.
 
-Owns what depends on the folder and on trust in it (`own_git` has what holds everywhere). A bare repository within a folder is data until somebody names
-it: git is told to refuse it (`safe.bareRepository`), except where a trusted session was begun in one.
+Owns what depends on the folder and on whether it is trusted; `OWN_GIT` has what always applies. A
+bare repository inside a folder is data until the user names it, so git is told to refuse it
+(`safe.bareRepository`). The exception is a trusted session that was started in a bare repository.
 """
 
 import os
@@ -25,18 +27,18 @@ from clew.system.config.load import trusts
 from clew.system.config.paths import find_places
 from clew.system.files import is_file, is_folder, is_there, read_content
 
-# Programs that git would start in a folder because the repository's own settings name them.
+# Programs that git would start in a folder because of the repository's own settings.
 
 
 MAX_CONFIG_BYTES = 1 << 20
 MAX_NAME_BYTES = 16 << 10
 MAX_INDEX_BYTES = 64 << 20
-# As many files as git itself follows one after another, and submodules within one another.
+# Git follows the same number of nested includes and nested submodules.
 MAX_INCLUDES = 10
 MAX_DEPTH = 8
-# The one hook that commands run which only look: they write the index where it can be refreshed.
+# The only hook that read-only commands run: they update the index where it can be refreshed.
 HOOK = "hooks/post-index-change"
-# A file that changed so shortly before it was read may change again without a trace.
+# A file that changed this shortly before it was read may change again with the same timestamp.
 UNSETTLED_NS = 1_000_000_000
 
 _HEAD = re.compile(rb"ref:\s*refs/|[0-9a-f]{40}")
@@ -45,7 +47,7 @@ _Stamp = tuple[int, ...] | None
 
 
 class _KnownFolder:
-    """What was found for a folder, and how every file looked on which that rests."""
+    """The settings found for a folder, and the state of every file that they were read from."""
 
     def __init__(self, names: tuple[str, ...], stamps: dict[Path, _Stamp]) -> None:
         self.found = names
@@ -60,12 +62,12 @@ _MOST_KNOWN = 256
 
 
 def find_repository_programs(folder: str) -> tuple[str, ...]:
-    """Return the settings by which git would start programs in a folder, each once, as they are shown."""
+    """Return the settings by which git would start programs in a folder, formatted for display."""
     return tuple(map(show_name, settings_of_repository(folder)))
 
 
 def settings_of_repository(folder: str) -> tuple[str, ...]:
-    """Return the same names as they stand in the files; those of a submodule after its path and a colon."""
+    """Return the same names as written in the files, those of a submodule prefixed with its path."""
     cached = _known.get(folder)
     if cached is not None and cached.holds():
         return cached.found
@@ -80,7 +82,7 @@ def settings_of_repository(folder: str) -> tuple[str, ...]:
 
 
 def is_bare(folder: Path) -> bool:
-    """Return whether git would take the folder, or one around it, for a repository without a working tree."""
+    """Return whether git would use the folder, or a parent, as a repository without a working tree."""
     for ancestor in (folder, *folder.parents):
         if is_there(ancestor / ".git"):
             return False
@@ -90,9 +92,9 @@ def is_bare(folder: Path) -> bool:
 
 
 def repository_of(folder: Path) -> str:
-    """Return the real folder of git's own files that git would find from a folder; empty if none.
+    """Return the real path of the git directory that applies to a folder, or an empty string.
 
-    The working trees of one repository share it.
+    All working trees of one repository share it.
     """
     for ancestor in (folder, *folder.parents):
         git = _folder_named_by(ancestor / ".git")
@@ -104,7 +106,7 @@ def repository_of(folder: Path) -> str:
 
 
 def _folder_named_by(git: Path) -> Path | None:
-    """The folder of git's own files that a `.git` is, or that it names as a file."""
+    """Return the git directory that `.git` is, or that it points to if it is a file."""
     if is_folder(git) or not is_there(git):
         return git if is_folder(git) else None
     words = os.fsdecode(read_content(git, MAX_NAME_BYTES))
@@ -127,7 +129,7 @@ def _stamp(path: Path) -> _Stamp:
 
 
 def _is_repository(git: Path) -> bool:
-    """Whether git takes a folder for a repository's own."""
+    """Return whether git accepts a folder as a git directory."""
     try:
         head = read_content(git / "HEAD", MAX_NAME_BYTES)
     except OSError:
@@ -144,7 +146,7 @@ def _is_repository(git: Path) -> bool:
 
 
 def _shared(git: Path) -> Path:
-    """The folder that all worktrees of a repository share."""
+    """Return the git directory that all worktrees of a repository share."""
     try:
         return git / os.fsdecode(read_content(git / "commondir", MAX_NAME_BYTES)).strip()
     except (OSError, ValueError):
@@ -156,12 +158,14 @@ def _short(path: Path) -> str:
 
 
 class _Search:
-    """One look at everything that git would read; `stamps` are the files it rests on, there or not."""
+    """A search through all files that git would read; `stamps` records them, including missing
+    ones.
+    """
 
     def __init__(self) -> None:
         self.found: list[str] = []
         self.stamps: dict[Path, _Stamp] = {}
-        # The submodule that is looked at.
+        # The path of the submodule being searched.
         self._within = ""
 
     def _name(self, what: str) -> None:
@@ -172,7 +176,9 @@ class _Search:
         return now_ns - max(changed_at, default=0) > UNSETTLED_NS
 
     def around(self, folder: Path) -> None:
-        """Looks at every repository that git may find from a folder upwards, up to the first sure one."""
+        """Search all repositories that git may find from a folder upwards, up to the first certain
+        one.
+        """
         for ancestor in (folder, *folder.parents):
             self._see(ancestor / ".git")
             self._see(ancestor / "HEAD")
@@ -189,7 +195,7 @@ class _Search:
         self.stamps.setdefault(path, _stamp(path))
 
     def _git_folder(self, top: Path) -> Path | None:
-        """The repository's own folder of a working tree, which a file may name."""
+        """Return the git directory of a working tree, which may be named by a file."""
         try:
             return _folder_named_by(top / ".git")
         except (OSError, ValueError):
@@ -219,7 +225,7 @@ class _Search:
         if git is None:
             return
         if depth > MAX_DEPTH:
-            self._name(f"{_short(top)} is too deep to be looked at")
+            self._name(f"{_short(top)}: submodules are nested too deeply")
         else:
             self._repository(git, top, depth)
 
@@ -230,11 +236,11 @@ class _Search:
         try:
             data = read_content(path, MAX_CONFIG_BYTES + 1)
             if len(data) > MAX_CONFIG_BYTES:
-                raise UnreadableError("it is too large")
+                raise UnreadableError("the file is too large")
             for setting in read_settings(data):
                 self._setting(setting, path, depth, top)
         except (OSError, UnreadableError) as error:
-            why = error if isinstance(error, UnreadableError) else error.strerror or "it is no file"
+            why = error if isinstance(error, UnreadableError) else error.strerror or "not a file"
             self._name(f"{_short(path)}: {why}")
 
     def _setting(self, setting: Setting, file: Path, depth: int, top: Path | None) -> None:
@@ -248,17 +254,17 @@ class _Search:
                 self._settings(file.parent / Path(value).expanduser(), depth + 1, top)
 
     def _leads_elsewhere(self, setting: Setting, git: Path, top: Path | None) -> bool:
-        """Whether a working tree is named that is not the folder at hand: its files would be shown."""
+        """Return whether `core.worktree` names another folder: git would show that folder's files."""
         if setting.name != "core.worktree" or setting.value is None:
             return False
         target = os.path.realpath(git / setting.value)
         return top is None or target != os.path.realpath(top)
 
     def _submodules(self, git: Path) -> Iterator[str]:
-        """The folders that the index calls submodules."""
+        """Yield the folders that the index lists as submodules."""
         self._see(git / "index")
         try:
-            # Of an index that is split the other part has a name of its own each time.
+            # The other part of a split index has a different name each time.
             shared = [path for path in git.iterdir() if path.name.startswith("sharedindex.")]
         except OSError:
             shared = []
@@ -268,7 +274,7 @@ class _Search:
             try:
                 data = read_content(index, MAX_INDEX_BYTES + 1)
                 if len(data) > MAX_INDEX_BYTES:
-                    raise ValueError("it is too large")
+                    raise ValueError("the file is too large")
                 yield from map(os.fsdecode, list_submodules(data))
             except (OSError, ValueError):
                 self._name(f"{_short(index)} cannot be read")
@@ -285,20 +291,20 @@ OWN_GIT = (
     "-c", "safe.bareRepository=explicit",
     "--no-pager",
 )  # fmt: skip
-# Without a call into a submodule, which would read that one's own settings.
+# Do not enter submodules, because git would then read their settings.
 OUTSIDE_SUBMODULES = ("--ignore-submodules=dirty",)
-# What is missing in a repository is not fetched.
+# Objects missing from a repository are not fetched.
 WITHOUT_FETCHING = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
 
 
 def with_git_settings(
     environ: Mapping[str, str], settings: Iterable[tuple[str, str]]
 ) -> dict[str, str]:
-    """Return the variables with further settings for git, after those that they hold."""
+    """Return the variables with additional git settings after those already in them."""
     variables = dict(environ)
     count = variables.get("GIT_CONFIG_COUNT", "") or "0"
     if not count.isdecimal():
-        return variables  # git itself complains
+        return variables  # Git itself reports this error.
     number = int(count)
     for name, value in settings:
         variables |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
@@ -306,8 +312,9 @@ def with_git_settings(
     return variables | ({"GIT_CONFIG_COUNT": str(number)} if number else {})
 
 
-# What no call of clew's own starts, whatever the repository itself names; what a submodule names has another
-# beginning (see `settings_of_repository`).
+# Settings that none of clew's own calls triggers, even if the repository sets them. Those of a
+# submodule
+# begin differently (see `settings_of_repository`).
 NEVER_STARTED = (
     "alias.", "browser.", "core.alternaterefscommand", "core.editor", "core.fsmonitor", "core.hookspath",
     "core.pager", "credential.", "difftool.", "guitool.", "hooks/", "imap.", "instaweb.", "interactive.",
@@ -316,14 +323,16 @@ NEVER_STARTED = (
 
 
 class Reading(Struct, frozen=True, kw_only=True):
-    """How clew's own calls read a repository: their environment, and more arguments of status and diff."""
+    """How clew's own git calls read a repository: their environment, and extra arguments of status
+    and diff.
+    """
 
     environment: dict[str, str]
     of_status: tuple[str, ...] = ()
 
 
 def prepare_git_reading(environ: Mapping[str, str], folder: Path) -> Reading:
-    """Return how to ask git about a folder so that nothing runs that an untrusted repository names."""
+    """Return how to query git about a folder without running programs of an untrusted repository."""
     if is_trusted_folder(environ, folder):
         return Reading(environment=dict(environ))
     without = [pair for driver in filters_of(folder) for pair in _without_filter(driver)]
@@ -332,12 +341,12 @@ def prepare_git_reading(environ: Mapping[str, str], folder: Path) -> Reading:
 
 
 def is_trusted_folder(environ: Mapping[str, str], folder: Path) -> bool:
-    """Return whether a session that begins in a folder may start what its files name."""
+    """Return whether the project that a folder belongs to is trusted."""
     return trusts(find_places(environ, folder))
 
 
 def filters_of(folder: Path) -> list[str]:
-    """Return the filters that a repository itself describes, and those that run what it describes."""
+    """Return the filters that the repository's settings define, or that run programs it defines."""
     names: dict[str, None] = {}
     for name in settings_of_repository(str(folder)):
         section, _, rest = name.partition(".")
@@ -354,8 +363,11 @@ def _without_filter(driver: str) -> list[tuple[str, str]]:
 
 
 def find_started_programs(environ: Mapping[str, str], folder: Path) -> tuple[str, ...]:
-    """Return the settings by which clew's own call that writes would start programs of an untrusted
-    repository: filters, merge drivers and the like."""
+    """Return the settings by which a writing git call would start programs of an untrusted
+    repository.
+
+    These are filters, merge drivers and the like.
+    """
     if is_trusted_folder(environ, folder):
         return ()
     names = settings_of_repository(str(folder))
@@ -363,7 +375,7 @@ def find_started_programs(environ: Mapping[str, str], folder: Path) -> tuple[str
 
 
 def without_bare(environ: Mapping[str, str], folder: Path, *, is_trusted: bool) -> dict[str, str]:
-    """Return the variables of commands with which git refuses bare repositories that nobody named."""
+    """Return the environment for commands in which git refuses implicit bare repositories."""
     if is_trusted and is_bare(folder):
         return dict(environ)
     return with_git_settings(environ, [("safe.bareRepository", "explicit")])

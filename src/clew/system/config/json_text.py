@@ -1,8 +1,8 @@
-"""Where each member of a JSON text stands, so that an error or a rule can name its line.
+"""The positions of the members of a JSON text, so that an error or a rule can give its line.
 
-Owns the map from a path of keys to offsets and line numbers. The text must have been decoded
-before: this scan walks tokens and judges nothing. It must never be on the way of an ordinary load,
-which needs values only.
+Owns the map from a key path to offsets and line numbers. The text must be valid JSON: the scanner
+reads tokens and validates nothing. Loading settings must never call it, because loading needs only
+values.
 """
 
 import re
@@ -19,7 +19,10 @@ TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.S)
 
 
 class Member(Struct, frozen=True, kw_only=True):
-    """One value of the text: `text[start:end]` is the value, `text[key_start:end]` with its key."""
+    """One value of the text:
+
+    `text[start:end]` is the value, `text[key_start:end]` includes its key.
+    """
 
     path: Path
     key_start: int
@@ -28,20 +31,20 @@ class Member(Struct, frozen=True, kw_only=True):
 
 
 class Positions(Struct, frozen=True, kw_only=True):
-    """Every member by its path; a key written twice counts where it stands last."""
+    """All members by path. Of a duplicate key, the last occurrence counts."""
 
     members: dict[Path, Member]
     newlines: tuple[int, ...]
 
     def line(self, path: Path) -> int:
-        """The line of a member, or of the nearest member around it that exists."""
+        """Return the line of a member, or of its nearest existing ancestor."""
         while path not in self.members:
             path = path[:-1]
         return bisect_right(self.newlines, self.members[path].key_start) + 1
 
 
 class OpenContainer(Struct):
-    """An object or array whose end has not come yet."""
+    """An object or array whose end has not been reached."""
 
     path: Path
     key_start: int
@@ -54,7 +57,7 @@ class OpenContainer(Struct):
 
 
 def key_of(token: str) -> str:
-    """A key's text; the escapes that JSON writers put into keys are decoded."""
+    """Return a key's text with its JSON escapes decoded."""
     if "\\" not in token:
         return token[1:-1]
     import msgspec
@@ -64,7 +67,7 @@ def key_of(token: str) -> str:
 
 @lru_cache(maxsize=4)
 def scan(text: str) -> Positions:
-    """Where everything stands; kept, because who asks for one place asks for the next."""
+    """Return the positions of all members. Cached, because lookups come in groups."""
     members: dict[Path, Member] = {}
     stack: list[OpenContainer] = []
 
@@ -78,11 +81,11 @@ def scan(text: str) -> Positions:
             done = stack.pop()
             close(done.path, done.key_start, done.start, end)
         elif token == ",":
-            assert top is not None, "a text that was decoded before"
+            assert top is not None, "the text is valid JSON"
             top.count += 1
             top.awaits_value = False
         elif token == ":":
-            assert top is not None, "a text that was decoded before"
+            assert top is not None, "the text is valid JSON"
             top.awaits_value = True
         elif top is not None and not top.is_array and not top.awaits_value:
             top.key, top.key_at = key_of(token), start
@@ -101,17 +104,17 @@ def scan(text: str) -> Positions:
 
 
 def place(top: OpenContainer | None, start: int) -> tuple[Path, int]:
-    """The path of the value that begins at `start`, and where its key begins."""
+    """Return the path of the value that begins at `start`, and the start of its key."""
     if top is None:
         return (), start
     if top.is_array:
         return (*top.path, top.count), start
-    assert top.key is not None, "a text that was decoded before"
+    assert top.key is not None, "the text is valid JSON"
     return (*top.path, top.key), top.key_at
 
 
 def join_path(path: Path) -> str:
-    """`permissions.allow[3]`: a path as people write it."""
+    """Format a path for display, for example `permissions.allow[3]`."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f"{'.' if text else ''}{part}"
@@ -119,18 +122,18 @@ def join_path(path: Path) -> str:
 
 
 def split_path(text: str) -> Path:
-    """The path that `dotted` wrote; a key that holds a dot cannot be named this way."""
+    """Parse a path written by `join_path`. Keys that contain a dot cannot be expressed."""
     parts: list[str | int] = []
     for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", text):
         parts.append(int(index) if index else name)
     return tuple(parts)
 
 
-# Changes one member of a JSON text and leaves every other byte as its author wrote it.
+# Edits of one member of a JSON text that leave all other bytes unchanged.
 
 
 def set_value(text: str, path: Path, value: Any) -> str:
-    """The text with the member at `path` set; objects on the way are made where they are missing.
+    """Return the text with the member at `path` set. Missing parent objects are created.
 
     A path that ends in an array's length appends to the array.
     """
@@ -149,13 +152,13 @@ def set_value(text: str, path: Path, value: Any) -> str:
 
 
 def may_hold(text: str, positions: Positions, path: Path) -> bool:
-    """Whether what stands around a path is an object or an array as its last part needs one."""
+    """Return whether the parent of a path is a container of the kind that its last part needs."""
     around = positions.members.get(path[:-1])
     return around is not None and text[around.start] == ("[" if isinstance(path[-1], int) else "{")
 
 
 def inserted(text: str, positions: Positions, parent: Path, key: str | int, value: Any) -> str:
-    """The text with a new last member in the object or array at `parent`."""
+    """Return the text with a new last member in the object or array at `parent`."""
     holder = positions.members[parent]
     unit = unit_of(text)
     last = last_child(positions, parent)
@@ -172,7 +175,7 @@ def inserted(text: str, positions: Positions, parent: Path, key: str | int, valu
 
 
 def remove_value(text: str, path: Path) -> str:
-    """The text without the member at `path`, its comma and its line."""
+    """Return the text without the member at `path`, its comma and its line."""
     positions = scan(text)
     member = positions.members[path]
     siblings = children(positions, path[:-1])
@@ -197,14 +200,14 @@ def last_child(positions: Positions, parent: Path) -> Member | None:
 
 
 def indent_of(text: str, position: int) -> str:
-    """The white space at the head of the line that holds `position`."""
+    """Return the indentation of the line that contains `position`."""
     head = text.rfind("\n", 0, position) + 1
     match = re.compile(r"[ \t]*").match(text, head)
     return match[0] if match else ""
 
 
 def unit_of(text: str) -> str:
-    """The step by which the text is indented; two spaces where it shows none."""
+    """Return the indentation step of the text, two spaces by default."""
     match = re.search(r"\n([ \t]+)\S", text)
     return match[1] if match else "  "
 

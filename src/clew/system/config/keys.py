@@ -1,7 +1,7 @@
-"""Where the API key comes from: environment, helper, keyring, or the file that `clew login` writes.
+"""Look up the API key: environment, helper command, keyring, or the file written by `clew login`.
 
-Owns the order and the file, whose bits are 0600. A key is never part of a message, an error or a
-log.
+Owns the order of the sources, and the file, whose mode is 0600. A key never appears in a message,
+an error or a log.
 """
 
 import json
@@ -22,12 +22,12 @@ KeySource = Literal["environment", "apiKeyHelper", "keyring", "login"]
 
 SERVICE, ACCOUNT = "clew", "api-key"
 
-# Runs a helper's command in a shell; its output, or None if it failed or took too long.
+# Runs a helper command in a shell and returns its output, or None if it failed or timed out.
 RunHelper = Callable[[str], Awaitable[str | None]]
 
 
 class ApiKey(Struct, frozen=True, kw_only=True):
-    """A key and where it came from. Its text is left out of `repr`."""
+    """An API key and its source. `repr` does not show the key."""
 
     source: KeySource
     secret: str
@@ -44,7 +44,10 @@ async def find_key(
     run_helper: RunHelper,
     keyring: Any = None,
 ) -> ApiKey | None:
-    """The first key there is. `settings` are those in force: an untrusted folder names no helper."""
+    """Return the first API key found, or None.
+
+    `settings` are the active settings, so an untrusted folder cannot name a helper.
+    """
     variable_key = environment.text("api_key")
     if variable_key:
         return ApiKey(source="environment", secret=variable_key)
@@ -60,7 +63,7 @@ async def find_key(
 
 
 def find_keyring() -> Any:
-    """The keyring of the extra of that name; None where it is not installed."""
+    """Return the optional `keyring` module, or None if it is not installed."""
     try:
         return import_module("keyring")
     except ImportError:
@@ -68,7 +71,7 @@ def find_keyring() -> Any:
 
 
 def ask_keyring(keyring: Any, service: str, account: str) -> str | None:
-    """Return what a keyring holds; None also without a keyring, or if it is empty or locked."""
+    """Return a secret from a keyring, or None if there is no keyring, no entry, or it is locked."""
     if keyring is None:
         return None
     try:
@@ -79,13 +82,13 @@ def ask_keyring(keyring: Any, service: str, account: str) -> str | None:
 
 
 def in_environment(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Every key and token among the variables, in whichever spelling."""
+    """Return all API keys and tokens among the variables, in any spelling."""
     names = [n for v in VARIABLES if v.field in ("api_key", "auth_token") for n in v.names]
     return tuple(environ[name] for name in names if environ.get(name))
 
 
 def read_secrets(path: Path) -> Json:
-    """Return the object in a file; a file that others could read is not used."""
+    """Return the object in a file. A file that other users can read is ignored."""
     try:
         if path.stat().st_mode & 0o077:
             return {}
@@ -96,7 +99,7 @@ def read_secrets(path: Path) -> Json:
 
 
 def write_secrets(path: Path, secrets: Json) -> None:
-    """Write an object into a file that only its owner can read."""
+    """Write an object to a file that only its owner can read."""
     replace(path, json.dumps(secrets, indent=2) + "\n", mode=0o600)
 
 
@@ -106,5 +109,5 @@ def read_login(path: Path) -> str | None:
 
 
 def abbreviate_key(secret: str) -> str:
-    """Enough of a key to tell which one it is."""
+    """Return the end of a key, enough to recognize it."""
     return f"...{secret[-4:]}" if len(secret) >= 20 else "(a short key)"

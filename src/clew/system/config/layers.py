@@ -1,8 +1,8 @@
-"""Settings of several files as one: who wins, what adds up, and where each value came from.
+"""Merge the settings of several files: precedence, combined lists, and the origin of each value.
 
-Owns the order of scopes, the merge, and what a folder nobody trusts may not say. Scalars: the
-highest scope wins. Objects are merged by key. Arrays add up over all scopes, the highest first,
-each element once; so a deny rule anywhere counts (see `clew.permissions`).
+Owns the order of scopes, the merge, and the list of what an untrusted folder may not set. For
+scalars, the highest scope wins. Objects are merged by key. Arrays are combined over all scopes,
+highest first and without duplicates, so a deny rule in any scope applies (see `clew.permissions`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,18 +16,18 @@ from clew.system.config.settings import KEYS, SettingFault
 
 Scope = Literal["managed", "cli", "session", "local", "project", "user"]
 
-# Highest first.
+# From highest to lowest precedence.
 SCOPES: tuple[Scope, ...] = ("managed", "cli", "session", "local", "project", "user")
 
-# These lie in the folder itself: whoever wrote the folder may have written them.
+# These files are inside the folder, so whoever created the folder may have written them.
 OF_THE_FOLDER: frozenset[Scope] = frozenset({"local", "project"})
 
-# Modes that a folder's own files never switch on, trusted or not.
+# Modes that a folder's own files can never set, trusted or not.
 RECKLESS_MODES = frozenset({"auto", "bypassPermissions"})
 
 
 class Layer(Struct, frozen=True, kw_only=True):
-    """One source of settings. `root` is what a rule `/path` of this file stands on."""
+    """One source of settings. Rules of the form `/path` in it are relative to `root`."""
 
     scope: Scope
     data: dict[str, Any]
@@ -36,22 +36,22 @@ class Layer(Struct, frozen=True, kw_only=True):
     text: str = ""
     faults: tuple[SettingFault, ...] = ()
     unreadable: str | None = None
-    # Managed settings that came from the program that started clew: they restrict and lift nothing.
+    # Managed settings passed by the program that started clew: they can only add restrictions.
     is_handed: bool = False
 
     def line(self, path: Path) -> int | None:
-        """The line of a member of the file; None for what came from no file."""
+        """Return the line of a member in the file, or None if the settings are not from a file."""
         return scan(self.text).line(path) if self.file is not None and self.text else None
 
     def told(self, fault: SettingFault) -> str:
-        """A fault as `file:line: key: what`."""
+        """Format a fault as `file:line: message`."""
         number = self.line(fault.path)
         where = f"{self.file}:{number}" if number else self.file or f"({self.scope})"
         return f"{where}: {fault}"
 
 
 class Origin(Struct, frozen=True, kw_only=True):
-    """One layer's word on a key, the winner first."""
+    """The value that one layer sets for a key."""
 
     layer: Layer
     path: Path
@@ -59,18 +59,18 @@ class Origin(Struct, frozen=True, kw_only=True):
 
 
 def order_layers(layers: Iterable[Layer]) -> list[Layer]:
-    """Highest scope first; within a scope as they came."""
+    """Return the layers by descending precedence, in the given order within a scope."""
     return sorted(layers, key=lambda layer: SCOPES.index(layer.scope))
 
 
 def select_usable(layer: Layer) -> dict[str, Any]:
-    """The layer's data without the values that are of the wrong kind."""
+    """Return the layer's data without the values of the wrong type."""
     data: dict[str, Any] = without(layer.data, [f.path for f in layer.faults if f.fatal and f.path])
     return data
 
 
 def without(holder: Any, paths: Iterable[Path]) -> Any:
-    """A copy without some members; what does not hold a member is returned as it is."""
+    """Return a copy without the members at `paths`. Paths that do not exist are ignored."""
     groups: dict[str | int, list[Path]] = {}
     for head, *rest in paths:
         if holds(holder, head):
@@ -87,7 +87,7 @@ def without(holder: Any, paths: Iterable[Path]) -> Any:
 
 
 def merge(layers: Iterable[Layer]) -> dict[str, Any]:
-    """The settings in force."""
+    """Return the merged settings."""
     merged: dict[str, Any] = {}
     for layer in reversed(order_layers(layers)):
         merged = merged_value(merged, select_usable(layer))
@@ -106,7 +106,7 @@ def merged_value(below: Any, above: Any) -> Any:
 
 
 def find_origins(layers: Iterable[Layer], path: Path) -> list[Origin]:
-    """Every layer that says something on a key, the strongest first."""
+    """Return the value of a key in every layer that sets it, highest precedence first."""
     result: list[Origin] = []
     for layer in order_layers(layers):
         present, value = find_value(select_usable(layer), path)
@@ -116,7 +116,7 @@ def find_origins(layers: Iterable[Layer], path: Path) -> list[Origin]:
 
 
 def find_value(data: Any, path: Path) -> tuple[bool, Any]:
-    """Whether the path leads to a value, and the value."""
+    """Return whether the path leads to a value, and the value."""
     for part in path:
         if not holds(data, part):
             return False, None
@@ -131,7 +131,7 @@ def holds(data: Any, part: str | int) -> bool:
 
 
 class Inert(Struct, frozen=True, kw_only=True):
-    """A value that does not count, and why."""
+    """A value that is ignored, and the reason."""
 
     layer: Layer
     path: Path
@@ -139,13 +139,13 @@ class Inert(Struct, frozen=True, kw_only=True):
 
 
 NOT_TRUSTED = "the folder is not trusted"
-NOT_FROM_A_FOLDER = "a folder's own files may not switch this mode on"
+NOT_FROM_A_FOLDER = "a folder's own files cannot set this mode"
 
 EXECUTING: tuple[Path, ...] = tuple(tuple(k.name.split(".")) for k in KEYS if k.executes)
 
 
 def select_active(layers: Sequence[Layer], *, trusted: bool) -> tuple[list[Layer], list[Inert]]:
-    """The layers without what may not count, and the list of what was taken out."""
+    """Return the layers without the values that must be ignored, and a list of those values."""
     active_layers: list[Layer] = []
     inert: list[Inert] = []
     for layer in layers:
@@ -174,10 +174,10 @@ def fields(layer: Layer) -> dict[str, Any]:
     return {name: getattr(layer, name) for name in layer.__struct_fields__}
 
 
-# What of somebody's settings only takes away. Pure.
+# Reduce settings to those that only restrict. Pure.
 
 
-# Of the sandbox: the values that make sure, and the lists that take away.
+# Sandbox options: the values that restrict, and the lists that restrict.
 WALLS: dict[str, tuple[Any, ...]] = {
     "enabled": (True,),
     "failIfUnavailable": (True,),
@@ -189,21 +189,22 @@ WALL_LISTS = {
 }
 
 DENYING = frozenset({"deniedMcpServers", "disabledMcpjsonServers"})
-# Lists of all there may be: an administrator's is not added to.
+# Allowlists: entries are not added to an administrator's list.
 ONLY_THESE = frozenset({"allowedMcpServers", "strictKnownMarketplaces"})
-# The lock on permission rules drops allow rules and keeps deny rules: otherwise the program that starts
-# clew could silence a denial with it.
+# The lock on permission rules drops allow rules and keeps deny rules. Otherwise the program that
+# starts
+# clew could use the lock to remove a denial.
 LOCKS = frozenset({"allowManagedHooksOnly", "allowManagedPermissionRulesOnly"})
 SWITCHES = frozenset({"disableAutoMode"})
 OF_PERMISSIONS = frozenset(
     {"deny", "ask", "askAfterUntrusted", "disableBypassPermissionsMode", "disableAutoMode"}
 )
-# Lists that add up over all settings: only an empty one takes away.
+# Lists that are combined over all settings: only an empty one restricts.
 EMPTY = frozenset({"allowedHttpHookUrls", "httpHookAllowedEnvVars"})
 
 
 def narrow_sandbox(settings: Json) -> tuple[Json, list[str]]:
-    """What of a `sandbox` object takes something away, and the names of the rest."""
+    """Return the restricting part of a `sandbox` object, and the names of the other members."""
     result: Json = {}
     widening: list[str] = []
     for name, value in settings.items():
@@ -222,14 +223,19 @@ def narrow_sandbox(settings: Json) -> tuple[Json, list[str]]:
 
 
 def keep_restrictions(settings: Json, *, used_names: Iterable[str] = ()) -> tuple[Json, list[str]]:
-    """What of handed settings restricts, and the names of the rest; `used_names` are keys that others have set."""
+    """Return the restricting part of the settings that the parent program passed, and the other
+    names.
+
+    `used_names` are keys that the administrator's own settings contain.
+    """
     result: Json = {}
     rest: list[str] = []
     set_already = ONLY_THESE & set(used_names)
     for name, value in settings.items():
         if name == "disableAllHooks":
-            # An administrator's own hooks go on. Programs that make settings of other settings may say it as
-            # a text; what is not plainly no is yes.
+            # An administrator's own hooks still run. Programs that generate settings may write a
+            # Boolean as a
+            # string, so anything that is not clearly false counts as true.
             if value is not False and value != "false":
                 result["allowManagedHooksOnly"] = True
         elif name == "sandbox" and isinstance(value, dict):

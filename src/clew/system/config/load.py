@@ -1,8 +1,8 @@
-"""Reads the settings files into layers, and says when they have changed.
+"""Read the settings files into layers, and detect when they change.
 
-Owns the reading and the marks by which a change is seen. Nothing is ever written here. A file that
-is not there is no layer; one that cannot be read or decoded is a layer that says so, because what
-it would have denied is not known (see `clew.permissions.rules`).
+Owns the reading and the stamps by which a change is detected. A missing file yields no layer. A
+file that cannot be read or decoded yields a layer marked as unreadable, because it may contain deny
+rules (see `clew.permissions.rules`).
 """
 
 import json
@@ -34,21 +34,23 @@ from clew.system.config.settings import (
     check,
     find_nearest_key,
     find_nearest_part,
+    unknown_key,
 )
 from clew.system.files import hold_lock, is_there, read_content, replace
 
-# Which folders a person trusts to start programs: hooks, servers, helpers, their own allow rules.
+# Folders that the user trusts to start programs: hooks, servers, helpers, and their own allow
+# rules.
 
 
 def is_trusted(folder: str, trusted: Collection[str], *, home: str) -> bool:
-    """Whether a folder, named by its real path, or one around it is trusted."""
+    """Return whether a folder, given by its real path, or one of its parents is trusted."""
     path = PurePath(folder)
     around = [str(p) for p in path.parents if str(p) != home and p != p.parent]
     return folder in trusted or any(p in trusted for p in around)
 
 
 def read_trusted(places: Places) -> frozenset[str]:
-    """The trusted folders. A store that cannot be read trusts nothing."""
+    """Return the trusted folders. If the file cannot be read, no folder is trusted."""
     try:
         data = json.loads(places.trust.read_text("utf-8"))
     except (OSError, ValueError):
@@ -64,7 +66,7 @@ def write_trusted(places: Places, folders: Collection[str]) -> None:
 
 
 def trust(places: Places, folder: str) -> None:
-    """From now on a folder, named by its real path, is trusted."""
+    """Trust a folder, given by its real path, from now on."""
     with hold_lock(places.config_home):
         write_trusted(places, read_trusted(places) | {folder})
 
@@ -75,7 +77,7 @@ def distrust(places: Places, folder: str) -> None:
 
 
 def trusts(places: Places, folder: Path | None = None) -> bool:
-    """Whether a folder, by default this session's project, may execute what its settings say."""
+    """Return whether a folder, by default the session's project, may run what its settings name."""
     real = (folder or places.root).resolve()
     return is_trusted(str(real), read_trusted(places), home=str(places.home.resolve()))
 
@@ -86,22 +88,24 @@ DROP_INS = "managed-settings.d"
 HANDED = "--managed-settings"
 PARENT = "parentSettingsBehavior"
 NOT_BESIDE = (
-    "counts for nothing beside the managed settings of this machine; parentSettingsBehavior: merge in "
-    "them would let it"
+    "ignored because this machine has managed settings; to allow it, set parentSettingsBehavior: "
+    "merge in them"
 )
-ONLY_RESTRICTS = "does not count, the program that starts clew can only restrict"
+ONLY_RESTRICTS = "ignored because the program that starts clew can only add restrictions"
 
 
 class LoadedSettings(Struct, frozen=True, kw_only=True):
-    """The layers as read, and the marks of every file that was looked at, missing ones too."""
+    """The layers as read, and the stamp of every file that was looked up, including missing ones."""
 
     layers: tuple[Layer, ...]
     stamps: dict[Path, Stamp]
 
 
 class CommandLineSettings(Struct, frozen=True, kw_only=True):
-    """Settings of the command line: a decoded object, and the file it came from if one; and what the program
-    that started clew hands it, before it was looked through."""
+    """Settings from the command line: a decoded object, and the file it was read from, if any.
+
+    `managed` is what the program that started clew passed, before it was reduced to restrictions.
+    """
 
     data: dict[str, Any]
     file: str | None = None
@@ -110,7 +114,7 @@ class CommandLineSettings(Struct, frozen=True, kw_only=True):
 
 
 def read_stamp(path: Path) -> Stamp:
-    """A file's mark: inode, size and time of change; None while it is not there."""
+    """Return a file's inode, size and modification time, or None if it does not exist."""
     try:
         seen = path.stat()
     except OSError:
@@ -119,7 +123,7 @@ def read_stamp(path: Path) -> Stamp:
 
 
 def find_changed(loaded: LoadedSettings) -> list[Path]:
-    """The files that are no longer as they were read; asked at safe points, between turns."""
+    """Return the files that changed since they were read. Called between turns."""
     return [path for path, mark in loaded.stamps.items() if read_stamp(path) != mark]
 
 
@@ -129,18 +133,18 @@ def load_settings(
     sources: Sequence[Scope] = ("user", "project", "local"),
     command_line: CommandLineSettings | None = None,
 ) -> LoadedSettings:
-    """Every layer there is. Managed settings are always read, whatever `sources` says."""
+    """Read all layers. Managed settings are always read, regardless of `sources`."""
     files: list[tuple[Scope, Path, Path]] = [
         ("managed", path, places.root) for path in managed_files(places)
     ]
     if "local" in sources:
         files.append(("local", places.local_settings, places.root))
-    # In the home folder the two are one file, and it is the person's own.
+    # In the home folder the two are the same file, and it belongs to the user.
     if "project" in sources and places.project_settings != places.user_settings:
         files.append(("project", places.project_settings, places.root))
     if "user" in sources:
         files.append(("user", places.user_settings, places.config_home))
-    # The mark is taken before the text: a change in between is seen as a change, never missed.
+    # The stamp is taken before the text is read, so that a change in between is detected.
     stamps = {path: read_stamp(path) for _, path, _ in files}
     for folder in places.managed_folders:
         stamps[folder / DROP_INS] = read_stamp(folder / DROP_INS)
@@ -166,7 +170,10 @@ def load_settings(
 
 
 def handed(data: dict[str, Any], layers: Sequence[Layer], root: str) -> Layer:
-    """The layer of handed settings. Beside an administrator's own it is empty, unless those let it count."""
+    """Return the layer of settings that the parent program passed.
+
+    If the administrator's own managed settings exist, it is empty unless they allow it.
+    """
     own = [layer for layer in layers if layer.scope == "managed"]
     says = (layer.data[PARENT] for layer in own if PARENT in layer.data)
     faults: list[SettingFault]
@@ -177,9 +184,7 @@ def handed(data: dict[str, Any], layers: Sequence[Layer], root: str) -> Layer:
         settings, rest = keep_restrictions(
             data, used_names=(name for layer in own for name in layer.data)
         )
-        faults = [
-            SettingFault(path=tuple(n.split(".")), what=why_not(n), fatal=False) for n in rest
-        ]
+        faults = [reject_handed(name) for name in rest]
         faults += check(settings, managed=True)
     return Layer(
         scope="managed",
@@ -192,16 +197,18 @@ def handed(data: dict[str, Any], layers: Sequence[Layer], root: str) -> Layer:
     )
 
 
-def why_not(name: str) -> str:
-    """Why a member of handed settings does not count: nobody knows it, or it could widen something."""
+def reject_handed(name: str) -> SettingFault:
+    """Return why a key of the parent program's settings is ignored: unknown, or not a restriction."""
+    path = tuple(name.split("."))
     if name in BY_NAME or name.startswith("sandbox."):
-        return ONLY_RESTRICTS
-    near = find_nearest_key(name) or find_nearest_part(name)
-    return "does not count, unknown key" + (f"; did you mean {near}?" if near else "")
+        return SettingFault(path=path, what=ONLY_RESTRICTS, fatal=False)
+    return unknown_key(path, find_nearest_key(name) or find_nearest_part(name))
 
 
 def managed_files(places: Places) -> list[Path]:
-    """The managed file and its drop-ins, the strongest first: later names override earlier ones."""
+    """Return the managed file and its drop-ins by descending precedence: later names override
+    earlier ones.
+    """
     files: list[Path] = []
     for folder in places.managed_folders:
         files += sorted((folder / DROP_INS).glob("*.json"), reverse=True)
@@ -213,7 +220,7 @@ def read(scope: Scope, path: Path, root: str) -> Layer:
     try:
         text = read_content(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "not valid UTF-8"
         return broken(scope, str(path), root, f"{path}: {reason}")
     return decoded(scope, str(path), root, text)
 
@@ -224,7 +231,10 @@ def broken(scope: Scope, path: str, root: str, why: str) -> Layer:
 
 
 def decoded(scope: Scope, path: str, root: str, text: str) -> Layer:
-    """A layer of a file's text; keys written twice are faults, for the first one is lost."""
+    """Return the layer of a file's text.
+
+    Duplicate keys are faults, because the first value is lost.
+    """
     twice: list[str] = []
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -239,13 +249,15 @@ def decoded(scope: Scope, path: str, root: str, text: str) -> Layer:
     try:
         data = json.loads(text, object_pairs_hook=members)
     except json.JSONDecodeError as error:
-        return broken(scope, path, root, f"{path}:{error.lineno}: not JSON: {error.msg.lower()}")
+        return broken(
+            scope, path, root, f"{path}:{error.lineno}: invalid JSON: {error.msg.lower()}"
+        )
     except RecursionError:
-        return broken(scope, path, root, f"{path}: not JSON: nested too deeply")
+        return broken(scope, path, root, f"{path}: invalid JSON: nested too deeply")
     if not isinstance(data, dict):
         return broken(scope, path, root, f"{path}:1: {check(data)[0].what}")
     doubled = [
-        SettingFault(path=(), what=f"{name} is written twice; the last one counts", fatal=False)
+        SettingFault(path=(), what=f'duplicate key "{name}" (the last value is used)', fatal=False)
         for name in twice
     ]
     faults = (*check(data, managed=scope == "managed"), *doubled)
@@ -253,7 +265,7 @@ def decoded(scope: Scope, path: str, root: str, text: str) -> Layer:
 
 
 def describe_faults(layers: Sequence[Layer]) -> list[str]:
-    """Every fault as `file:line: key: what`, in the order of the files."""
+    """Return every fault as `file:line: message`, in the order of the files."""
     lines: list[str] = []
     for layer in layers:
         if layer.unreadable is not None:
@@ -263,11 +275,11 @@ def describe_faults(layers: Sequence[Layer]) -> list[str]:
     return lines
 
 
-# What the settings say, and how one is changed: the answers that people, commands and tools are given.
+# Listing, explaining and changing settings, for commands, tools and the SDK.
 
 
 class Assigned(Struct, frozen=True, kw_only=True):
-    """A value that a file holds now; `faults` are worth telling and did not prevent it."""
+    """The result of writing a value. `faults` are warnings that did not prevent it."""
 
     path: Path
     value: Any
@@ -276,18 +288,18 @@ class Assigned(Struct, frozen=True, kw_only=True):
 
 
 def in_force_now(places: Places) -> dict[str, Any]:
-    """The settings of all files together, as they hold."""
+    """Return the merged settings of all files, as they apply now."""
     layers, _ = select_active(load_settings(places).layers, trusted=trusts(places))
     return merge(layers)
 
 
 def format_value(value: Any) -> str:
-    """A value for people, without the secrets in it."""
+    """Format a value for display, with secrets masked."""
     return mask(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def list_settings(places: Places) -> list[str]:
-    """Every value in force, and where it came from."""
+    """Return one line for each active value, with its source."""
     layers, _ = select_active(load_settings(places).layers, trusted=trusts(places))
     settings = merge(layers)
     return [
@@ -298,7 +310,7 @@ def list_settings(places: Places) -> list[str]:
 
 
 def leaves(settings: dict[str, Any], above: KeyPath = ()) -> list[KeyPath]:
-    """The paths of all values; objects that have no keys of ours are values."""
+    """Return the paths of all values. An object without known keys inside counts as one value."""
     paths: list[KeyPath] = []
     for name, value in settings.items():
         path = (*above, name)
@@ -313,7 +325,7 @@ def where(layer: Layer, path: KeyPath) -> str:
 
 
 def explain_setting(places: Places, name: str) -> list[str]:
-    """What each file says on a key, and who wins."""
+    """Return one line for each file that sets a key, and which of them wins."""
     lines: list[str] = []
     path = split_path(name)
     setting_key = BY_NAME.get(name)
@@ -331,7 +343,7 @@ def explain_setting(places: Places, name: str) -> list[str]:
     for item in inert:
         if item.path == path:
             lines.append(
-                f"  {item.layer.scope:<8} does not count: {item.why} {where(item.layer, path)}"
+                f"  {item.layer.scope:<8} ignored because {item.why} {where(item.layer, path)}"
             )
     if not sources:
         lines.append("  not set")
@@ -339,7 +351,7 @@ def explain_setting(places: Places, name: str) -> list[str]:
 
 
 def target(places: Places, scope: Scope) -> tuple[Path, str, dict[str, Any]]:
-    """The file of a scope, its text and what it says; a broken file is not written to."""
+    """Return the path, text and data of a scope's file. Raise `SettingsError` if it is invalid."""
     path = places.settings_file(scope)
     if not is_there(path):
         return path, "", {}
@@ -350,10 +362,10 @@ def target(places: Places, scope: Scope) -> tuple[Path, str, dict[str, Any]]:
 
 
 def assign(places: Places, scope: Scope, name: str | KeyPath, value: Any) -> Assigned:
-    """Writes a value into the file of a scope; raises `SettingsError` where it may not stand there."""
+    """Write a value to a scope's file. Raise `SettingsError` if the value is invalid there."""
     key = split_path(name) if isinstance(name, str) else name
     if not key:
-        raise SettingsError(f"{name!r} names no key")
+        raise SettingsError(f"invalid key: {name!r}")
     with hold_lock(places.config_home):
         path, text, data = target(places, scope)
         after = set_value(text, key, value)
@@ -368,18 +380,18 @@ def assign(places: Places, scope: Scope, name: str | KeyPath, value: Any) -> Ass
 
 
 def unset(places: Places, scope: Scope, name: str) -> Path:
-    """Takes a value out of the file of a scope; raises `SettingsError` if it is not there."""
+    """Remove a value from a scope's file. Raise `SettingsError` if it is not set there."""
     with hold_lock(places.config_home):
         path, text, data = target(places, scope)
         key = split_path(name)
         if not key or not find_value(data, key)[0]:
-            raise SettingsError(f"{path}: {name} is not set there")
+            raise SettingsError(f"{name} is not set in {path}")
         replace(path, remove_value(text, key))
     return path
 
 
 def parse_value(name: str, text: str) -> Any:
-    """JSON where the text is JSON; a word is a text where a text is expected, or nothing else."""
+    """Parse a value as JSON, or return it as text if the key is a string or it is not JSON."""
     setting_key = BY_NAME.get(name)
     if setting_key is not None and setting_key.kind == "a string":
         return text

@@ -1,8 +1,8 @@
-"""Takes secrets out of text that leaves the process: logs, errors, exports.
+"""Mask secrets in text that leaves the process: logs, errors, exports.
 
-Owns the one function `mask`; what secrets look like is in `clew.system.config.secret_search`, which is imported
-when something is masked. It must be linear in the text and never show more than the head that tells
-which kind of secret stood there.
+Owns `mask` and its variants. `clew.system.config.secret_search` recognizes secrets; it is imported
+only when text is masked. Masking must be linear in the text and must reveal at most the prefix that
+identifies the kind of secret.
 
 Decision: docs/decisions/110-keys-and-secrets.md
 """
@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 HIDDEN = "[masked]"
-# Shorter values are words that any text may hold.
+# Shorter values may occur in any text.
 LEAST_CHARS = 6
-# What stands behind an excerpt that was cut.
+# Characters that may follow a cut-off excerpt.
 AFTER_A_CUT = ".'\")"
 SECRET_HEADER = re.compile(r"auth|cookie|secret|token|(?<!idempotency-)key", re.I)
 
 
 def mask(text: str, secrets: Iterable[str] = ()) -> str:
-    """Replace every secret in a text: those named in `secrets`, and those of a known shape."""
+    """Mask every secret in a text: those listed in `secrets`, and those with a known format."""
     from clew.system.config.secret_search import find_secret_spans
 
     text = remove_secrets(text, secrets)
@@ -28,14 +28,14 @@ def mask(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def mask_member(name: str, text: str) -> str:
-    """Replace every secret in the value of a field, of which the name may tell that it is one."""
+    """Mask every secret in the value of a field, whose name may indicate a secret."""
     from clew.system.config.secret_search import find_member_spans
 
     return _hidden(text, find_member_spans(name, text))
 
 
 def mask_lines(lines: list[str]) -> list[str]:
-    """Replace every secret in a text that was split, also one that goes over several lines."""
+    """Mask every secret in a text split into lines, including one that spans several lines."""
     from clew.system.config.secret_search import find_line_spans
 
     return [_hidden(line, spans) for line, spans in zip(lines, find_line_spans(lines), strict=True)]
@@ -51,14 +51,14 @@ def _hidden(text: str, spans: list[tuple[int, int]]) -> str:
 
 
 def remove_secrets(text: str, secrets: Iterable[str]) -> str:
-    """The text without the secrets named; for texts that must stay as they are but for these."""
+    """Return the text with the listed secrets masked, and everything else unchanged."""
     for secret in _longest_first(secrets):
         text = text.replace(secret, HIDDEN)
     return text
 
 
 def without_cut(text: str, secrets: Iterable[str]) -> str:
-    """The same of an excerpt: it may end inside a secret, so the beginning of one at its end goes too."""
+    """Return a cut-off excerpt with the listed secrets masked, including a partial one at its end."""
     for secret in _longest_first(secrets):
         text = text.replace(secret, HIDDEN)
         at = text.rfind(secret[:LEAST_CHARS])
@@ -68,12 +68,14 @@ def without_cut(text: str, secrets: Iterable[str]) -> str:
 
 
 def remove_all_secrets(value: Any, secrets: Iterable[str]) -> Any:
-    """A decoded JSON value with every text in it treated so."""
+    """Return a decoded JSON value with the listed secrets masked in all its strings."""
     return _all(value, tuple(secrets), remove_secrets)
 
 
 def mask_cut(text: str, secrets: Iterable[str]) -> str:
-    """The same without secrets of a known shape either: for what a server says of a request."""
+    """Mask a server's excerpt of a request: listed secrets, partial ones, and those of a known
+    format.
+    """
     return mask(without_cut(text, secrets))
 
 
@@ -82,7 +84,7 @@ def mask_all_cut(value: Any, secrets: Iterable[str]) -> Any:
 
 
 def is_secret_header(name: str) -> bool:
-    """Whether a header of this name carries a credential, whatever a gateway calls it."""
+    """Return whether a header with this name carries a credential, including gateway-specific ones."""
     return SECRET_HEADER.search(name) is not None
 
 

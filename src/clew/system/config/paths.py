@@ -1,8 +1,8 @@
-"""Where settings, keys and clew's own files lie, for one environment and one working folder.
+"""The locations of settings, keys and clew's own files, for one environment and working folder.
 
-Owns the rule of the config home: `$CLEW_CONFIG_DIR`, else `$CLAUDE_CONFIG_DIR`, else `~/.claude`,
-asked at run time. Everything of clew's own lies in its folder `clew`. Nothing is read or made here
-except the look for the project's root.
+Owns the rule for the config home: `$CLEW_CONFIG_DIR`, else `$CLAUDE_CONFIG_DIR`, else `~/.claude`,
+evaluated at run time. All files of clew's own are in its subfolder `clew`. This module reads and
+creates nothing, except that it searches for the project's root.
 """
 
 import sys
@@ -22,7 +22,7 @@ MANAGED = {
 
 
 class Places(Struct, frozen=True, kw_only=True):
-    """The files of one session; `root` is the folder whose `.claude` speaks for the project."""
+    """The files of one session; `root` is the folder whose `.claude` belongs to the project."""
 
     cwd: Path
     root: Path
@@ -59,7 +59,7 @@ class Places(Struct, frozen=True, kw_only=True):
         return self.own / "api-versions.json"
 
     def settings_file(self, scope: str) -> Path:
-        """The file that a command writes for a scope."""
+        """Return the file that commands write for a scope."""
         return {
             "user": self.user_settings,
             "project": self.project_settings,
@@ -90,16 +90,16 @@ def find_home(environ: Mapping[str, str]) -> Path:
 
 
 def find_config_home(environ: Mapping[str, str], cwd: Path) -> Path:
-    """The folder of everything kept; asked for at run time, for a host sets it per session."""
+    """Return the config home. Evaluated at run time, because a host may set it per session."""
     folder = environ.get("CLEW_CONFIG_DIR") or environ.get("CLAUDE_CONFIG_DIR")
     home = cwd / folder if folder else find_home(environ) / ".claude"
     return Path(unicodedata.normalize("NFC", str(home)))
 
 
 def project_root(cwd: Path, home: Path, config_home: Path) -> Path:
-    """The nearest folder upwards with settings of its own, at most the repository's; else cwd.
+    """Return the nearest parent folder that has settings, up to the repository's root; else `cwd`.
 
-    A session begun in a subfolder stands under the same deny rules as one begun at the top.
+    A session started in a subfolder has the same deny rules as one started at the top.
     """
     for folder in (cwd, *cwd.parents):
         if has_settings(folder / ".claude", config_home):

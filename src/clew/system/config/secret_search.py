@@ -1,10 +1,11 @@
-"""Finds secrets in a text: where they begin and end. Compiles what a text needs, when it needs it.
+"""Find the positions of secrets in a text. Patterns are compiled when a text first needs them.
 
-One expression of all words that start a rule is run over the text; only rules whose word was found are
-tried, each at the place of its word. Must be linear in the text (`make bench ONLY=mask`).
+The text is searched once for all words that can start a rule. Only rules whose word was found are
+tried, each at the position of its word. Must be linear in the text (`make bench ONLY=mask`).
 
-RE2 would keep any expression linear, but it is a compiled dependency, knows nothing of what stands before
-a match, and reads the whole text for each rule. Here each rule reads a bounded part at the places of its words.
+RE2 would keep any expression linear, but it is a compiled dependency, does not support lookbehind,
+and scans the entire text for each rule. Here, each rule reads a bounded part at the positions of
+its words.
 """
 
 import re
@@ -29,18 +30,18 @@ from clew.system.config.secret_shapes import (
 )
 
 Span: TypeAlias = tuple[int, int]
-# Identifiers and times, of which a session has more than of anything else.
+# Identifiers and timestamps, the most frequent values in a session.
 _PLAIN_FACT = re.compile(
     r"[a-z_]{0,24}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9:.TZ-]{0,32}"
 )
-# Looks at a text from the place where a word of the rule stands.
+# Searches a text from the position where a word of the rule begins.
 Finder: TypeAlias = Callable[[str, int], Iterable[Span]]
 
-# Random values without a name: shorter ones are too often names of something.
+# Random values without a name: shorter ones are too often identifiers.
 RUN_CHARS = (32, 128)
 RUN_CHANGES = 0.42
 RUN_ENTROPY = 4.2
-# What lock files, pages and public keys are full of.
+# Values that are common in lock files, web pages and public keys.
 _PUBLIC = re.compile(
     r"(?i:sha\d{1,3}[-:=]|h1:|zh:|md5[-:=]|nonce-|integrity|AAAA[BCE]|[a-z]{2,12}_\d\d[A-Za-z0-9]+$)"
 )
@@ -58,10 +59,10 @@ _PLACEHOLDER_TOKEN = re.compile(r"[$<{*%[(]|x{6}|X{6}|\.{3}|your|YOUR")
 
 
 def find_secret_spans(text: str) -> list[Span]:
-    """Where secrets begin and end, in order, none touching another."""
+    """Return the positions of secrets, in order and without overlaps."""
     sure = merged([*_found(text), *_keys(text)])
     ends = [end for _, end in sure]
-    # A token whose prefix tells what it is keeps that.
+    # A token keeps the prefix that identifies it.
     extra_spans = [
         span
         for span in _runs(text)
@@ -71,7 +72,7 @@ def find_secret_spans(text: str) -> list[Span]:
 
 
 def find_member_spans(name: str, text: str) -> list[Span]:
-    """The same of a value whose field has this name, which may be what tells that it is a secret."""
+    """Return the positions of secrets in a field's value, whose name may indicate a secret."""
     if not kind_of(name) and _PLAIN_FACT.fullmatch(text):
         return []
     if is_secret(name, text, is_quoted=True) or _is_basic(name, text):
@@ -96,7 +97,9 @@ def merged(spans: Iterable[Span]) -> list[Span]:
 
 
 def folded(text: str) -> str:
-    """In lower case, with every character at its place: one letter becomes two otherwise."""
+    """Return the text in lower case with all positions unchanged: lower() turns one letter into
+    two.
+    """
     lower = text.lower()
     return lower if len(lower) == len(text) else text.replace("\u0130", "I").lower()
 
@@ -106,7 +109,7 @@ def _found(text: str) -> Iterator[Span]:
     done: dict[int, int] = {}
     lower = folded(text)
     at = -1
-    # From the letter after the last start: words may overlap.
+    # Continue one character after the last match, because words may overlap.
     while match := words.search(lower, at + 1):
         at = match.start()
         for number, start, find in finders[match[0]]:
@@ -127,7 +130,9 @@ Table: TypeAlias = tuple[
 
 @cache
 def _table() -> Table:
-    """The expression of all starting words; for each, what to try there; and rules without such a word."""
+    """Return a pattern of all start words, the rules for each word, and the rules without a start
+    word.
+    """
     rules: list[tuple[str, Finder]] = []
     wanted: list[tuple[str, Finder]] = []
     for _, starts, keywords, names, exceeded, allowed, pattern in ROWS:
@@ -162,14 +167,17 @@ def _table() -> Table:
     finders: dict[str, list[tuple[int, str, Finder]]] = {}
     word = ""
     for number, (start, find) in sorted(enumerate(rules), key=lambda rule: rule[1][0]):
-        # Words that begin with another are looked at where that one was found.
+        # A word that begins with another word is tried where the shorter one was found.
         word = word if word and start.startswith(word) else start
         finders.setdefault(word, []).append((number, start, find))
     return re.compile(_trie(finders)), finders, wanted
 
 
 def _trie(words: Iterable[str]) -> str:
-    """An expression for any of the words, of which none begins another, that reads each letter once."""
+    """Return a pattern that matches any of the words and reads each letter once.
+
+    No word may be a prefix of another.
+    """
     by_letter: dict[str, list[str]] = {}
     for word in words:
         if word:
@@ -180,14 +188,14 @@ def _trie(words: Iterable[str]) -> str:
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    """An expression with its parts in angle brackets written out."""
+    """Compile a pattern after expanding its names in angle brackets."""
     for name in ("START", "QUOTE", "GREATER", "SPACE", "LINE_END"):
         pattern = pattern.replace(f"<{name}>", getattr(shapes, name))
     return re.compile(pattern, re.ASCII)
 
 
 def _groups(match: re.Match[str]) -> Iterator[Span]:
-    """The groups of a match; all of it where there are none."""
+    """Yield the spans of a match's groups, or of the entire match if it has none."""
     if match.re.groups:
         yield from (match.span(n) for n in range(1, match.re.groups + 1) if match[n] is not None)
     else:
@@ -195,7 +203,7 @@ def _groups(match: re.Match[str]) -> Iterator[Span]:
 
 
 def _grouped(pattern: str) -> Finder:
-    """What the groups hold, unless it stands for a secret."""
+    """Return a rule that yields the groups of a match, unless they contain a placeholder."""
 
     def find(text: str, at: int) -> Iterator[Span]:
         match = compiled(pattern).match(text, at)
@@ -224,7 +232,7 @@ def _checked(pattern: str, is_fine: Callable[[str], bool]) -> Finder:
         match = compiled(pattern).match(text, at)
         if match is None:
             return
-        # A run that is none is not read again from a place within.
+        # A run that is not a secret is skipped, so it is not scanned again from a later position.
         end = _end_of_run(text, match.end(1))
         yield (match.start(1) if is_fine(match[1]) else end), end
 
@@ -232,7 +240,7 @@ def _checked(pattern: str, is_fine: Callable[[str], bool]) -> Finder:
 
 
 def _shaped(pattern: str, least: float, allowed: str, prefix_length: int) -> Finder:
-    """A rule of gitleaks for a token: the word that starts it stays, the rest of the run goes with it."""
+    """Return a gitleaks rule for a token: the prefix stays, the rest of the run is masked."""
 
     def find(text: str, at: int) -> Iterator[Span]:
         match = compiled(pattern).match(text, at)
@@ -266,7 +274,7 @@ def _searched(pattern: str, least: float) -> Finder:
 
 
 def _named(names: str, pattern: str, least: float) -> Finder:
-    """A rule of gitleaks for a value after a name of the service."""
+    """Return a gitleaks rule for a value after the name of a service."""
     full_pattern = (
         rf"{names}[ \t\w.-]{{0,20}}+(?:<QUOTE>|\s){{0,3}}(?:=|>|:{{1,3}}=|\|\||:|=>|\?=|,)"
         rf"(?:<QUOTE>|[\s=]){{0,5}}({pattern})(?![\w-])"
@@ -338,7 +346,7 @@ _BASIC_AUTH = r"""(?i:_?auth)<QUOTE>?\s{0,3}[:=]\s{0,3}<QUOTE>?(?P<value>[A-Za-z
 
 
 def _basic_auth(text: str, at: int) -> Iterator[Span]:
-    """`"auth": "..."` of Docker and npm: a name and a password in base64."""
+    """Yield the value of `"auth": "..."` as in Docker and npm: a base64 name and password."""
     match = compiled(_BASIC_AUTH).match(text, at)
     if match and _is_basic("auth", match["value"]):
         yield match.span("value")
@@ -355,7 +363,7 @@ def _is_basic(name: str, value: str) -> bool:
 
 
 def _manifest(text: str, at: int) -> Iterator[Span]:
-    """The values of a Kubernetes secret, around the line that says what it is."""
+    """Yield the values of a Kubernetes secret around the line that declares its kind."""
     if not compiled(shapes.MANIFEST).match(text, at):
         return
     begin = max(text.rfind("\n---", max(0, at - shapes.MANIFEST_CHARS), at), 0)
@@ -366,18 +374,18 @@ def _manifest(text: str, at: int) -> Iterator[Span]:
         for block in compiled(blocks).finditer(text, begin, end):
             for value in compiled(values).finditer(text, *block.span(block.re.groups)):
                 yield from _groups(value)
-    yield end, end  # what lies before was looked at
+    yield end, end  # Skip everything before this position, which was searched.
 
 
 def _assigned(text: str, at: int) -> Iterator[Span]:
-    """A value after a name that tells of a secret, in any notation."""
+    """Yield a value after a name that indicates a secret, in any notation."""
     rest = compiled(shapes.NAME_REST).match(text, at)
     end = rest.end() if rest else at
     before = _NAME_BEFORE.search(text, max(0, at - _BEFORE_CHARS), at)
     begin = before.start() if before else at
     name = text[begin:end].strip("-.$")
     if text[begin:end].startswith("n") and text[begin - 1 : begin] == "\\":
-        name = name[1:]  # after the end of a line, as JSON spells it
+        name = name[1:]  # Remove the n of a JSON-escaped newline.
     if not kind_of(name):
         return
     is_option = text.startswith("-", begin)
@@ -414,12 +422,12 @@ def _assigned(text: str, at: int) -> Iterator[Span]:
 
 
 def _operator(match: re.Match[str]) -> str:
-    """The sign between name and value; with a blank before it where programs rather than settings do so."""
+    """Return the sign between name and value, with a space before it if written as in programs."""
     return f" {match['op']}" if match["op"] == "=" and match[0][:1] in " \t" else match["op"]
 
 
 def _is_of_shell(text: str, begin: int, end: int, at: int) -> bool:
-    """Whether `NAME=value` stands as in a shell, with nothing around the sign."""
+    """Return whether `NAME=value` is written as in a shell, without spaces around the sign."""
     return (
         bool(_SHELL_BEFORE.search(text, max(0, begin - 20), end))
         and not text[at : at + 1].isspace()
@@ -427,7 +435,7 @@ def _is_of_shell(text: str, begin: int, end: int, at: int) -> bool:
 
 
 _PASSWORD_VALUE = rf"{shapes.PLAIN}{{1,300}}+"
-# A token has no `=` but at its end: a text of names and signs alone is read once.
+# A token contains `=` only at its end, so text of names and signs alone is read once.
 _TOKEN_LETTER = shapes.PLAIN.replace("[^", "[^=:")
 _TOKEN_VALUE = rf"{_TOKEN_LETTER}{{1,{LONGEST_CHARS}}}+(?::{_TOKEN_LETTER}{{1,300}}+)?={{0,3}}"
 _SHELL_VALUE = rf"[^\s\"'`<>\\]{{1,{LONGEST_CHARS}}}+"
@@ -478,7 +486,7 @@ _NAME_OF_SOMETHING = re.compile(r"[\w.:/$ -]*")
 
 
 def _closing(text: str, quote: str, begin: int) -> int | None:
-    """Where a quoted value ends; none, if its line ends before, or it is very long."""
+    """Return the end of a quoted value, or None if it is very long or its line ends before."""
     end = text.find(quote, begin, begin + LONGEST_CHARS)
     while quote in ('"', "'") and end > begin and text[end - 1] == "\\" and text[end - 2] != "\\":
         end = text.find(quote, end + 1, begin + LONGEST_CHARS)
@@ -491,14 +499,14 @@ _REST_OF_LINE = re.compile(r"[ \t]{0,8}(?:[#;]|//|\r?\n|\\[nr]|\Z|[\"'`<])")
 
 
 def _ends_there(text: str, end: int, op: str, value: str) -> bool:
-    """A word of letters alone is a value only where nothing follows it: not in a sentence, nor in a call."""
+    """Return whether a value may end here: a word followed by more words is a sentence or a call."""
     if not value.replace("-", "").replace("_", "").isalpha():
         return True
     return op != " =" and _REST_OF_LINE.match(text, end) is not None
 
 
 def _keys(text: str) -> Iterator[Span]:
-    """Private keys, also those of which the end was cut off."""
+    """Yield the positions of private keys, including those that are cut off."""
     if "PRIVATE KEY" in text:
         begins = list(compiled(shapes.KEY_BEGIN).finditer(text))
         limits = [*(begin.start() for begin in begins[1:]), len(text)]
@@ -519,7 +527,7 @@ def _keys(text: str) -> Iterator[Span]:
 
 
 def _runs(text: str) -> Iterator[Span]:
-    """Values that only a generator of random ones writes, whatever stands before them."""
+    """Yield values that look randomly generated, regardless of what precedes them."""
     least, most = RUN_CHARS
     for match in compiled(shapes.RUN).finditer(text):
         if not least <= match.end() - match.start() <= most + 40:
@@ -546,7 +554,7 @@ def _is_public(text: str, begin: int, value: str) -> bool:
 
 
 def _is_line_of_data(text: str, begin: int, end: int) -> bool:
-    """Whether a run is a line of its own, between others of its length or at their end."""
+    """Return whether a run is one line of a block of data, with lines of similar length around it."""
     match = _LINE_BEFORE.search(text, max(0, begin - 140), begin)
     following = _LINE_AFTER.match(text, end)
     size = end - begin
@@ -564,7 +572,7 @@ _LINE_AFTER = re.compile(
 
 
 def find_line_spans(lines: list[str]) -> list[list[Span]]:
-    """The spans of each line of a text that was split, found in all of it."""
+    """Return the positions of secrets in each line of a text, searching the joined text."""
     text = "\n".join(lines)
     spans: Any = iter([*find_secret_spans(text), (len(text) + 1, len(text) + 1)])
     begin, end = next(spans)

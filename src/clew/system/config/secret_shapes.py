@@ -1,8 +1,8 @@
-"""The shapes of secrets that clew knows besides gitleaks' rules: prefixes, headers, options, keys.
+"""Formats of secrets that clew recognizes in addition to gitleaks' rules.
 
-Each row: lower-case words of which a match starts with one, and an expression for what follows, with
-the secret as its group or groups. Expressions are linear: every repetition is bounded, or never gives
-characters back. `<START>`, `<QUOTE>` and the like are written out by `clew.system.config.secret_search`.
+Each row has the lower-case words that a match can start with, and an expression for what follows,
+whose groups are the secret. Expressions are linear: every repetition is bounded or possessive.
+`clew.system.config.secret_search` expands `<START>`, `<QUOTE>` and the like.
 """
 
 import re
@@ -17,17 +17,19 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# What a secret may follow at once: no part of a word, but the end of an escape, a colour or `%20`.
+# What may directly precede a secret: no word character, except the end of an escape, a color code
+# or
+# `%20`.
 START = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=\dm)|(?<=\[[mK]))"
-# A quotation mark as a shell, a program, JSON inside of JSON, a page or an address spells it.
+# A quotation mark as written in a shell, a program, nested JSON, HTML or a URL.
 QUOTE = r"""(?:\\{0,7}["'`]|&quot;|&\#0?3[49];|&\#x2[27];|&apos;|\\u002[27]|%2[27])"""
 GREATER = r"(?:>|&gt;|\\u003[eE])"
 SPACE = r"(?:[ \t]|\\t|&nbsp;|%20)"
 LINE_END = r"(?:\r?\n|\\r?\\n|\\n)"
-# What a value without quotation marks ends before.
+# The characters of an unquoted value.
 PLAIN = r"""[^\s"'`<>\\,;|&(){}\[\]]"""
 
-# Prefixes of tokens, shown; at least so many characters follow, one of them a digit.
+# Token prefixes, which stay visible. At least this many characters follow, one of them a digit.
 PREFIXES: tuple[tuple[int, str], ...] = (
     (
         10,
@@ -52,7 +54,7 @@ PREFIXES: tuple[tuple[int, str], ...] = (
     ),
 )
 
-# Tokens by their form.
+# Tokens recognized by their format.
 TOKENS: tuple[tuple[str, str], ...] = (
     ("eyj", r"<START>eyJ([A-Za-z0-9_-]{8,1000}+\.[A-Za-z0-9_-]{4,1000}+(?:\.[A-Za-z0-9_-]{0,2000}){0,3})"),
     ("eyj", r"<START>eyJ([A-Za-z0-9_+/-]{100,1000}+={0,2})"),
@@ -71,7 +73,7 @@ TOKENS: tuple[tuple[str, str], ...] = (
     (":5432: :3306: :1433: :27017: :6379: :*:", r":[\d*]{1,5}:[\w*.-]{1,64}:[\w*.@-]{1,64}:([^\s:\"'\\]{3,200})(?=[\s\"'\\]|\Z)"),
     )  # fmt: skip
 
-# Headers: the value to the end of the line or of the quotation marks.
+# Headers: the value extends to the end of the line or the closing quotation mark.
 AUTHORIZATION = (
     r"""(?i:authorization)<QUOTE>?\s{0,5}(?:[:=,]|=>|%3A)\s{0,5}(?:%20|\+)?<QUOTE>?\s{0,3}(?:[bBrRfu]["'])?"""
     r"""(?:(?P<scheme>[A-Za-z][\w-]{1,30})(?:\s{1,5}|%20))?"""
@@ -89,12 +91,14 @@ COOKIE = (
     r"""(?P<value>[^\s"'`\\;]{3,4000}(?:;[ \t]{0,3}[\w.$%-]{1,100}=[^\s"'`\\;]{0,4000}){0,60})"""
 )
 COOKIE_OPTION = r"""-{1,2}(?:b|cookie)[ \t=]{0,3}<QUOTE>?(?P<name>[\w.$%-]{1,100})=(?P<value>[^\n"'`\\]{3,4000})"""
-# Up to the last `@` before a slash or a blank: a password may have one. The port of a host is none.
+# Up to the last `@` before a slash or white space, because a password may contain `@`. A port
+# number is
+# not a password.
 USERINFO = r"""://(?P<user>[^\s/:@"'`<>\\]{0,200}):(?P<value>(?![0-9]{1,5}/)[^\s/"'`<>\\]{1,400})@(?=[\w\[.$%{-])"""
 USERINFO_SLASHES = r"""://(?P<user>[^\s/:@"'`<>\\]{0,200}):(?P<value>(?![0-9]{1,5}/)[^\s@"'`<>\\?#]{1,200})@(?=[\w\[.-]{1,100}(?::\d|/\w))"""
 USERINFO_TOKEN = r"""://(?P<value>[^\s/:@"'`<>\\]{16,400})@(?=[\w\[.-])"""
 
-# `-u name:password` of curl, wget, http and their like; in a list of words too.
+# `-u name:password` of curl, wget, HTTPie and similar programs, also in a list of arguments.
 USER_OPTION = (
     r"""-(?i:u(?:ser)?)(?:[ \t=]{0,4}|<QUOTE>,\s{0,20})(?P<quote><QUOTE>?)"""
     r"""(?P<user>[\w.@+$\\-]{1,100}):(?P<value>[^\s"'`|;&<>\\]{2,400}|(?<=["']..)[^"'\n\\]{2,400})"""
@@ -102,7 +106,7 @@ USER_OPTION = (
 AUTH_OPTION = (
     r"""-a[ \t]{1,4}<QUOTE>?(?P<user>[\w.@+-]{1,100}):(?P<value>[^\s"'`|;&<>\\/]{3,400})"""
 )
-# Users and groups of containers rather than names and passwords.
+# Users and groups of containers, which are not credentials.
 ACCOUNTS = _words(
     """
     root node nobody www-data nginx app staff users wheel daemon user postgres redis nogroup
@@ -110,7 +114,8 @@ ACCOUNTS = _words(
     """
 )
 
-# Programs whose short options take a secret: the word that starts the match, and the rest of the command.
+# Programs whose short options take a secret: the words that start the match, and the rest of the
+# command.
 _WORDS = r"[^\n|;&]{0,300}?"
 _SECRET = r"""(?:<QUOTE>,\s{0,20})?<QUOTE>?([^\s"'`|;&<>\\]{2,400})"""
 COMMANDS: tuple[tuple[str, str], ...] = (
@@ -137,11 +142,12 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("echo printf", r"(?:echo|printf)\s{1,3}(?:-\w{1,3}\s{1,3}|<QUOTE>%s(?:\\n)?<QUOTE>\s{1,3}){0,3}<QUOTE>?(?:[\w.-]{1,60}:)?([^\s\"'`|;&<>\\$]{3,400})(?:\\n)?<QUOTE>?\s{0,3}\|\s{0,3}(?:sudo\s+(?:-\w\s+)?-S|chpasswd|sudo chpasswd|passwd|[^\n|;&]{1,200}(?:--password-stdin|--with-token|--passphrase-fd|--token-stdin|secret put|secret set|secrets create))"),
     ("mnemonic seed recovery", r"(?i:mnemonic|seed[ _-]?(?:phrase|words)?|recovery[ _-]?(?:phrase|words|code))<QUOTE>?\s{0,3}(?:[:=]|is)\s{0,3}<QUOTE>?((?:[a-z]{3,8}[ \t]){11,23}[a-z]{3,8})(?![a-z])"),
 )  # fmt: skip
-# Expressions that name a database's password in its statements.
+# A database password in an SQL statement.
 SQL_PASSWORD = r"""(?i:password)\s{1,5}<QUOTE>([^"'`\n\\]{1,200})<QUOTE>"""
 
-# A name and a value that belongs to it: `name: value` and `name = value` in programs, settings and data,
-# elements and attributes, pairs of a list, options.
+# A name and its value: `name: value` and `name = value` in programs, settings and data, elements
+# and
+# attributes, pairs in a list, options.
 NAME_WORDS = ["passw", "passphra", "passcode", "pass=", "pass:", "userpass", "_pass", 'pass"', "pwd", "secret", "token", "key", "credenti", "creds", "auth", "jwt", "dsn", "sas", "_pat", "pat=", "cookie", "session", "connecti", "webhook", "sig=", "signatur", "psk", "bearer", "pass>", "pass'", "pass\\", "pass", "", "access_c"]  # fmt: skip
 NAME_REST = r"[\w.$-]{0,80}+"
 ASSIGNED = (
@@ -157,13 +163,13 @@ PAIRED = (
 )
 LISTED = r"(?P<close><QUOTE>)\s{0,3}(?P<op>,)\s{0,40}(?=[bruBRU]?<QUOTE>)"
 SPACED = r"(?P<close><QUOTE>)?(?P<op>(?:[ \t]|\\\r?\n|\\{3,15}[nr]){1,20})(?=[^\s|;&<>-])"
-# What may stand between the operator and the value.
+# What may appear between the operator and the value.
 BEFORE_VALUE = (
     r"(?:[ \t]|\\t|%20){0,20}(?:(?:<LINE_END>|\\\r?\n)(?:[ \t]|\\t){0,40}(?=<QUOTE>))?(?:[|>][+-]?\d?[ \t]{0,5}<LINE_END>[ \t]{1,40})?"
     r"(?:[bBrRuUfF@]{0,2}(?=[\"'])|(?:[\w.:]{1,40}\()(?=[\"']))?"
 )
 
-# Private keys: the first line; the last; and what a key that was cut looks like.
+# Private keys: the first line, the last line, and the form of a key that was cut off.
 KEY_BEGIN = r"-{4,5} ?BEGIN [A-Z0-9 _-]{0,60}?PRIVATE KEY(?: BLOCK)?(?: ?-{4,5})?"
 KEY_END = r"-{4,5} ?END [A-Z0-9 _-]{0,60}?PRIVATE KEY(?: BLOCK)?(?: ?-{4,5})?"
 KEY_CUT = (
@@ -176,7 +182,7 @@ PUTTY = r"(?i:private-lines:\s{0,3}\d{1,4})"
 PUTTY_END = r"(?i:private-mac:(?:\s|\\[nr]){0,5}[0-9a-f]{0,64})"
 LONGEST_KEY_CHARS = 20_000
 
-# A manifest of Kubernetes: every value of these blocks.
+# A Kubernetes manifest: every value of these blocks.
 MANIFEST = r"(?i:kind)<QUOTE>?:[ \t]{0,3}<QUOTE>?Secret\b(?!\w)"
 MANIFEST_BLOCK = r"""(?m:^([ \t]{0,40})(?:data|stringData):[ \t]{0,20}\r?\n((?:\1[ \t]{1,40}[^\n]{0,4000}\n?){1,200}))"""
 MANIFEST_VALUE = r"""(?m:^[ \t]{1,80}["']?[\w.-]{1,200}["']?:[ \t]{1,10}(?![|>])([^\s#][^\n]{0,4000})|^[ \t]{4,80}([A-Za-z0-9+/=]{8,4000})$)"""
@@ -191,11 +197,11 @@ MANIFEST_BLOCKS = (
 )
 MANIFEST_CHARS = 20_000
 
-# A run of characters that may be a random value without a name.
+# A run of characters that may be an unnamed random value.
 RUN = r"(?<![A-Za-z0-9_+/=~.-])[A-Za-z0-9_+/=~.-]{24,}+"
 
 
-# Judges whether the value after a name is a secret: by the words of the name and the look of the value.
+# Decide whether the value after a name is a secret, by the words of the name and the value's form.
 
 
 Kind: TypeAlias = Literal["password", "token", "key", "weak key", ""]
@@ -206,7 +212,7 @@ def _name_words(text: str) -> frozenset[str]:
 
 
 _NAME_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-# Words after the one that tells what a value is.
+# Words that may follow the word that indicates the kind of value.
 _SUFFIXES = _name_words(
     """
     value plain plaintext raw prod production live test dev staging default str string text base
@@ -230,7 +236,7 @@ _KEY_WORDS = _name_words(
     """
 )
 _WEAK = frozenset(["key", "sig", "signature", "salt", "seed"])
-# Tokens and keys that are none.
+# Words that mark a token or key as not secret.
 _HARMLESS = _name_words(
     """
     public pub primary foreign sort partition cache idempotency publishable page next
@@ -267,7 +273,7 @@ _LABEL = re.compile(
 _CODE = re.compile(r"[A-Za-z_$][\w$]*(?:[(\[{<]|(?:\.|::|->|\?\.)[A-Za-z_$])")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_]*")
 _CALLED = re.compile(r"[\w.]{0,80}[(\[]")
-# The name of another field, in humps or with underlines.
+# The name of another field, in camel case or with underscores.
 _FIELD = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)+|[a-z]+(?:[A-Z][a-z]+)+|[A-Z][A-Z_]+")
 _PATTERN = re.compile(r"[\[\](){}\\^*|<>]")
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
@@ -276,7 +282,7 @@ _HEX = re.compile(r"(?:0x)?[0-9a-fA-F]+")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PATH = re.compile(r"(?:[~.]{0,2}/|[A-Za-z]:\\|[a-z][a-z0-9+.-]*://)")
 _PARTS = re.compile(r"[A-Za-z0-9]+")
-# A part of a name rather than of a random value: a word, words in humps, a short number.
+# A part of an identifier, not of a random value: a word, words in camel case, a short number.
 _WORD = re.compile(r"(?:[A-Z]*[a-z]*(?:[A-Z]+[a-z]+)*[A-Z]{0,3}\d{0,3}|[A-Z]+\d{0,3}|v?\d{1,8})")
 
 LONGEST_CHARS = 2_000
@@ -284,13 +290,15 @@ LOOKED_AT_CHARS = 200
 LEAST_PASSWORD = 3
 LEAST_TOKEN = 8
 LEAST_KEY = 16
-# Names in humps change between kinds of characters at every fifth place; random ones at every other.
+# In camel case names, every fifth character differs in kind from the one before; in random values,
+# every
+# second.
 RANDOM_CHANGES = 0.34
 
 
 @lru_cache(1_000)
 def kind_of(name: str) -> Kind:
-    """What a value is by the words of its name."""
+    """Return the kind of secret that the words of a name indicate."""
     words = [word.lower() for word in _NAME_WORD.findall(name[-80:])]
     while len(words) > 1 and words[-1] in _SUFFIXES:
         words.pop()
@@ -309,8 +317,10 @@ def kind_of(name: str) -> Kind:
 
 
 def is_secret(name: str, value: str, *, is_quoted: bool, is_sure: bool = False) -> bool:
-    """Whether a value belongs hidden. `is_sure`: where nothing but a literal can stand, as after an
-    option of a command or in the environment of one."""
+    """Return whether a value is a secret.
+
+    `is_sure`: only a literal can be here, as in an option's value.
+    """
     kind = kind_of(name)
     if not kind or _PLACEHOLDER.match(value) or value.lower() in _TYPES:
         return False
@@ -340,7 +350,7 @@ def is_secret(name: str, value: str, *, is_quoted: bool, is_sure: bool = False) 
     if kind == "token" and is_sure:
         return True
     return is_random(value) or (
-        # Letters alone: too long for a word, and not several.
+        # Only letters: too long for one word, and not several words.
         len(value) >= 20 and value.isascii() and value.isalpha() and measure_changes(value) != 0.0
     )
 
@@ -361,12 +371,12 @@ def _is_password(value: str, *, is_quoted: bool, is_sure: bool) -> bool:
 
 
 def is_called(text: str, at: int) -> bool:
-    """Whether a name at this place is that of a function."""
+    """Return whether the name at this position is a function's."""
     return _CALLED.match(text, at) is not None
 
 
 def is_random(value: str) -> bool:
-    """Whether a value was hardly chosen by a person: some part of it is neither a word nor a number."""
+    """Return whether a value looks random: some part of it is neither a word nor a number."""
     value = value[:LOOKED_AT_CHARS]
     if len(value) < LEAST_TOKEN or measure_entropy(value) < (3.0 if len(value) >= 16 else 2.5):
         return False
@@ -377,7 +387,7 @@ def is_random(value: str) -> bool:
 
 
 def is_wordy(value: str) -> bool:
-    """Whether a value is made of words for the greater part, as names in programs are."""
+    """Return whether a value consists mostly of words, as identifiers do."""
     value = value[:LOOKED_AT_CHARS]
     humps = [hump for hump in _HUMP.findall(value) if _VOWEL.search(hump)]
     return sum(map(len, humps)) * 5 >= sum(map(str.isalnum, value)) * 3
@@ -387,7 +397,7 @@ _VOWEL = re.compile(r"[aeiouyAEIOUY]")
 
 
 def is_dense(value: str) -> bool:
-    """Whether a value has small and capital letters and digits, mixed as only random ones are."""
+    """Return whether a value mixes lower case, upper case and digits as random values do."""
     return (
         any(map(str.islower, value))
         and any(map(str.isupper, value))
@@ -398,12 +408,14 @@ def is_dense(value: str) -> bool:
 
 
 def measure_changes(value: str) -> float:
-    """The share of places where letters and digits change between small, capital and digit."""
+    """Return the share of positions where characters change between lower case, upper case and
+    digit.
+    """
     kinds = [2 if c.isdigit() else c.isupper() for c in value if c.isalnum()]
     return sum(a != b for a, b in pairwise(kinds)) / max(len(kinds) - 1, 1)
 
 
 def measure_entropy(value: str) -> float:
-    """Bits of a character (Shannon), from how often each occurs."""
+    """Return the Shannon entropy of a text in bits per character."""
     size = len(value)
     return -sum(n / size * log2(n / size) for n in Counter(value).values())

@@ -1,8 +1,9 @@
-"""The settings: one table of the keys that a settings file may hold, the check of a file, typed readers.
+"""The settings: the table of known keys, the validation of a settings file, and typed readers.
 
-A key that is not in the table is kept, so that newer files and other tools' keys live on; it is named
-with the nearest known key. A value of the wrong kind is left out by the merge (see `layers`), never
-guessed at. docs/using/settings.md, `settings.schema.json` and the doctor's findings come from this table.
+A key that is not in the table is reported with the nearest known key and stays in the file, where
+newer versions and other tools may use it. The merge leaves out a value of the wrong type (see
+`layers`). docs/using/settings.md, `settings.schema.json` and the doctor's findings are generated
+from this table.
 """
 
 from collections.abc import Mapping
@@ -43,24 +44,24 @@ CHANNELS = (
 
 
 class SettingKey(Struct, frozen=True, kw_only=True):
-    """One known key: its dotted name, what it must be, and one line for people.
+    """One known key: its dotted name, its type, and a one-line description.
 
-    `executes`: the value can start programs or widen what runs unasked, so a project's own files
-    may not set it before the folder is trusted.
+    `executes`: the value can start programs or widen what runs without asking, so a project's own
+    files may not set it before the folder is trusted.
     """
 
     name: str
     kind: str
     meaning: str
-    # What holds where nothing is set, if that is one value.
+    # The value that applies if the key is not set, if there is a single one.
     default: Any = None
     choices: tuple[str, ...] = ()
     executes: bool = False
     managed_only: bool = False
-    # A change counts while a session runs; else from the next session on.
+    # A change applies to running sessions; otherwise it applies to new sessions.
     is_live: bool = False
     is_secret: bool = False
-    # Other programs heed it; clew keeps it, and says so when it is asked.
+    # False for keys that only other programs use: clew keeps them and says so when asked.
     has_effect: bool = True
 
 
@@ -70,146 +71,153 @@ def key(name: str, kind: str, meaning: str, **fields: Any) -> SettingKey:
 
 # fmt: off
 KEYS: tuple[SettingKey, ...] = (
-    key("$schema", STRING, "Schema that editors check the file with (clew config schema)"),
+    key("$schema", STRING, "JSON Schema for editors (see clew config schema)"),
     key("model", STRING, "Model ID or alias"),
-    key("models", OBJECT, "Models of your own, and their properties"),
-    key("fallbackModel", STRING, "Models to use while the first is overloaded"),
-    key("apiVersion", STRING, "Version of the Messages API; learned from the service where not set"),
+    key("models", OBJECT, "Custom models and their properties"),
+    key("fallbackModel", STRING, "Models to use while the first one is overloaded"),
+    key("apiVersion", STRING, "Messages API version (default: the version the server reports)"),
     key("cacheDiagnostics", BOOLEAN,
-        "Ask the service why its prompt cache missed; where not set, only the vendor's own is asked"),
+        "Ask the API why its prompt cache missed (default: only for Anthropic's API)"),
     key("messageThreads", BOOLEAN,
-        "Send only new messages; the service holds the rest for up to an hour (no zero data retention)",
+        "Send only new messages; the server stores the rest for up to 1 h (no zero data retention)",
         executes=True),
     key("cacheWarmingBudgetUsd", NUMBER,
-        "Most that a session may spend on keeping the prompt cache warm; 0: nothing",
+        "Maximum spending per session on keeping the prompt cache warm; 0: none",
         default=0, executes=True, is_live=True),
-    key("effortLevel", STRING, "How much the model thinks"),
-    key("alwaysThinkingEnabled", BOOLEAN, "Think in every turn"),
-    key("maxThinkingTokens", WHOLE, "Most tokens of thinking in a turn"),
-    key("env", TEXTS, "Environment variables of the session and the programs it starts",
+    key("effortLevel", STRING, "Reasoning effort of the model"),
+    key("alwaysThinkingEnabled", BOOLEAN, "Use thinking in every turn"),
+    key("maxThinkingTokens", WHOLE, "Maximum number of thinking tokens per turn"),
+    key("env", TEXTS, "Environment variables for the session and the programs it starts",
         executes=True, is_secret=True),
     key("apiKeyHelper", STRING, "Command that prints the API key", executes=True),
-    key("awsAuthRefresh", STRING, "Command that renews AWS credentials",
+    key("awsAuthRefresh", STRING, "Command that refreshes AWS credentials",
         executes=True, has_effect=False),
     key("awsCredentialExport", STRING, "Command that prints AWS credentials",
         executes=True, has_effect=False),
-    key("gcpAuthRefresh", STRING, "Command that renews Google credentials",
+    key("gcpAuthRefresh", STRING, "Command that refreshes Google credentials",
         executes=True, has_effect=False),
     key("otelHeadersHelper", STRING, "Command that prints telemetry headers",
         executes=True, has_effect=False),
-    key("cleanupPeriodDays", WHOLE, "Days until a session that nobody opened is removed",
+    key("cleanupPeriodDays", WHOLE, "Days after which an unused session is deleted",
         has_effect=False),
-    key("sessionStore", STRING, "Store that sessions are copied to: a folder or a URL",
+    key("sessionStore", STRING, "Session store to copy sessions to: a folder or a URL",
         executes=True, is_secret=True),
-    # Off by default: its 120 lines are about 1,000 tokens in every conversation, and the model lists
-    # what it needs in its first call. It helps where nothing may be run.
-    key("includeDirectoryStructure", BOOLEAN, "Tell new conversations which files are here",
+    # Off by default: its 120 lines cost about 1,000 tokens in every session, and the model lists
+    # what it needs
+    # in its first call. It helps where commands are not allowed.
+    key("includeDirectoryStructure", BOOLEAN, "List the project's files at the start of a session",
         default=False),
-    key("includeCoAuthoredBy", BOOLEAN, "Name the agent in commits", has_effect=False),
-    key("attribution", OBJECT, "How commits and pull requests name the agent", has_effect=False),
+    key("includeCoAuthoredBy", BOOLEAN, "Mention the agent in commit messages", has_effect=False),
+    key("attribution", OBJECT, "How commits and pull requests mention the agent", has_effect=False),
     key("outputStyle", STRING, "Output style"),
-    key("agent", STRING, "Agent that the session runs as", executes=True),
-    key("promptSuggestionEnabled", BOOLEAN, "Suggest prompts where --prompt-suggestions asks for them",
+    key("agent", STRING, "Agent to run the session as", executes=True),
+    key("promptSuggestionEnabled", BOOLEAN, "Suggest prompts if --prompt-suggestions asks for them",
         default=True, is_live=True),
-    key("language", STRING, "Language of answers"),
-    key("theme", STRING, "Colours of the terminal", choices=THEMES, is_live=True),
-    key("editorMode", STRING, "Keys of the input", choices=("normal", "emacs", "vim"), is_live=True),
-    key("verbose", BOOLEAN, "Show the whole output of tools", has_effect=False),
+    key("language", STRING, "Language of the model's responses"),
+    key("theme", STRING, "Color theme of the terminal", choices=THEMES, is_live=True),
+    key("editorMode", STRING, "Key bindings of the prompt", choices=("normal", "emacs", "vim"),
+        is_live=True),
+    key("verbose", BOOLEAN, "Show the full output of tools", has_effect=False),
     key("messageIdleNotifThresholdMs", WHOLE,
-        "Milliseconds until hooks are told that clew waits for you", default=60_000, is_live=True),
-    key("preferredNotifChannel", STRING, "How clew notifies you that it asks or has finished",
+        "Idle time in milliseconds before notification hooks run", default=60_000, is_live=True),
+    key("preferredNotifChannel", STRING, "How clew notifies you when it needs input or is done",
         default="auto", choices=CHANNELS, is_live=True),
-    # clew shows no tips, so there is nothing to switch off; other programs read the key.
-    key("spinnerTipsEnabled", BOOLEAN, "Show tips while waiting", has_effect=False),
-    key("autoCompactEnabled", BOOLEAN, "Compact a conversation that grows too long",
+    # clew shows no tips, so this key has nothing to disable; other programs read it.
+    key("spinnerTipsEnabled", BOOLEAN, "Show tips while waiting for the model", has_effect=False),
+    key("autoCompactEnabled", BOOLEAN, "Compact the session when it approaches the context limit",
         default=True, is_live=True),
     key("autoCompactAt", NUMBER_OR_NUMBERS,
-        "When to compact: a part of the window up to 1, a number of tokens, or an object of these by model",
+        "When to compact: a fraction of the context window, a number of tokens, or either by model",
         is_live=True),
     key("autoMemoryEnabled", BOOLEAN,
-        "Tell new conversations the index of the project's memory folder", default=True),
-    key("dreamAfter", STRING, "Tidy the project's memories after so much idle time, as 10m; off",
-        executes=True),
-    key("memoryExtraction", BOOLEAN, "Propose memories when a session ends", default=False),
-    key("notesFile", STRING, "Memory file that `# words` are added to",
+        "Include the index of the project's memory folder in new sessions", default=True),
+    key("dreamAfter", STRING,
+        "Idle time after which to tidy the project's memories, such as 10m; or off", executes=True),
+    key("memoryExtraction", BOOLEAN, "Propose memories at the end of a session", default=False),
+    key("notesFile", STRING, "Memory file to which `# text` is added",
         choices=("project", "local", "user"), is_live=True),
-    key("respectGitignore", BOOLEAN, "Leave ignored files out of completion",
+    key("respectGitignore", BOOLEAN, "Leave files ignored by git out of completion",
         default=True, is_live=True),
-    key("plansDirectory", STRING, "Folder of plan files", is_live=True),
+    key("plansDirectory", STRING, "Folder for plan files", is_live=True),
     key("statusLine", OBJECT, "Command that prints the status line", executes=True, is_live=True),
-    # A command would be asked with each step of each agent, for a list that the screen doesn't have.
-    key("subagentStatusLine", OBJECT, "Command that prints a subagent's line",
+    # The command would run at each step of each agent, for a list that clew's screen does not have.
+    key("subagentStatusLine", OBJECT, "Command that prints the status line of a subagent",
         executes=True, has_effect=False),
     key("fileSuggestion", OBJECT, "Command that completes @-mentions", executes=True, is_live=True),
     key("webPrivateHosts", STRINGS,
-        "Hosts, or host:port, that WebFetch may reach though their addresses are private",
+        "Hosts, or host:port, with private addresses that WebFetch may access",
         executes=True, is_live=True),
     key("webSearchEndpoint", STRING,
-        "Where WebSearch looks: a URL with {query} that answers with JSON; else the model's service",
+        "URL with {query} that returns search results as JSON (default: the model's API)",
         executes=True),
-    key("hooks", OBJECT, "Commands to run at events", executes=True, is_live=True),
-    key("disableAllHooks", BOOLEAN, "Run no hooks and no status line", default=False, is_live=True),
-    key("allowedHttpHookUrls", STRINGS, "Only URLs that hooks may post to; * is a pattern",
+    key("hooks", OBJECT, "Commands to run on events", executes=True, is_live=True),
+    key("disableAllHooks", BOOLEAN, "Disable all hooks and the status line command",
+        default=False, is_live=True),
+    key("allowedHttpHookUrls", STRINGS, "URLs that hooks may post to; * matches any text",
         is_live=True),
-    key("httpHookAllowedEnvVars", STRINGS, "Only variables that headers of hooks may name",
+    key("httpHookAllowedEnvVars", STRINGS, "Environment variables that hooks may use in headers",
         is_live=True),
     key("mcpServers", OBJECT, "MCP servers", executes=True, is_secret=True),
     key("lspServers", OBJECT, "Language servers", executes=True),
-    key("lspDetection", BOOLEAN, "Use the language servers that are installed", default=True),
-    key("enableAllProjectMcpServers", BOOLEAN, "Start every server of .mcp.json",
+    key("lspDetection", BOOLEAN, "Use installed language servers", default=True),
+    key("enableAllProjectMcpServers", BOOLEAN, "Start all servers in .mcp.json",
         default=False, executes=True),
-    key("enabledMcpjsonServers", STRINGS, "Servers of .mcp.json to start", executes=True),
-    key("disabledMcpjsonServers", STRINGS, "Servers of .mcp.json never to start"),
-    key("allowedMcpServers", LIST, "Only servers that may be used", managed_only=True),
-    key("deniedMcpServers", LIST, "Servers that may not be used"),
-    key("enabledPlugins", OBJECT, "Plugins that are on", executes=True),
-    key("extraKnownMarketplaces", OBJECT, "More sources of plugins", executes=True, has_effect=False),
-    key("strictKnownMarketplaces", LIST, "Only sources of plugins", managed_only=True),
-    key("sandbox", OBJECT, "Sandbox around commands", executes=True),
+    key("enabledMcpjsonServers", STRINGS, "Servers in .mcp.json to start", executes=True),
+    key("disabledMcpjsonServers", STRINGS, "Servers in .mcp.json never to start"),
+    key("allowedMcpServers", LIST, "The only MCP servers that may be used", managed_only=True),
+    key("deniedMcpServers", LIST, "MCP servers that may not be used"),
+    key("enabledPlugins", OBJECT, "Enabled plugins", executes=True),
+    key("extraKnownMarketplaces", OBJECT, "Additional plugin marketplaces",
+        executes=True, has_effect=False),
+    key("strictKnownMarketplaces", LIST, "The only plugin marketplaces that may be used",
+        managed_only=True),
+    key("sandbox", OBJECT, "Sandbox for commands", executes=True),
     key("toolTimeouts", NUMBERS,
-        "Seconds that a call may take, by the tool's name or a pattern of names"),
-    key("worktree", OBJECT, "How git worktrees are made", has_effect=False),
-    key("skipWebFetchPreflight", BOOLEAN, "Fetch without asking a service first", has_effect=False),
-    key("forceLoginMethod", STRING, "Only way to log in", has_effect=False),
-    key("companyAnnouncements", STRINGS, "Lines to show at the start", has_effect=False),
-    key("allowManagedHooksOnly", BOOLEAN, "Run managed hooks only",
+        "Time limit of tool calls in seconds, by tool name or pattern"),
+    key("worktree", OBJECT, "How git worktrees are created", has_effect=False),
+    key("skipWebFetchPreflight", BOOLEAN, "Fetch pages without checking the domain first",
+        has_effect=False),
+    key("forceLoginMethod", STRING, "The only login method allowed", has_effect=False),
+    key("companyAnnouncements", STRINGS, "Announcements to show at startup", has_effect=False),
+    key("allowManagedHooksOnly", BOOLEAN, "Run only managed hooks",
         default=False, managed_only=True, is_live=True),
-    key("allowManagedPermissionRulesOnly", BOOLEAN, "Apply managed permission rules only",
+    key("allowManagedPermissionRulesOnly", BOOLEAN, "Apply only managed permission rules",
         default=False, managed_only=True, is_live=True),
     key("parentSettingsBehavior", STRING,
-        "merge: the --managed-settings of a program that starts clew count as well",
+        "merge: also apply the --managed-settings of the program that starts clew",
         default="first-wins", choices=("first-wins", "merge"), managed_only=True),
-    key("disableAutoMode", STRING, "Disable mode auto", choices=("disable",), is_live=True),
-    key("permissions", OBJECT, "Rules and modes of permissions"),
-    key("permissions.allow", RULES, "What runs without asking", executes=True, is_live=True),
-    key("permissions.ask", RULES, "What always asks", is_live=True),
-    key("permissions.deny", RULES, "What never runs", is_live=True),
+    key("disableAutoMode", STRING, "Disable auto mode", choices=("disable",), is_live=True),
+    key("permissions", OBJECT, "Permission rules and modes"),
+    key("permissions.allow", RULES, "Rules for tool calls to allow", executes=True, is_live=True),
+    key("permissions.ask", RULES, "Rules for tool calls to ask about", is_live=True),
+    key("permissions.deny", RULES, "Rules for tool calls to deny", is_live=True),
     key("permissions.askAfterUntrusted", RULES,
-        "What asks once the conversation has untrusted text", is_live=True),
-    key("permissions.defaultMode", STRING, "Mode at the start", default="default", choices=MODES),
-    key("permissions.additionalDirectories", STRINGS, "More folders that count as the workspace",
+        "Rules for tool calls to ask about once the session contains untrusted content",
+        is_live=True),
+    key("permissions.defaultMode", STRING, "Initial permission mode", default="default", choices=MODES),
+    key("permissions.additionalDirectories", STRINGS, "Additional folders to treat as part of the workspace",
         executes=True, is_live=True),
-    key("permissions.disableBypassPermissionsMode", STRING, "Disable mode bypassPermissions",
+    key("permissions.disableBypassPermissionsMode", STRING, "Disable bypassPermissions mode",
         choices=("disable",), is_live=True),
     key("permissions.reviewer", STRING,
-        "Model that reviews calls in mode auto; off: you decide", executes=True, is_live=True),
-    key("permissions.disableAutoMode", STRING, "Disable mode auto", choices=("disable",),
+        "Model that reviews tool calls in auto mode; off: ask you instead", executes=True, is_live=True),
+    key("permissions.disableAutoMode", STRING, "Disable auto mode", choices=("disable",),
         is_live=True),
-    key("permissions.skipDangerousModePermissionPrompt", BOOLEAN, "Do not warn of bypass mode",
+    key("permissions.skipDangerousModePermissionPrompt", BOOLEAN, "Don't warn about bypassPermissions mode",
         has_effect=False),
 )
 # fmt: on
 
 BY_NAME = {k.name: k for k in KEYS}
-NO_EFFECT = "other programs heed it, clew keeps it and does nothing with it"
+NO_EFFECT = "has no effect in clew; kept in the file for other programs"
 OPEN_OBJECTS = {k.name for k in KEYS if k.kind in OBJECTS} - {"permissions"}
 
 
-# Readers of settings as they were merged, or of one file. The name is a key of the table, with its kind.
+# Read merged settings, or those of one file. `name` is a key of the table and determines the type.
 
 
 def value_in(settings: Mapping[str, Any], name: str) -> Any:
-    """Return the value of a key if it is of the key's kind, else the key's default."""
+    """Return the value of a key if it has the key's type, else the key's default."""
     setting_key = BY_NAME[name]
     value: Any = settings
     for part in name.split("."):
@@ -218,49 +226,59 @@ def value_in(settings: Mapping[str, Any], name: str) -> Any:
 
 
 def read_switch(settings: Mapping[str, Any], name: str) -> bool | None:
-    """Return a switch; None where it has no default and nothing is set."""
+    """Return a Boolean, or None if it is not set and has no default."""
     value: bool | None = value_in(settings, name)
     return value
 
 
 def read_text(settings: Mapping[str, Any], name: str) -> str | None:
-    """Return a text; None for an empty one."""
+    """Return a string, or None if it is empty."""
     return value_in(settings, name) or None
 
 
 def read_number(settings: Mapping[str, Any], name: str) -> Any:
-    """Return a number, whole or not as its key says."""
+    """Return an integer or a float, depending on the key's type."""
     return value_in(settings, name)
 
 
 def read_list(settings: Mapping[str, Any], name: str) -> tuple[Any, ...] | None:
-    """Return the members of an array; None where nothing is set. The check has seen to their types."""
+    """Return an array as a tuple, or None if it is not set. The members were validated before."""
     value: list[Any] | None = value_in(settings, name)
     return None if value is None else tuple(value)
 
 
 def read_object(settings: Mapping[str, Any], name: str) -> Json:
-    """Return an object; an empty one where nothing is set."""
+    """Return an object, empty if it is not set."""
     value: Json = value_in(settings, name) or {}
     return value
 
 
 class SettingFault(Struct, frozen=True, kw_only=True):
-    """One thing a settings file says wrongly. `fatal`: the value is left out of the merge."""
+    """One error in a settings file. If `fatal`, the merge leaves the value out."""
 
     path: Path
     what: str
     fatal: bool = True
+    # The message names the key itself.
+    names_key: bool = False
 
     def __str__(self) -> str:
         name = join_path(self.path)
-        return f"{name}: {self.what}" if name else self.what
+        return f"{name}: {self.what}" if name and not self.names_key else self.what
+
+
+def unknown_key(path: Path, near: str | None) -> SettingFault:
+    hint = f'did you mean "{near}"?' if near else "ignored"
+    what = f'unknown key "{join_path(path)}" ({hint})'
+    return SettingFault(path=path, what=what, fatal=False, names_key=True)
 
 
 def check(data: Any, *, managed: bool = False) -> list[SettingFault]:
-    """What a decoded settings file says wrongly, in the order of the file."""
+    """Return the errors in a decoded settings file, in the order of the file."""
     if not isinstance(data, dict):
-        return [SettingFault(path=(), what=f"expected an object at the top, found {found(data)}")]
+        return [
+            SettingFault(path=(), what=f"expected an object at the top level, got {found(data)}")
+        ]
     faults: list[SettingFault] = []
     for name, value in data.items():
         faults += check_member((name,), value, managed=managed)
@@ -276,35 +294,33 @@ def check_member(path: Path, value: Any, *, managed: bool) -> list[SettingFault]
     setting_key = BY_NAME.get(name)
     if setting_key is None:
         near = find_nearest_key(name)
-        hint = f"; did you mean {near}?" if near else " (kept as it is)"
-        return [SettingFault(path=path, what=f"unknown key{hint}", fatal=False)]
+        return [unknown_key(path, near)]
     if setting_key.managed_only and not managed:
-        return [SettingFault(path=path, what="counts in managed settings only")]
+        return [SettingFault(path=path, what="allowed only in managed settings")]
     return check_value(setting_key, path, value)
 
 
 def check_value(setting_key: SettingKey, path: Path, value: Any) -> list[SettingFault]:
     if not has_kind(setting_key.kind, value):
-        return [SettingFault(path=path, what=f"expected {setting_key.kind}, found {found(value)}")]
+        return [SettingFault(path=path, what=f"expected {setting_key.kind}, got {found(value)}")]
     if setting_key.choices and value not in setting_key.choices:
         near = get_close_matches(value, setting_key.choices, n=1)
-        hint = f"; nearest: {near[0]}" if near else ""
+        hint = f' (did you mean "{near[0]}"?)' if near else ""
         listed = ", ".join(setting_key.choices)
-        return [SettingFault(path=path, what=f"expected one of {listed}, found {value!r}{hint}")]
+        return [SettingFault(path=path, what=f"expected one of {listed}; got {value!r}{hint}")]
     if setting_key.kind in (STRINGS, RULES):
         inside = [(i, v) for i, v in enumerate(value) if not isinstance(v, str)]
         return [
-            SettingFault(path=(*path, i), what=f"expected a string, found {found(v)}")
+            SettingFault(path=(*path, i), what=f"expected a string, got {found(v)}")
             for i, v in inside
         ]
     if setting_key.kind == TEXTS:
         odd = [(k, v) for k, v in value.items() if not isinstance(v, (str, int, float, bool))]
         return [
-            SettingFault(path=(*path, k), what=f"expected a string, found {found(v)}")
-            for k, v in odd
+            SettingFault(path=(*path, k), what=f"expected a string, got {found(v)}") for k, v in odd
         ]
     if setting_key.kind == NUMBER and not 0 <= value < float("inf"):
-        return [SettingFault(path=path, what=f"expected a number of at least 0, found {value}")]
+        return [SettingFault(path=path, what=f"expected a number of at least 0, got {value}")]
     if setting_key.kind in (NUMBERS, NUMBER_OR_NUMBERS):
         pairs = value.items() if isinstance(value, dict) else [(None, value)]
         return [
@@ -316,10 +332,10 @@ def check_value(setting_key: SettingKey, path: Path, value: Any) -> list[Setting
 
 
 def not_above_zero(value: Any) -> str:
-    """What is wrong with a value that should be a number above 0; nothing if it is one."""
+    """Return an error message if a value is not a number above 0, else an empty string."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return f"expected a number, found {found(value)}"
-    return "" if 0 < value < float("inf") else f"expected a number above 0, found {value}"
+        return f"expected a number, got {found(value)}"
+    return "" if 0 < value < float("inf") else f"expected a number above 0, got {value}"
 
 
 def has_kind(kind: str, value: Any) -> bool:
@@ -334,7 +350,7 @@ def found(value: Any) -> str:
 
 
 def find_nearest_key(name: str) -> str | None:
-    """The known key a misspelled one most likely meant."""
+    """Return the known key that a misspelled key most likely stands for."""
     exact = {k.lower(): k for k in BY_NAME}
     if name.lower() in exact:
         return exact[name.lower()]
@@ -343,7 +359,7 @@ def find_nearest_key(name: str) -> str | None:
 
 
 def find_nearest_part(name: str) -> str | None:
-    """The known key whose last part begins most like this one's, however far inside it stands."""
+    """Return the known key whose last part begins most like the last part of `name`, at any depth."""
     word = name.rpartition(".")[2]
     parts = {
         key_name.rpartition(".")[2][: len(word) + 2]: key_name for key_name in reversed(BY_NAME)
