@@ -31,7 +31,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 class Typist:
     """One process at a terminal of its own; `wrote` is what came since the last look."""
 
-    def __init__(self, argv: list[str], home: Path, url: str) -> None:
+    def __init__(self, argv: list[str], home: Path, url: str, replies: bytes = ATTRIBUTES) -> None:
+        self._replies = replies
         # Without this folder, clew would first ask whether to use a sandbox.
         (home / "config" / "clew").mkdir(parents=True, exist_ok=True)
         self._fd, theirs = pty.openpty()
@@ -67,8 +68,7 @@ class Typist:
         except OSError:
             return False
         if ASK_ATTRIBUTES in received:
-            # Every real terminal replies; until it does, clew waits longer for what follows an Escape.
-            os.write(self._fd, ATTRIBUTES)
+            os.write(self._fd, self._replies)
         self.wrote += received
         return True
 

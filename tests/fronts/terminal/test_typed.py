@@ -47,6 +47,33 @@ def test_an_escape_alone_is_known_as_soon_as_nothing_follows() -> None:
     assert names(typed.feed("x")) == ["x"]
 
 
+@pytest.mark.parametrize("reply", ["?62;4c", "?2026;2$y", "I"])
+def test_a_reply_whose_first_byte_passed_for_escape_is_no_text(reply: str) -> None:
+    replies: list[str] = []
+    for cut in range(1, len(reply) + 1):
+        typed = Typed(replies.append)
+        typed.awaits_replies = True
+        sent = f"[{reply}b"
+        keys = [
+            *typed.feed("a\x1b"),
+            *typed.flush(),
+            *typed.feed(sent[:cut]),
+            *typed.feed(sent[cut:]),
+        ]
+        assert names([*keys, *typed.flush()]) == ["a", ESCAPE.value, "b"], cut
+    assert set(replies) == {reply}
+
+
+@pytest.mark.parametrize("later", ["[", "]", "[x", "x"])
+def test_what_is_typed_after_an_early_escape_is_text(later: str) -> None:
+    typed = Typed(lambda _: None)
+    typed.awaits_replies = True
+    keys = [*typed.feed("\x1b"), *typed.flush(), *typed.feed(later), *typed.flush()]
+    assert names(keys) == [ESCAPE.value, *later]
+    typed.awaits_replies = False
+    assert names([*typed.feed("\x1b"), *typed.flush(), *typed.feed("[")]) == [ESCAPE.value, "["]
+
+
 def test_a_paste_is_whole_and_its_lines_end_alike() -> None:
     typed = Typed(lambda _: None)
     (paste,) = typed.feed("\x1b[200~one\r\ntwo\rthree\x1b[201~")

@@ -33,8 +33,8 @@ FRAME_S = 1 / 16
 MOMENT_S = 0.005
 # How long an Escape waits for the rest of a sequence: less than anybody types, more than a line takes.
 ESCAPE_S = 0.04
-# As long as the terminal owes an answer, an Escape may be the beginning of it, and the line slow. One that
-# answers nothing is not waited for longer.
+# While the terminal owes a reply, a sequence that has begun may be that reply on a slow line. A single
+# Escape is a key after ESCAPE_S all the same; if a reply follows, its rest is still recognised.
 ANSWERS_S = 2.0
 # How long nothing comes of a paste before its end is waited for no longer.
 PASTE_S = 2.0
@@ -272,14 +272,17 @@ class Screen:
     def _await_answers(self) -> None:
         """Questions went out; the answer to the last of them says that no more will come."""
         self._heard_all()
+        self._typed.awaits_replies = True
         self._owed = asyncio.get_running_loop().call_later(ANSWERS_S, self._heard_all)
 
     def _wait_for_the_rest(self) -> None:
         """So long, from what was read last on, until what has begun there is taken as it is."""
-        waits_s = ESCAPE_S if self._owed is None else ANSWERS_S
+        is_key = self._owed is None or self._typed.holds_escape
+        waits_s = ESCAPE_S if is_key else ANSWERS_S
         self.app.ttimeoutlen = PASTE_S if self._typed.is_pasting else waits_s
 
     def _heard_all(self) -> None:
+        self._typed.awaits_replies = False
         if self._owed is not None:
             self._owed.cancel()
             self._owed = None

@@ -50,13 +50,25 @@ class Typed:
         self._pasted_last = ""
         # Whether the last paste was broken off; its rest may come after all.
         self._broke_off = False
+        # True while the terminal owes replies: an Escape may turn out to be the first byte of one.
+        self.awaits_replies = False
+        self._escape_was_key = False
 
     @property
     def is_pasting(self) -> bool:
         return self._paste is not None
 
+    @property
+    def holds_escape(self) -> bool:
+        """True while a single Escape waits for what follows it."""
+        return self._held == "\x1b"
+
     def feed(self, text: str) -> list[KeyPress]:
         text, self._held = self._held + text, ""
+        if self._escape_was_key:
+            reply = text if text.startswith("\x1b") else f"\x1b{text}"
+            self._escape_was_key = self.awaits_replies and begins_reply(reply)
+            text = reply if self._escape_was_key else text
         if self._broke_off:
             self._resume(text)
         while text:
@@ -68,12 +80,14 @@ class Typed:
         text, self._held = self._held, ""
         if text == "\x1b":
             self._press(ESCAPE, text)
+            self._escape_was_key = True
         elif self._paste is not None:
             self._break_off()
         elif ANSWERING.match(text):
             self._held = text
         else:
-            self._parser.feed(text)
+            # No reply after all. The Escape itself was pressed before.
+            self._parser.feed(text.removeprefix("\x1b") if self._escape_was_key else text)
             self._parser.flush()
         return self._taken()
 
@@ -182,3 +196,11 @@ class Typed:
             self._plain(f"\x1b{character}")
         else:
             self._press(character, character)
+
+
+def begins_reply(text: str) -> bool:
+    """Return whether text is a reply of the terminal, or may become one."""
+    match = SPECIAL.match(text)
+    if match is not None:
+        return bool(match["reply"] or match["colour"] or match["focus"])
+    return UNFINISHED.match(text) is not None
