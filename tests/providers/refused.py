@@ -19,7 +19,7 @@ from clew.providers.answer_events import Answered, Asking, CompactionDue, GaveUp
 from clew.providers.base import ModelRequest
 from clew.providers.endpoint import read_endpoint
 from clew.system.config.environment import freeze
-from clew.system.transport.choose import choose_transport
+from clew.system.transport.http import HttpTransport
 from tests.fronts.headless.chat_server import chunk, words
 from tests.providers.fakes import hello, start
 from tests.providers.faults import SSE, Stage, StagedClock, sse
@@ -225,7 +225,7 @@ class Told:
             if self.row.is_chat:
                 environ["CLEW_DIALECT"] = "chat"
             endpoint = read_endpoint(freeze(environ))
-            provider = speaker(endpoint)(endpoint, choose_transport(network()))
+            provider = speaker(endpoint)(endpoint, HttpTransport(network()))
             answering = Answering(
                 provider,
                 new_tool_id=lambda: "own",

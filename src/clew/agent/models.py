@@ -39,7 +39,7 @@ from clew.system.config.environment import Environment
 from clew.system.config.paths import Places
 from clew.system.config.settings import read_object, read_text
 from clew.system.process.spawn import Launcher
-from clew.system.transport.choose import choose_transport
+from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import read_network
 
 # One person answers one question at a time, whoever asks: a call, a server.
@@ -182,7 +182,7 @@ async def open_service(
 
         catalog, problems = load_models(settings)
     endpoint = await make_endpoint(environ, settings, places, launcher)
-    transport = choose_transport(read_network(environment))
+    transport = HttpTransport(read_network(environment))
     opened.push_async_callback(transport.aclose)
     provider = speaker(endpoint)(endpoint, transport, catalog=catalog)
     provider.max_stream_bytes = environment.number("max_answer_bytes") or MAX_STREAM_BYTES

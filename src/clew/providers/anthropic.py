@@ -34,7 +34,7 @@ from clew.providers.refusal import make_content_failure, make_response_failure
 from clew.providers.request_body import Built, build, build_count, without_conflict
 from clew.providers.writing import Writing
 from clew.system.config.environment import freeze
-from clew.system.transport.choose import choose_transport
+from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import read_network
 from clew.system.transport.seam import Exchange, Head, HttpRequest, Transport, TransportError
 
@@ -255,7 +255,7 @@ def provider_from_environment(
 ) -> AnthropicProvider:
     """The provider the variables describe; nothing is opened yet."""
     environment = freeze(environ)
-    transport = choose_transport(read_network(environment, proxy=proxy))
+    transport = HttpTransport(read_network(environment, proxy=proxy))
     provider = AnthropicProvider(read_endpoint(environment), transport, catalog=catalog)
     provider.max_stream_bytes = environment.number("max_answer_bytes") or MAX_STREAM_BYTES
     return provider

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.system.transport.choose import choose_transport
+from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import Network
 from clew.system.transport.seam import HttpRequest, Transport, TransportError
 
@@ -39,7 +39,7 @@ class LocalServer(Struct, frozen=True, kw_only=True):
 
 async def find_local_servers(places: tuple[tuple[str, int], ...]) -> list[LocalServer]:
     """Those that are there, in their order; one that says nothing within a moment is not."""
-    transport = choose_transport(Network())
+    transport = HttpTransport(Network())
     try:
         async with asyncio.TaskGroup() as group:
             looks = [group.create_task(_look(transport, name, port)) for name, port in places]

@@ -16,7 +16,7 @@ from types import TracebackType
 from clew.core.messages.text import format_count
 from clew.system.config.environment import freeze
 from clew.system.transport import seam
-from clew.system.transport.choose import choose_transport
+from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import read_network
 from clew.system.transport.seam import Head, TransportError
 from clew.testing.http import (
@@ -50,7 +50,7 @@ class RecordingProxy:
         self.recording = recording
         self._upstream = upstream.rstrip("/")
         self._to = to
-        self._transport = choose_transport(read_network(freeze(os.environ)))
+        self._transport = HttpTransport(read_network(freeze(os.environ)))
         self._listener = Listener(self._serve, port)
 
     @property

@@ -14,7 +14,7 @@ from clew.agent.hooks.run import Here, SessionHooks
 from clew.permissions.session_rules import CurrentRules
 from clew.system.config.environment import freeze
 from clew.system.process.spawn import Launcher
-from clew.system.transport.choose import choose_transport
+from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import read_network
 
 NO_SESSION = "00000000-0000-4000-8000-000000000000"
@@ -24,7 +24,7 @@ NO_SESSION = "00000000-0000-4000-8000-000000000000"
 async def open_hooks(stood: CurrentRules, listing: HookListing) -> AsyncIterator[SessionHooks]:
     """The hooks of a folder; what they start ends with the block."""
     cwd = str(stood.places.cwd)
-    launcher, transport = Launcher(), choose_transport(read_network(freeze(stood.environ)))
+    launcher, transport = Launcher(), HttpTransport(read_network(freeze(stood.environ)))
     try:
         reach = Reach(
             launcher=launcher,

@@ -47,7 +47,7 @@ from clew.system.process.spawn import Launcher
 from clew.system.sandbox.box import Box
 from clew.system.sandbox.policy import SandboxPolicy, read_settings
 from clew.system.sandbox.walled import SandboxError
-from clew.system.transport.choose import choose_transport
+from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import read_network
 from clew.system.transport.seam import HttpRequest, TransportError
 from clew.version import VERSION
@@ -127,7 +127,7 @@ REMEDIES = {
 
 async def reached(endpoint: Endpoint, environment: Environment) -> DoctorFinding:
     """Asks for the list of models: it costs nothing, and says whether the key is good."""
-    transport = choose_transport(read_network(environment))
+    transport = HttpTransport(read_network(environment))
     request = HttpRequest(
         method="GET",
         url=endpoint.url("/v1/models"),

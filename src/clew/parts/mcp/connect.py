@@ -18,7 +18,7 @@ from clew.providers.credentials import run_helper
 from clew.system.config.environment import freeze
 from clew.system.config.paths import Places
 from clew.system.process.spawn import Launcher
-from clew.system.transport.choose import choose_transport
+from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import read_network
 from clew.system.transport.seam import HttpRequest, Transport, TransportError
 
@@ -80,7 +80,7 @@ class Seen(Struct, frozen=True, kw_only=True):
 async def look(configs: Iterable[ServerConfig], places: Places) -> dict[str, Seen]:
     """Begins every server, sees how far it comes, and ends it."""
     launcher = Launcher()
-    transport = choose_transport(read_network(freeze(os.environ)))
+    transport = HttpTransport(read_network(freeze(os.environ)))
     servers = Servers(
         make_line_maker(
             launcher=launcher,
@@ -130,7 +130,7 @@ async def log_in(
     """Brings a person through the login; returns where the tokens are kept."""
     from clew.parts.mcp.oauth import obtain_tokens
 
-    transport = choose_transport(read_network(freeze(os.environ)))
+    transport = HttpTransport(read_network(freeze(os.environ)))
 
     def bring(url: str) -> None:
         show(f"Log in here:\n{url}")

@@ -136,7 +136,6 @@ VARIABLES: tuple[Variable, ...] = (
     variable("cert_folder", "text", "SSL_CERT_DIR", "Directory of CA certificates"),
     variable("extra_certs", "text", "CLEW_CA_FILE NODE_EXTRA_CA_CERTS",
         "Additional CA certificates"),
-    variable("http2", "switch", "CLEW_HTTP2", "Use HTTP/2 if the server supports it", "0"),
     # Programs that start clew.
     variable("entrypoint", "text", "CLAUDE_CODE_ENTRYPOINT",
         "Name of the host program in transcripts", "sdk-cli"),

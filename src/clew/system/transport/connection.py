@@ -94,7 +94,7 @@ def build_context(network: Network) -> ssl.SSLContext:
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     # Saying what is spoken lets a server that prefers HTTP/2 fall back at once.
-    context.set_alpn_protocols(["h2", "http/1.1"] if network.http2 else ["http/1.1"])
+    context.set_alpn_protocols(["http/1.1"])
     return context
 
 

@@ -144,8 +144,6 @@ class Network(Struct, frozen=True, kw_only=True):
     cert_file: str | None = None
     cert_folder: str | None = None
     extra_certs: str | None = None
-    # HTTP/2 is spoken where a server offers it; needs the extra `http2`.
-    http2: bool = False
 
 
 def read_network(environment: Variables, *, proxy: str | None = None) -> Network:
@@ -159,7 +157,6 @@ def read_network(environment: Variables, *, proxy: str | None = None) -> Network
         cert_file=environment.text("cert_file"),
         cert_folder=environment.text("cert_folder"),
         extra_certs=environment.text("extra_certs"),
-        http2=environment.switch("http2"),
     )
 
 
