@@ -374,15 +374,15 @@ def test_what_asks_for_words_cannot_be_warmed() -> None:
     assert why_not_warm(plain, model) == ""
     for request, why in (
         (replace(plain, cache=None), "the prompt cache is off"),
-        (replace(plain, output_format={"type": "json_schema"}), "a format of the answer"),
-        (replace(plain, tool_choice={"type": "any"}), "tool_choice any"),
+        (replace(plain, output_format={"type": "json_schema"}), "an output format is set"),
+        (replace(plain, tool_choice={"type": "any"}), "tool_choice is any"),
     ):
         assert why_not_warm(request, model) == why
     older = CATALOG.entry("claude-haiku-4-5")
     thinking = replace(
         plain, model=older.id, thinking=ThinkingBudget(tokens=2_000), max_tokens=5_000
     )
-    assert why_not_warm(thinking, older) == "thinking with a budget"
+    assert why_not_warm(thinking, older) == "a thinking budget is set"
 
 
 @settings(max_examples=60, deadline=None)

@@ -77,7 +77,7 @@ def test_giving_up_says_why_and_after_how_long() -> None:
 def test_a_service_that_stays_overloaded_is_asked_for_as_long_as_the_budget_lasts() -> None:
     _, ended = ask(*[[BUSY]] * 60)
     assert isinstance(ended, GaveUp)
-    assert ended.why == "586 s of 600 are spent"
+    assert ended.why == "the time limit of 600 s is reached"
     assert ended.attempts == 44
 
 
@@ -85,7 +85,7 @@ def test_a_wait_beyond_the_budget_is_told_with_the_end() -> None:
     limited = Failure(kind="status", message="HTTP 429: no", status=429, retry_after_s=7200.0)
     asked, ended = ask([limited], hello())
     assert isinstance(ended, GaveUp)
-    assert (ended.why, ended.retry_in_s) == ("the service asks to wait 2 h", 7200.0)
+    assert (ended.why, ended.retry_in_s) == ("the API asks to wait 2 h", 7200.0)
     assert len(asked.provider.requests) == 1
 
 

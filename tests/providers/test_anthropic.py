@@ -428,7 +428,7 @@ def test_what_cannot_be_sent_as_asked_can_be_read() -> None:
 
     provider = provider_of("http://127.0.0.1:1")
     asked = ModelRequest(model="opus", messages=[], thinking=Off())
-    assert provider.adjustments(asked) == ("Opus 5.5 always thinks",)
+    assert provider.adjustments(asked) == ("Opus 5.5 always uses thinking",)
 
 
 @pytest.mark.parametrize(

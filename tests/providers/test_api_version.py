@@ -153,7 +153,7 @@ def test_variables_headers_and_settings_name_the_version(tmp_path: Path) -> None
     learned = found({})
     assert (learned.api_version, learned.pins_version) == (EARLIER, False)
     for wrong in (found({"CLEW_API_VERSION": "latest"}), found({}, {"apiVersion": "latest"})):
-        assert "'latest' is not a date such as 2026-10-21" in wrong.hindrance
+        assert "must be a date such as 2026-10-21, got 'latest'" in wrong.hindrance
 
 
 def test_what_was_learned_is_kept_small_and_forgotten_after_a_month(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_sampling_is_left_out_of_a_request_in_the_later_version() -> None:
     assert {"temperature", "top_k"} & set(later.body) == set()
     assert later.body["speed"] == "fast"
     assert later.adjusted == (
-        "API version 2026-10-21 takes no temperature, top_k; it was left out",
+        "API version 2026-10-21 does not support temperature, top_k; left out",
     )
     earlier = build(warm, model, api_version=EARLIER)
     assert (earlier.body["temperature"], earlier.adjusted) == (1.0, ())

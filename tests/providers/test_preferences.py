@@ -52,7 +52,7 @@ def test_what_cannot_be_read_is_named_and_asks_for_nothing() -> None:
     found = read(wrong)
     assert (found.thinking, found.policy, found.effort) == (None, RetryPolicy(), None)
     [problem] = found.problems
-    assert problem.startswith("effort: '?' is none of low, medium")
+    assert problem.startswith("effort must be one of low, medium")
     assert [fault.split(":")[0] for fault in freeze(wrong).faults] == [
         "MAX_THINKING_TOKENS",
         "CLAUDE_CODE_MAX_RETRIES",

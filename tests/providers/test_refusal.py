@@ -30,7 +30,7 @@ def test_the_apis_own_error_is_read_whole() -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"", "HTTP 502 without a word"),
+        (b"", "HTTP 502 without a message"),
         (b"upstream\x00 connect\n error", "HTTP 502: upstream connect error"),
         (b"<html><head><title>502 Bad\nGateway</title></head><body>x</body></html>", "HTTP 502: 502 Bad Gateway"),
         (b"<html><title> </title><style>b{}</style><body><h1>Down</h1></body></html>", "HTTP 502: Down"),
@@ -52,11 +52,11 @@ def test_a_redirection_says_where_it_leads_and_is_not_followed() -> None:
     led = {"location": "https://gate\x1b.example/v1/messages"}
     failure = make_response_failure(307, led, b"<title>Moved</title>", wall_s=0)
     assert failure.message == (
-        "HTTP 307: it leads to https://gate .example/v1/messages; "
-        "if that is the service, name it as the base URL"
+        "HTTP 307: redirects to https://gate .example/v1/messages; "
+        "if that is the service, set it as the base URL"
     )
-    assert make_response_failure(307, {}, b"", wall_s=0).message == "HTTP 307 without a word"
-    assert make_response_failure(400, led, b"", wall_s=0).message == "HTTP 400 without a word"
+    assert make_response_failure(307, {}, b"", wall_s=0).message == "HTTP 307 without a message"
+    assert make_response_failure(400, led, b"", wall_s=0).message == "HTTP 400 without a message"
 
 
 def test_a_request_id_is_found_in_the_body_where_no_header_has_it() -> None:
@@ -69,9 +69,9 @@ def test_a_page_in_place_of_an_answer_is_named_with_its_type() -> None:
         {"content-type": "text/html; charset=utf-8"}, b"<title>Log in</title>"
     )
     assert failure.kind == "content"
-    assert failure.message == "HTTP 200 with text/html in place of an answer: Log in"
+    assert failure.message == "HTTP 200 with text/html instead of an API response: Log in"
     empty = make_content_failure({}, b"")
-    assert empty.message == "HTTP 200 with no content type in place of an answer: an empty body"
+    assert empty.message == "HTTP 200 with no content type instead of an API response: empty body"
 
 
 def test_words_are_short_and_printable() -> None:

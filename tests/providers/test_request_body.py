@@ -145,18 +145,20 @@ def test_what_cannot_be_sent_as_asked_is_said() -> None:
         request = ModelRequest(messages=[], **fields)
         return build(request, CATALOG.entry(request.model)).adjusted
 
-    assert adjusted(model="opus", thinking=Off()) == ("Opus 5.5 always thinks",)
-    assert "budget was left out" in adjusted(model="opus", thinking=ThinkingBudget(tokens=9))[0]
+    assert adjusted(model="opus", thinking=Off()) == ("Opus 5.5 always uses thinking",)
+    assert (
+        "thinking budget; left out" in adjusted(model="opus", thinking=ThinkingBudget(tokens=9))[0]
+    )
     assert "before its answer" in adjusted(model="sonnet", thinking=Off())[0]
-    assert "does not think" in adjusted(model="claude-3-5-haiku", thinking=Adaptive())[0]
+    assert "does not support thinking" in adjusted(model="claude-3-5-haiku", thinking=Adaptive())[0]
     assert adjusted(model="claude-opus-4-5", effort="max") == (
-        "Opus 4.5 takes effort high, not max",
+        "Opus 4.5 does not support effort max; using high",
     )
     assert adjusted(model="claude-haiku-4-5", effort="low") == (
-        "Haiku 4.5 takes effort of no kind, not low",
+        "Haiku 4.5 does not support effort low; using none",
     )
     small = adjusted(model="claude-opus-4-5", thinking=ThinkingBudget(tokens=9), max_tokens=100)
-    assert small == ("max_tokens 100 leaves no room for thinking",)
+    assert small == ("max_tokens 100 is too small for thinking; left out",)
     assert adjusted(model="opus", thinking=Adaptive(), effort="max") == ()
 
 
@@ -169,7 +171,7 @@ def test_the_budget_of_a_task_is_told_where_betas_may_be() -> None:
     assert asked.betas[-1].startswith("task-budgets-")
     plain = build(request, model, betas_allowed=False)
     assert "task_budget" not in plain.body["output_config"]
-    assert "task's budget was left out" in plain.adjusted[-1]
+    assert "task budget was left out" in plain.adjusted[-1]
 
 
 def test_betas_come_from_the_model_and_the_request_and_can_be_switched_off() -> None:
@@ -307,7 +309,7 @@ def test_a_model_takes_less_effort_where_its_thinking_is_off() -> None:
     assert body_of(model="claude-opus-5", **off)["output_config"] == {"effort": "high"}
     request = ModelRequest(model="claude-opus-5", messages=[], **off)
     told = build(request, CATALOG.entry("claude-opus-5")).adjusted
-    assert told == ("Opus 5 takes effort high, not max",)
+    assert told == ("Opus 5 does not support effort max; using high",)
     assert body_of(model="claude-opus-5", effort="max")["output_config"] == {"effort": "max"}
     assert body_of(model="claude-opus-4-8", **off)["output_config"] == {"effort": "max"}
     low = body_of(model="claude-opus-5", thinking=Off(), effort="low")

@@ -1,1 +1,3 @@
-"""Models behind one small protocol: the Messages API, scripted models, and the policy around them."""
+"""Providers of model responses: the Messages API, chat completions, and the retry policy above
+them.
+"""

@@ -1,9 +1,9 @@
-"""One answer from one request: attempts under the policy, a watchdog on each, the message at the end.
+"""One response to one request: attempts under the retry policy, each with a watchdog.
 
-Owns the order of things: what is shown, withdrawn, kept. Must never retry after a block was
-completed (its tool may have run) and never swallow a cancellation: who cancels finds what was
-complete, and what was dropped, in `last_words`; an event whose taking was cut is told again there,
-and so is the message, if it was finished and `run` did not come to say so.
+Owns the order of events: what is shown, withdrawn and kept. Must never retry after a block was
+completed, because its tool may have run, and must never swallow a cancellation. The code that
+cancels finds in `last_words` the completed and the dropped blocks. They include an event whose
+delivery was interrupted, and the message if it was finished but `run` did not return it.
 
 Decision: docs/decisions/032-retries.md
 """
@@ -57,12 +57,15 @@ from clew.providers.watchdog import Clock, MonotonicClock, SilenceLimits, Watchd
 Emit: TypeAlias = Callable[[DriverEvent], Awaitable[None]]
 ForFallback: TypeAlias = Callable[[ModelRequest, str], Awaitable[ModelRequest]]
 
-# What a service writes in one piece within the time such an answer is given.
+# How much a service can write in the time allowed for a response that is not streamed.
 WHOLE_MAX_TOKENS = 21_000
 
 
 class Gate:
-    """Until when a service asked to be left alone; shared by all who ask it. Always has an end."""
+    """The time until which a service asked not to be called, shared by all callers.
+
+    It always ends.
+    """
 
     def __init__(self) -> None:
         self._until_s: float | None = None
@@ -75,17 +78,17 @@ class Gate:
 
 
 async def with_model(request: ModelRequest, model: str) -> ModelRequest:
-    """Return the same request to another model, where nothing else depends on the model."""
+    """Return the same request for another model, if nothing else in it depends on the model."""
     return replace(request, model=model)
 
 
 def chance() -> float:
-    """A number from 0 to below 1, without loading `random` for it."""
+    """Return a random number in [0, 1) without importing `random`."""
     return int.from_bytes(os.urandom(6), "big") / (1 << 48)
 
 
 class Answering:
-    """The way to one answer; used once."""
+    """The process of getting one response. An instance is used once."""
 
     def __init__(
         self,
@@ -126,8 +129,10 @@ class Answering:
     async def run(
         self, request: ModelRequest, emit: Emit, for_fallback: ForFallback = with_model
     ) -> Ended:
-        """Asks until there is an answer or no sense in asking; everything seen goes to `emit`.
-        `for_fallback` makes the request that the next model of the chain is asked with."""
+        """Send the request until it is answered or no attempt can help. All events go to `emit`.
+
+        `for_fallback` builds the request for the next model of the chain.
+        """
         is_unstreamed = False
         try:
             while True:
@@ -159,7 +164,10 @@ class Answering:
         return Accumulator(new_tool_id=self._new_tool_id, taken_tool_ids=self._taken_tool_ids)
 
     async def _attempt(self, request: ModelRequest, emit: Emit) -> Failure | None:
-        """One attempt, its events to `emit`; None if it ended in a whole message."""
+        """Make one attempt and pass its events to `emit`.
+
+        Return None if the message is complete.
+        """
         self._accumulator = self._new_accumulator()
         self._shown, self._closing, self._finished, self._request_id = False, [], [], None
         await self._pass_gate(emit)
@@ -183,7 +191,10 @@ class Answering:
             await attempt.aclose()
 
     def _limits_now(self) -> SilenceLimits:
-        """Of an attempt that is not the first: no more silence than the budget has left."""
+        """Return the silence limits.
+
+        From the second attempt on, the remaining budget limits them.
+        """
         if self._attempts == 1:
             return self._limits
         elapsed_s = self._clock.now_s() - self._began_s
@@ -206,13 +217,17 @@ class Answering:
             self._shown = self._shown or any(isinstance(e, MessageStarted) for e in events)
             await self._tell(events, emit)
             if self._with_events and event is not None:
-                # Behind what it finished: readers want a block before the event that ends it.
+                # Sent after the block it completes: consumers expect a block before the event that
+                # ends it.
                 await emit(Streamed(event=event))
             if accumulator.state == "finished":
                 return None
 
     async def _tell(self, events: list[AnswerEvent], emit: Emit) -> None:
-        """Hands on events of the answer; what a cancellation leaves over are last words."""
+        """Pass on events of the response.
+
+        `last_words` receives those that a cancellation leaves over.
+        """
         self._untold.extend(events)
         while self._untold:
             await emit(self._untold[0])
@@ -238,15 +253,16 @@ class Answering:
         emit: Emit,
         for_fallback: ForFallback,
     ) -> ModelRequest:
-        """Does what was decided and returns the request to send then."""
+        """Carry out the decision and return the next request to send."""
         match decision:
             case Again():
                 self._spent = replace(
                     self._spent, asked_whole=self._spent.asked_whole or decision.whole
                 )
                 if failure.retry_after_s is not None and is_busy(failure):
-                    # Others need not be told the same thing one by one. A wait that nobody waits
-                    # for holds no request: the user's next prompt is asked at once.
+                    # Other requests need not receive the same refusal one by one. A wait that no
+                    # caller is in does not
+                    # hold requests: the user's next prompt is sent at once.
                     wait_s = min(failure.retry_after_s, self._policy.budget_s)
                     self._gate.hold(self._clock.now_s() + wait_s)
                 await self._pause(failure, decision, emit)
@@ -262,7 +278,7 @@ class Answering:
                 await emit(FellBack(failure=failure, model=model))
                 return await for_fallback(request, model)
             case _:
-                raise AssertionError(f"{decision} ends the answer")
+                raise AssertionError(f"unexpected decision: {decision}")
 
     async def _pause(self, failure: Failure, decision: Again, emit: Emit) -> None:
         policy, spent = self._policy, self._spent
@@ -297,7 +313,7 @@ class Answering:
         )
 
     async def _kept(self, request: ModelRequest, failure: Failure, emit: Emit) -> Incomplete:
-        """Ends with what is there: the rest of the events, and the message marked incomplete."""
+        """Pass on the remaining events and return the message marked as incomplete."""
         message: Json = self._accumulator.message or {}
         for out in self._closing:
             if isinstance(out, MessageFinished):
@@ -318,7 +334,7 @@ class Answering:
             await self._withdraw(emit)
             return CompactionDue(failure=failure, overflow=decision.overflow, model=request.model)
         if any(isinstance(e, MessageFinished) and e.message["content"] for e in self._closing):
-            # Half a text was seen and nothing better will come: it stays.
+            # Part of a text was shown and nothing better will arrive, so it stays.
             return await self._kept(request, failure, emit)
         await self._withdraw(emit)
         return GaveUp(
@@ -332,6 +348,6 @@ class Answering:
 
 
 def in_one_piece(request: ModelRequest) -> ModelRequest:
-    """The request for its whole answer at once, no longer than such an answer may take."""
+    """Return the request without streaming, its output limited to what fits into the time limit."""
     room = min(request.max_tokens or WHOLE_MAX_TOKENS, WHOLE_MAX_TOKENS)
     return replace(with_output(request, room), stream=False)

@@ -1,4 +1,4 @@
-"""What the driver says beside the answer's own events, and how an answer ended."""
+"""Events that `Answering` emits in addition to the response's own, and its possible results."""
 
 from typing import TypeAlias
 
@@ -11,7 +11,7 @@ from clew.providers.failure_kinds import Overflow
 
 
 class Asking(Struct, frozen=True, kw_only=True):
-    """An attempt begins; `attempt` counts from 1 for each model."""
+    """An attempt begins. `attempt` counts from 1 for each model."""
 
     model: str
     attempt: int
@@ -19,14 +19,17 @@ class Asking(Struct, frozen=True, kw_only=True):
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
-    """Nothing was seen for a while: a hint, not a failure. `limit_s` is when the attempt is given up."""
+    """Nothing arrived for a while.
+
+    This is a hint, not a failure; the attempt ends after `limit_s`.
+    """
 
     silent_s: float
     limit_s: float
 
 
 class Retrying(Struct, frozen=True, kw_only=True):
-    """An attempt failed and another follows, after a pause and within a visible budget."""
+    """An attempt failed and another follows after a pause, within a visible budget."""
 
     failure: Failure
     attempt: int
@@ -37,32 +40,32 @@ class Retrying(Struct, frozen=True, kw_only=True):
 
 
 class HeldByRateLimit(Struct, frozen=True, kw_only=True):
-    """The request waits because another one was told to: the service's rate limit is shared."""
+    """The request waits because another one was rate limited: they share the service's limit."""
 
     delay_s: float
 
 
 class Streamed(Struct, frozen=True, kw_only=True):
-    """An event of the service, as it came; only told where somebody asked for them."""
+    """A raw event of the service. Emitted only on request."""
 
     event: Json
 
 
 class Withdrawn(Struct, frozen=True, kw_only=True):
-    """What was shown of this message is void: an attempt follows that begins anew."""
+    """The part of this message that was shown is void, because another attempt starts over."""
 
     message: Json
 
 
 class FellBack(Struct, frozen=True, kw_only=True):
-    """The next model of the chain is asked from here on."""
+    """The next model of the chain is used from here on."""
 
     failure: Failure
     model: str
 
 
 class Shrunk(Struct, frozen=True, kw_only=True):
-    """The request goes out again with less room for its answer, once."""
+    """The request is sent again, once, with less room for its response."""
 
     failure: Failure
     max_tokens: int
@@ -82,7 +85,7 @@ DriverEvent: TypeAlias = (
 
 
 class Answered(Struct, frozen=True, kw_only=True):
-    """A whole message."""
+    """A complete message."""
 
     message: Json
     model: str
@@ -91,7 +94,7 @@ class Answered(Struct, frozen=True, kw_only=True):
 
 
 class Incomplete(Struct, frozen=True, kw_only=True):
-    """What was complete of a message, kept; it may hold tool calls that were ready to run."""
+    """An incomplete message with its completed blocks, possibly tool calls ready to run."""
 
     message: Json
     failure: Failure
@@ -101,9 +104,9 @@ class Incomplete(Struct, frozen=True, kw_only=True):
 
 
 class GaveUp(Struct, frozen=True, kw_only=True):
-    """No message came. `why` says what ended the attempts, `failure` what the last one met.
+    """No message arrived. `why` is the reason for giving up, `failure` is that of the last attempt.
 
-    `retry_in_s` is after how long the service would answer again, where it says so.
+    `retry_in_s` is the time after which the service would respond again, if it reported one.
     """
 
     failure: Failure
@@ -115,9 +118,9 @@ class GaveUp(Struct, frozen=True, kw_only=True):
 
 
 class CompactionDue(Struct, frozen=True, kw_only=True):
-    """The conversation does not fit the model; only a shorter one will be answered.
+    """The session does not fit the model's context window and must be compacted first.
 
-    `failure` is the service's refusal; None if the count said so before anything was sent.
+    `failure` is the service's refusal; None if the token count showed it before anything was sent.
     """
 
     failure: Failure | None

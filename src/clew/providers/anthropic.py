@@ -1,7 +1,8 @@
-"""The Messages API over HTTP: one attempt at a time, its events as they come, its end as a value.
+"""The Messages API over HTTP: one attempt at a time, its events as they arrive, its failure as a
+value.
 
-Owns the wire of one request and one response. Must never retry (that is `retry` and `answer`) and
-never let a credential into a failure's text.
+Owns the wire format of one request and one response. Must never retry (see `retry` and `answer`),
+and no failure's text may contain a credential.
 """
 
 import asyncio
@@ -42,21 +43,24 @@ MESSAGES = "/v1/messages?beta=true"
 COUNT_TOKENS = "/v1/messages/count_tokens?beta=true"
 MAX_REFUSAL_BYTES = 65_536
 REFUSAL_TIMEOUT_S = 10.0
-# Of an answer in one piece, or of one event: twice what a request that sends it back may hold.
+# The limit for a response that is not streamed, and for one event: twice what a request that sends
+# it
+# back may contain.
 MAX_ANSWER_BYTES = 64 << 20
-# Of a stream, framing included: the longest answer of any model, a character an event.
+# The limit for a stream, framing included: the longest response of any model, with one character
+# per event.
 MAX_STREAM_BYTES = 256 << 20
 COUNT_TIMEOUT_S = 60.0
-# The texts of a failure that a service writes, and might echo a credential in.
+# The texts of a failure that come from the service and might contain a credential.
 HIDDEN = ("message", "error_type", "error_code", "request_id")
-# Faults of the line before the service can have heard of a request.
+# Failures that happen before the service can have received a request.
 NOT_SENT = ("configuration", "connect", "connect_timeout", "proxy", "tls")
-# The last words of a stream: after them only HTTP's own end mark can come.
+# The last events of a stream. After them, only HTTP's own end can follow.
 LAST_WORDS = ("message_stop", "error")
 
 
 class AnthropicProvider:
-    """One endpoint of the Messages API, its connections, and what the catalog knows of its models."""
+    """One endpoint of the Messages API, with its connections and the catalog of its models."""
 
     def __init__(
         self,
@@ -72,11 +76,11 @@ class AnthropicProvider:
         self.catalog = catalog
         self.wall_s = wall_s
         self.monotonic_s = monotonic_s
-        # What the endpoint holds of conversations; None where it is to hold nothing.
+        # What the endpoint stores of sessions; None if it must store nothing.
         self.threads: Threads | None = None
-        # Keeps for later sessions which version of the API the endpoint takes.
+        # Remembers for later sessions which version of the API the endpoint supports.
         self.remember_version: Callable[[str, str], None] = lambda _address, _version: None
-        # Keeps for later sessions that the endpoint refuses to compare requests.
+        # Remembers for later sessions that the endpoint rejects the comparison of requests.
         self.remember_refusal: Callable[[str], None] = lambda _address: None
         self.refusal_timeout_s = REFUSAL_TIMEOUT_S
         self.max_answer_bytes = MAX_ANSWER_BYTES
@@ -84,7 +88,7 @@ class AnthropicProvider:
         self._writing = Writing()
 
     def warm(self) -> None:
-        """Begins what the first request needs (TLS) while the caller still prepares it."""
+        """Start connecting (TLS) for the first request while the caller still prepares it."""
         self.transport.warm(self.endpoint.base_url)
 
     def stream(self, request: ModelRequest) -> "MessagesAttempt":
@@ -107,7 +111,7 @@ class AnthropicProvider:
         )
 
     def _built(self, request: ModelRequest) -> Built:
-        """The body of a request, the whole conversation in it."""
+        """Return the body of a request with the complete conversation."""
         endpoint = self.endpoint
         return build(
             request,
@@ -118,7 +122,7 @@ class AnthropicProvider:
         )
 
     def _plain(self, request: ModelRequest, threaded: ThreadedRequest | None) -> HttpRequest:
-        """The request to a service that compares none."""
+        """Return the request for a service that does not compare requests."""
         plain = replace(request, compares_with=None)
         if threaded is None:
             return self.wire(self._built(plain), plain)
@@ -126,11 +130,11 @@ class AnthropicProvider:
         return self.wire(threaded.built, plain)
 
     def wire(self, built: Built, request: ModelRequest) -> HttpRequest:
-        """Return a body as the HTTP request for an answer."""
+        """Return the HTTP request that sends a body and requests a response."""
         return self._http(MESSAGES, built, request, stream=request.stream)
 
     def adjustments(self, request: ModelRequest) -> tuple[str, ...]:
-        """What of a request cannot be sent to its model as it was asked for, in words."""
+        """Return messages about the parts of a request that the model does not support."""
         model = self.catalog.entry(request.model)
         return build(request, model, api_version=self.endpoint.api_version).adjusted
 
@@ -162,26 +166,26 @@ class AnthropicProvider:
         except TransportError as error:
             return failure_of_transport(error, None)
         except TimeoutError:
-            return Failure(kind="stalled", message=f"no count within {COUNT_TIMEOUT_S:g} s")
+            return Failure(kind="stalled", message=f"no token count within {COUNT_TIMEOUT_S:g} s")
         finally:
             await exchange.close()
 
     def other_version(self, refused: Failure, http_request: HttpRequest) -> str | None:
-        """Return the version in which to ask again, if it is the version that was refused."""
+        """Return the API version to retry with if the service rejected the version, else None."""
         if self.endpoint.pins_version or not refuses_version(refused):
             return None
         spoken = dict(http_request.headers).get(VERSION_HEADER)
         return None if spoken is None else choose_other_version(spoken)
 
     def take_version(self, version: str, failure: Failure | None) -> None:
-        """Speak this version from now on, unless it was refused as well."""
+        """Use this version from now on, unless it was rejected as well."""
         if failure is not None and (failure.status is None or refuses_version(failure)):
             return
         self.endpoint = replace(self.endpoint, api_version=version)
         self.remember_version(self.endpoint.shown, version)
 
     def take_no_diagnostics(self, failure: Failure | None) -> None:
-        """Ask for no comparison from now on, if the request was taken without it."""
+        """Stop requesting comparisons if the service accepted the request without them."""
         if failure is None:
             self.endpoint = replace(self.endpoint, diagnoses=False)
             self.remember_refusal(self.endpoint.shown)
@@ -207,11 +211,11 @@ class AnthropicProvider:
         await self.transport.aclose()
 
     def decoder(self) -> "StreamDecoder":
-        """What reads a streamed answer."""
+        """Return a decoder for a streamed response."""
         return EventDecoder(max_event_bytes=self.max_answer_bytes)
 
     def events_of_body(self, body: bytes) -> list[Json | StreamFault]:
-        """What reads one that comes in one piece."""
+        """Return the events of a response that was not streamed."""
         return events_of_body(body)
 
     def written(self, body: Json, agent_id: str | None) -> bytes:
@@ -225,12 +229,12 @@ class AnthropicProvider:
             return None
         return Failure(
             kind="configuration",
-            message=f"no credentials for {endpoint.shown}: run `clew login`, or set "
-            "ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, or ANTHROPIC_BASE_URL for another service",
+            message=f"no API key for {endpoint.shown}: run `clew login` or set ANTHROPIC_API_KEY "
+            "(for another server, set ANTHROPIC_BASE_URL)",
         )
 
     def hidden(self, failure: Failure) -> Failure:
-        """The failure with no credential in any of its texts, whoever echoed it."""
+        """Return the failure with all credentials masked, in case the service echoed one."""
         texts = {name: getattr(failure, name) for name in HIDDEN}
         return replace(failure, **self.endpoint.hide_all(texts | {"details": failure.details}))
 
@@ -253,7 +257,7 @@ class AnthropicProvider:
 def provider_from_environment(
     environ: Mapping[str, str], *, catalog: ModelCatalog = CATALOG, proxy: str | None = None
 ) -> AnthropicProvider:
-    """The provider the variables describe; nothing is opened yet."""
+    """Return the provider that the environment variables configure. Nothing is connected yet."""
     environment = freeze(environ)
     transport = HttpTransport(read_network(environment, proxy=proxy))
     provider = AnthropicProvider(read_endpoint(environment), transport, catalog=catalog)
@@ -262,7 +266,7 @@ def provider_from_environment(
 
 
 class StreamDecoder(Protocol):
-    """Bytes of a stream to the events of the Messages API, whatever the wire's own are."""
+    """A decoder from bytes of a stream to events of the Messages API, whatever the wire format."""
 
     def feed(self, chunk: bytes) -> list[Json | StreamFault]: ...
 
@@ -270,7 +274,7 @@ class StreamDecoder(Protocol):
 
 
 class MessagesAttempt:
-    """One request on its way; see `clew.providers.base.Attempt`."""
+    """One request in progress; see `clew.providers.base.Attempt`."""
 
     def __init__(
         self,
@@ -279,16 +283,16 @@ class MessagesAttempt:
         threaded: ThreadedRequest | None = None,
         without_diagnostics: Callable[[], HttpRequest] | None = None,
     ) -> None:
-        """`without_diagnostics` makes the request for a service that refuses the member."""
+        """`without_diagnostics` builds the request for a service that rejects that member."""
         self._provider = provider
         self._request = request
-        # What becomes of the message thread, and whether the answer has begun as it should.
+        # Tracks the message thread, and whether the response began as expected.
         self._threaded = threaded
         self._has_begun = threaded is None
         self._without_diagnostics = without_diagnostics
         self._is_plain = False
         self._exchange: Exchange = provider.transport.exchange(request)
-        # The version in which the request is sent again, and what was received before that.
+        # The version that the request is sent again with, and the bytes received before that.
         self._other_version: str | None = None
         self._bytes_before = 0
         self._streamed = ("accept", "text/event-stream") in request.headers
@@ -339,7 +343,7 @@ class MessagesAttempt:
         await self._exchange.close(answered=self._answered)
 
     async def _advance(self) -> None:
-        """One step: the head, or a piece of the body."""
+        """Read the head, or the next piece of the body."""
         try:
             if self._head is None:
                 await self._open()
@@ -377,8 +381,11 @@ class MessagesAttempt:
             self._decoder = self._provider.decoder()
 
     async def _is_asked_again(self, refused: Failure) -> bool:
-        """Whether the same request is on its way once more: in another version of the API, or
-        without a member that the service does not know."""
+        """Send the request again if that may help, and return whether it was sent.
+
+        It is sent with another version of the API, or without a member that the service does not
+        know.
+        """
         other = self._provider.other_version(refused, self._request)
         if other is not None and self._other_version is None:
             self._other_version = other
@@ -392,14 +399,17 @@ class MessagesAttempt:
         return True
 
     async def _is_asked_otherwise(self, refused: Failure) -> bool:
-        """Whether the request is on its way once more, in another form than the thread's."""
+        """Send the request again without continuing the thread, and return whether it was sent."""
         if self._threaded is None or not self._threaded.refused(refused):
             return False
         await self._ask_in_its_form()
         return True
 
     async def _is_misled(self, events: list[Json | StreamFault]) -> bool:
-        """Whether the answer begins so that it is none to this conversation, which is then sent whole."""
+        """Return whether the response begins as one to a different conversation.
+
+        In that case, the complete conversation is sent.
+        """
         first = next((e for e in events if isinstance(e, StreamFault) or e["type"] != "ping"), None)
         if self._has_begun or first is None:
             return False
@@ -433,7 +443,7 @@ class MessagesAttempt:
             self._threaded.give_back()
 
     def _learn(self, failure: Failure | None) -> None:
-        """Keep what the endpoint takes, as its answer to a request that was sent again shows it."""
+        """Remember what the endpoint supports, as its response to a repeated request shows."""
         if self._other_version is not None:
             self._provider.take_version(self._other_version, failure)
         if self._is_plain:
@@ -458,13 +468,13 @@ class MessagesAttempt:
             self._take(events)
             limit = self._provider.max_stream_bytes
             if self._stream_bytes > limit and not self._ended:
-                raise TransportError("content", f"an answer of more than {limit} bytes")
+                raise TransportError("content", f"a response of more than {limit} bytes")
         else:
             self._ended = True
             self._take(self._decoder.close())
 
     async def _whole(self, headers: Mapping[str, str]) -> None:
-        """An answer in one piece, told as the events of a stream."""
+        """Handle a response that was not streamed, as the events of a stream."""
         body = await rest_of(self._exchange, self._provider.max_answer_bytes)
         self._ended = True
         events = self._provider.events_of_body(body)
@@ -474,7 +484,7 @@ class MessagesAttempt:
             self._take(events)
 
     def _take(self, events: list[Json | StreamFault]) -> None:
-        """Hands on events up to the first that is none: what follows it cannot be trusted."""
+        """Pass on events up to the first invalid one, because nothing after it can be trusted."""
         for event in events:
             if isinstance(event, StreamFault):
                 self._fail(self._failure_of(event))
@@ -497,26 +507,29 @@ class MessagesAttempt:
         )
 
     def _fail(self, failure: Failure) -> None:
-        """The last word: whatever else was on its way is not read."""
+        """End the attempt with a failure. Anything still to arrive is not read."""
         self._ready.append(self._provider.hidden(failure))
         self._ended = True
 
 
 async def rest_of(exchange: Exchange, limit_bytes: int) -> bytes:
-    """A body to its end, if it is not longer than anybody would read."""
+    """Return the rest of a body. Raise `TransportError` if it is too long."""
     pieces: list[bytes] = []
     size = 0
     while piece := await exchange.read():
         pieces.append(piece)
         size += len(piece)
         if size > limit_bytes:
-            raise TransportError("content", f"an answer of more than {limit_bytes} bytes")
+            raise TransportError("content", f"a response of more than {limit_bytes} bytes")
     return b"".join(pieces)
 
 
 async def words_of_refusal(exchange: Exchange, timeout_s: float) -> bytes:
-    """What a response that is no answer says, as far as it comes: its head says what to do, so a
-    body that is cut, held back, endless or unreadable takes nothing away from that."""
+    """Return the body of an error response, as far as it arrives.
+
+    The head already determines the failure, so a body that is cut off, delayed, endless or
+    unreadable does not change it.
+    """
     body = bytearray()
     with contextlib.suppress(TransportError, TimeoutError):
         async with asyncio.timeout(timeout_s):

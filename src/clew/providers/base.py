@@ -1,8 +1,8 @@
-"""What a provider is: one request in, one attempt out, and a failure as a value.
+"""The provider interface: one request, one attempt, and failures as values.
 
-Owns the words every provider and everything above them share: `ModelRequest`, `Attempt`, `Provider`,
-`Failure`. Must never decide whether to try again (that is `retry`) and never know a wire format
-(that is each provider's own module).
+Owns the types shared by all providers and by the code above them: `ModelRequest`, `Attempt`,
+`Provider`, `Failure`. Must never decide whether to retry (see `retry`), and must not depend on a
+wire format (see each provider's own module).
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -19,35 +19,35 @@ CacheTtl: TypeAlias = Literal["5m", "1h"]
 
 
 class Adaptive(Struct, frozen=True, kw_only=True, tag="adaptive"):
-    """The model decides how long it thinks."""
+    """The model decides how long to think."""
 
     display: Display | None = None
 
 
 class ThinkingBudget(Struct, frozen=True, kw_only=True, tag="enabled"):
-    """Thinking with a ceiling, at least 1024 and below the request's `max_tokens`."""
+    """Thinking with a token budget, at least 1024 and below the request's `max_tokens`."""
 
     tokens: int
     display: Display | None = None
 
 
 class Off(Struct, frozen=True, kw_only=True, tag="disabled"):
-    """No thinking."""
+    """Thinking is off."""
 
 
 Thinking: TypeAlias = Adaptive | ThinkingBudget | Off
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
-    """One question to a model, whole; `None` leaves a choice to the model's entry in the catalog.
+    """One complete request to a model. `None` leaves a choice to the model's entry in the catalog.
 
-    `messages` are in the form the API takes; nothing here is ever mutated.
+    `messages` are in the API's format; they must never be mutated.
     """
 
     model: str
     messages: list[Json]
     max_tokens: int | None = None
-    # How long system, tools and messages are, where somebody counted.
+    # The number of tokens in system, tools and messages, if it was counted.
     input_tokens: int | None = None
     system: list[Json] | str | None = None
     tools: list[Json] | None = None
@@ -55,78 +55,85 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     thinking: Thinking | None = None
     effort: Effort | None = None
     output_format: Json | None = None
-    # What the model is told it may spend on the whole task.
+    # The token budget for the task, sent to the model.
     task_budget_tokens: int | None = None
     stop_sequences: list[str] | None = None
     user_id: str | None = None
     cache: CacheTtl | None = "5m"
-    # How many messages at the end carry no cache mark: 1 for an instruction that is asked once,
-    # so that the mark stays on the last message that later requests share.
+    # How many messages at the end carry no cache mark: 1 for an instruction that is sent only once,
+    # so that
+    # the mark stays on the last message that later requests share.
     unshared_tail: int = 0
     betas: tuple[str, ...] = ()
-    # The message whose request the service compares the cached beginning of this one with: its id,
-    # empty for a conversation's first request. None asks for no comparison.
+    # The ID of the message whose request the service compares the cached prefix of this one with;
+    # empty for
+    # a session's first request. None requests no comparison.
     compares_with: str | None = None
-    # Only fills the prompt cache: the same beginning, and no answer.
+    # Only fill the prompt cache: the same prefix, and no response.
     warms: bool = False
     session_id: str | None = None
     agent_id: str | None = None
-    # Whether this is a turn of a conversation, so that the next request follows its answer: where message
-    # threads are on, the service may hold the conversation until then.
+    # Whether this is a turn of a session, so that the next request continues from its response.
+    # With message
+    # threads on, the service may store the conversation until then.
     in_thread: bool = False
-    # Which try this is, told to the service; the driver sets it.
+    # The retry number sent to the service, set by `Answering`.
     retry_count: int = 0
-    # What the service is asked to do with thoughts that do not fit what stands before them.
+    # What the service should do with thinking blocks that do not match the preceding content.
     thought_binding: Behavior = ""
-    # False asks for the whole answer at once; the attempt then yields the same events in one go.
+    # False requests the complete response at once; the attempt then yields the same events
+    # together.
     stream: bool = True
-    # Top-level members of the body that clew has no name for, sent as they are.
+    # Top-level members of the body that clew does not know, sent unchanged.
     extra: Json | None = None
 
 
 FailureKind: TypeAlias = Literal[
-    "configuration",  # nothing was sent: no key, a proxy of a kind clew cannot speak, a bad URL
-    "connect",  # no connection: refused, unreachable, no such host
+    "configuration",  # nothing was sent: no key, an unsupported proxy type, an invalid URL
+    "connect",  # no connection: refused, unreachable, unknown host
     "connect_timeout",
-    "proxy",  # the proxy answered, and not with a tunnel
-    "tls",  # the certificate was not accepted, or there is no TLS at the other end
+    "proxy",  # the proxy did not open a tunnel
+    "tls",  # the certificate was rejected, or the server does not use TLS
     "reset",  # the connection broke
-    "stalled",  # the watchdog's verdict: nothing came for too long
-    "protocol",  # not HTTP, or HTTP that contradicts itself
+    "stalled",  # the watchdog timed out because nothing arrived
+    "protocol",  # not HTTP, or invalid HTTP
     "status",  # an HTTP status that is not 200
-    "content",  # 200, and not an answer: a web page, a body that is not what its headers say
-    "event",  # an event of the stream that is not one: broken JSON, out of order
+    "content",  # status 200 without an API response: a web page, or a mismatch of body and headers
+    "event",  # an invalid stream event: malformed JSON, wrong order
     "error_event",  # the service's own `error` event after HTTP 200
     "truncated",  # the stream ended before the message did
 ]
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """Why an attempt ended without a whole message; its text never holds a secret."""
+    """The reason why an attempt ended without a complete message.
+
+    No text in it contains a secret.
+    """
 
     kind: FailureKind
     message: str
     status: int | None = None
     error_type: str | None = None
-    # The service's own name or number for the error, where it has one beside its type.
+    # The service's own name or number for the error, if it has one in addition to its type.
     error_code: str | None = None
     request_id: str | None = None
     retry_after_s: float | None = None
     should_retry: bool | None = None
-    # The service's own words for why it says no, where it sends them (which limit, which claim).
+    # The service's details about the refusal, such as which limit was reached.
     details: Json | None = None
 
 
 class Attempt(Protocol):
-    """One request on its way: decoded API events, in the end at most one `Failure`, then nothing.
+    """One request in progress: yields decoded API events, then at most one `Failure`.
 
-    It never raises anything but CancelledError; it is an object and not a generator, so that
-    cancelling it is felt where it waits.
+    It raises only CancelledError. It is an object, not a generator, so that a cancellation takes
+    effect where it waits.
     """
 
     @property
     def bytes_received(self) -> int:
-        """Rises with every byte, headers and pings included: how a watcher tells slow from dead."""
+        """The number of bytes received so far, headers and pings included."""
         ...
 
     @property
@@ -134,13 +141,16 @@ class Attempt(Protocol):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The response's headers by lower-case name; empty before they came."""
+        """The response's headers by lower-case name, empty until they arrive."""
         ...
 
     @property
     def refusal(self) -> Failure | None:
-        """What the head of a response that is no answer says, from then on; its words may still
-        be on their way, and a line that dies over them changes nothing about it."""
+        """The failure given by the head of an error response, once it arrived.
+
+        The body may still be incomplete; a connection that breaks during it does not change the
+        failure.
+        """
         ...
 
     def __aiter__(self) -> AsyncIterator[Json | Failure]: ...
@@ -148,12 +158,15 @@ class Attempt(Protocol):
     async def __anext__(self) -> Json | Failure: ...
 
     async def aclose(self) -> None:
-        """Gives back what the attempt holds. Idempotent; leaves nothing running."""
+        """Release the attempt's resources. Idempotent; leaves nothing running."""
         ...
 
 
 class Description(Struct, frozen=True, kw_only=True):
-    """Who answers, for people: no secret in any field."""
+    """The provider's name, endpoint and kind of credentials for display.
+
+    No field contains a secret.
+    """
 
     name: str
     endpoint: str
@@ -161,7 +174,10 @@ class Description(Struct, frozen=True, kw_only=True):
 
 
 class Provider(Protocol):
-    """Someone who answers requests. Small on purpose: whatever can be said once stands above it."""
+    """A service that responds to requests.
+
+    Deliberately small: shared behavior belongs in the layers above.
+    """
 
     def stream(self, request: ModelRequest) -> Attempt: ...
 

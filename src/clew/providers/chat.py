@@ -1,7 +1,7 @@
-"""Chat completions over HTTP: another wire under the same attempts, failures and limits.
+"""Chat completions over HTTP: another wire format with the same attempts, failures and limits.
 
-What OpenAI's service speaks, and with it most gateways and local servers. Must never send a key that
-was meant for the Messages API (`endpoint` sees to that).
+This is the protocol of OpenAI's API, and with it of most gateways and local servers. Must never
+send a key that was meant for the Messages API (`endpoint` ensures that).
 """
 
 from clew.core.json_object import Json
@@ -16,7 +16,7 @@ COMPLETIONS = "/v1/chat/completions"
 
 
 class ChatProvider(AnthropicProvider):
-    """One endpoint that speaks chat completions."""
+    """One endpoint of the chat completions API."""
 
     def stream(self, request: ModelRequest) -> MessagesAttempt:
         built = build_chat(request, self.catalog.entry(request.model))
@@ -27,7 +27,9 @@ class ChatProvider(AnthropicProvider):
 
     async def count_tokens(self, request: ModelRequest) -> int | Failure:
         del request
-        return Failure(kind="configuration", message="chat completions count no tokens")
+        return Failure(
+            kind="configuration", message="chat completions do not support token counting"
+        )
 
     def describe(self) -> Description:
         return Description(
@@ -37,7 +39,7 @@ class ChatProvider(AnthropicProvider):
         )
 
     def written(self, body: Json, agent_id: str | None) -> bytes:
-        del agent_id  # every request's messages are made anew: nothing of the last one is the same
+        del agent_id  # every request converts all messages again, so no encoding can be reused
         return encode_request(body)
 
     def decoder(self) -> ChatDecoder:

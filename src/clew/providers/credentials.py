@@ -1,7 +1,7 @@
-"""The endpoint of a session with the key it uses: the environment's, or one that was looked for.
+"""The endpoint of a session with its API key, from the environment or another source.
 
-Owns the run of `apiKeyHelper`. What a helper prints on standard error is thrown away, because it
-may hold the key; what it prints on standard output is the key.
+Owns running `apiKeyHelper`. A helper's standard output is the key. Its standard error is discarded,
+because it may contain the key.
 """
 
 import contextlib
@@ -25,24 +25,24 @@ from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
 from clew.system.process.spawn import Launcher
 
-# Remember what each endpoint does not take: the usual version of the Messages API, or diagnostics.
+# Remember what an endpoint does not support: the usual version of the Messages API, or diagnostics.
 
 
-# After so long the usual version is tried again: gateways are brought up to date.
+# After this time the usual version is tried again, because gateways are updated.
 FORGOTTEN_AFTER = timedelta(days=30)
 MAX_ENDPOINTS = 50
 REFUSED = "refusedDiagnostics"
 
 
 class VersionMemory:
-    """The file at `path`, read when it is asked."""
+    """The features that endpoints lack, stored in the file at `path` and read on each use."""
 
     def __init__(self, path: Path, *, today: date) -> None:
         self._path = path
         self._today = today
 
     def version_for(self, address: str) -> str | None:
-        """Return the version that this endpoint was found to take; None where nothing is known."""
+        """Return the version that this endpoint is known to support, or None."""
         entry = self._about(self._known(), address)
         if not self._is_fresh(entry.get("learned")):
             return None
@@ -50,7 +50,10 @@ class VersionMemory:
         return version if isinstance(version, str) and is_version(version) else None
 
     def learn(self, address: str, version: str) -> None:
-        """Keep that an endpoint takes this version; the usual one is kept by forgetting."""
+        """Remember that an endpoint supports this version.
+
+        For the usual version, the entry is removed.
+        """
         with contextlib.suppress(OSError), hold_lock(self._path.parent):
             versions = self._known()
             about = self._about(versions, address)
@@ -60,11 +63,11 @@ class VersionMemory:
             self._keep(versions, address, about)
 
     def refuses_diagnostics(self, address: str) -> bool:
-        """Whether this endpoint was found to refuse the member `diagnostics`."""
+        """Return whether this endpoint is known to reject the member `diagnostics`."""
         return self._is_fresh(self._about(self._known(), address).get(REFUSED))
 
     def learn_refusal(self, address: str) -> None:
-        """Keep that an endpoint refuses the member `diagnostics`."""
+        """Remember that an endpoint rejects the member `diagnostics`."""
         with contextlib.suppress(OSError), hold_lock(self._path.parent):
             versions = self._known()
             about = self._about(versions, address) | {REFUSED: self._today.isoformat()}
@@ -95,16 +98,17 @@ class VersionMemory:
             return False
 
 
-HELPER_TIMEOUT_S = 60.0  # it may ask a person's password manager
+HELPER_TIMEOUT_S = 60.0  # the helper may prompt the user, for example in a password manager
 KEY_MAX_BYTES = 65536
 
 
 async def make_endpoint(
     environ: Mapping[str, str], settings: dict[str, Any], places: Places, launcher: Launcher
 ) -> Endpoint:
-    """`settings` are those in force: a folder nobody trusts names no helper.
+    """Return the endpoint with its credentials.
 
-    What was kept is for the service itself; another address gets what its variables or a helper say.
+    `settings` are the active settings, so an untrusted folder cannot name a helper. A stored key is
+    only for the default API; another address gets the key from its variables or a helper.
     """
     environment = freeze(environ)
     memory = open_memory(places)
@@ -127,7 +131,7 @@ def open_memory(places: Places) -> VersionMemory:
 
 
 def with_version(endpoint: Endpoint, settings: dict[str, Any], memory: VersionMemory) -> Endpoint:
-    """Return the endpoint with the version of the settings, or the one that it was found to take."""
+    """Return the endpoint with the version from the settings, or the one it is known to support."""
     if endpoint.pins_version:
         return endpoint
     version = read_text(settings, "apiVersion")
@@ -143,8 +147,11 @@ def with_version(endpoint: Endpoint, settings: dict[str, Any], memory: VersionMe
 def with_diagnostics(
     endpoint: Endpoint, settings: dict[str, Any], memory: VersionMemory
 ) -> Endpoint:
-    """Return the endpoint that is asked why the prompt cache missed, if it is: the vendor's own is,
-    another one where the settings say so; none that refused it."""
+    """Return the endpoint with cache diagnostics enabled, if wanted and supported.
+
+    The default is on for Anthropic's own API and off for other addresses. An endpoint that rejected
+    them is not asked.
+    """
     setting = read_switch(settings, "cacheDiagnostics")
     wanted = endpoint.is_default if setting is None else setting
     if not wanted or endpoint.speaks_chat or memory.refuses_diagnostics(endpoint.shown):
@@ -155,7 +162,7 @@ def with_diagnostics(
 async def run_helper(
     launcher: Launcher, command: str, cwd: str | Path, environ: Mapping[str, str]
 ) -> str | None:
-    """What a helper prints; None where it fails or takes too long."""
+    """Return a helper's output, or None if it failed or timed out."""
     out, thrown_away = ProcessOutput(keep_bytes=KEY_MAX_BYTES), ProcessOutput(keep_bytes=0)
     try:
         finished = await run(

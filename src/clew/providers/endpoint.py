@@ -1,7 +1,7 @@
-"""Where the Messages API is and how one shows who one is, read from a frozen environment.
+"""The address of the API and the credentials for it, read from a frozen environment.
 
-Owns the headers made of the variables. Must never show a credential: `hide` takes them out of any
-text that leaves this package.
+Owns the headers built from the variables. Must never reveal a credential: `hide` removes them from
+any text that leaves this package.
 """
 
 import re
@@ -18,15 +18,17 @@ from clew.version import VERSION
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 VERSION_HEADER = "anthropic-version"
-# What the service calls a request; no kind of secret begins so.
+# The format of the service's request IDs; no kind of secret begins like this.
 REQUEST_ID = re.compile(r"req_[A-Za-z0-9]{1,64}")
 DIALECTS = ("messages", "chat")
 PLATFORMS = {"bedrock": "Amazon Bedrock", "vertex": "Google's Agent Platform"}
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
-    """One place that answers. `headers` are a person's own, set over clew's; `dialect` is what is
-    spoken there: the Messages API, or `chat` completions."""
+    """One API endpoint. `headers` are the user's own and override clew's.
+
+    `dialect` is its protocol: `messages` for the Messages API, or `chat` for chat completions.
+    """
 
     base_url: str = DEFAULT_BASE_URL
     api_key: str | None = None
@@ -34,18 +36,20 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, str], ...] = ()
     betas_allowed: bool = True
     dialect: str = "messages"
-    # The version of the Messages API that is spoken, and whether it was asked for: one that was not
-    # gives way to what the service takes.
+    # The version of the Messages API, and whether it was set explicitly. One that was not is
+    # replaced by the
+    # version that the service supports.
     api_version: str = USUAL
     pins_version: bool = False
-    # Whether requests ask why the prompt cache missed. A service that refuses to say is not asked.
+    # Whether requests ask why the prompt cache missed. False for a service that rejected the
+    # question.
     diagnoses: bool = False
-    # Why nothing may be sent at all: somebody asked for a service that clew cannot speak to.
+    # Why nothing may be sent: the user selected a platform that clew does not support.
     hindrance: str = ""
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody named another address than the service's own."""
+        """True if the address is the default API."""
         return self.base_url == DEFAULT_BASE_URL
 
     @property
@@ -54,7 +58,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
     @property
     def wants_credentials(self) -> bool:
-        """The service's own address does; a gateway or a local model may not."""
+        """True if the endpoint needs credentials. A gateway or a local model may not."""
         return (
             self.is_default
             and not self.hindrance
@@ -64,12 +68,12 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
     @property
     def sends_its_own(self) -> bool:
-        """Whether a person's own headers say who they are."""
+        """True if the user's own headers contain credentials."""
         return any(name.lower() in ("x-api-key", "authorization") for name, _ in self.headers)
 
     @property
     def credentials(self) -> str:
-        """Which kind of credentials is sent, in words and without them."""
+        """The kinds of credentials that are sent, for display and without their values."""
         kinds = [
             word
             for word, value in (("API key", self.api_key), ("bearer token", self.auth_token))
@@ -79,12 +83,12 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
     @property
     def lacks_credentials(self) -> bool:
-        """Whether every request would be refused for want of them."""
+        """True if every request would be refused because credentials are missing."""
         return self.wants_credentials and self.credentials == "none"
 
     @property
     def shown(self) -> str:
-        """The address as people may see it: without a user and a password."""
+        """The address for display, without user name and password."""
         scheme, separator, rest = self.base_url.partition("://")
         authority, slash, path = rest.partition("/")
         return f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}"
@@ -92,23 +96,27 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     def url(self, path: str) -> str:
         base = self.base_url.rstrip("/").removesuffix("/v1")
         if base.endswith(path.removeprefix("/v1")):
-            return base  # a whole address, for services that have no /v1
+            return base  # already a complete address, for services without /v1
         return f"{base}{path}"
 
     def hide(self, text: str) -> str:
-        """`text` without any credential, should a server or a proxy have echoed one.
+        """Return a text without any credential, in case a server or a proxy echoed one.
 
-        Not only those that are sent: a server that refuses a request may quote from it.
+        This also masks secrets that clew did not send, because a server's error may quote the
+        request.
         """
         return mask_cut(text, self._secrets())
 
     def hide_in_id(self, text: str) -> str:
-        """Return the id of a request like `hide`; the search for secrets costs more than a hello."""
+        """Return a request ID like `hide`.
+
+        A valid ID skips the search for secrets, which is slow.
+        """
         text = without_cut(text, self._secrets())
         return text if REQUEST_ID.fullmatch(text) else mask(text)
 
     def hide_all(self, value: Any) -> Any:
-        """A decoded JSON value with every text in it hidden in this way."""
+        """Return a decoded JSON value with the credentials hidden in all its strings."""
         return mask_all_cut(value, self._secrets())
 
     def _secrets(self) -> list[str]:
@@ -122,7 +130,7 @@ def read_endpoint(environment: Environment) -> Endpoint:
     speaks_chat = dialect == "chat"
 
     def given(field: str) -> str | None:
-        """What another service's variable says is for that service."""
+        """Return a variable's value, unless it is meant for another service."""
         ours = not speaks_chat or (environment.source(field) or "").startswith("CLEW_")
         return environment.text(field) if ours else None
 
@@ -147,27 +155,29 @@ def _hindrance(environment: Environment, dialect: str) -> str:
         if environment.switch(field):
             variable = environment.source(field)
             return (
-                f"{variable} is set, and clew cannot speak to {platform}: unset it, or set it to 0 and "
-                "ANTHROPIC_BASE_URL to a gateway"
+                f"{variable} is set, but clew does not support {platform}: unset it, or set "
+                "it to 0 and "
+                "ANTHROPIC_BASE_URL to the URL of a gateway"
             )
     if dialect == "chat" and not (environment.source("base_url") or "").startswith("CLEW_"):
-        return "CLEW_DIALECT is chat: set CLEW_BASE_URL to the address of the service"
+        return "CLEW_DIALECT is chat, so CLEW_BASE_URL must be set to the URL of the service"
     if dialect not in DIALECTS:
-        return f"CLEW_DIALECT is {dialect!r}: expected {' or '.join(DIALECTS)}"
+        return f"CLEW_DIALECT must be {' or '.join(DIALECTS)}, got {dialect!r}"
     return ""
 
 
 def why_not_version(version: str | None) -> str:
-    """Say why a version that was asked for cannot be one; empty for one that can."""
+    """Return an error message for an invalid version, or an empty string."""
     if version is None or is_version(version):
         return ""
     return (
-        f"the API version {version!r} is not a date such as {USUAL} (CLEW_API_VERSION, apiVersion)"
+        f"the API version (CLEW_API_VERSION, apiVersion) must be a date such as {USUAL}, "
+        f"got {version!r}"
     )
 
 
 def _custom_headers(text: str) -> list[tuple[str, str]]:
-    """`Name: value` lines; some shells can only write the line breaks as `\\n`."""
+    r"""Parse `Name: value` lines. Some shells can write the line breaks only as `\n`."""
     headers = []
     for line in text.replace("\\n", "\n").split("\n"):
         name, colon, value = line.partition(":")
@@ -185,7 +195,7 @@ def request_headers(
     session_id: str | None = None,
     agent_id: str | None = None,
 ) -> tuple[tuple[str, str], ...]:
-    """The headers of one request, a person's own in place of clew's where they name the same."""
+    """Return the headers of one request. The user's own headers override clew's by name."""
     headers: dict[str, tuple[str, str]] = {}
 
     def put(name: str, value: str | None) -> None:
@@ -203,7 +213,7 @@ def request_headers(
         put("anthropic-beta", ",".join(betas))
         put("x-api-key", endpoint.api_key)
     put("authorization", f"Bearer {token}" if token else None)
-    # The names gateways and the service already sort requests by.
+    # Gateways and the API already use these names to group requests.
     put("x-claude-code-session-id", session_id)
     put("x-claude-code-agent-id", agent_id)
     put("x-stainless-retry-count", str(retry_count))
@@ -213,6 +223,6 @@ def request_headers(
 
 
 def with_header(request: HttpRequest, name: str, value: str) -> HttpRequest:
-    """Return the request with another value of a header that it has."""
+    """Return the request with another value for one of its headers."""
     headers = tuple((n, value if n.lower() == name else v) for n, v in request.headers)
     return replace(request, headers=headers)

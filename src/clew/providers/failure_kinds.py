@@ -1,8 +1,8 @@
-"""Say what kind of failure an attempt met: no credit, no room, no such model, or a passing fault.
+"""Classify failures of an attempt: no credit, context window full, unknown model, temporary error.
 
-A failure inside a stream is judged as the same failure outside one: by the status that its code or
-type stands for. Codes and types come first; words are read only where a service gives nothing else.
-Must never decide what follows (that is `retry`) and never read a full window (that is `overflow`).
+A failure inside a stream is classified like the same failure outside one: by the status that its
+code or type stands for. Codes and types take precedence; message text is used only if a service
+provides nothing else. Must never decide what to do next (see `retry`).
 """
 
 import re
@@ -16,12 +16,13 @@ from clew.core.regex import lazy_pattern
 from clew.providers.base import Failure, ModelRequest, ThinkingBudget
 from clew.providers.request_body import choose_output_limit
 
-# Statuses after which the next attempt may be answered. Those above 504 are of proxies in front of
-# a service: Cloudflare's 520 to 524 and 530, Anthropic's 529.
+# Statuses after which the next attempt may succeed. Those above 504 come from proxies in front of a
+# service: Cloudflare's 520 to 524 and 530, Anthropic's 529.
 RETRIED_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529, 530})
 
-# The status that an error's type or code stands for, without case, signs and the words at its end.
-# Anthropic's types, OpenAI's codes, Google's google.rpc.Code, Bedrock's exceptions, vLLM's classes.
+# The status that an error's type or code stands for, normalized by `simple`. Anthropic's types,
+# OpenAI's
+# codes, Google's google.rpc.Code, Bedrock's exceptions, vLLM's classes.
 STATUS_OF_NAME = {
     "api": 500,
     "server": 500,
@@ -46,7 +47,7 @@ STATUS_OF_NAME = {
     "throttling": 429,
     "modelnotready": 429,
     "resourceexhausted": 429,
-    # The model broke off while it answered; Bedrock's own status for it is 424.
+    # The model failed while responding; Bedrock's own status for it is 424.
     "modelstream": 500,
     "model": 424,
     "billing": 402,
@@ -70,10 +71,10 @@ STATUS_OF_NAME = {
     "requesttoolarge": 413,
 }
 
-# Codes and types that mean: there is no money for it. Waiting does not change that.
+# Codes and types for missing credit. Waiting does not help.
 _NO_CREDIT_NAMES = frozenset(
     {
-        "insufficientquota",  # OpenAI, Azure, and most that copy them
+        "insufficientquota",  # OpenAI, Azure, and most compatible services
         "billing",
         "billingnotactive",
         "billinghardlimitreached",
@@ -95,11 +96,11 @@ _NO_CREDIT_WORDS = (
     "billing hard limit",
     "check your plan and billing",
 )
-NO_CREDIT = "the account has no credit or has reached its spending limit; waiting does not help"
-DAY_IS_USED_UP = "the quota of the day is used up; waiting a few minutes does not help"
-NOT_INCLUDED = "the account has no quota for this model; waiting does not help"
+NO_CREDIT = "the account has no credit or has reached its spending limit"
+DAY_IS_USED_UP = "the daily quota is used up"
+NOT_INCLUDED = "the account has no quota for this model"
 
-# The categories that transcripts, hooks and hosts know, by status.
+# The categories used in transcripts, hooks and the SDK, by status.
 _CATEGORY_OF_STATUS = {
     400: "invalid_request",
     401: "authentication_failed",
@@ -120,18 +121,20 @@ _LONGEST = lazy_pattern(
     r"|supports at most (\d{1,12}) completion tokens",
     re.I,
 )
-# What services say of a version that they do not take: `anthropic-version: "2026-10-21" is not a
-# valid version`; where it is a member of the body, `anthropic_version`.
+# Services' messages about an unsupported version: `anthropic-version: "2026-10-21" is not a valid
+# version`,
+# or `anthropic_version` if it is a member of the body.
 _VERSION = lazy_pattern(r"anthropic[-_]version", re.I)
-# What services say of a member of the body that they do not know: `diagnostics: Extra inputs are not
-# permitted`, `Unknown parameter: 'diagnostics'`.
+# Services' messages about an unknown member of the body: `diagnostics: Extra inputs are not
+# permitted`,
+# `Unknown parameter: 'diagnostics'`.
 _DIAGNOSTICS = lazy_pattern(r"\bdiagnostics\b", re.I)
-# A server that reads its model answers 503 until it has it: llama.cpp's "Loading model".
+# A server that is still loading its model responds with 503: llama.cpp's "Loading model".
 _BUSY_WORDS = ("overloaded", "loading model", "currently loading")
 
 
 def find_effective_status(failure: Failure) -> int | None:
-    """Return the HTTP status that a failure has, or would have had outside its stream."""
+    """Return the HTTP status of a failure, or the equivalent status for one inside a stream."""
     if failure.kind != "error_event" and failure.status is not None:
         return _status_of_424(failure) if failure.status == 424 else failure.status
     code = failure.error_code or ""
@@ -142,23 +145,27 @@ def find_effective_status(failure: Failure) -> int | None:
 
 
 def _status_of_424(failure: Failure) -> int:
-    """Bedrock says 424 to a model that broke off and to one that refused; the type tells which."""
+    """Return the equivalent status for Bedrock's 424, which has two meanings that the type tells
+    apart.
+    """
     return STATUS_OF_NAME.get(simple(failure.error_type), 424)
 
 
 def simple(name: str | None) -> str:
-    """Return a type or code in the one spelling that the tables have: `rate_limit_error` and
-    `RateLimitError` are the same."""
+    """Return a type or code in the spelling of the tables:
+
+    `rate_limit_error` equals `RateLimitError`.
+    """
     return _ENDINGS.sub("", _LETTERS.sub("", (name or "").lower()))
 
 
 def is_busy(failure: Failure) -> bool:
-    """Whether the service is there and has no room: 429 and 529, as a status or within a stream."""
+    """Return whether the service is rate limiting or overloaded (429, 529, or equivalent)."""
     return find_effective_status(failure) == 429 or is_overload(failure)
 
 
 def is_overload(failure: Failure) -> bool:
-    """Whether it is everybody's requests that are too many, or the model is still being loaded."""
+    """Return whether the service is overloaded, or the model is still loading."""
     status = find_effective_status(failure)
     if status == 529 or simple(failure.error_type) == "overloaded":
         return True
@@ -167,7 +174,7 @@ def is_overload(failure: Failure) -> bool:
 
 
 def is_unnamed(failure: Failure) -> bool:
-    """Whether a stream told of an error without a name that says what kind it is."""
+    """Return whether a stream reported an error without a known type or code."""
     return failure.kind == "error_event" and find_effective_status(failure) is None
 
 
@@ -176,7 +183,7 @@ def is_missing_model(failure: Failure) -> bool:
 
 
 def why_no_credit(failure: Failure) -> str | None:
-    """Say why no waiting helps where a limit of money or of the day is reached; None elsewhere."""
+    """Return the reason why waiting does not help (credit or daily quota), or None."""
     details = failure.details or {}
     quota = str(details.get("quotaId", ""))
     if "PerDay" in quota:  # Google's QuotaFailure names the limit that was reached
@@ -191,32 +198,32 @@ def why_no_credit(failure: Failure) -> str | None:
     if status == 402 or any(word in code for word in _NO_CREDIT_DETAILS):
         return NO_CREDIT
     if names[0] == "resourceexhausted" or status not in (None, 400, 403, 429):
-        # Google says "check your plan and billing" of every limit, those of a minute too.
+        # Google says "check your plan and billing" for every limit, including per-minute limits.
         return None
     text = failure.message.lower()
     return NO_CREDIT if any(words in text for words in _NO_CREDIT_WORDS) else None
 
 
 def find_affordable_output(failure: Failure) -> int | None:
-    """Return how long an answer the service would give, where it refused only its length."""
+    """Return the longest response that the service would allow, if only the length was rejected."""
     match = _AFFORDED.search(failure.message) or _LONGEST.search(failure.message)
     return None if match is None else int(next(filter(None, match.groups())))
 
 
 def refuses_version(failure: Failure) -> bool:
-    """Whether the service does not take the version of the API that was spoken."""
+    """Return whether the service rejected the API version."""
     return find_effective_status(failure) in (400, 422) and bool(_VERSION.search(failure.message))
 
 
 def refuses_diagnostics(failure: Failure) -> bool:
-    """Whether the service refused to compare a request with the one before."""
+    """Return whether the service rejected the comparison with the previous request."""
     return find_effective_status(failure) in (400, 422) and bool(
         _DIAGNOSTICS.search(failure.message)
     )
 
 
 def category_of(failure: Failure) -> str:
-    """Return the failure's category, one of those that transcripts, hooks and hosts know."""
+    """Return the failure's category, one of those used in transcripts, hooks and the SDK."""
     if why_no_credit(failure) is not None:
         return "billing_error"
     if is_overload(failure):
@@ -227,25 +234,27 @@ def category_of(failure: Failure) -> str:
     return _CATEGORY_OF_STATUS.get(status, "server_error" if status >= 500 else "unknown")
 
 
-# What to do when a conversation does not fit a model's window: answer shorter, once, or compact.
+# Handle a request that does not fit the model's context window: limit the output once, or compact.
 
 
 SAFETY_TOKENS = 1_000
 MIN_OUTPUT_TOKENS = 3_000
 TOO_LARGE_STATUS = 413
 
-# How each service says it (compiled when one fails: a turn that succeeds needs none), with the length of the prompt and of the window where it tells them.
+# Each service's message for it, with the prompt's length and the window's size where given.
+# Compiled
+# only after a failure.
 _A = r"(?P<input>\d[\d,_]{0,14})"
 _B = r"(?P<limit>\d[\d,_]{0,14})"
 _WORDINGS = (
-    # Anthropic; the prompt fits, and not together with the longest answer.
+    # Anthropic, if the prompt fits, but not together with the maximum output.
     rf"input length and `?max_tokens`? exceed context limit:\s*{_A}\s*\+\s*[\d,_]+\s*>\s*{_B}",
     # Anthropic
     rf"prompt is too long(?::\s*{_A} tokens? > {_B})?",
-    # OpenAI (where it tells the parts), OpenRouter
+    # OpenAI (with the parts listed), OpenRouter
     rf"maximum context length is {_B} tokens.{{0,200}}?requested (?:about )?[\d,_]+ tokens "
     rf"\({_A} (?:in (?:the|your) (?:messages|prompt)|of text input)",
-    # OpenAI, vLLM, DeepSeek, most that copy chat completions
+    # OpenAI, vLLM, DeepSeek, most services compatible with chat completions
     rf"maximum context length is {_B} tokens"
     rf"(?:.{{0,200}}?(?:resulted in|requested(?: about)?|request has|passed) {_A}(?: input)? tokens)?",
     # OpenAI, responses
@@ -261,7 +270,7 @@ _WORDINGS = (
     # Ollama
     r"prompt too long; exceeded (?:max )?context length",
     r"input length exceeds the context length",
-    # llama.cpp; versions before 2026 tell the counts beside the message
+    # llama.cpp; versions before 2026 report the counts in separate members
     rf"request (?:\({_A} tokens\) )?exceeds the available context size(?: \({_B} tokens\))?",
     # LM Studio
     r"tokens to keep from the initial prompt is greater than the context length",
@@ -281,29 +290,29 @@ _WORDINGS = (
     # DashScope
     rf"range of input length should be \[\d+, {_B}\]",
 )
-# A limit per minute that is smaller than this one request: no pause makes it fit (OpenAI, Groq).
+# A per-minute limit smaller than this one request: waiting does not help (OpenAI, Groq).
 _ABOVE_A_MINUTE = lazy_pattern(
     rf"request too large for .{{0,200}}tokens per min.{{0,40}}Limit {_B}, Requested {_A}",
     re.I | re.S,
 )
-# Codes and types that mean a full window, in the spelling of `failure_kinds.simple`.
+# Codes and types for a full context window, normalized by `simple`.
 _NAMES = frozenset({
     "contextlengthexceeded", "exceedcontextsize", "modelcontextwindowexceeded",
     "promptexceedslimit",
 })  # fmt: skip
-# To whom these are said, the conversation is not the matter.
+# With these statuses, the length of the session is not the problem.
 _OTHER_STATUSES = frozenset({401, 402, 403, 404, 429})
 
 
 class Overflow(Struct, frozen=True, kw_only=True):
-    """A request that did not fit: how long its input is and what the window holds, where said."""
+    """A request that did not fit: the length of its input and the size of the window, if known."""
 
     input_tokens: int | None = None
     limit_tokens: int | None = None
 
 
 def overflow_of(failure: Failure) -> Overflow | None:
-    """Return what a refusal says about a window that was too small; None if it is of another kind."""
+    """Return the overflow that a failure reports, or None if it has another cause."""
     if exceeded := _ABOVE_A_MINUTE.search(failure.message):
         above = _overflow(exceeded, failure)
         return above if (above.input_tokens or 0) > (above.limit_tokens or 0) else None
@@ -318,7 +327,7 @@ def overflow_of(failure: Failure) -> Overflow | None:
 
 
 def _overflow(match: re.Match[str] | None, failure: Failure) -> Overflow:
-    """Return the counts of the words, or those that llama.cpp writes beside them."""
+    """Return the counts from the message, or those that llama.cpp reports in separate members."""
     groups = {} if match is None else match.groupdict()
     details = failure.details or {}
     return Overflow(
@@ -328,16 +337,16 @@ def _overflow(match: re.Match[str] | None, failure: Failure) -> Overflow:
 
 
 def room_for_output(input_tokens: int, limit_tokens: int) -> int | None:
-    """How long the answer may become; None where too little is left and only compaction helps.
+    """Return the maximum output that fits, or None if too little is left and only compaction helps.
 
-    A small window holds a conversation too: what an answer needs of it is a part.
+    In a small window, the required minimum is a fraction of the window.
     """
     room = limit_tokens - input_tokens - min(SAFETY_TOKENS, limit_tokens // 20)
     return room if room >= min(MIN_OUTPUT_TOKENS, limit_tokens // 8) else None
 
 
 def fit_request(request: ModelRequest, model: Model) -> ModelRequest | Overflow:
-    """The request as far as its counted input leaves room for an answer, or why it leaves none."""
+    """Return the request, its output limited to the window, or the overflow if no room is left."""
     counted, window = request.input_tokens, model.context_window
     if counted is None or window is None:
         return request
@@ -348,7 +357,7 @@ def fit_request(request: ModelRequest, model: Model) -> ModelRequest | Overflow:
 
 
 def shrink_request(request: ModelRequest, overflow: Overflow) -> ModelRequest | None:
-    """The request with room for what fits, its thinking below that; None if compaction is due."""
+    """Return the request with its output limited to what fits, or None if compaction is needed."""
     if overflow.input_tokens is None or overflow.limit_tokens is None:
         return None
     room = room_for_output(overflow.input_tokens, overflow.limit_tokens)
@@ -356,7 +365,7 @@ def shrink_request(request: ModelRequest, overflow: Overflow) -> ModelRequest | 
 
 
 def with_output(request: ModelRequest, max_tokens: int) -> ModelRequest:
-    """The request with another `max_tokens`, and a thinking budget that stays below it."""
+    """Return the request with another `max_tokens` and a thinking budget below it."""
     thinking = request.thinking
     if isinstance(thinking, ThinkingBudget) and thinking.tokens >= max_tokens:
         thinking = replace(thinking, tokens=max_tokens - 1)

@@ -1,6 +1,7 @@
-"""Servers of models on this machine that speak the Messages API: looked for where they usually listen.
+"""Find servers on this machine that support the Messages API, on their usual ports.
 
-Only the loopback address is asked, and only when a person has no key yet (see `clew.fronts.terminal.first_run`).
+Only the loopback address is queried, and only if the user has no API key yet (see
+`clew.fronts.terminal.first_run`).
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import Network
 from clew.system.transport.seam import HttpRequest, Transport, TransportError
 
-# Who usually listens where.
+# The usual ports.
 USUAL: tuple[tuple[str, int], ...] = (
     ("Ollama", 11434),
     ("LM Studio", 1234),
@@ -23,14 +24,14 @@ USUAL: tuple[tuple[str, int], ...] = (
 WAIT_S = 1.0
 MAX_BYTES = 1 << 20
 MAX_PORT = 65535
-# Where `OLLAMA_HOST` may lead: other machines are nobody's guess.
+# The hosts that `OLLAMA_HOST` may name: other machines are never queried.
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "0.0.0.0")
-# What a server says to a path that it does not know.
+# Responses to an unknown path.
 UNKNOWN_PATH = (404, 405, 501)
 
 
 class LocalServer(Struct, frozen=True, kw_only=True):
-    """A server that answers, and the models it has."""
+    """A server that responded, and its models."""
 
     name: str
     url: str
@@ -38,7 +39,7 @@ class LocalServer(Struct, frozen=True, kw_only=True):
 
 
 async def find_local_servers(places: tuple[tuple[str, int], ...]) -> list[LocalServer]:
-    """Those that are there, in their order; one that says nothing within a moment is not."""
+    """Return the servers that respond, in order. One that does not respond in time is left out."""
     transport = HttpTransport(Network())
     try:
         async with asyncio.TaskGroup() as group:
@@ -49,7 +50,7 @@ async def find_local_servers(places: tuple[tuple[str, int], ...]) -> list[LocalS
 
 
 def list_usual_servers(ollama_host: str | None) -> tuple[tuple[str, int], ...]:
-    """Where to look; Ollama's own variable moves it, on this machine."""
+    """Return the servers to look for. `OLLAMA_HOST` may set another port on this machine."""
     host, colon, port = (ollama_host or "").removeprefix("http://").rstrip("/").rpartition(":")
     if not colon or host not in LOOPBACK or not port.isdecimal() or int(port) > MAX_PORT:
         return USUAL

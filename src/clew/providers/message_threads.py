@@ -1,10 +1,10 @@
-"""Message threads: what the service holds of each conversation, so that a request sends only what is new.
+"""Message threads: the service stores each conversation, so that a request sends only new messages.
 
-Owns the decision for each request (the whole conversation, the whole of it as a new thread, or only the
-new messages) and what a refusal or an answer changes about the next one. The rules are those of the
-vendor's page "Message threads" and of the types and the thread helper in `anthropic` 2.12 (beta
-`message-threads-2026-08-12`). Must never let the model see anything but what the whole request says:
-wherever that is not certain, the whole request is sent. PURE.
+Owns the decision for each request (the complete conversation, the same as a new thread, or only the
+new messages), and how a refusal or a response changes it for the next request. The rules are those
+of the vendor's page "Message threads", and of the types and the thread helper in `anthropic` 2.12
+(beta `message-threads-2026-08-12`). The model must never see anything other than the complete
+request: if that is not certain, the complete request is sent. Pure.
 """
 
 import re
@@ -29,18 +29,19 @@ Mode: TypeAlias = Literal["none", "create", "continue"]
 Whose: TypeAlias = tuple[str | None, str | None]
 
 BETA = "message-threads-2026-08-12"
-# How long the service holds a conversation after its last request, and how much sooner clew stops
-# relying on that: the request that continues it has to arrive in time.
+# How long the service stores a conversation after its last request, and how much earlier clew stops
+# relying
+# on it, because the next request must arrive in time.
 LIFETIME_S = 300.0
 MARGIN_S = 10.0
-# A request in a thread may have one mark less than others: the service places one of its own.
+# Maximum number of cache marks in a request of a thread: the service adds one of its own.
 MAX_MARKS = 3
-# Conversations of which the service is known to hold something: a session and its subagents.
+# The maximum number of known stored conversations: a session and its subagents.
 MOST_HELD = 32
 
 NOT_FOUND = "thread_not_found"
 UNSUPPORTED = "thread_unsupported_request"
-# Refusals of a request that continues, after which a new thread helps.
+# Errors of a request that continues a thread after which a new thread helps.
 _REPLAYED = (
     NOT_FOUND,
     "thread_already_continued",
@@ -48,58 +49,64 @@ _REPLAYED = (
     "thread_fingerprint_mismatch",
 )
 _CODES = (*_REPLAYED, UNSUPPORTED)
-# How a service without threads complains: "thread: Extra inputs are not permitted", "Unexpected
-# value(s) `message-threads-2026-08-12` for the `anthropic-beta` header".
+# Errors of services without threads: "thread: Extra inputs are not permitted", "Unexpected value(s)
+# `message-threads-2026-08-12` for the `anthropic-beta` header".
 _OF_THREADS = re.compile(rf"\bthread\b|(?<!diagnostics\.)previous_message_id|{BETA}", re.I)
-# Members of a body that may differ from one request of a thread to the next.
+# Members of a body that may differ between requests of a thread.
 _VARYING = frozenset({"messages", "max_tokens", "stream", "metadata", "diagnostics"})
-# Answers that the next request may follow. The service may hold a refused answer or not; a paused one is
-# continued in the same message; one of an unknown kind is not relied on.
+# Stop reasons after which the next request may continue the thread. For a refused response, it is
+# not known
+# whether the service stores it. A paused one is continued in the same message. Unknown ones are not
+# relied
+# on.
 _KEPT_ENDINGS = frozenset({"end_turn", "tool_use", "stop_sequence", "max_tokens"})
 _CONTEXT_MANAGEMENT = "context_management"
-# A request that is refused with one of these may be in order as a whole.
+# A request rejected with one of these statuses may be valid with the complete conversation.
 _REFUSED = (400, 404, 422)
 
 
 class HeldThread(Struct, frozen=True, kw_only=True):
-    """What the service holds under the id of an answer: the conversation up to and including it."""
+    """A conversation that the service stores under a response's ID, up to and including that
+    response.
+    """
 
     message_id: str
     front: Any
     messages: list[Json]
     answer: list[Json]
-    # How long the prompt was, as the service counted it.
+    # The prompt's length in tokens as reported by the service.
     prompt_tokens: int
     until_s: float
-    # Whether this is the first answer of a thread that replaced one the service did not find.
+    # Whether this is the first response of a thread that replaced a lost one.
     replaces_lost: bool = False
 
 
 class Threads:
-    """The conversations that one endpoint holds, and for which models it holds none."""
+    """The conversations that one endpoint stores, and the models without support for threads."""
 
     def __init__(self) -> None:
         self._held: dict[Whose, HeldThread] = {}
         self._models_without: set[str] = set()
         self._is_without = False
-        # Models of which an answer showed that the service rebuilt a conversation: some gateways ignore
-        # the member, and may pass each model's requests on to another service.
+        # Models for which a response proved that the service restores the conversation. Some
+        # gateways ignore the
+        # member, and may route each model to another service.
         self._proven: set[str] = set()
-        # Models whose requests are held only without `context_management`.
+        # Models whose threads do not support `context_management`.
         self._omitting: set[str] = set()
 
     def takes(self, model: str) -> bool:
-        """Whether requests to this model may be part of a thread."""
+        """Return whether requests to this model may use threads."""
         return not self._is_without and model not in self._models_without
 
     def omits(self, model: str) -> bool:
-        """Whether requests to this model leave `context_management` out."""
+        """Return whether requests to this model leave out `context_management`."""
         return model in self._omitting
 
     def take(
         self, whose: Whose, front: Any, messages: list[Json], now_s: float
     ) -> HeldThread | None:
-        """Take what the service holds if these messages follow it; nobody else can continue it then."""
+        """Return and remove the stored thread that these messages continue, or None."""
         thread = self._held.pop(whose, None)
         self._held = {key: other for key, other in self._held.items() if now_s < other.until_s}
         if thread is None or now_s >= thread.until_s or thread.front != front:
@@ -107,26 +114,28 @@ class Threads:
         return thread if follows(messages, thread) else None
 
     def keep(self, whose: Whose, thread: HeldThread) -> None:
-        """Remember what the service holds."""
+        """Remember a thread that the service stores."""
         self._held.pop(whose, None)
         self._held[whose] = thread
         while len(self._held) > MOST_HELD:
             del self._held[next(iter(self._held))]
 
     def is_proven(self, model: str) -> bool:
-        """Whether this model was shown a whole conversation of which only a part was sent."""
+        """Return whether this model is known to see the complete conversation when only a part is
+        sent.
+        """
         return model in self._proven
 
     def prove(self, model: str) -> None:
-        """Rely on threads of this model."""
+        """Record that threads work with this model."""
         self._proven.add(model)
 
     def stop(self, model: str) -> None:
-        """Send no thread to this model any more."""
+        """Stop using threads with this model."""
         self._models_without.add(model)
 
     def stop_all(self) -> None:
-        """Send no thread to this endpoint any more."""
+        """Stop using threads with this endpoint."""
         self._is_without = True
 
     def omit(self, model: str) -> None:
@@ -135,7 +144,7 @@ class Threads:
 
 
 class ThreadedRequest:
-    """One request of a conversation: the form in which it goes out, and what becomes of its thread."""
+    """One request of a conversation: the form in which it is sent, and its effect on the thread."""
 
     def __init__(
         self,
@@ -167,16 +176,16 @@ class ThreadedRequest:
             self._mode = "create" if self._held is None else "continue"
 
     def compare_nothing(self) -> None:
-        """Say no more which request the service is to compare this one with."""
+        """Stop requesting the comparison with an earlier request."""
         self.request = replace(self.request, compares_with=None)
         self._whole = self._build(self.request)
 
     def _new_tokens(self, thread: HeldThread) -> int:
-        """About how long the new messages are."""
+        """Return the estimated number of tokens in the new messages."""
         return estimate_message_tokens(self.request.messages[len(thread.messages) + 1 :])
 
     def _can_be_proven(self, thread: HeldThread) -> bool:
-        """Whether the prompt of the answer would tell the whole conversation from the new messages."""
+        """Return whether the prompt's length would reveal that only the new messages arrived."""
         is_proven = self._threads.is_proven(self._model.id)
         return is_proven or self._new_tokens(thread) * 2 <= thread.prompt_tokens
 
@@ -187,14 +196,15 @@ class ThreadedRequest:
 
     @property
     def built(self) -> Built:
-        """The body and betas to send now."""
+        """The body and betas to send."""
         if self._mode == "none":
             return self._whole
         body = self._whole.body
         thread: Json = {"type": "create"}
         if self._held is not None:
             new = self.request.messages[len(self._held.messages) + 1 :]
-            # The service keeps the system prompt and the tools, and refuses a request that repeats them.
+            # The service stores the system prompt and the tools, and rejects a request that repeats
+            # them.
             short = replace(self.request, messages=new, system=None, tools=None)
             body = self._build(short).body
             thread = {"type": "continue", "previous_message_id": self._held.message_id}
@@ -207,7 +217,7 @@ class ThreadedRequest:
         )
 
     def refused(self, failure: Failure) -> bool:
-        """Whether the request is sent once more in another form, now that it was refused so."""
+        """Return whether to send the request again in another form after this failure."""
         if self._mode == "none":
             return False
         code = code_of(failure)
@@ -226,7 +236,8 @@ class ThreadedRequest:
             self._threads.stop(self._model.id)
             self._mode = "none"
         elif thread is not None and _may_be_of_new_alone(failure):
-            # A gateway that ignores threads passes on messages that are no conversation.
+            # A gateway that ignores threads forwards only the new messages, which are not a valid
+            # conversation.
             self._mode, self._is_doubted = "none", True
         else:
             self._held = thread
@@ -234,8 +245,11 @@ class ThreadedRequest:
         return True
 
     def _may_omit(self, failure: Failure) -> bool:
-        """Whether `context_management` alone is in the way, and a member that changes nothing here:
-        a model that binds its thoughts is shown all of them anyway."""
+        """Return whether only `context_management` is unsupported, and leaving it out has no
+        effect.
+
+        A model that binds its thinking blocks sees all of them anyway.
+        """
         unsupported = (failure.details or {}).get("unsupported")
         return (
             unsupported == [_CONTEXT_MANAGEMENT]
@@ -244,9 +258,11 @@ class ThreadedRequest:
         )
 
     def is_misled(self, first: Json) -> bool:
-        """Whether the request is sent once more in full, now that its answer begins so: with an error of
-        threads, or with a prompt that is too short for the conversation, because the service ignored the
-        thread and showed the model the new messages alone."""
+        """Return whether to send the complete request again because of the response's first event.
+
+        It may be an error about threads, or report a prompt that is too short for the conversation,
+        because the service ignored the thread and the model saw only the new messages.
+        """
         if first.get("type") == "error":
             fault = StreamFault(kind="error_event", message="", error=object_of(first.get("error")))
             return self.refused(make_fault_failure(fault, headers={}))
@@ -261,20 +277,20 @@ class ThreadedRequest:
         return True
 
     def _least_tokens(self, thread: HeldThread) -> int:
-        """How long the prompt is at least, if the model is shown the whole conversation."""
+        """Return the minimum length of the prompt if the model sees the complete conversation."""
         if not self._threads.is_proven(self._model.id):
             return self._new_tokens(thread) + thread.prompt_tokens // 2
-        # Without this member, earlier models leave out what they thought in turns that are over.
+        # Without this member, earlier models leave out the thinking of previous turns.
         keeps_thoughts = self._model.binds_thinking or _CONTEXT_MANAGEMENT in self._whole.body
         return thread.prompt_tokens if keeps_thoughts else thread.prompt_tokens // 2
 
     def give_back(self) -> None:
-        """The request did not reach the model: what it would have continued can be continued again."""
+        """Put back the thread, because the request did not reach the model."""
         if self._held is not None:
             self._threads.keep(self._whose, self._held)
 
     def hear(self, event: Json) -> None:
-        """Take in an event of the answer; a whole answer is what the next request may follow."""
+        """Process an event of the response. A complete response extends the stored thread."""
         if event.get("type") == "message_start":
             self._prompt_tokens = _prompt_tokens(event)
             if self._is_doubted:
@@ -302,7 +318,7 @@ class ThreadedRequest:
             HeldThread(
                 message_id=message_id,
                 front=self._front,
-                # A copy: what grows is the list, never a message.
+                # A copy, because the list grows; messages themselves never change.
                 messages=list(self.request.messages),
                 answer=message["content"],
                 prompt_tokens=self._prompt_tokens,
@@ -313,7 +329,9 @@ class ThreadedRequest:
 
 
 def follows(messages: list[Json], thread: HeldThread) -> bool:
-    """Whether messages are those that are held, the answer to them as it came, and new ones."""
+    """Return whether messages consist of the stored ones, the unchanged response to them, and new
+    ones.
+    """
     count = len(thread.messages)
     return (
         len(messages) > count + 1
@@ -324,7 +342,7 @@ def follows(messages: list[Json], thread: HeldThread) -> bool:
 
 
 def code_of(failure: Failure) -> str:
-    """Return the error code of threads that a failure has; empty if it has none."""
+    """Return the failure's error code about threads, or an empty string."""
     codes = ((failure.details or {}).get("error_code"), failure.error_code)
     return next((code for code in _CODES if code in codes or code in failure.message), "")
 
@@ -334,12 +352,12 @@ def _speaks_of_threads(failure: Failure) -> bool:
 
 
 def _may_be_of_new_alone(failure: Failure) -> bool:
-    """Whether a refusal may be one of the new messages alone, and none of the conversation."""
+    """Return whether an error may concern only the new messages, not the complete conversation."""
     return find_effective_status(failure) in _REFUSED and overflow_of(failure) is None
 
 
 def _front(body: Json) -> Json:
-    """What must be the same in every request of a thread."""
+    """Return the part of a body that must be the same in every request of a thread."""
     return {name: value for name, value in body.items() if name not in _VARYING}
 
 
@@ -348,7 +366,7 @@ def _is_equal(value: Json, other: Json) -> bool:
 
 
 def _says(message: Json, answer: list[Json]) -> bool:
-    """Whether a message of a request is an answer as it came, block by block."""
+    """Return whether a message equals a response, block by block."""
     content = message.get("content")
     return (
         message.get("role") == "assistant"
@@ -358,7 +376,7 @@ def _says(message: Json, answer: list[Json]) -> bool:
 
 
 def _plain(block: Json) -> Json:
-    """A block without what is no part of the conversation: empty members and marks for the cache."""
+    """Return a block without empty members and cache marks, which carry no content."""
     return {
         name: value
         for name, value in block.items()
@@ -367,7 +385,7 @@ def _plain(block: Json) -> Json:
 
 
 def _marks(body: Json) -> int:
-    """How many marks for the cache a body has; of its messages one has any."""
+    """Return the number of cache marks in a body. At most one is in its messages."""
     marked = [*(body.get("system") or ()), *(body.get("tools") or ())]
     last = [block for message in body["messages"][-2:] for block in _blocks(message)]
     return sum("cache_control" in block for block in (body, *marked, *last))
@@ -378,14 +396,16 @@ def _blocks(message: Json) -> list[Json]:
 
 
 def _prompt_tokens(event: Json) -> int:
-    """How long the service says that the prompt of an answer was; 0 if it does not say so."""
+    """Return the prompt's length that the service reports for a response, or 0."""
     message = event.get("message")
     view = Usage(object_of(message.get("usage") if isinstance(message, dict) else None))
     return view.input_tokens + view.cache_read_tokens + view.cache_write_tokens
 
 
 def _is_of_fallback(message: Json) -> bool:
-    """Whether another model than the one that was asked wrote the answer: the service holds none such."""
+    """Return whether a fallback model wrote the response, in which case the service does not store
+    it.
+    """
     iterations = (message.get("usage") or {}).get("iterations")
     return any(
         isinstance(iteration, dict) and iteration.get("type") == "fallback_message"

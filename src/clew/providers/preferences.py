@@ -1,7 +1,7 @@
-"""What the variables and settings ask of every request and of clew's patience.
+"""The preferences for all requests and retries, from environment variables and settings.
 
-A value that cannot be read is named in `problems` and leaves what was there: nothing is silently
-taken for something else.
+An invalid value is listed in `problems` and has no effect. It is never silently replaced by
+another.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ EFFORTS: tuple[Effort, ...] = get_args(Effort)
 
 
 class Preferences(Struct, frozen=True, kw_only=True):
-    """What was asked for; `None` where nothing was."""
+    """The preferences; `None` where nothing was set."""
 
     max_tokens: int | None = None
     thinking: Thinking | None = None
@@ -30,10 +30,10 @@ class Preferences(Struct, frozen=True, kw_only=True):
 
 
 def read_preferences(environment: Environment, settings: Mapping[str, Any]) -> Preferences:
-    """A variable stands above the setting that means the same."""
+    """Read the preferences. A variable overrides the setting with the same meaning."""
     text = environment.text("effort") or read_text(settings, "effortLevel")
     effort = next((level for level in EFFORTS if level == text), None)
-    warning = f"effort: {text!r} is none of {', '.join(EFFORTS)}; the model's own stands"
+    warning = f"effort must be one of {', '.join(EFFORTS)}, got {text!r}; using the model's default"
     return Preferences(
         max_tokens=environment.number("max_output_tokens") or None,
         thinking=_thinking(environment, settings),
@@ -45,8 +45,10 @@ def read_preferences(environment: Environment, settings: Mapping[str, Any]) -> P
 
 
 def wants_threads(environment: Environment, settings: Mapping[str, Any]) -> bool:
-    """Whether services may hold conversations in message threads. It is a matter of what is kept where,
-    so a no in either place is a no, an administrator's too."""
+    """Return whether services may store conversations in message threads.
+
+    This concerns data storage, so a no in either place is final, also an administrator's.
+    """
     setting = read_switch(settings, "messageThreads")
     if environment.text("message_threads") is None:
         return setting is True
@@ -75,7 +77,7 @@ def _policy(environment: Environment) -> RetryPolicy:
     retries, budget_ms = environment.number("max_retries"), environment.number("retry_budget_ms")
     return replace(
         usual,
-        # A retry is an attempt after the first.
+        # A retry is an attempt after the first one.
         max_attempts=usual.max_attempts if retries is None else retries + 1,
         counts_overloads=environment.source("max_retries") is not None,
         budget_s=usual.budget_s if budget_ms is None else budget_ms / 1000,
@@ -84,7 +86,7 @@ def _policy(environment: Environment) -> RetryPolicy:
 
 
 def apply_preferences(request: ModelRequest, preferences: Preferences) -> ModelRequest:
-    """The request with what was asked for wherever it says nothing itself."""
+    """Return the request with preferences filled in where it specifies nothing itself."""
     return replace(
         request,
         max_tokens=request.max_tokens or preferences.max_tokens,

@@ -1,6 +1,6 @@
-"""From a response that is no answer to a `Failure` that says what came.
+"""Convert a response without an answer to a `Failure`.
 
-Owns how an error's body is read, whatever it is: the API's JSON, a gateway's web page, nothing.
+Owns the parsing of error bodies of any kind: the API's JSON, a gateway's web page, or nothing.
 """
 
 import re
@@ -23,35 +23,35 @@ from clew.providers.retry import (
     reset_after_s,
 )
 
-# Read an error object of any service into the same fields.
+# Parse any service's error object into the same fields.
 
 
-# How deep an error may be quoted inside another one's text.
+# The maximum depth of errors quoted inside another error's text.
 MAX_QUOTED = 3
-# A number beyond it is a moment, not a wait.
+# A larger number is a Unix time, not a wait.
 LONGEST_S = 1e9
-# Members that say after how many seconds to come back.
+# Members that contain the number of seconds to wait.
 _WAITS = ("resets_in_seconds", "retry_after", "retry_after_seconds")
-# Members beside the message that say how long a prompt was and what the window holds: llama.cpp's
-# server_error_to_json writes both.
+# Members with the prompt's length and the window's size: llama.cpp's server_error_to_json writes
+# both.
 _COUNTS = ("n_prompt_tokens", "n_ctx")
 
 
 class Reported(Struct, frozen=True, kw_only=True):
-    """What an error object says; None and empty where it says nothing."""
+    """The contents of an error object; None or empty where it has no such information."""
 
     message: str = ""
     error_type: str | None = None
-    # A service's own name or number for the error, as text.
+    # The service's own name or number for the error, as text.
     error_code: str | None = None
     details: Json | None = None
     retry_after_s: float | None = None
-    # The headers of the service behind a gateway, by lower-case name, where it quotes them.
+    # The upstream service's headers, by lower-case name, if a gateway quotes them.
     headers: Mapping[str, str] = {}
 
 
 def reported(error: Json) -> Reported:
-    """Return what an error object says, whoever wrote it."""
+    """Parse an error object of any service."""
     return _reported(error, MAX_QUOTED)
 
 
@@ -79,14 +79,14 @@ def _headers(error: Json) -> Mapping[str, str]:
 
 
 def _name(value: Any) -> str | None:
-    """Return a type or code as text: some services send numbers, some the word `None`."""
+    """Return a type or code as text. Some services send numbers, some the word `None`."""
     if type(value) is int:
         return str(value)
     return value if isinstance(value, str) and value not in ("", "None") else None
 
 
 def _parts(error: Json) -> Iterator[Json]:
-    """Yield the typed parts of Google's `details` (google.rpc.ErrorInfo, RetryInfo, QuotaFailure)."""
+    """Yield the typed parts of Google's `details` (google.rpc.ErrorInfo, RetryInfo and others)."""
     details = error.get("details")
     for part in details if isinstance(details, list) else ():
         if isinstance(part, dict):
@@ -111,7 +111,7 @@ def _details(error: Json, parts: list[Json]) -> Json | None:
 
 
 def _retry_after_s(error: Json, parts: list[Json], upstream: Reported | None) -> float | None:
-    """Return the wait that the object itself names; its members come before its words."""
+    """Return the wait that the object specifies; its members take precedence over its message."""
     for part in parts:
         delay = part.get("retryDelay")
         if isinstance(delay, str) and (seconds := parse_seconds(delay)) is not None:
@@ -128,7 +128,7 @@ def _retry_after_s(error: Json, parts: list[Json], upstream: Reported | None) ->
 
 
 def _upstream(error: Json, depth: int) -> Reported | None:
-    """Return the error that a gateway quotes from the service behind it."""
+    """Return the upstream service's error that a gateway quotes."""
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     if not isinstance(raw, str) or not raw or not depth:
@@ -138,9 +138,9 @@ def _upstream(error: Json, depth: int) -> Reported | None:
 
 
 def error_object(body: bytes) -> tuple[Json, Json]:
-    """Return the error object of a body and the document around it; both empty if there is none.
+    """Return the error object of a body and the document around it, both empty if it has none.
 
-    Google sends a list of one document where a stream was asked for.
+    For streaming requests, Google sends a list with one document.
     """
     try:
         document: Any = msgspec.json.decode(body)
@@ -157,7 +157,7 @@ def error_object(body: bytes) -> tuple[Json, Json]:
 
 
 EXCERPT_CHARACTERS = 300
-# Anthropic's, OpenAI's, Azure's, Bedrock's and Mistral's.
+# Header names of Anthropic, OpenAI, Azure, Bedrock and Mistral.
 REQUEST_ID_HEADERS = (
     "request-id",
     "x-request-id",
@@ -178,16 +178,16 @@ _TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.I | re.S)
 def make_response_failure(
     status: int, headers: Mapping[str, str], body: bytes, *, wall_s: float
 ) -> Failure:
-    """Why a response with this status is no answer."""
+    """Return the failure for a response with an error status."""
     error, document = error_object(body)
     report = reported(error)
     text = report.message or words_of(body)
     if 300 <= status < 400 and (elsewhere := words_of(headers.get("location", "").encode())):
-        # A key is sent to nobody but the address that a person named.
-        text = f"it leads to {elsewhere}; if that is the service, name it as the base URL"
+        # A key is only ever sent to the address that the user configured.
+        text = f"redirects to {elsewhere}; if that is the service, set it as the base URL"
     failure = Failure(
         kind="status",
-        message=f"HTTP {status}: {text}" if text else f"HTTP {status} without a word",
+        message=f"HTTP {status}: {text}" if text else f"HTTP {status} without a message",
         status=status,
         error_type=_bedrock_type(headers) or report.error_type,
         error_code=report.error_code,
@@ -201,9 +201,9 @@ def make_response_failure(
 def make_fault_failure(
     fault: StreamFault, *, headers: Mapping[str, str], wall_s: float | None = None
 ) -> Failure:
-    """Return the failure of an attempt whose stream broke its own rules or told of an error.
+    """Return the failure of an attempt whose stream was invalid or reported an error.
 
-    `headers` are those of the response that the stream came with.
+    `headers` are those of the response that contained the stream.
     """
     report = reported(fault.error or {})
     text = report.message if fault.kind == "error_event" and report.message else fault.message
@@ -223,8 +223,11 @@ def make_fault_failure(
 def _with_wait(
     failure: Failure, report: Reported, headers: Mapping[str, str], wall_s: float | None
 ) -> Failure:
-    """Return the failure with the wait that is asked for: by a header, by the error itself, or,
-    where a limit was reached, by the moment at which it is refilled."""
+    """Return the failure with the time to wait.
+
+    It comes from a header, from the error itself, or, if a limit was reached, from the time of its
+    reset.
+    """
     their_now_s = parse_http_date_s(headers.get("date"))
     now_s = wall_s if their_now_s is None else their_now_s
     wait_s = read_retry_after_s(headers, wall_s=wall_s)
@@ -236,26 +239,26 @@ def _with_wait(
 
 
 def _bedrock_type(headers: Mapping[str, str]) -> str | None:
-    """Return the exception that Bedrock names beside its body: `ThrottlingException:http://...`."""
+    """Return the exception that Bedrock names in a header: `ThrottlingException:http://...`."""
     return headers.get("x-amzn-errortype", "").partition(":")[0].rpartition("#")[2] or None
 
 
 def make_content_failure(
     headers: Mapping[str, str], body: bytes, *, kind: FailureKind = "content"
 ) -> Failure:
-    """Why a body that came with HTTP 200 is no answer."""
+    """Return the failure for a body with HTTP 200 that is not a response of the API."""
     media_type = headers.get("content-type", "").partition(";")[0].strip() or "no content type"
     text = words_of(body)
     return Failure(
         kind=kind,
-        message=f"HTTP 200 with {media_type} in place of an answer: {text or 'an empty body'}",
+        message=f"HTTP 200 with {media_type} instead of an API response: {text or 'empty body'}",
         status=200,
         request_id=_request_id(headers, {}),
     )
 
 
 def words_of(body: bytes) -> str:
-    """A short piece of text from whatever a body is; a web page gives its title and words."""
+    """Return a short excerpt of a body as text: the title of a web page, or its text."""
     text = body[:65_536].decode("utf-8", "replace")
     if "<" in text[:1000]:
         title = _TITLE.search(text)

@@ -1,7 +1,8 @@
-"""From a `ModelRequest` and what the catalog knows of its model to the body the Messages API takes.
+"""Build the body of a Messages API request from a `ModelRequest` and the model's catalog entry.
 
-Owns which members go out, how thinking and effort are fitted to a model, and where the cache marks
-stand. Must never mutate what it was given: the same history is sent again, longer, next time.
+Owns which members are sent, how thinking and effort are adapted to a model, and where the cache
+marks are placed. Must never mutate its arguments: the next request sends the same history again,
+extended.
 """
 
 from typing import Any
@@ -26,7 +27,7 @@ LEVELS: tuple[EffortLevel, ...] = ("low", "medium", "high", "xhigh", "max")
 
 
 class Built(Struct, frozen=True, kw_only=True):
-    """A body, the betas its members need, and what could not be sent as it was asked for."""
+    """A body, the betas its members need, and notes about what was adjusted."""
 
     body: Json
     betas: tuple[str, ...]
@@ -41,8 +42,10 @@ def build(
     api_version: str = USUAL,
     diagnoses: bool = False,
 ) -> Built:
-    """Return the body that the Messages API of this version takes; `diagnoses`: the service compares
-    requests."""
+    """Return the body for this version of the Messages API.
+
+    `diagnoses` tells whether the service compares requests.
+    """
     adjusted: list[str] = []
     max_tokens = choose_output_limit(request, model)
     body: Json = {"model": model.id, "max_tokens": max_tokens}
@@ -61,12 +64,12 @@ def build(
         total = {"type": "tokens", "total": request.task_budget_tokens}
         body.setdefault("output_config", {})["task_budget"] = total
     elif request.task_budget_tokens is not None:
-        adjusted.append("beta features are off; the task's budget was left out")
+        adjusted.append("beta features are off, so the task budget was left out")
     if CONTEXT_MANAGEMENT in betas and body.get("thinking", {}).get("type") in (
         "adaptive",
         "enabled",
     ):
-        # Thinking blocks stay where they are, so that the prefix stays the one that is cached.
+        # Thinking blocks stay in place, so that the cached prefix remains valid.
         body["context_management"] = {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}
     body |= _conversation(request)
     if request.tool_choice is not None:
@@ -87,8 +90,10 @@ def build(
 
 
 def without_conflict(request: ModelRequest, model: Model) -> ModelRequest:
-    """Return the request without thinking where the service would refuse a budget for it: in the middle
-    of a round of tools that began without thinking, or lost it."""
+    """Return the request without thinking if the service would reject a thinking budget for it.
+
+    It would in the middle of a round of tool calls that began without thinking, or lost it.
+    """
     body = _thinking(request, model, choose_output_limit(request, model), [])
     is_budget = body.get("thinking", {}).get("type") == "enabled"
     if is_budget and not thinking_can_be_on(request.messages):
@@ -97,31 +102,31 @@ def without_conflict(request: ModelRequest, model: Model) -> ModelRequest:
 
 
 def why_not_warm(request: ModelRequest, model: Model) -> str:
-    """Say why the service takes no warming request with this beginning; empty if it does."""
+    """Return why the service rejects a warming request with this prefix, or an empty string."""
     if request.cache is None:
         return "the prompt cache is off"
     body = build(request, model).body
     if body.get("thinking", {}).get("type") == "enabled":
-        return "thinking with a budget"
+        return "a thinking budget is set"
     if "format" in body.get("output_config", {}):
-        return "a format of the answer"
+        return "an output format is set"
     choice = (request.tool_choice or {}).get("type")
-    return f"tool_choice {choice}" if choice in ("any", "tool") else ""
+    return f"tool_choice is {choice}" if choice in ("any", "tool") else ""
 
 
 def _extra(extra: Json, api_version: str, adjusted: list[str]) -> Json:
-    """Return the members that this version of the API takes: the later one has no sampling."""
+    """Return the members that this version of the API supports; later versions have no sampling."""
     removed = [name for name in SAMPLING if name in extra and is_later(api_version)]
     if removed:
         fields = ", ".join(removed)
-        adjusted.append(f"API version {api_version} takes no {fields}; it was left out")
+        adjusted.append(f"API version {api_version} does not support {fields}; left out")
     return {name: value for name, value in extra.items() if name not in removed}
 
 
 def build_count(
     request: ModelRequest, model: Model, *, betas_allowed: bool = True, api_version: str = USUAL
 ) -> Built:
-    """The body of a request that only counts its tokens."""
+    """Return the body of a request that only counts tokens."""
     built = build(request, model, betas_allowed=betas_allowed, api_version=api_version)
     counted = ("model", "system", "messages", "tools", "tool_choice", "thinking")
     body = {name: built.body[name] for name in counted if name in built.body}
@@ -129,7 +134,7 @@ def build_count(
 
 
 def choose_output_limit(request: ModelRequest, model: Model) -> int:
-    """The `max_tokens` a request goes out with."""
+    """Return the `max_tokens` to send."""
     wanted = request.max_tokens or model.default_output or UNKNOWN_MODEL_OUTPUT
     return wanted if model.max_output is None else min(wanted, model.max_output)
 
@@ -138,7 +143,7 @@ def _thinking(request: ModelRequest, model: Model, max_tokens: int, adjusted: li
     modes = model.thinking
     thinking = request.thinking
     if thinking is None:
-        # A model nobody described decides for itself.
+        # A model without a catalog entry decides on its own.
         thinking = _default_thinking(modes or ())
     if thinking is None:
         return {}
@@ -151,10 +156,10 @@ def _thinking(request: ModelRequest, model: Model, max_tokens: int, adjusted: li
             return _budget(
                 ThinkingBudget(tokens=max_tokens, display=thinking.display), max_tokens, []
             )
-        adjusted.append(f"{model.name} does not think; thinking was left out")
+        adjusted.append(f"{model.name} does not support thinking; left out")
         return {}
     if isinstance(thinking, ThinkingBudget):
-        adjusted.append(f"{model.name} decides itself how long it thinks; the budget was left out")
+        adjusted.append(f"{model.name} does not support a thinking budget; left out")
     return {"thinking": _shown({"type": "adaptive"}, thinking)}
 
 
@@ -169,24 +174,24 @@ def _no_thinking(model: Model, adjusted: list[str]) -> Json:
     if modes is None or "disabled" in modes:
         return {"thinking": {"type": "disabled"}}
     if "between_tools" in modes:
-        adjusted.append(f"{model.name} can only leave out the thinking before its answer")
+        adjusted.append(f"{model.name} can only skip thinking before its answer")
         return {"thinking": {"type": "between_tools"}}
     if modes:
-        adjusted.append(f"{model.name} always thinks")
+        adjusted.append(f"{model.name} always uses thinking")
     return {}
 
 
 def _budget(budget: ThinkingBudget, max_tokens: int, adjusted: list[str]) -> Json:
-    """The budget must stay below `max_tokens`; where no budget fits, there is no thinking."""
+    """Return thinking with a budget below `max_tokens`, or no thinking if no budget fits."""
     tokens = max(MIN_BUDGET, min(budget.tokens, max_tokens - 1))
     if tokens >= max_tokens:
-        adjusted.append(f"max_tokens {max_tokens} leaves no room for thinking")
+        adjusted.append(f"max_tokens {max_tokens} is too small for thinking; left out")
         return {}
     return {"thinking": _shown({"type": "enabled", "budget_tokens": tokens}, budget)}
 
 
 def _binding(thinking: Json, model: Model) -> Json:
-    """The control of thoughts that do not fit, for a model that has it."""
+    """Return the option for mismatched thinking blocks, if the model supports it."""
     thinks = thinking["type"] in ("adaptive", "enabled")
     return {"block_binding": DROP_BLOCK} if thinks and model.binds_thinking is not False else {}
 
@@ -210,7 +215,7 @@ def _output_config(
             config["effort"] = effort
         if effort != request.effort:
             adjusted.append(
-                f"{model.name} takes effort {effort or 'of no kind'}, not {request.effort}"
+                f"{model.name} does not support effort {request.effort}; using {effort or 'none'}"
             )
     if request.output_format is not None:
         config["format"] = request.output_format
@@ -218,7 +223,7 @@ def _output_config(
 
 
 def fitting_effort(effort: EffortLevel, model: Model) -> EffortLevel | None:
-    """The highest level the model takes that is not above the one asked for."""
+    """Return the highest level that the model supports and that is not above the requested one."""
     if model.effort is None:
         return effort
     below = LEVELS[: LEVELS.index(effort) + 1]
@@ -226,7 +231,7 @@ def fitting_effort(effort: EffortLevel, model: Model) -> EffortLevel | None:
 
 
 def _conversation(request: ModelRequest) -> Json:
-    """Tools, system and messages, in the order in which the service caches them."""
+    """Return tools, system and messages in the order in which the service caches them."""
     out: Json = {}
     mark = _mark(request.cache)
     if request.tools:
@@ -247,14 +252,14 @@ def _mark(cache: CacheTtl | None) -> Json | None:
 
 
 def _marked_system(system: list[Json], mark: Json | None) -> list[Json]:
-    """The last two blocks are marked: what is the same for everybody, and what is this session's."""
+    """Mark the last two blocks: the part shared by all sessions, and the part of this session."""
     if mark is None or any("cache_control" in block for block in system):
         return system
     return [*system[:-2], *(block | {"cache_control": mark} for block in system[-2:])]
 
 
 def _marked_messages(messages: list[Json], unshared: int, mark: Json | None) -> list[Json]:
-    """The last block of the last shared message is marked, so that the mark moves on each turn."""
+    """Mark the last block of the last shared message, so that the mark moves with each turn."""
     if mark is None:
         return messages
     for i in range(len(messages) - 1 - unshared, -1, -1):
@@ -274,7 +279,7 @@ def _marked_content(content: Any, mark: Json) -> list[Json] | None:
     return None
 
 
-# From a `ModelRequest` to the body that chat completions take, as OpenAI's service and many others offer them.
+# Build the body of a chat completions request, as supported by OpenAI's API and many others.
 
 
 EFFORTS = {"max": "xhigh"}
@@ -282,7 +287,7 @@ CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 
 def build_chat(request: ModelRequest, model: Model) -> Built:
-    """Thinking has no place there but as effort, and there are no marks for a cache."""
+    """Return the body. It has no cache marks, and expresses thinking only as effort."""
     adjusted: list[str] = []
     body: Json = {"model": model.id}
     messages = [
@@ -293,9 +298,9 @@ def build_chat(request: ModelRequest, model: Model) -> Built:
     if most is not None:
         body["max_completion_tokens"] = min(most, model.max_output or most)
     if request.thinking is not None:
-        adjusted.append("chat completions take an effort; how to think was left out")
+        adjusted.append("chat completions support only an effort; the thinking mode was left out")
     if request.task_budget_tokens is not None:
-        adjusted.append("chat completions know no budget of a task; it was left out")
+        adjusted.append("chat completions do not support task budgets; left out")
     if request.effort is not None:
         body["reasoning_effort"] = EFFORTS.get(request.effort, request.effort)
     if request.tool_choice is not None and request.tools:

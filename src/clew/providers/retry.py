@@ -1,7 +1,7 @@
-"""Whether to try again, when, and how: the whole policy as one function over values.
+"""The retry policy as one function over values: whether to retry, when and how.
 
-Owns no clock and no randomness: time spent and a number from 0 to 1 are arguments. A request whose
-answer has a completed block never comes here: its tools may have run.
+Contains no clock and no randomness: the time spent and a random number are arguments. It is never
+called after a response block was completed, because its tool may have run.
 
 Decision: docs/decisions/032-retries.md
 """
@@ -31,11 +31,11 @@ from clew.providers.failure_kinds import (
     with_output,
 )
 
-# Read how long a service asks to be left alone, wherever it writes it.
+# Read how long a service asks to wait, wherever it reports that.
 
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-# A number of seconds beyond this is a moment since 1970, beyond the next one in milliseconds.
+# A larger number of seconds is a Unix time; above the second limit, a Unix time in milliseconds.
 _MOMENT_S = 1e9
 _MOMENT_MS = 1e12
 
@@ -56,9 +56,10 @@ _AGAIN = lazy_pattern(
 
 
 def read_retry_after_s(headers: Mapping[str, str], *, wall_s: float | None) -> float | None:
-    """Return the seconds to wait, at least 0; None where no readable header says it.
+    """Return the seconds to wait, at least 0, or None if no valid header specifies them.
 
-    A date is taken against the service's own `date`, where it sends one: its clock and ours differ.
+    A date is compared with the service's own `date` header if there is one, because its clock may
+    differ.
     """
     millis = _number(headers.get("retry-after-ms"))
     if millis is not None:
@@ -76,9 +77,9 @@ def read_retry_after_s(headers: Mapping[str, str], *, wall_s: float | None) -> f
 
 
 def reset_after_s(headers: Mapping[str, str], *, now_s: float | None) -> float | None:
-    """Return the seconds until every exhausted limit is refilled; None where none is exhausted.
+    """Return the seconds until every exhausted limit resets, or None if none is exhausted.
 
-    A limit whose headers tell no remainder counts too, unless another one is known to be used up.
+    A limit without a remaining count is included too, unless another one is known to be exhausted.
     """
     exhausted: list[float] = []
     untold: list[float] = []
@@ -92,7 +93,7 @@ def reset_after_s(headers: Mapping[str, str], *, now_s: float | None) -> float |
 
 
 def _limits(headers: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
-    """Yield each limit's reset and remainder as its headers say them.
+    """Yield each limit's reset and remaining count from its headers.
 
     `x-ratelimit-reset[-KIND]` (OpenAI, Groq, OpenRouter), `anthropic-ratelimit-KIND-reset`.
     """
@@ -104,7 +105,7 @@ def _limits(headers: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
 
 
 def _until_s(value: str, now_s: float | None) -> float | None:
-    """Return the seconds until a reset: a duration, seconds, or a moment as number or RFC 3339."""
+    """Return the seconds until a reset given as a duration, seconds, a Unix time or RFC 3339."""
     number = _number(value)
     if number is not None and number < _MOMENT_S:
         return number
@@ -125,14 +126,14 @@ def _rfc3339_s(text: str) -> float | None:
 
 
 def parse_seconds(text: str) -> float | None:
-    """Return the seconds of a duration such as `34.07s`, `6m0s` or `20ms`; None for other text."""
+    """Return the seconds of a duration such as `34.07s`, `6m0s` or `20ms`, else None."""
     span = text.strip()
     match = _SPAN.fullmatch(span)
     return None if match is None else _sum_s(span)
 
 
 def find_seconds(text: str) -> float | None:
-    """Return the wait that a sentence names: "try again in 4.0s", "retry after 12 seconds"."""
+    """Return the wait that a sentence contains: "try again in 4.0s", "retry after 12 seconds"."""
     for again in _AGAIN.finditer(text):
         if span := _SPAN.match(text, again.end()):
             return _sum_s(span[0])
@@ -152,7 +153,10 @@ def _number(text: str | None) -> float | None:
 
 
 def parse_http_date_s(text: str | None) -> float | None:
-    """Return the seconds since 1970 of `Sun, 06 Nov 1994 08:49:37 GMT`, the one form still sent."""
+    """Return the Unix time of an HTTP date such as `Sun, 06 Nov 1994 08:49:37 GMT`, or None.
+
+    Of the HTTP date formats, only this one is still in use.
+    """
     words = (text or "").replace("-", " ").split()
     if (
         len(words) != 6
@@ -167,56 +171,65 @@ def parse_http_date_s(text: str | None) -> float | None:
         moment = datetime(
             int(words[3]), month, int(words[1]), hour, minute, min(second, 59), tzinfo=UTC
         )
-    except (ValueError, OverflowError):  # no such day, or a number no date holds
+    except (ValueError, OverflowError):  # an invalid day, or a number out of range
         return None
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
 
 
-# The line, or what came over it, was at fault: the next attempt meets another server.
+# The connection or the data on it was at fault: the next attempt may reach another server.
 BROKEN_LINE = frozenset({"connect", "connect_timeout", "reset", "stalled", "truncated", "event"})
-# Something on the way that answers for the service; it is rarely gone a second later.
+# An intermediary responded in place of the service; this rarely goes away within a second.
 IN_THE_WAY = frozenset({"protocol", "content", "proxy"})
-# Where these come after the head, a stream had begun and broke.
+# After the response head, these mean that a stream broke off.
 BROKEN_STREAM = frozenset({"reset", "stalled", "truncated", "event"})
 
-# An answer shorter than this is of no use to a turn with tools.
+# A shorter response is of no use in a turn with tools.
 LEAST_AFFORDED = 1_000
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
-    """How patient clew is. `unattended` waits out 429 and 529 for as long as they last."""
+    """The limits for retries.
+
+    With `unattended`, 429 and 529 are retried for as long as they last.
+    """
 
     max_attempts: int = 10
-    # Whether overloads count as attempts too: they do where a number of retries was asked for, and
-    # otherwise only the time bounds them.
+    # Whether overloads count as attempts. They do if the user set a number of retries; otherwise
+    # only the
+    # time limits them.
     counts_overloads: bool = False
     budget_s: float = 600.0
-    # No attempt begins with less than this of the budget left; one that begins late is silent for
-    # no longer than what is left.
+    # No attempt begins with less than this left of the budget. An attempt that begins late may be
+    # silent only
+    # for the time that is left.
     least_attempt_s: float = 5.0
     base_s: float = 1.0
     factor: float = 2.0
     cap_s: float = 30.0
-    # Attempts that meet something in the way of the service.
+    # Attempts that an intermediary answered.
     max_in_the_way: int = 3
-    # Broken streams before one attempt asks for the whole answer at once, and what it may take.
+    # The number of broken streams before one attempt requests the response without streaming, and
+    # the time
+    # that it may take.
     streams_before_whole: int = 3
     whole_s: float = 300.0
-    # Overloads in a row before the next model of the chain is asked.
+    # Consecutive overloads before the next model of the chain is used.
     overloads_before_fallback: int = 3
     unattended: bool = False
     unattended_cap_s: float = 300.0
-    # After so long even a run that waits for ever asks again: a limit may be lifted before the
-    # time it names, and a header may name the year 9999.
+    # Even a run without a time limit asks again after this time: a limit may be lifted early, and a
+    # header
+    # may name the year 9999.
     unattended_ask_s: float = 21_600.0
 
 
 class Spent(Struct, frozen=True, kw_only=True):
-    """What has been tried for this answer; the counts are of the model that is asked now."""
+    """The attempts made for this response. The counts are those of the current model."""
 
     attempts: int = 0
-    # Of these, the ones that no number of attempts bounds: overloads, and in an unattended run
-    # whatever it waits out, of which the time does not count either.
+    # Attempts without a limit on their number: overloads, and in an unattended run all failures
+    # that it
+    # waits out. For the latter, the time does not count either.
     uncounted: int = 0
     elapsed_s: float = 0.0
     in_the_way: int = 0
@@ -224,37 +237,40 @@ class Spent(Struct, frozen=True, kw_only=True):
     overloads: int = 0
     asked_whole: bool = False
     shrunk: bool = False
-    # Models of the chain that are left.
+    # The remaining models of the chain.
     fallbacks: tuple[str, ...] = ()
 
 
 class Again(Struct, frozen=True, kw_only=True):
-    """The same request after a pause; `whole` asks for the answer in one piece."""
+    """Send the same request after a pause. `whole` requests the response without streaming."""
 
     delay_s: float
     whole: bool = False
 
 
 class Shrink(Struct, frozen=True, kw_only=True):
-    """The same request at once, with less room for the answer."""
+    """Send the same request at once, with a smaller maximum output."""
 
     request: ModelRequest
 
 
 class FallBack(Struct, frozen=True, kw_only=True):
-    """The same request to the next model, after withdrawing what was shown."""
+    """Send the same request to the next model, after withdrawing what was shown."""
 
     model: str
 
 
 class CompactFirst(Struct, frozen=True, kw_only=True):
-    """The conversation does not fit; nothing but compaction helps."""
+    """The session does not fit; only compaction helps."""
 
     overflow: Overflow
 
 
 class GiveUp(Struct, frozen=True, kw_only=True):
-    """No further attempt; `why` is for people. `retry_in_s` is when the service would answer."""
+    """Make no further attempt.
+
+    `why` is shown to the user; `retry_in_s` is when the service would respond.
+    """
 
     why: str
     retry_in_s: float | None = None
@@ -264,7 +280,7 @@ Decision: TypeAlias = Again | Shrink | FallBack | CompactFirst | GiveUp
 
 
 def count_attempt(spent: Spent, failure: Failure, policy: RetryPolicy) -> Spent:
-    """`spent` after an attempt that failed so."""
+    """Return `spent` with this failed attempt included."""
     return Spent(
         attempts=spent.attempts + 1,
         uncounted=spent.uncounted + is_uncounted(failure, policy),
@@ -281,7 +297,10 @@ def count_attempt(spent: Spent, failure: Failure, policy: RetryPolicy) -> Spent:
 def decide(
     failure: Failure, request: ModelRequest, spent: Spent, policy: RetryPolicy, *, random: float
 ) -> Decision:
-    """What follows a failed attempt; `spent` counts it already, `random` is from 0 to below 1."""
+    """Return what to do after a failed attempt.
+
+    `spent` already includes this attempt; `random` is in [0, 1).
+    """
     overflow = overflow_of(failure)
     if overflow is not None:
         smaller = None if spent.shrunk else shrink_request(request, overflow)
@@ -304,11 +323,11 @@ def decide(
 
 
 def final(failure: Failure) -> str | None:
-    """Say why no attempt can help, or None if one may."""
+    """Return why no attempt can help, or None if one may."""
     if (why := why_no_credit(failure)) is not None:
         return why
     if failure.should_retry is not None:
-        return None if failure.should_retry else "the service says not to try again"
+        return None if failure.should_retry else "the API asked not to retry"
     match failure.kind:
         case "status" | "error_event":
             may = is_unnamed(failure) or find_effective_status(failure) in RETRIED_STATUSES
@@ -316,7 +335,7 @@ def final(failure: Failure) -> str | None:
             may = failure.status is None or failure.status >= 500
         case _:
             may = failure.kind in BROKEN_LINE or failure.kind in IN_THE_WAY
-    return None if may else "trying again would end the same way"
+    return None if may else "retrying would not help"
 
 
 def is_waited_out(failure: Failure, policy: RetryPolicy) -> bool:
@@ -324,14 +343,14 @@ def is_waited_out(failure: Failure, policy: RetryPolicy) -> bool:
 
 
 def is_uncounted(failure: Failure, policy: RetryPolicy) -> bool:
-    """Whether no number of attempts bounds how often this is tried again."""
+    """Return whether retries of this failure are not limited in number."""
     if is_overload(failure):
         return policy.unattended or not policy.counts_overloads
     return is_waited_out(failure, policy)
 
 
 def is_in_the_way(failure: Failure) -> bool:
-    """Whether few attempts are enough: something on the way answered, or nobody says what it is."""
+    """Return whether to limit the attempts: an intermediary responded, or the cause is unknown."""
     return failure.kind in IN_THE_WAY or is_unnamed(failure)
 
 
@@ -342,7 +361,9 @@ def is_broken_stream(failure: Failure) -> bool:
 def _delay(
     failure: Failure, attempts: int, policy: RetryPolicy, random: float, *, unlimited: bool
 ) -> float:
-    """Full jitter over a growing span; never before the time the service names."""
+    """Return the delay, with full jitter over a growing span and never before the time the service
+    names.
+    """
     cap_s = policy.unattended_cap_s if unlimited else policy.cap_s
     exponent = min(attempts - 1, 30)
     span_s = min(cap_s, policy.base_s * policy.factor**exponent)
@@ -351,12 +372,12 @@ def _delay(
         return random * span_s
     if unlimited:
         said_s = min(said_s, policy.unattended_ask_s)
-    # Everybody was told the same moment: come a little after it, each at another time.
+    # All clients were given the same time: retry a little after it, each at a different moment.
     return said_s + random * min(span_s, max(1.0, 0.1 * said_s))
 
 
 def _end(failure: Failure, spent: Spent, policy: RetryPolicy, delay_s: float) -> GiveUp | None:
-    """Return why no attempt follows, though one might help: the patience is used up."""
+    """Return why no attempt follows although one might help: a limit of the policy is reached."""
     tries = spent.attempts - spent.uncounted
     if tries >= policy.max_attempts:
         return GiveUp(why=f"{format_count(tries, 'attempt')} failed")
@@ -365,12 +386,12 @@ def _end(failure: Failure, spent: Spent, policy: RetryPolicy, delay_s: float) ->
     if spent.elapsed_s + delay_s + policy.least_attempt_s <= policy.budget_s:
         return None
     if (asked_s := failure.retry_after_s) is not None:
-        return GiveUp(why=f"the service asks to wait {span_in_words(asked_s)}", retry_in_s=asked_s)
-    return GiveUp(why=f"{spent.elapsed_s:.0f} s of {policy.budget_s:.0f} are spent")
+        return GiveUp(why=f"the API asks to wait {span_in_words(asked_s)}", retry_in_s=asked_s)
+    return GiveUp(why=f"the time limit of {policy.budget_s:.0f} s is reached")
 
 
 def span_in_words(seconds: float) -> str:
-    """Return a wait as a person reads it: `34 s`, `7 min`, `2 h 5 min`, `3 d 4 h`."""
+    """Format a wait for display: `34 s`, `7 min`, `2 h 5 min`, `3 d 4 h`."""
     amount = round(seconds)
     for size, unit, below, part in (
         (86_400, "d", 3600, "h"),

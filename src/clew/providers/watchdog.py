@@ -1,7 +1,7 @@
-"""Tells a slow answer from a dead one, by two clocks that stand still while nobody waits.
+"""Distinguish a slow response from a dead connection, with two timers that run only while waiting.
 
-Owns the limits and the counting. It only ends waiting for the provider, never the work of whoever
-takes the events, and time the machine slept through is nobody's silence.
+Owns the limits and the measurement. It only ends waiting for the provider, never the work of the
+code that consumes the events. Time during which the machine was asleep does not count.
 
 Decision: docs/decisions/032-retries.md
 """
@@ -19,19 +19,19 @@ from clew.providers.answer_events import Waiting
 from clew.providers.base import Attempt, Failure
 from clew.system.config.environment import Environment
 
-# Time as it is handed to the driver: a monotonic reading and a sleep, both replaceable in tests.
+# The clock used by `Answering`: a monotonic reading and a sleep, both replaceable in tests.
 
 
 class Clock(Protocol):
     def now_s(self) -> float:
-        """Seconds on a clock that never goes back; only differences mean anything."""
+        """Return seconds on a monotonic clock; only differences are meaningful."""
         ...
 
     async def sleep(self, seconds: float) -> None: ...
 
 
 class MonotonicClock:
-    """The machine's own."""
+    """The system's monotonic clock."""
 
     def now_s(self) -> float:
         return time.monotonic()
@@ -41,10 +41,11 @@ class MonotonicClock:
 
 
 class SilenceLimits(Struct, frozen=True, kw_only=True):
-    """Seconds of silence: until a hint, until the attempt is given up.
+    """Seconds of silence until a hint is emitted, and until the attempt is abandoned.
 
-    The service pings while it thinks, so silence of bytes is a dead line long before silence of
-    events is. An answer in one piece sends neither until it is there: it has a limit of its own.
+    The service sends pings while the model thinks, so a lack of bytes indicates a dead connection
+    long before a lack of events does. A response that is not streamed sends neither until it is
+    complete, so it has its own limit.
     """
 
     hint_s: float = 20.0
@@ -52,11 +53,14 @@ class SilenceLimits(Struct, frozen=True, kw_only=True):
     events_s: float = 300.0
     whole_s: float = 300.0
     tick_s: float = 1.0
-    # A tick that took so much longer than it should was the machine asleep.
+    # A tick that took this much longer than expected means that the machine was asleep.
     asleep_s: float = 10.0
 
     def within(self, left_s: float) -> "SilenceLimits":
-        """The same limits where so much time is left; silence is seen up to two ticks late."""
+        """Return the limits reduced to the remaining time.
+
+        Silence is detected up to two ticks late.
+        """
         left_s = max(self.tick_s, left_s - 2 * self.tick_s)
         return SilenceLimits(
             hint_s=self.hint_s,
@@ -69,7 +73,7 @@ class SilenceLimits(Struct, frozen=True, kw_only=True):
 
 
 def read_limits(environment: Environment) -> SilenceLimits:
-    """The limits with what the variables say in their place; none of them can be switched off."""
+    """Return the limits with the variables' values. None of the limits can be disabled."""
 
     def seconds(field: str, usual_s: float) -> float:
         said_ms = environment.number(field)
@@ -85,7 +89,7 @@ def read_limits(environment: Environment) -> SilenceLimits:
 
 
 class Watchdog:
-    """Watches one attempt from beside the task that reads it; leaves no timer behind."""
+    """Watches one attempt from a separate task. Leaves no timer running at the end."""
 
     def __init__(
         self,
@@ -115,7 +119,7 @@ class Watchdog:
         return self
 
     def _ended(self, ticking: "asyncio.Task[None]") -> None:
-        """Nobody watches any more: a reader that waits must not wait for ever."""
+        """Cancel the waiting reader if the watching task failed, because it would wait forever."""
         if self._waiting and self._reader is not None and self._broken(ticking):
             self._reader.cancel()
 
@@ -137,12 +141,13 @@ class Watchdog:
             raise failed
 
     async def next(self) -> Json | Failure | None:
-        """The attempt's next event; a `Failure` of ours if it stays silent; None at its end."""
+        """Return the attempt's next event, a `Failure` if it stays silent, or None at its end."""
         self._waiting = True
         try:
             event = await anext(self._events, None)
         except asyncio.CancelledError:
-            # Ours, unless somebody else cancelled too: then theirs stands.
+            # The watchdog's own cancellation, unless another one arrived too, which then takes
+            # effect.
             assert self._reader is not None
             assert self._ticking is not None
             failed = self._broken(self._ticking)
@@ -184,7 +189,7 @@ class Watchdog:
         return self._waiting and self._verdict is None
 
     def _limit_s(self, no_bytes_s: float) -> float:
-        """After how much silence of its kind the attempt is given up."""
+        """Return how much silence of this kind ends the attempt."""
         if self._whole:
             return self._limits.whole_s
         return self._limits.bytes_s if no_bytes_s > 0 else self._limits.events_s
@@ -193,18 +198,18 @@ class Watchdog:
         limits = self._limits
         if self._whole:
             dead = no_event_s >= limits.whole_s
-            what = f"no answer within {limits.whole_s:g} s"
+            what = f"no response within {limits.whole_s:g} s"
         elif no_bytes_s >= limits.bytes_s:
-            dead, what = True, f"nothing came for {limits.bytes_s:g} s"
+            dead, what = True, f"no data received for {limits.bytes_s:g} s"
         else:
             dead = no_event_s >= limits.events_s
-            what = f"the line is alive, but no part of an answer came for {limits.events_s:g} s"
+            what = f"only pings received for {limits.events_s:g} s"
         if dead and self._reader_waits() and self._reader is not None:
             self._verdict = self._attempt.refusal or self._silence(what)
             self._reader.cancel()
 
     def _silence(self, what: str) -> Failure:
-        where = "" if self._attempt.headers else ", not even a response"
+        where = "" if self._attempt.headers else ", not even response headers"
         return Failure(
             kind="stalled",
             message=what + where,

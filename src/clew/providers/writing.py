@@ -1,8 +1,8 @@
-"""Bodies of requests as bytes, for conversations that grow: a message is written once.
+"""Encode request bodies of growing sessions, each message only once.
 
-A conversation sends the messages of its last request again and some more. They are known by being the
-same objects, which nobody ever mutates; from the first one that is another on, all is written anew.
-Must give what writing the whole body at once gives, byte for byte.
+A session sends the messages of its last request again plus some new ones. Repeated messages are
+recognized by object identity, because messages are never mutated. From the first one that differs,
+everything is encoded anew. The result must equal encoding the complete body at once, byte for byte.
 
 Decision: docs/decisions/220-long-sessions.md
 """
@@ -14,20 +14,20 @@ from typing import Any
 from clew.core.json_object import Json
 from clew.core.messages.encoding import encode
 
-# Writing fewer messages costs nothing worth keeping bytes for.
+# With fewer messages, encoding is too cheap to be worth a cache.
 LEAST_MESSAGES = 64
-# A conversation, and agents of its own that run beside it.
+# A session and the subagents that run alongside it.
 MOST_CONVERSATIONS = 4
 
 
 class Writing:
-    """What was written for each conversation's last request; of those, the last few."""
+    """The encoded messages of the last request of each recent conversation."""
 
     def __init__(self) -> None:
         self._kept: dict[str | None, Written] = {}
 
     def body(self, body: Json, whose: str | None) -> bytes:
-        """`body` as JSON; `whose` tells conversations apart that take turns."""
+        """Return `body` as JSON. `whose` identifies conversations that alternate."""
         messages = body.get("messages")
         if type(messages) is not list or len(messages) < LEAST_MESSAGES:
             return encode_request(body)
@@ -50,7 +50,7 @@ class Writing:
 
 
 class Written:
-    """Messages, and their bytes behind one another with a comma between them.
+    """Messages and their JSON, separated by commas.
 
     `_ends[i]` is where the bytes of message `i` end.
     """
@@ -61,7 +61,7 @@ class Written:
         self._data = bytearray()
 
     def grown_to(self, messages: list[Any]) -> bytearray:
-        """The bytes of `messages`; what is the same as before is taken from before."""
+        """Return the encoded `messages`, reusing the unchanged beginning of the last call."""
         known_count = len(self._messages)
         same = next(compress(count(), map(is_not, self._messages, messages)), known_count)
         same = min(same, len(messages))

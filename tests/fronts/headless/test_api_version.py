@@ -48,5 +48,5 @@ def test_a_version_that_is_none_is_said_before_anything_is_sent(tmp_path: Path) 
     with serving(HELLO, strict=True) as server:
         done = clew(tmp_path, server.url, "-p", "hi", "--settings", '{"apiVersion": "latest"}')
         assert done.returncode == 1
-        assert "'latest' is not a date such as 2026-10-21" in done.stdout + done.stderr
+        assert "must be a date such as 2026-10-21, got 'latest'" in done.stdout + done.stderr
         assert server.requests == []

@@ -92,7 +92,7 @@ def test_a_service_that_clew_cannot_speak_to_gets_nothing_and_neither_does_anoth
                 check=False,
             )
             assert done.returncode == 1
-            assert f"{name} is set, and clew cannot speak to" in done.stdout + done.stderr
+            assert f"{name} is set, but clew does not support" in done.stdout + done.stderr
         assert server.requests == []
         done = clew(tmp_path, server.url, "doctor", "--offline")
     assert "cannot speak" not in done.stdout

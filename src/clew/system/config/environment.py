@@ -57,7 +57,7 @@ VARIABLES: tuple[Variable, ...] = (
     variable("vertex", "switch", "CLEW_USE_VERTEX CLAUDE_CODE_USE_VERTEX",
         "Use Google's Agent Platform; not supported, so clew sends nothing", "0"),
     variable("ollama", "text", "OLLAMA_HOST",
-        "host:port of a local Ollama server, tried when there is no API key"),
+        "host:port of a local Ollama server, tried without an API key"),
     variable("store_token", "secret", "CLEW_STORE_TOKEN",
         "Bearer token for a session store with a URL"),
     # Models and responses.

@@ -2,7 +2,7 @@
 commands.
 
 Owns what depends on the folder and on whether it is trusted; `OWN_GIT` has what always applies. A
-bare repository inside a folder is data until the user names it, so git is told to refuse it
+bare repository inside a folder is data until the user names it, so clew has git refuse it
 (`safe.bareRepository`). The exception is a trusted session that was started in a bare repository.
 """
 
@@ -323,9 +323,7 @@ NEVER_STARTED = (
 
 
 class Reading(Struct, frozen=True, kw_only=True):
-    """How clew's own git calls read a repository: their environment, and extra arguments of status
-    and diff.
-    """
+    """The environment of clew's reading git calls, and extra arguments of status and diff."""
 
     environment: dict[str, str]
     of_status: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ Scope = Literal["managed", "cli", "session", "local", "project", "user"]
 # From highest to lowest precedence.
 SCOPES: tuple[Scope, ...] = ("managed", "cli", "session", "local", "project", "user")
 
-# These files are inside the folder, so whoever created the folder may have written them.
+# These files are inside the folder, so its author may have written them.
 OF_THE_FOLDER: frozenset[Scope] = frozenset({"local", "project"})
 
 # Modes that a folder's own files can never set, trusted or not.

@@ -53,7 +53,7 @@ class SettingKey(Struct, frozen=True, kw_only=True):
     name: str
     kind: str
     meaning: str
-    # The value that applies if the key is not set, if there is a single one.
+    # The value that applies if the key is not set; None if it depends on other things.
     default: Any = None
     choices: tuple[str, ...] = ()
     executes: bool = False
@@ -350,7 +350,7 @@ def found(value: Any) -> str:
 
 
 def find_nearest_key(name: str) -> str | None:
-    """Return the known key that a misspelled key most likely stands for."""
+    """Return the known key that a misspelled key most likely means."""
     exact = {k.lower(): k for k in BY_NAME}
     if name.lower() in exact:
         return exact[name.lower()]
