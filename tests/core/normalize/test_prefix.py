@@ -220,6 +220,26 @@ def test_a_log_that_began_as_the_session_does_is_trusted_without_a_record() -> N
     assert case.ask() == RequestVerdict()
 
 
+def test_a_thought_after_blank_text_of_its_answer_is_left_to_the_service() -> None:
+    case = Case()
+    case.may_control = True
+    case.messages = [user("one")]
+    case.look()
+    blocks = [text(" \n"), thought("a"), text("done")]
+    entries = [entry(block, f"uuid-{n}", case.thoughts.bound) for n, block in enumerate(blocks)]
+    for each in entries:
+        each["message"]["id"] = "msg_1"
+    case.thoughts.learn(entries)
+    case.messages = [*case.messages, said(*blocks[1:])]
+    assert case.ask() == RequestVerdict(behavior="drop_block")
+    # A service that cannot leave it out is not sent it.
+    case.may_control = False
+    look = case.look()
+    assert look.leave_out == {id_of("a")}
+    assert case.reasons(look) == {"uuid-1": prefix.MESSAGES}
+    assert case.look().repairs == []
+
+
 def test_a_model_that_binds_nothing_is_judged_by_nothing() -> None:
     case = Case()
     case.reader = OLD

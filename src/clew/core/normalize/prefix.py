@@ -227,6 +227,17 @@ class RequestVerdict(Struct, frozen=True, kw_only=True):
     repairs: list[Repair] = []
 
 
+def has_blank_text(content: object) -> bool:
+    """Return whether any text block holds nothing but white space."""
+    return type(content) is list and any(
+        type(block) is dict
+        and block.get("type") == "text"
+        and type(block.get("text")) is str
+        and not block["text"].strip()
+        for block in content
+    )
+
+
 def binds_nothing(_: str) -> bool:
     return False
 
@@ -280,6 +291,10 @@ class Thoughts:
         self._lost = 0
         self._torn_at = -1
         self._news: list[Repair] = []
+        # The last answer with a text of white space alone. The service refuses to take such a text back,
+        # so the thoughts after it in the same answer no longer follow what they were made after.
+        self._blank_answer: object = None
+        self._after_blank: set[str] = set()
 
     def learn(self, entries: Iterable[Json]) -> None:
         """Takes in entries of the log."""
@@ -287,7 +302,12 @@ class Thoughts:
             message = entry.get("message") if entry.get("type") == "assistant" else None
             if type(message) is dict:
                 for block in thoughts_of(message.get("content")):
-                    self._learn(identify_thought(block), entry, message)
+                    thought = identify_thought(block)
+                    self._learn(thought, entry, message)
+                    if message.get("id") == self._blank_answer is not None:
+                        self._after_blank.add(thought)
+                if has_blank_text(message.get("content")):
+                    self._blank_answer = message.get("id")
 
     def _learn(self, thought: str, entry: Json, message: Json) -> None:
         if thought in self._known:
@@ -328,11 +348,12 @@ class Thoughts:
                 broken = self._judge()
             for thought, why in broken.items():
                 self._lose(thought, why)
+            has_gap = bool(self._after_blank) and self._find_after_blank(lose=not can_control)
             if not can_control:
                 self._lose_neighbours()
             self._judge()
             has_guessed = self._mark.has_guessed and not self._is_as_recorded
-            if can_control and (self._mark.has_other or self._has_broken or has_guessed):
+            if can_control and (self._mark.has_other or self._has_broken or has_guessed or has_gap):
                 self._asked = "drop_block"
         repairs, self._news = self._news, []
         return RequestVerdict(
@@ -430,6 +451,13 @@ class Thoughts:
         record = self._known.get(thought)
         uuid = None if record is None else record.uuid
         self._news.append(Repair(kind="thought_unbound", uuid=uuid, detail=why))
+
+    def _find_after_blank(self, *, lose: bool) -> bool:
+        """Return whether the request holds thoughts after a blank text of their answer; `lose` drops them."""
+        places = [p for p in self._chain.places if p.thought in self._after_blank - self._gone]
+        for place in places if lose else ():
+            self._lose(place.thought, MESSAGES)
+        return bool(places)
 
     def _lose_neighbours(self) -> None:
         """Of one message all thoughts are left out, or none."""
