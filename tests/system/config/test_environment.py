@@ -88,3 +88,10 @@ def test_programs_get_no_key_of_the_sessions_unless_somebody_wants_that() -> Non
 def test_what_is_set_is_told_without_secrets() -> None:
     environ = {"CLEW_MODEL": "opus", "ANTHROPIC_MODEL": "haiku", "HTTPS_PROXY": "http://u:p@h"}
     assert list(freeze(environ).told()) == ["CLEW_MODEL=opus", "HTTPS_PROXY=(hidden)"]
+
+
+def test_a_switch_of_clew_that_is_neither_on_nor_off_is_reported_and_ignored() -> None:
+    environment = freeze({"CLEW_MESSAGE_THREADS": "maybe", "IS_SANDBOX": "gvisor"})
+    assert environment.faults == ("CLEW_MESSAGE_THREADS: expected 1 or 0, got 'maybe'; ignored",)
+    assert environment.source("message_threads") is None
+    assert environment.switch("sandboxed")

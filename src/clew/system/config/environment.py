@@ -167,6 +167,7 @@ AMBIENT: tuple[Variable, ...] = (
 # fmt: on
 
 BY_FIELD = {v.field: v for v in VARIABLES}
+ON = frozenset({"1", "true", "yes", "on"})
 OFF = frozenset({"", "0", "false", "no", "off"})
 NUMBER = re.compile(r"[0-9][0-9_]{0,14}(?:[eE]\+?[0-9])?")
 
@@ -229,6 +230,14 @@ def freeze(environ: Mapping[str, str], overlay: Mapping[str, str] | None = None)
         if variable.kind == "number" and not NUMBER.fullmatch(read[name]):
             used = f"using {variable.default}" if variable.default else "ignored"
             faults.append(f"{name}: expected a whole number, got {read[name]!r}; {used}")
+            continue
+        if (
+            variable.kind == "switch"
+            and name.startswith("CLEW_")
+            and read[name].lower() not in ON | OFF
+        ):
+            # Other programs' variables may say more than yes and no.
+            faults.append(f"{name}: expected 1 or 0, got {read[name]!r}; ignored")
             continue
         values[variable.field], names[variable.field] = read[name], name
     return Environment(values=values, named=names, faults=tuple(faults))
