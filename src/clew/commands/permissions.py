@@ -24,6 +24,7 @@ from clew.permissions.decision import (
     Finding,
     describe_reason,
     find_strictest,
+    merge_by_command,
     verdict,
 )
 from clew.permissions.git_history import GitHistory
@@ -253,7 +254,7 @@ def run_explain(options: argparse.Namespace) -> int:
         show(json.dumps(described(current, request, decision), indent=2))
         return 0 if verdict(decision) == "allow" else 1
     show(f"{verdict(decision)} (mode {current.context.mode})")
-    for finding in decision.findings:
+    for finding in merge_by_command(decision.findings):
         subject = f"{finding.subject}: " if finding.subject else ""
         show(f"  {finding.verdict:<6} {subject}{finding.reason}{place(current, finding)}")
     for rule in suggest_rules(request, decision):

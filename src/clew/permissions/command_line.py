@@ -1,18 +1,25 @@
-"""Judges a command line: every command in it, every file it names, every variable it sets.
+"""Judge a command line: every command in it, every file it names, every variable it sets.
 
-Owns how rules meet commands. A line is read twice: by the strict grammar, without which nothing is
-allowed, and by the syntax tree, which finds what deny and ask rules name in any line. Where the two
-readings differ, the user is asked. A restraining rule is held against every spelling of a command
-(as written, without quotes, by the program's bare name, without git's leading options); an allow
-rule against the one spelling that says what runs.
+Owns how rules apply to commands. A line is read twice. The strict command grammar decides whether
+anything is allowed; the syntax tree finds what deny and ask rules name in any line. Where the two
+readings differ, the user is asked. A restraining rule is compared with every spelling of a command
+(as written, without quotes, by the program's base name, without git's leading options). An allow
+rule is compared only with the spelling that says what runs.
 """
 
 import re
 
 from msgspec import structs
 
-from clew.permissions.decision import Effect, Finding
-from clew.permissions.files import INTERPRETERS, NAMES, Bench, judge_use, reaches_otherwise
+from clew.permissions.decision import BEYOND_READING, NO_RULE, Effect, Finding
+from clew.permissions.files import (
+    INTERPRETERS,
+    NAMES,
+    TAKES_ALL,
+    Bench,
+    judge_use,
+    reaches_otherwise,
+)
 from clew.permissions.git import normalize_git, split_git
 from clew.permissions.git_contents import shows_held
 from clew.permissions.grammar import Unread, is_same_reading
@@ -38,14 +45,15 @@ from clew.permissions.uses import TEXT_ONLY, Use, find_redirect_uses, resolve_wo
 from clew.permissions.words import Word
 from clew.permissions.wrappers import CommandPart, Everything, get_basename, read_env_assignments
 
-# What mode acceptEdits runs unasked inside the workspace, with the options it may have.
+# The commands that acceptEdits mode runs in the workspace without asking, with the options they may
+# have.
 EDITING: dict[str, frozenset[str]] = {
     "mkdir": frozenset({"-p", "-v", "-pv", "--parents"}),
     "touch": frozenset({"-c", "-a", "-m"}),
     "cp": frozenset({"-p", "-f", "-v", "-n", "-i"}),
     "mv": frozenset({"-f", "-v", "-n", "-i", "-u"}),
 }
-# What clew's own commands change, and the options of a session that loosen its rules.
+# The clew subcommands that change what may run, and the session options that loosen its rules.
 OWN_CHANGES = frozenset(
     {("config", word) for word in ("set", "unset", "trust", "untrust")}
     | {("permissions", word) for word in ("add", "remove")}
@@ -59,15 +67,13 @@ OTHER_RULES = frozenset({
     "--dangerously-skip-permissions", "--permission-mode", "--allowedTools", "--allowed-tools",
     "--settings", "--mcp-config", "--add-dir",
 })  # fmt: skip
-# Why a program made for reading asks: an option that no row has, or a place it cannot be judged in.
-BEYOND_READING = "is not known to only read with these words, here"
 REMOVING = frozenset({"rm", "rmdir", "shred", "srm", "trash", "unlink"})
 
 
 def judge_command_line(
     bench: Bench, line: CommandLine, allow: PermissionRule | None
 ) -> list[Finding]:
-    """A finding for each part. `allow` is a rule that allows the tool as a whole."""
+    """Return a finding for each part. `allow` is a rule that allows the complete tool."""
     text = line.text
     findings = [f for f in (restrained_by_text(bench, text),) if f is not None]
     line_rule = allow or exact_rule(bench, text)
@@ -91,7 +97,7 @@ def judge_command_line(
 
 
 def judge_script(bench: Bench, seen: Everything, line_rule: PermissionRule | None) -> list[Finding]:
-    """A finding for each part of a line as one of the readers has it."""
+    """Return a finding for each part of a line, as one of the two readings splits it."""
     findings = [from_problem(bench, problem, line_rule) for problem in seen.script.problems]
     for part in seen.parts:
         findings += judge_part(bench, part, line_rule)
@@ -104,8 +110,11 @@ def judge_script(bench: Bench, seen: Everything, line_rule: PermissionRule | Non
 
 
 def needs_second_reading(bench: Bench, findings: list[Finding]) -> bool:
-    """Return whether something rests on the reading alone: a rule that restrains, or a command that
-    runs without the read-only wall. The syntax tree costs more than all the rest."""
+    """Return whether the decision rests on the reading alone.
+
+    True if a rule restrains commands or paths, or if a command would run outside the read-only
+    sandbox. The syntax tree costs more than everything else together, so it is built only then.
+    """
     if bench.rules.restrains_commands or bench.rules.restrains_paths:
         return True
     if not bench.context.has_walls:
@@ -114,30 +123,31 @@ def needs_second_reading(bench: Bench, findings: list[Finding]) -> bool:
 
 
 def unread(bench: Bench, text: str, why: str, line_rule: PermissionRule | None) -> list[Finding]:
-    """What a line asks for that the strict grammar does not vouch for.
+    """Return the findings for a line that the strict grammar does not accept.
 
-    A rule for every command needs no reading unless others restrain; one for exactly this line never.
+    A rule for every command makes the reading unnecessary unless other rules restrain. A rule for
+    exactly this line always does.
     """
     restrains = bench.rules.restrains_commands or bench.rules.restrains_paths
     if line_rule is not None and (not restrains or exact_rule(bench, text) is not None):
         return []
     if MESSAGE.match(text):
-        why = f"{why}; git commit -F - <<'EOF' needs none"
+        why = f"{why} (git commit -F - <<'EOF' does not need approval)"
     return [Finding(subject=text[:60].split("\n", 1)[0], verdict="ask", reason=why)]
 
 
-# A message as models write it: `git commit -m "$(cat <<'EOF' ...`.
+# The form in which models write commit messages: `git commit -m "$(cat <<'EOF' ...`.
 MESSAGE = re.compile(r"git\s+commit\b[^\n]*\$\(cat\s*<<")
 
 
 def exact_rule(bench: Bench, text: str) -> PermissionRule | None:
-    """The rule that allows exactly this text, wherever it stands among others."""
+    """Return the rule that allows exactly this text, wherever it is among the rules."""
     entries = bench.rules.commands["allow"].candidates(text)
     return next((e.rule for e in entries if e.exact and e.matches(text)), None)
 
 
 def restrained_by_text(bench: Bench, text: str) -> Finding | None:
-    """A restraining rule for the line as it stands."""
+    """Return the finding of a restraining rule that matches the line as written, if any."""
     for behavior in RESTRAINING:
         entry = bench.rules.commands[behavior].find((text,), untrusted=bench.untrusted)
         if entry is not None:
@@ -159,7 +169,7 @@ def by_rule(subject: str, rule: PermissionRule) -> Finding:
 
 
 def from_problem(bench: Bench, problem: ShellProblem, line_rule: PermissionRule | None) -> Finding:
-    """Text that nobody can vouch for asks; a rule for exactly this line settles what it can."""
+    """Return the finding for text that clew cannot read. A rule for exactly this line allows it."""
     if line_rule is not None and line_rule.is_exact:
         return by_rule(problem.text, line_rule)
     if problem.syntax or bench.rules.restrains_commands:
@@ -200,7 +210,10 @@ def judge_part(bench: Bench, part: CommandPart, line_rule: PermissionRule | None
     findings.append(
         judge_itself(bench, part, allow if covering_rule is not None else None, looks=looks)
     )
-    return findings
+    return [
+        f if f.subject == command.text else structs.replace(f, command=command.text)
+        for f in findings
+    ]
 
 
 def restrained_command(bench: Bench, command: Simple) -> Finding | None:
@@ -215,17 +228,20 @@ def restrained_command(bench: Bench, command: Simple) -> Finding | None:
 
 
 def may_start_restrained(bench: Bench, command: Simple) -> Finding | None:
-    """A program that could start what a rule restrains: its words, or its code, name that."""
+    """Return an ask if a program could start what a rule restrains.
+
+    Its arguments, or the code in them, would name the restrained command.
+    """
     name = get_basename(command.words[0])
     is_code = INTERPRETERS.fullmatch(name) is not None
     if (name in ROWS and not is_code) or name == "git":
         return None
     words = [word.text for word in command.words[1:]]
     texts = [" ".join(words[i:]) for i in range(len(words))]
-    # `kubectl -n prod delete pod x` is `kubectl delete pod x` with an option before it.
+    # `kubectl -n prod delete pod x` is `kubectl delete pod x` with an option before the subcommand.
     texts += [f"{name} {' '.join(words[i:])}" for i in after_options(words)]
     if is_code:
-        # `["git", "push"]` as well as `system("git push")`.
+        # Matches `["git", "push"]` as well as `system("git push")`.
         codes = [*words, *(" ".join(SIGNS_OF_CODE.sub(" ", code).split()) for code in words)]
         texts += [code[match.start() :] for code in codes for match in NAMES.finditer(code)]
     for behavior in RESTRAINING:
@@ -238,7 +254,7 @@ def may_start_restrained(bench: Bench, command: Simple) -> Finding | None:
 
 
 def after_options(words: list[str]) -> list[int]:
-    """The places where a subcommand may stand after the options in front, which may have values."""
+    """Return the indexes at which a subcommand may be, after leading options that may have values."""
     places: list[int] = []
     for i, word in enumerate(words[1:], 1):
         before = words[i - 1]
@@ -255,7 +271,10 @@ def is_valued(word: str) -> bool:
 
 
 def may_become_restrained(bench: Bench, command: Simple) -> Finding | None:
-    """A command that could turn out to be what a rule restrains once its words are known: `git $X`."""
+    """Return an ask if a command could match a restraining rule once its words are known:
+
+    `git $X`.
+    """
     words = command.words
     place = next((i for i, w in enumerate(words) if i and (w.dynamic or w.glob)), 0)
     if not place:
@@ -268,13 +287,13 @@ def may_become_restrained(bench: Bench, command: Simple) -> Finding | None:
             for entry in bench.rules.commands[behavior].candidates(head):
                 after = entry.head[len(head) :].split()
                 if entry.head.startswith(head) and after and could_be(words[place], after[0]):
-                    why = f"could turn out to be what {entry.rule.text} restrains"
+                    why = f"could expand to what {entry.rule.text} restrains"
                     return Finding(subject=command.text, verdict="ask", reason=why, nature="guard")
     return None
 
 
 def could_be(word: Word, text: str) -> bool:
-    """Return whether a word could stand for this text once the shell has expanded it."""
+    """Return whether the shell could expand a word to this text."""
     return word.dynamic or segments_meet(word.text, text)
 
 
@@ -282,7 +301,7 @@ SIGNS_OF_CODE = re.compile(r"[\"'`,()\[\]{};|&]")
 
 
 def spellings(command: Simple) -> tuple[str, ...]:
-    """Every text by which a restraining rule may know a command."""
+    """Return every spelling under which a restraining rule may name a command."""
     bare = " ".join(word.text for word in command.words)
     texts = [command.text, command.raw, bare]
     if "/" in command.name:
@@ -292,7 +311,7 @@ def spellings(command: Simple) -> tuple[str, ...]:
     if plain is not None:
         texts.append(plain)
     name = get_basename(command.words[0])
-    if name.startswith("git-"):  # what git itself starts: `/usr/lib/git-core/git-push`
+    if name.startswith("git-"):  # git itself starts these: `/usr/lib/git-core/git-push`
         texts.append(f"git {name[4:]}{command.text[len(command.words[0].shown) :]}")
     if command.assignments:
         front = " ".join(a.raw for a in command.assignments)
@@ -301,9 +320,9 @@ def spellings(command: Simple) -> tuple[str, ...]:
 
 
 def permitted_command(bench: Bench, command: Simple) -> CommandEntry | None:
-    """The allow rule for a command, or one that spells out the command which starts it.
+    """Return the allow rule for a command, or the rule that spells out the command which starts it.
 
-    A program that is known only when it runs is named by no rule.
+    No rule can name a program that is only known at run time.
     """
     if command.words[0].dynamic or command.words[0].glob:
         return None
@@ -326,7 +345,7 @@ def permitted_command(bench: Bench, command: Simple) -> CommandEntry | None:
 
 
 def reaches_inside(entry: CommandEntry, command: Simple) -> bool:
-    """Whether a rule for `sudo apt update` spells out the `apt` it starts."""
+    """Return whether a rule such as `sudo apt update` spells out the `apt` that sudo starts."""
     if entry.exact:
         return True
     return command.at is not None and len(entry.head.rstrip()) >= command.at + len(command.name)
@@ -335,7 +354,7 @@ def reaches_inside(entry: CommandEntry, command: Simple) -> bool:
 def covers(
     bench: Bench, command: Simple, entry: CommandEntry | None, line_rule: PermissionRule | None
 ) -> bool:
-    """Whether the allow rule answers for all of the command: see `exceeds_reading`."""
+    """Return whether the allow rule covers the complete command (see `exceeds_reading`)."""
     if line_rule is not None or entry is None:
         return line_rule is not None
     return entry.exact or not exceeds_reading(command, bench.context.cwd)
@@ -344,44 +363,51 @@ def covers(
 def judge_itself(
     bench: Bench, part: CommandPart, allow: PermissionRule | None, *, looks: bool
 ) -> Finding:
-    """The command apart from its files."""
+    """Judge a command apart from its files."""
     command = part.command
     text = command.text
     if looks and allow is None:
         return reads_unasked(bench, command)
     if allow is not None:
         allowed = by_rule(text, allow)
-        # What a wrapper starts is judged by itself. A rule for a program that only reads lets it
-        # read: the wall around it holds whatever its options turn out to do.
+        # What a wrapper starts is judged separately. A rule for a read-only program allows it to
+        # read. It runs in the sandbox, which limits the effect of any option.
         confined = looks or part.plain_wrapper or (is_reader(command) and not allow.is_broad)
         return structs.replace(allowed, effect="look") if confined else allowed
     if part.plain_wrapper and is_of_project(bench, command):
         return Finding(subject=text, verdict="ask", reason=OF_THE_PROJECT)
     if part.plain_wrapper:
         return Finding(
-            subject=text, verdict="allow", reason="runs the command it names", effect="look"
+            subject=text,
+            verdict="allow",
+            reason="runs only the command that it names",
+            effect="look",
         )
     if bench.context.mode == "acceptEdits" and bench.context.has_walls and edits(bench, command):
         return Finding(
-            subject=text, verdict="allow", reason="changes files (acceptEdits)", effect="change"
+            subject=text,
+            verdict="allow",
+            reason="edits files (allowed in acceptEdits mode)",
+            effect="change",
         )
-    why = BEYOND_READING if is_reader(command) else "no rule allows it"
+    why = BEYOND_READING if is_reader(command) else NO_RULE
     return Finding(subject=text, verdict="ask", reason=why)
 
 
-# The shell runs these by itself, whatever program has the same name.
+# Shell builtins. A program of the same name on PATH does not replace them.
 OF_THE_SHELL = frozenset(
     ["cd", "echo", "printf", "test", "[", "true", "false", ":", "pwd", "type", "command"]
 )
 
 
-OF_THE_PROJECT = "is a program of the project, by a folder in PATH"
+OF_THE_PROJECT = "is a program of this project, found in a PATH folder"
 
 
 def is_of_project(bench: Bench, command: Simple) -> bool:
-    """Return whether the program that runs lies in the workspace, by a folder of it in PATH.
+    """Return whether the program comes from a folder on PATH inside the workspace.
 
-    A link to a program of the same name elsewhere is that program, as in a virtual environment.
+    A link to a program of the same name outside the workspace counts as that program, as in a
+    virtual environment.
     """
     name = command.name
     if "/" in name or name in OF_THE_SHELL:
@@ -397,7 +423,9 @@ def is_of_project(bench: Bench, command: Simple) -> bool:
 
 
 def is_elsewhere_too(bench: Bench, path: ResolvedPath, name: str) -> bool:
-    """Return whether a file is outside of the workspace and has a program's name, but for its version."""
+    """Return whether a file is outside the workspace and has the program's name, ignoring the
+    version.
+    """
     real = path.real.rpartition("/")[2]
     return not in_workspace(path, bench.context) and real.rstrip(VERSION) == name.rstrip(VERSION)
 
@@ -406,23 +434,26 @@ VERSION = "0123456789."
 
 
 def reads_unasked(bench: Bench, command: Simple) -> Finding:
-    """A command that only reads; without a wall that holds, only the plainest run unasked."""
+    """Return the finding for a read-only command.
+
+    Without the sandbox, only the commands in `SHORT_LIST` run without asking.
+    """
     text, context = command.text, bench.context
     if is_of_project(bench, command):
         return Finding(subject=text, verdict="ask", reason=OF_THE_PROJECT)
     if not context.has_walls and bare_name(command) not in SHORT_LIST:
-        why = "only looks, but no wall can be put around it here"
+        why = "read-only, but the sandbox is not available"
         return Finding(subject=text, verdict="ask", reason=why, effect="look")
-    # In this mode the user has said yes to everything: nothing needs a wall of its own.
+    # In this mode the user approved everything in advance, so no sandbox is needed.
     effect: Effect = "unknown" if context.mode == "bypassPermissions" else "look"
-    return Finding(subject=text, verdict="allow", reason="only looks", effect=effect)
+    return Finding(subject=text, verdict="allow", reason="read-only", effect=effect)
 
 
 def edits(bench: Bench, command: Simple) -> bool:
-    """Whether a command changes ordinary files that it names, and nothing else.
+    """Return whether a command changes only ordinary files that it names.
 
-    What is copied or moved must be such a file itself: below a folder, or behind a link, could lie
-    what is protected.
+    The source of a copy or a move must itself be an ordinary file: a folder or a symbolic link
+    could lead to protected files.
     """
     options = EDITING.get(command.name)
     if options is None or command.assignments or command.more_arguments:
@@ -444,29 +475,33 @@ def is_ordinary(bench: Bench, command: Simple, word: Word) -> bool:
 
 
 def removes_too_much(bench: Bench, command: Simple, uses: list[Use]) -> Finding | None:
-    """`rm -rf /`, `rm -rf ~`, `rm -rf $DIR/*`: asked about whatever is allowed."""
+    """Return an ask for `rm -rf /`, `rm -rf ~` or `rm -rf $DIR/*`, which need approval under any
+    rule.
+    """
     if get_basename(command.words[0]) not in REMOVING:
         return None
     for word in command.words[1:]:
         if word.dynamic and ("/" in word.text or word.text == "") and not word.text.startswith("-"):
-            return critical(command, "removes a place that is known only when it runs")
+            return critical(command, "deletes a path that is only known at run time")
     for use in uses:
         for text in use.paths:
             place = text[:-2] or "/" if text.endswith("/*") else text
             place = "." if place == "*" else place
             if is_critical(bench.resolve(place), bench.context):
-                return critical(command, "would take the workspace, a home or the system with it")
+                return critical(command, TAKES_ALL)
     return None
 
 
 def starts_programs_of_repository(
     bench: Bench, command: Simple, allow: PermissionRule | None
 ) -> Finding | None:
-    """git in a repository that nobody trusts yet, whose own settings name programs for it to start."""
+    """Return an ask for git in an untrusted repository whose settings name programs for git to
+    start.
+    """
     programs = bench.context.git_programs
     if not programs or get_basename(command.words[0]) != "git" or (allow and allow.is_broad):
         return None
-    why = f"git would start programs that this untrusted repository names: {', '.join(programs)}"
+    why = f"git would start programs configured by this untrusted repository: {', '.join(programs)}"
     return Finding(subject=command.text, verdict="ask", reason=why)
 
 
@@ -475,7 +510,9 @@ def critical(command: Simple, why: str) -> Finding:
 
 
 def changes_rules(command: Simple, *, looks: bool) -> Finding | None:
-    """clew's own commands that change what may run, or a session begun under other rules."""
+    """Return an ask for clew commands that change what may run or start a session under other
+    rules.
+    """
     if looks or get_basename(command.words[0]) in TEXT_ONLY:
         return None
     texts = [word.text for word in command.words]
@@ -484,19 +521,21 @@ def changes_rules(command: Simple, *, looks: bool) -> Finding | None:
         if get_basename(word) != "clew":
             continue
         if tuple(after[:2]) in OWN_CHANGES or after[:1] in (["login"], ["logout"]):
-            return critical(command, "changes what the agent may do")
+            return critical(command, "changes permission settings")
         if any(text.partition("=")[0] in OTHER_RULES for text in after):
-            return critical(command, "starts an agent under other rules")
+            return critical(command, "starts an agent with other permissions")
     return None
 
 
 def judge_patterns(bench: Bench, parts: tuple[CommandPart, ...], names: list[str]) -> list[Finding]:
-    """After `shopt -s dotglob` a star stands for what no rule expects it to."""
+    """Return an ask if `shopt` or `GLOBIGNORE` changes what patterns match and rules restrain
+    paths.
+    """
     switched = [part.command.text for part in parts if part.command.name == "shopt"]
     switched += [f"{name}=" for name in names if name == "GLOBIGNORE"]
     if not switched or not bench.rules.restrains_paths:
         return []
-    why = "changes what patterns stand for, and some files are denied"
+    why = "changes which files a pattern matches, and some files are denied"
     return [Finding(subject=switched[0], verdict="ask", reason=why, nature="guard")]
 
 
@@ -506,7 +545,7 @@ def judge_variables(
     assigned: tuple[Assignment, ...],
     line_rule: PermissionRule | None,
 ) -> list[Finding]:
-    """Variables that decide which program runs or what it loads ask."""
+    """Return an ask for each variable that may change which program runs or what it loads."""
     through = [a for part in parts for a in read_env_assignments(part.command)]
     every = [a for a in assigned if not is_harmless(a)]
     every += [a for a in through if not is_harmless(a, is_passed_on=True)]
@@ -524,12 +563,12 @@ def judge_variables(
     ]
 
 
-CHANGES = "changes what programs run or load"
+CHANGES = "changes which programs run or what they load"
 SETS = "sets a variable that programs may act on"
 
 
 def spelled_out(bench: Bench, parts: tuple[CommandPart, ...]) -> set[str]:
-    """The variables that allow rules spell out in front of their command."""
+    """Return the variables that allow rules spell out before their command."""
     names: set[str] = set()
     for part in parts:
         entry = permitted_command(bench, part.command)

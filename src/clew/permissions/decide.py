@@ -1,7 +1,8 @@
-"""May this call run? The one function every tool's call goes through.
+"""Decide whether a tool call may run. Every call of every tool goes through `decide`.
 
-Owns the order: rules for the tool as a whole, then what its row in `request.TOOLS` says it touches,
-then the mode. Pure: the same request under the same rules is decided the same, and says why.
+Owns the order: first the rules for the complete tool, then what the tool's row in `request.TOOLS`
+says it touches, then the mode. Pure: the same request under the same rules always gets the same
+decision and the same reasons.
 
 Decision: docs/decisions/060-permission-decisions.md
 """
@@ -10,7 +11,7 @@ from typing import assert_never
 
 from clew.permissions.command_line import by_rule as command_by_rule
 from clew.permissions.command_line import judge_command_line
-from clew.permissions.decision import Allow, Decision, Effect, Finding, make_decision
+from clew.permissions.decision import NO_RULE, Allow, Decision, Effect, Finding, make_decision
 from clew.permissions.files import Bench, find_restraint, guard, judge_path
 from clew.permissions.modes import apply_mode
 from clew.permissions.protected import in_workspace, is_below, why_protected_read
@@ -41,7 +42,7 @@ def decide(
         careful = Finding(
             subject="settings",
             verdict="deny" if context.mode == "dontAsk" else "ask",
-            reason=f"a rule may be missing: {rules.unreadable[0]}",
+            reason=f"a rule may be missing from the settings: {rules.unreadable[0]}",
             nature="guard",
         )
         return make_decision([*findings, careful])
@@ -49,7 +50,7 @@ def decide(
 
 
 def judge(bench: Bench, request: PermissionRequest) -> list[Finding]:
-    """Every finding on a call, before the mode has its say."""
+    """Return every finding on a call, before the mode is applied."""
     name = resolve_tool_name(request.tool)
     tool = tool_of(name)
     deny_rule = bench.rules.for_tool("deny", name, untrusted=bench.untrusted)
@@ -103,7 +104,7 @@ def by_family(
                 Finding(
                     subject=request.tool,
                     verdict="allow",
-                    reason="touches nothing but the session",
+                    reason="changes only the session",
                     effect="look",
                 )
             ]
@@ -112,7 +113,7 @@ def by_family(
                 Finding(
                     subject=request.tool,
                     verdict="ask",
-                    reason="is a question to a person",
+                    reason="needs your answer",
                     nature="guard",
                     effect="look",
                 )
@@ -124,7 +125,7 @@ def by_family(
 
 
 def unusable(request: PermissionRequest) -> Finding:
-    """A call whose input does not say what it would do."""
+    """Return the finding for a call whose input does not say what it would touch."""
     return Finding(
         subject=request.tool,
         verdict="ask",
@@ -144,9 +145,9 @@ def files(
     pattern = request.input.get("pattern")
     if request.tool == "Glob" and isinstance(pattern, str):
         if ".." in pattern.split("/"):
-            findings.append(guard(pattern, "the pattern leaves the folder it looks in", "read"))
+            findings.append(guard(pattern, "the pattern leaves the search folder", "read"))
         elif pattern.startswith(("/", "~")):
-            # A pattern from the root looks where it says, not below `path`.
+            # An absolute pattern searches the folder that it names, not a folder below `path`.
             place = pattern.partition("*")[0].rpartition("/")[0] or "/"
             findings.append(judge_path(bench, place, "read", request.tool, allow))
     return findings
@@ -161,7 +162,7 @@ def subject(
     *,
     looks: bool,
 ) -> Finding:
-    """A domain, an agent or a skill, named in the input."""
+    """Judge a call by the domain, agent or skill that its input names."""
     name = resolve_tool_name(request.tool)
     for behavior in ("deny", "ask", "allow"):
         rule = bench.rules.for_value(
@@ -175,10 +176,13 @@ def subject(
         return looking(finding) if looks else finding
     if tool_of(name).family == "agent":
         return Finding(
-            subject=value, verdict="allow", reason="its own calls are judged", effect="look"
+            subject=value,
+            verdict="allow",
+            reason="each of its tool calls is checked",
+            effect="look",
         )
     effect: Effect = "look" if looks else "unknown"
-    return Finding(subject=value, verdict="ask", reason="no rule allows it", effect=effect)
+    return Finding(subject=value, verdict="ask", reason=NO_RULE, effect=effect)
 
 
 def looking(finding: Finding) -> Finding:
@@ -193,7 +197,7 @@ def looking(finding: Finding) -> Finding:
 
 
 def plain_tool(request: PermissionRequest, allow: PermissionRule | None) -> Finding:
-    """A tool nobody here knows: an MCP server's, or one without a row."""
+    """Judge a call of an MCP tool or of a tool without a row in `TOOLS`."""
     looks = request.read_only or request.tool == "WebSearch"
     if allow is not None:
         finding = command_by_rule(request.tool, allow)
@@ -201,7 +205,7 @@ def plain_tool(request: PermissionRequest, allow: PermissionRule | None) -> Find
     return Finding(
         subject=request.tool,
         verdict="ask",
-        reason="no rule allows it",
+        reason=NO_RULE,
         effect="look" if looks else "unknown",
     )
 
@@ -214,10 +218,11 @@ def may_read(
     *,
     searched: ResolvedPath,
 ) -> bool:
-    """Whether a searching tool may show a file it found below `searched`, which it may search.
+    """Return whether a search tool may show a file that it found below `searched`.
 
-    What would ask if it were named is not shown: nobody was asked about it. A folder that holds
-    credentials and was permitted as such is shown.
+    The tool may already search `searched`. A file for which clew would ask if it were named is not
+    shown, because the user was not asked about it. Files of a credential folder are shown if the
+    search of that folder was permitted.
     """
     bench = Bench(rules=rules, context=context, resolve=resolve)
     if find_restraint(bench, "deny", path, "read") or find_restraint(bench, "ask", path, "read"):

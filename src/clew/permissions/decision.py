@@ -1,7 +1,7 @@
-"""What was decided and why, as values: one finding for each part, the strictest counts.
+"""Decisions about tool calls, and the findings they come from.
 
-Owns `Finding` and the four decisions. A compound is never weaker than its strictest part because a
-decision is the maximum of its findings and nothing else.
+Owns `Finding` and the four decisions. A decision is the maximum of its findings and nothing else,
+so a compound command is never treated more leniently than its strictest part.
 
 Decision: docs/decisions/060-permission-decisions.md
 """
@@ -9,7 +9,7 @@ Decision: docs/decisions/060-permission-decisions.md
 from collections.abc import Sequence
 from typing import Literal, assert_never
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from clew.permissions.request import tool_of
 from clew.permissions.rules import PermissionRule
@@ -17,15 +17,25 @@ from clew.permissions.rules import PermissionRule
 Verdict = Literal["allow", "review", "ask", "deny"]
 ORDER: dict[Verdict, int] = {"allow": 0, "review": 1, "ask": 2, "deny": 3}
 
-# Where a verdict came from. A mode softens what is `base` only; rules and guards stand in each.
+# Where a verdict came from. A mode softens only `base` findings; rules and guards apply in every
+# mode.
 Nature = Literal["rule", "guard", "base"]
 
-# What the part would do: look, change something known, or something nobody knows.
+# The reason of a call that nothing allows or restrains.
+NO_RULE = "not covered by an allow rule"
+# Why a read-only program asks: an option is not in its row, or clew cannot judge it in this place.
+BEYOND_READING = "not known to be read-only with these arguments"
+GENERIC_REASONS = frozenset({NO_RULE, BEYOND_READING})
+# A reason names at most this many files.
+MOST_NAMED = 3
+
+# What the part does: only reads, makes a known change, or does something that clew cannot
+# determine.
 Effect = Literal["look", "change", "unknown"]
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """The judgement of one part of a call."""
+    """The verdict on one part of a call, with its reason."""
 
     subject: str
     verdict: Verdict
@@ -33,32 +43,37 @@ class Finding(Struct, frozen=True, kw_only=True):
     nature: Nature = "base"
     effect: Effect = "unknown"
     rule: PermissionRule | None = None
-    # It asks because a denied file could be read, which the read-only wall hides.
+    # The simple command that uses the file or text in `subject`, if that is not the command itself.
+    command: str = ""
+    # The part asks because it could read a denied file, which the read-only sandbox would hide.
     is_hidden: bool = False
-    # A rule for exactly this command line would answer it.
+    # A rule for exactly this command line would allow the part.
     is_of_line: bool = False
 
 
 class Allow(Struct, frozen=True, kw_only=True, tag="allow"):
-    """It may run."""
+    """The call may run."""
 
     findings: tuple[Finding, ...]
 
 
 class Ask(Struct, frozen=True, kw_only=True, tag="ask"):
-    """A person decides; where nobody can be asked, it does not run."""
+    """The user decides. Where no user can be asked, the call does not run."""
 
     findings: tuple[Finding, ...]
 
 
 class Deny(Struct, frozen=True, kw_only=True, tag="deny"):
-    """It does not run, and nobody is asked."""
+    """The call does not run, and the user is not asked."""
 
     findings: tuple[Finding, ...]
 
 
 class NeedsReview(Struct, frozen=True, kw_only=True, tag="review"):
-    """Mode auto: a reviewer decides (see `modes.after_review`); without one, a person does."""
+    """In auto mode, a reviewer decides (see `modes.after_review`).
+
+    Without a reviewer, the user does.
+    """
 
     findings: tuple[Finding, ...]
 
@@ -67,7 +82,7 @@ Decision = Allow | Ask | Deny | NeedsReview
 
 
 def make_decision(findings: Sequence[Finding]) -> Decision:
-    """The decision that a call's findings come to."""
+    """Return the decision that follows from the findings of a call."""
     every = tuple(findings)
     match find_strictest(every).verdict:
         case "allow":
@@ -83,16 +98,16 @@ def make_decision(findings: Sequence[Finding]) -> Decision:
 
 
 def find_strictest(findings: Sequence[Finding]) -> Finding:
-    """The finding that decides: the strictest, a rule before other reasons."""
+    """Return the deciding finding: the strictest, with rules before other reasons."""
     return max(findings, key=lambda f: (ORDER[f.verdict], f.nature == "rule"))
 
 
 def runs_confined(decision: Decision) -> bool:
-    """Return whether an allowed shell call must run behind the read-only wall.
+    """Return whether an allowed shell call must run in the read-only sandbox.
 
-    True where every finding says that its part only looks: no user approved the call, and no rule
-    names a program that writes. A rule for files (`Read`) says nothing of programs. If clew misread
-    the line, the wall makes the mistake harmless.
+    True if every finding says that its part only reads. Such a call was not approved by the user,
+    and no rule names a program that writes. A rule for files (`Read`) does not count as approval of
+    a program. If clew misread the line, the sandbox makes the mistake harmless.
     """
     return isinstance(decision, Allow) and all(
         f.effect == "look" and not (f.rule is not None and frees_command(f.rule))
@@ -101,16 +116,19 @@ def runs_confined(decision: Decision) -> bool:
 
 
 def frees_command(rule: PermissionRule) -> bool:
-    """Return whether an allow rule lets a command run outside of the read-only wall: one for every
-    command, or for exactly this one."""
+    """Return whether an allow rule lets a command run outside the read-only sandbox.
+
+    True if the rule covers every command, or exactly this command.
+    """
     return rule.is_broad and tool_of(rule.tool).family == "shell"
 
 
 def stays_confined(decision: Decision) -> bool:
-    """Return whether a shell call that a user approves must run behind the read-only wall all the same.
+    """Return whether a shell call must run in the read-only sandbox even if the user approves it.
 
-    True for a call that only looks and asks because it could reach a file that a rule denies: a yes
-    is no word about that file. What asks for another reason the wall could take away again.
+    True for a call that only reads and asks because it could reach a file that a rule denies:
+    approving the call does not grant access to that file. A call that asks for another reason is
+    not confined, because the sandbox could block what the user approved.
     """
     findings = [f for f in decision.findings if f.verdict != "allow"]
     return (
@@ -121,9 +139,48 @@ def stays_confined(decision: Decision) -> bool:
     )
 
 
+def merge_by_command(findings: Sequence[Finding]) -> list[Finding]:
+    """Return one finding for each command or other part, to be shown as one row.
+
+    Its reason lists the different reasons of the strictest findings of the command.
+    """
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(finding.command or finding.subject, []).append(finding)
+    return [merge(subject, group) for subject, group in groups.items()]
+
+
+def merge(subject: str, group: list[Finding]) -> Finding:
+    strictest = find_strictest(group)
+    equal = [f for f in group if f.verdict == strictest.verdict]
+    if strictest.verdict == "allow":
+        # Why a command may run says more than where its files are.
+        equal = [f for f in equal if not f.command] or equal
+    files: dict[str, list[str]] = {}
+    for finding in equal:
+        names = files.setdefault(finding.reason, [])
+        if finding.command and finding.subject not in names:
+            names.append(finding.subject)
+    reasons = [reason for reason in files if reason not in GENERIC_REASONS] or list(files)
+    operands = [word for word in subject.split()[1:] if not word.startswith("-")]
+    # Files are named only if the reason is not about every operand of the command.
+    texts = [
+        reason
+        if not files[reason] or files[reason] == operands
+        else f"{reason}: {name_files(files[reason])}"
+        for reason in reasons
+    ]
+    return structs.replace(strictest, subject=subject, command="", reason="; ".join(texts))
+
+
+def name_files(names: list[str]) -> str:
+    left = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
+
+
 def describe_reason(decision: Decision) -> str:
-    """One line for people: what decided."""
-    finding = find_strictest(decision.findings)
+    """Return the deciding reason as one line for the user."""
+    finding = find_strictest(merge_by_command(decision.findings))
     return f"{finding.subject}: {finding.reason}" if finding.subject else finding.reason
 
 

@@ -1,8 +1,8 @@
-"""Judges paths: what a file tool names, and what a command line would touch.
+"""Judge paths: those that a file tool names, and those that a command line would touch.
 
-Owns the order in which a path is judged: deny, what cannot be known, ask, protected, allow, and
-last where the file lies. Every spelling of the path is held against restraining rules; an allow
-rule counts only where all of them are allowed.
+Owns the order in which a path is judged: deny rules, unknown paths, ask rules, protected paths,
+allow rules, and finally the location of the file. Every spelling of the path is compared with
+restraining rules. An allow rule counts only if all spellings are allowed.
 """
 
 import re
@@ -31,14 +31,15 @@ from clew.permissions.words import Word
 from clew.permissions.wrappers import get_basename
 
 RESTRAINING: tuple[Behavior, ...] = ("deny", "ask")
-# Below these lie the memory and the environment of programs, and devices.
+# The folders that contain the memory and environment of processes, and devices.
 OF_THE_SYSTEM = ("/proc/", "/dev/")
-OUTSIDE = "would change a file outside the workspace"
+OUTSIDE = "edits a file outside the workspace"
+TAKES_ALL = "would delete or change the workspace, a home folder or system files"
 FAMILIES: tuple[str, ...] = ("read", "edit")
 
 
 class Bench(Struct, frozen=True, kw_only=True):
-    """What every judgement needs at hand."""
+    """Everything that a judgement needs."""
 
     rules: RuleSet
     context: Context
@@ -52,7 +53,10 @@ EFFECTS: dict[Access, Effect] = {"read": "look", "write": "change"}
 def find_restraint(
     bench: Bench, behavior: Behavior, path: ResolvedPath, access: Access
 ) -> PermissionRule | None:
-    """A restraining rule for the path; what may not be read may not be written either."""
+    """Return a restraining rule for the path.
+
+    A path that may not be read may not be written either.
+    """
     for family in FAMILIES if access == "write" else FAMILIES[:1]:
         index = bench.rules.paths[behavior, family]
         rule = index.find(path, "", untrusted=bench.untrusted) if index.size else None
@@ -62,7 +66,10 @@ def find_restraint(
 
 
 def permit(bench: Bench, path: ResolvedPath, access: Access, tool: str) -> PermissionRule | None:
-    """An allow rule for every spelling of the path; who may write a file may read it."""
+    """Return an allow rule that covers every spelling of the path.
+
+    A write rule also allows reading.
+    """
     rule = bench.rules.paths["allow", "edit"].find_for_all(path, tool)
     if rule is None and access == "read":
         rule = bench.rules.paths["allow", "read"].find_for_all(path, tool)
@@ -87,8 +94,8 @@ def guard(subject: str, why: str, access: Access) -> Finding:
 
 
 def could_touch(subject: str, rule: PermissionRule, access: Access) -> Finding:
-    """What a denied file may be among."""
-    finding = guard(subject, f"could touch what {rule.text} denies", access)
+    """Return an ask for a path that may include a denied file."""
+    finding = guard(subject, f"could reach files that {rule.text} denies", access)
     return replace(finding, is_hidden=access == "read")
 
 
@@ -101,13 +108,13 @@ def why_protected(bench: Bench, path: ResolvedPath, access: Access) -> str | Non
 def judge_path(
     bench: Bench, text: str, access: Access, tool: str, allow: PermissionRule | None
 ) -> Finding:
-    """One path that a file tool names. `allow` is a rule that allows the tool as a whole."""
+    """Judge one path that a file tool names. `allow` is a rule that allows the complete tool."""
     path = bench.resolve(text)
     denied = find_restraint(bench, "deny", path, access)
     if denied is not None:
         return by_rule(text, denied, access)
     if not path.known:
-        return guard(text, "it cannot be told which file this is", access)
+        return guard(text, "clew cannot tell which file this is", access)
     ask_rule = find_restraint(bench, "ask", path, access)
     if ask_rule is not None:
         return by_rule(text, ask_rule, access)
@@ -115,7 +122,7 @@ def judge_path(
     if protected is not None:
         return guard(text, protected, access)
     if is_plan(bench, path):
-        return allowed_by_place(text, "is the plan", "read")
+        return allowed_by_place(text, "is the plan file", "read")
     allowed = allow or permit(bench, path, access, tool)
     if allowed is not None:
         return by_rule(text, allowed, access)
@@ -123,25 +130,30 @@ def judge_path(
 
 
 def is_plan(bench: Bench, path: ResolvedPath) -> bool:
-    """The one file that plan mode lets the model write; writing it changes nothing of the work."""
+    """Return whether the path is the plan, the only file that the model may write in plan mode."""
     return path.known and path.real == bench.context.plan_file
 
 
-def by_place(bench: Bench, text: str, path: ResolvedPath, access: Access) -> Finding:
-    """What holds where no rule speaks: the workspace may be read, and edited in acceptEdits."""
+def by_place(
+    bench: Bench, text: str, path: ResolvedPath, access: Access, *, by_command: bool = False
+) -> Finding:
+    """Judge a path that no rule covers: the workspace may be read, and edited in acceptEdits mode."""
     inside = in_workspace(path, bench.context)
     if path.real in HARMLESS_DEVICES:
-        return allowed_by_place(text, "holds nothing", "read")
+        return allowed_by_place(text, "is a harmless device", "read")
     if access == "read":
         if inside:
-            return allowed_by_place(text, "lies in the workspace", access)
+            return allowed_by_place(text, "in the workspace", access)
         if is_own_result(path, bench.context):
-            return allowed_by_place(text, "is a tool's result of this session", access)
-        return asked_by_place(text, "lies outside the workspace", access)
+            return allowed_by_place(text, "is a tool result of this session", access)
+        return asked_by_place(text, "outside the workspace", access)
     if inside and bench.context.mode == "acceptEdits":
-        return allowed_by_place(text, "lies in the workspace (acceptEdits)", access)
-    where = "would change a file" if inside else OUTSIDE
-    return asked_by_place(text, where, access)
+        return allowed_by_place(text, "in the workspace (acceptEdits mode)", access)
+    if by_command:
+        why = "changes files" if inside else "changes files outside the workspace"
+    else:
+        why = "edits a file" if inside else OUTSIDE
+    return asked_by_place(text, why, access)
 
 
 def allowed_by_place(text: str, why: str, access: Access) -> Finding:
@@ -153,10 +165,10 @@ def asked_by_place(text: str, why: str, access: Access) -> Finding:
 
 
 def judge_use(bench: Bench, use: Use, allow: PermissionRule | None) -> Finding | None:
-    """One path a command line would touch; None where there is nothing to say.
+    """Judge one path that a command line would touch; return None without a finding.
 
-    `allow` is a rule that allows the command. It answers for where the file lies, never for what
-    is denied, protected or unknown beside restraining rules.
+    `allow` is a rule that allows the command. It covers the location of the file, but not paths
+    that are denied, protected, or unknown while rules restrain paths.
     """
     if not use.paths:
         return unknown_path(bench, use, allow)
@@ -171,7 +183,7 @@ def judge_use(bench: Bench, use: Use, allow: PermissionRule | None) -> Finding |
 
 
 def behind_links(bench: Bench, use: Use, allow: PermissionRule | None) -> list[Finding | None]:
-    """What a pattern reaches through links that lie there now."""
+    """Judge what a pattern currently reaches through symbolic links."""
     findings: list[Finding | None] = []
     for real in {real for text in use.paths for real in bench.resolve(text).leads_to}:
         finding = judge_spelling(bench, use, real, allow)
@@ -182,19 +194,21 @@ def behind_links(bench: Bench, use: Use, allow: PermissionRule | None) -> list[F
 
 
 def unknown_path(bench: Bench, use: Use, allow: PermissionRule | None) -> Finding | None:
-    why = "names a file that is known only when it runs"
+    why = "uses a file that is only known at run time"
     if use.text.lstrip("\"'").startswith(OF_THE_SYSTEM):
         return guard(use.text, why, use.access)
     if bench.rules.restrains_paths:
-        return guard(use.text, f"{why}, and some files are denied", use.access)
+        return guard(use.text, f"{why}, and rules deny some files", use.access)
     if allow is not None:
         return answered_for(use, allow)
     return asked_by_place(use.text, why, use.access)
 
 
 def answered_for(use: Use, allow: PermissionRule) -> Finding | None:
-    """What a rule for the command says of a file: nothing of one that is read, but a write is told,
-    because plan mode permits none."""
+    """Return the finding that a rule for the command gives for a file.
+
+    Reads need none. Writes need one, because plan mode permits none.
+    """
     return by_rule(use.text, allow, use.access) if use.access == "write" else None
 
 
@@ -216,9 +230,9 @@ def judge_spelling(
     if protected is not None and (use.named or use.access == "read"):
         return guard(use.text, protected, use.access)
     if is_plan(bench, path):
-        return allowed_by_place(use.text, "is the plan", "read")
+        return allowed_by_place(use.text, "is the plan file", "read")
     if path.real in HARMLESS_DEVICES:
-        return by_place(bench, use.text, path, use.access)
+        return by_place(bench, use.text, path, use.access, by_command=True)
     if allow is not None:
         return answered_for(use, allow)
     if not use.named and in_workspace(path, bench.context):
@@ -226,20 +240,23 @@ def judge_spelling(
     permitted = permit(bench, path, use.access, "Bash")
     if permitted is not None:
         return by_rule(use.text, permitted, use.access)
-    return by_place(bench, use.text, path, use.access)
+    return by_place(bench, use.text, path, use.access, by_command=True)
 
 
 def is_outside(bench: Bench, path: ResolvedPath) -> bool:
-    """A session may work in a home folder; what lies there is looked at by its names then."""
+    """Return whether a path is outside the workspace.
+
+    A session's workspace may be a home folder. Files in it are then judged by their names.
+    """
     return not in_workspace(path, bench.context)
 
 
 def reaches(bench: Bench, use: Use, path: ResolvedPath) -> PermissionRule | None:
-    """A restraining rule for something below the path, or something a glob could stand for."""
+    """Return a restraining rule for something below the path, or for something that a glob matches."""
     if path.is_file or not (use.glob or use.below):
         return None
     families = FAMILIES if use.access == "write" else FAMILIES[:1]
-    # Shells go up by name, the kernel by what is there: `a/link/..` is either folder.
+    # A shell resolves `..` by name, the kernel by the actual folder: `a/link/..` may be either.
     for name in path.names:
         pattern = f"{name.rstrip('/')}/**" if use.below else name
         for behavior in RESTRAINING:
@@ -253,29 +270,29 @@ def reaches(bench: Bench, use: Use, path: ResolvedPath) -> PermissionRule | None
 
 
 def wide(bench: Bench, use: Use, path: ResolvedPath) -> str | None:
-    """Why a glob or a whole tree asks: it may hold protected files."""
+    """Return why a glob or a complete tree asks: it may contain protected files."""
     if use.access == "write" and use.below and is_critical(path, bench.context):
-        return "would take the workspace, a home or the system with it"
+        return TAKES_ALL
     is_shown = use.access == "read" and use.below and not (use.linked or path.is_file)
     if is_shown and use.follows and use.named:
-        return "follows the links below a folder, wherever they lead"
+        return "follows links out of the folder"
     if is_shown and is_outside(bench, path):
         secret = find_secret_below(path.real, bench.context.home)
         if secret is not None:
-            return f"holds credentials ({secret})"
+            return f"contains credentials ({secret})"
     if use.glob:
         met = find_protected_match(path.real, writes=use.access == "write")
         if met is None and use.access == "read" and is_outside(bench, path):
             met = find_secret_match(path.real, bench.context.home)
         if met is not None:
-            return f"could stand for {met}"
+            return f"could match {met}"
     return None
 
 
-# Ways to a denied file that name it otherwise: another name for its folder, or code that opens it.
+# Ways to reach a denied file without its name: another name for its folder, or code that opens it.
 
 
-# These show a folder under another name, or as the root of what they run.
+# Commands that show a folder under another name, or as the root of what they run.
 RENAMING = frozenset({
     "mount", "bindfs", "chroot", "fakechroot", "proot", "bwrap", "unshare", "nsenter",
     "systemd-nspawn", "sshfs", "fuse-overlayfs",
@@ -287,7 +304,7 @@ INTERPRETERS = re.compile(
     r"python[\d.]*|pypy[\d.]*|node|nodejs|deno|bun|ruby|perl|php|lua[\d.]*|awk|[gmn]awk|sed|gsed|jq|yq"
     r"|osascript|Rscript|julia|tclsh|expect|sqlite3|vim?|nvim|emacs|ed|ex|gdb|make|psql|mysql"
 )
-# What could be a path in code; quotes, brackets and blanks part it from the rest.
+# Anything in code that could be a path. Quotes, brackets and whitespace separate it from the rest.
 NAMES = re.compile(r"[\w.~/@%+-]*[\w.~/-]")
 NAMES_MAX = 500
 STREAM_EDITORS = frozenset({"sed", "gsed"})
@@ -308,7 +325,7 @@ def reaches_otherwise(bench: Bench, command: Simple) -> list[Finding]:
     return []
 
 
-# With these subcommands git starts commands that a word holds, and with a setting for this run.
+# With these subcommands, git runs commands that an argument contains, as it does with `-c`.
 GIT_WITH_CODE = frozenset(
     {"bisect", "difftool", "filter-branch", "mergetool", "rebase", "submodule"}
 )
@@ -322,21 +339,21 @@ def is_git_with_code(command: Simple) -> bool:
 
 
 def named_in_code(bench: Bench, command: Simple, word: Word) -> Finding | None:
-    """Code on the command line that holds the name of a file some rule restrains."""
+    """Return an ask for code on the command line that contains the name of a restrained file."""
     names = list(dict.fromkeys(NAMES.findall(word.text)))
     if get_basename(command.words[0]) in STREAM_EDITORS:
-        # The command may stand before its file without a blank: `1r.env`.
+        # A sed command can precede its file name without whitespace: `1r.env`.
         ends = [name.rpartition("/")[2] for name in names]
         names += [name[match.end() :] for name in ends if (match := READS_FILE.match(name))]
     if names == [word.text]:
-        return None  # a plain word is judged as a path where all are
+        return None  # A plain word is judged as a path elsewhere.
     if len(names) > NAMES_MAX:
-        why = "is too long to look through for files that are denied"
+        why = "is too long to be searched for denied files"
         return guard(f"{word.text[:80]}...", why, "read")
     for name in names:
         for path in resolve_word(Word(raw=name, text=name, tilde=name[:1] == "~"), command.folders):
             for behavior in RESTRAINING:
                 rule = find_restraint(bench, behavior, bench.resolve(path), "write")
                 if rule is not None:
-                    return guard(name, f"stands in code, and is named by {rule.text}", "read")
+                    return guard(name, f"appears in code, and {rule.text} names it", "read")
     return None

@@ -1,8 +1,8 @@
-"""Which git command lines only read, and how to read a git line whatever options stand in front.
+"""The git command lines that only read, and how to parse git's leading options.
 
-Owns the table of subcommands: what each may have, option by option. An option that starts a program
-(`-c`, `--ext-diff`, `-O`), writes a file (`--output`), connects, or leads to another repository
-(`-C`, `--git-dir`) is in no row.
+Owns the table of subcommands with the options that each may have. No row contains an option that
+starts a program (`-c`, `--ext-diff`, `-O`), writes a file (`--output`), connects, or leads to
+another repository (`-C`, `--git-dir`).
 """
 
 import re
@@ -12,7 +12,7 @@ from clew.permissions.programs import Arguments, ProgramOptions, parse_row, read
 from clew.permissions.shell import Simple
 from clew.permissions.words import Word
 
-# Options before the subcommand: those that change nothing, and those that take a value.
+# Options before the subcommand: those without effect on it, and those with a value.
 GLOBAL_PLAIN = frozenset(
     {"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects"}
 )
@@ -128,7 +128,7 @@ ROWS: dict[str, str] = {
     "bisect": "none",
 }
 
-# What the first word must be of subcommands that have some that write.
+# Of subcommands that can also write: the first words that only read.
 FIRST: dict[str, frozenset[str]] = {
     "stash": frozenset({"list", "show"}),
     "worktree": frozenset({"list"}),
@@ -137,16 +137,17 @@ FIRST: dict[str, frozenset[str]] = {
     "submodule": frozenset({"status"}),
     "bisect": frozenset({"log"}),
 }
-# `git branch --list x`: with one of these a name is a pattern or a commit, not something to make.
+# `git branch --list x`: with one of these options, a name is a pattern or a commit, not a new
+# branch.
 NAMES_ARE_PATTERNS = frozenset(
     {"--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at"}
 )
 CREATE = frozenset({"branch", "tag"})
 
-# Subcommands of which every use is meant to read, so that a rule on one is a rule for reading.
+# Subcommands that only read, so that a rule for one is meant to allow reading.
 READERS = frozenset(ROWS) - CREATE - frozenset(FIRST) - {"remote", "reflog"}
 
-# Fields of a format that have git check a signature, for which it starts a program.
+# Format fields that make git check a signature, for which it starts a program.
 SIGNATURE = re.compile(r"%[-+ ]?G|signature")
 FORMATS = ("--format", "--pretty", "--sort")
 
@@ -159,7 +160,7 @@ def row_of(name: str) -> ProgramOptions | None:
 
 
 def split_git(command: Simple) -> tuple[tuple[Word, ...], str, tuple[Word, ...]]:
-    """The options in front, the subcommand, and its arguments."""
+    """Return the options before the subcommand, the subcommand, and its arguments."""
     arguments = command.words[1:]
     i = 0
     while i < len(arguments) and arguments[i].text.startswith("-"):
@@ -169,7 +170,7 @@ def split_git(command: Simple) -> tuple[tuple[Word, ...], str, tuple[Word, ...]]
 
 
 def normalize_git(command: Simple) -> str | None:
-    """`git -C x push` as `git push`, so that a rule on `git push` sees it."""
+    """Return `git -C x push` as `git push`, so that a rule for `git push` matches it."""
     if not command.name.endswith("git") or command.name.rpartition("/")[2] != "git":
         return None
     front, name, rest = split_git(command)
@@ -183,7 +184,7 @@ def git_reads(command: Simple, home: str) -> bool:
     row = row_of(name)
     if row is None or any(word.text not in GLOBAL_PLAIN for word in front):
         return False
-    # After a `cd` this may be another repository, with settings of its own that run programs.
+    # After a `cd` this may be another repository, whose settings could start programs.
     if is_elsewhere(command, home):
         return False
     if name in FIRST:
@@ -195,20 +196,20 @@ def git_reads(command: Simple, home: str) -> bool:
 
 
 def is_elsewhere(command: Simple, home: str) -> bool:
-    """Return whether a command may run in another folder than its session's, which is `home`."""
+    """Return whether a command may run outside `home`, the folder of its session."""
     return not command.folders or any(
         folder != "." and folder.rstrip("/") != home for folder in command.folders
     )
 
 
 def words_read(name: str, arguments: Arguments, rest: tuple[Word, ...]) -> bool:
-    """Return whether the values and operands of a subcommand keep it reading."""
+    """Return whether a subcommand with these values and operands only reads."""
     if any(SIGNATURE.search(word.text) for word in arguments.values(*FORMATS)):
         return False
     operands = [word.text for word in arguments.operands]
     match name:
         case "branch" | "tag":
-            # `-l` made a log for a new branch once; for tags it always listed.
+            # Older versions of `git branch -l` created a reflog. `git tag -l` always listed.
             lists = NAMES_ARE_PATTERNS | ({"-l"} if name == "tag" else set())
             return not operands or not lists.isdisjoint(arguments.names)
         case "remote":
@@ -218,32 +219,33 @@ def words_read(name: str, arguments: Arguments, rest: tuple[Word, ...]) -> bool:
         case "bisect":
             return not operands
         case "config":
-            # `git config --get a.b`: one more word is a pattern, never a value that is set.
+            # `git config --get a.b`: a further word is a pattern, never a new value.
             return len(operands) <= 2
         case _:
             return True
 
 
-# -- what a rule for a reader does not cover
+# -- options that a rule for a read-only command does not cover
 
-# Of any subcommand: these run programs, write files or connect; shortened names count.
+# Options of any subcommand that run programs, write files or connect. Abbreviations count.
 HARMFUL = (
     "--output", "--ext-diff", "--textconv", "--filters", "--open-files-in-pager", "--exec",
     "--upload-pack", "--paginate", "--web", "--man", "--info", "--show-signature", "--edit",
     "--batch", "--no-index", "--untracked", "--stdin", "--remerge-diff", "--help",
 )  # fmt: skip
-# Before the subcommand: settings for this run, which may name programs (`-c alias.x='!...'`).
+# Options before the subcommand that set configuration, which may name programs (`-c
+# alias.x='!...'`).
 SETS = re.compile(r"-c|--config-env|--exec-path=")
 OPENS_PAGER = re.compile(r"-[a-zA-Z]*O")
 
 
 def is_git_reader(command: Simple) -> bool:
-    """Return whether the subcommand is made for reading."""
+    """Return whether the subcommand is one that only reads."""
     return split_git(command)[1] in READERS
 
 
 def git_exceeds(command: Simple, home: str) -> bool:
-    """Return whether a subcommand made for reading is given an option that runs or writes something."""
+    """Return whether a read-only subcommand has an option that runs or writes something."""
     front, name, rest = split_git(command)
     if any(SETS.match(word.text) for word in front):
         return True
@@ -258,7 +260,7 @@ def git_exceeds(command: Simple, home: str) -> bool:
 
 
 def is_harmful(word: Word) -> bool:
-    """A harmful option, or a word that may turn out to be one."""
+    """Return whether a word is a harmful option, or could expand to one."""
     if word.dynamic and not re.match(r"\"?[\w./@^~:-]*[\w./]", word.raw):
         return True
     if word.glob and word.text[:1] in "*?[-":

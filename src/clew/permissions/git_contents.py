@@ -1,7 +1,7 @@
-"""Which git command lines print contents that git keeps of files which rules deny or ask about.
+"""The git command lines that print stored contents of files which rules deny or ask about.
 
-Owns the table of subcommands that print contents, and what a pathspec leaves of them. What git keeps
-is told by `Context.held_by_git`; nothing here looks at a repository.
+Owns the table of subcommands that print contents, and how a pathspec limits what they print.
+`Context.held_by_git` reports what git stores; nothing here accesses a repository.
 """
 
 import re
@@ -23,11 +23,11 @@ from clew.permissions.words import Word
 
 RESTRAINING: tuple[Behavior, ...] = ("deny", "ask")
 
-# These print contents unless they are told to print a summary instead.
+# These print contents unless an option asks for a summary instead.
 BY_THEMSELVES = frozenset({"show", "diff", "stash"})
-# These print contents if they are told to.
+# These print contents only if an option asks for them.
 IF_TOLD = frozenset({"log", "whatchanged", "reflog", "diff-tree", "diff-files", "diff-index"})
-# These hand out what git keeps, as text, as an archive or as files in another place.
+# These output stored contents as text, as an archive or as files in another folder.
 EXPORTS = frozenset({"archive", "bundle", "difftool", "fast-export", "format-patch"})
 PATCHES = frozenset(
     [
@@ -50,7 +50,7 @@ PATCHES = frozenset(
         "--color-words",
         "--binary",
         "--check",
-        # These tell, one guess after another, what a file holds.
+        # Repeated searches with these reveal the contents of a file, guess by guess.
         "-S",
         "-G",
     ]
@@ -59,19 +59,19 @@ SUMMARIES = frozenset({
     "-s", "--no-patch", "--stat", "--compact-summary", "--numstat", "--shortstat", "--dirstat",
     "-X", "--cumulative", "--summary", "--raw", "--name-only", "--name-status", "--quiet",
 })  # fmt: skip
-# With these a pathspec does not say what is printed.
+# With these options, a pathspec does not limit what is printed.
 BEYOND_PATHS = frozenset({"--follow", "--full-diff", "-L"})
 EVERYTHING = "."
 
-# A blob or tree by its path: `HEAD:x`, `:0:x`, `stash@{1}:x`, `HEAD^{tree}:x`.
+# A blob or tree named by its path: `HEAD:x`, `:0:x`, `stash@{1}:x`, `HEAD^{tree}:x`.
 NAMED = re.compile(r"[\w./~^@-]*(?:@\{\d+\}|\^\{\w*\})?:(?:[0-3]:)?([^:{}]+)")
 HASH = re.compile(r"[0-9a-fA-F]{4,64}")
 EXCLUDED = re.compile(r":(?:[!^]|\(exclude\))([^:!^()*?\[\]]+)")
 PLAIN = re.compile(r"[\w./@+-]+")
 MAGIC = re.compile(r":[(/!^]")
-# A commit for sure; another name could be a folder's.
+# Certainly a commit. Any other name could be a folder.
 COMMIT = re.compile(r"(?:(?:FETCH_|ORIG_)?HEAD|@)(?:[~^]\d*|@\{\d+\})*")
-# With these `git show` shows commits that no word names.
+# With these options, `git show` shows commits that no argument names.
 MANY = frozenset({
     "--all", "--branches", "--tags", "--remotes", "--glob", "--reflog", "-g", "--walk-reflogs",
     "--merge", "--not", "--do-walk", "--exclude",
@@ -82,8 +82,8 @@ MOST_NAMED = 3
 class Shown(Struct, frozen=True, kw_only=True):
     """The part of a repository whose contents a command prints.
 
-    `below`: paths, each with all beneath it. `without`: paths left out. `objects`: names of contents.
-    `has_trees`: paths may be those of a tree within the repository's.
+    `below` are paths, each including everything below it; `without` are excluded paths; `objects`
+    are object names. `has_trees` means that paths may be relative to a tree inside the repository.
     """
 
     below: tuple[str, ...]
@@ -93,7 +93,7 @@ class Shown(Struct, frozen=True, kw_only=True):
 
 
 def shows_held(bench: Bench, command: Simple) -> Finding | None:
-    """Why a git command asks: it could print what git keeps of a file that a rule denies."""
+    """Return an ask for a git command that could print the stored contents of a denied file."""
     rules = bench.rules
     if not any(rules.paths[b, "read"].size for b in RESTRAINING):
         return None
@@ -108,11 +108,11 @@ def shows_held(bench: Bench, command: Simple) -> Finding | None:
         holdings = bench.context.held_by_git(folder) if folder else HeldByGit()
         if not holdings.is_known:
             if is_open(view):
-                why = "could show what rules deny: what git keeps of it could not be found out here"
+                why = "could show denied files, and clew could not search what git stores"
                 return guard(command.text, why, "read")
             continue
         if any(oid.startswith(text) for text in view.objects for oid in holdings.blobs):
-            return guard(command.text, "names the contents of a file that is denied", "read")
+            return guard(command.text, "names the contents of a denied file", "read")
         met = [path for path in holdings.paths if is_shown(view, path, holdings, folder)]
         if met:
             return guard(command.text, why_met(rules, holdings, met, command, folder), "read")
@@ -125,16 +125,16 @@ def why_met(
     rule = find_restraining_rule(rules, f"{holdings.top}/{met[0]}")
     rule_text = rule.text if rule is not None else "a rule"
     verb = "asks about" if rule is not None and rule.behavior == "ask" else "denies"
-    why = f"could show {met[0]}, which {rule_text} {verb} and git keeps"
+    why = f"could show {met[0]}, which {rule_text} {verb} and git stores"
     is_said = folder == holdings.top and not any(word.text == "--" for word in command.words)
     if not is_said or len(met) > MOST_NAMED or not all(map(PLAIN.fullmatch, met)):
         return why
     without = " ".join(f"':!{path}'" for path in met)
-    return f'{why} ("-- . {without}" leaves it out)'
+    return f'{why} (add "-- . {without}" to exclude it)'
 
 
 def find_restraining_rule(rules: RuleSet, path: str) -> PermissionRule | None:
-    """A rule that keeps a path from being read, in whatever letters."""
+    """Return a rule that denies or asks for reading a path, ignoring case."""
     resolved = ResolvedPath(names=(path,), folds_case=True)
     for behavior in RESTRAINING:
         rule = rules.paths[behavior, "read"].find(resolved, "", untrusted=True)
@@ -144,7 +144,7 @@ def find_restraining_rule(rules: RuleSet, path: str) -> PermissionRule | None:
 
 
 def folders_of(command: Simple, front: tuple[Word, ...]) -> list[str]:
-    """The folders that git may run in; an empty one where that cannot be told."""
+    """Return the folders that git may run in. An empty string means that the folder is unknown."""
     leading = [word.text for word in front]
     if any(text.startswith(("--git-dir", "--work-tree", "--namespace")) for text in leading):
         return [""]
@@ -158,13 +158,13 @@ def folders_of(command: Simple, front: tuple[Word, ...]) -> list[str]:
 
 
 def is_open(view: Shown) -> bool:
-    """Return whether something is printed that no path names: of a repository nobody searched."""
+    """Return whether the command prints contents that no path names."""
     return EVERYTHING in view.below or bool(view.objects)
 
 
 def is_shown(view: Shown, path: str, holdings: HeldByGit, folder: str) -> bool:
     parts = path.split("/")
-    # A tree within the repository's, or a folder below its top, names a file by the end of its path.
+    # In a tree inside the repository or in a subfolder, a file is named by the end of its path.
     ends = ["/".join(parts[i:]) for i in range(len(parts))]
     if not any(is_below(end, place) for end in ends for place in view.below):
         return False
@@ -182,7 +182,7 @@ def is_below(path: str, place: str) -> bool:
 
 
 def contents_shown(bench: Bench, name: str, rest: tuple[Word, ...]) -> Shown | None:
-    """The contents that a subcommand prints; None if it prints none."""
+    """Return the contents that a subcommand prints, or None if it prints none."""
     row = row_of(name)
     if name in EXPORTS or copies_repository(name, rest):
         return Shown(below=(EVERYTHING,), has_trees=True)
@@ -205,13 +205,13 @@ def contents_shown(bench: Bench, name: str, rest: tuple[Word, ...]) -> Shown | N
         shows_patch = True
     objects = tuple(hashes(arguments.operands))
     if not shows_patch:
-        # `git show --stat HASH` prints a blob all the same.
+        # `git show --stat HASH` prints a blob in spite of `--stat`.
         return Shown(below=named_below(arguments), objects=objects) if name == "show" else None
     return limited(bench, name, arguments, rest, objects)
 
 
 def copies_repository(name: str, rest: tuple[Word, ...]) -> bool:
-    """Return whether the files of a repository here come to lie in another folder as well."""
+    """Return whether the subcommand also puts the repository's files into another folder."""
     texts = [word.text for word in rest if not word.text.startswith("-")]
     if name == "worktree":
         return texts[:1] == ["add"]
@@ -231,7 +231,7 @@ def named_paths(text: str) -> list[str]:
 
 
 def plain(path: str) -> str:
-    """A literal path from here; everything where it is none."""
+    """Return a literal path relative to this folder, or `EVERYTHING` if it is not one."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts or path.startswith("/") or GLOB.search(path) or not parts:
         return EVERYTHING
@@ -243,7 +243,7 @@ def literal(path: str) -> str:
 
 
 def hashes(words: Iterable[Word]) -> Iterator[str]:
-    """What could be the name of an object, wherever it stands in a word."""
+    """Yield everything in the words that could be an object name."""
     for word in words:
         yield from (text.lower() for text in HASH.findall(word.text))
 
@@ -251,7 +251,7 @@ def hashes(words: Iterable[Word]) -> Iterator[str]:
 def limited(
     bench: Bench, name: str, arguments: Arguments, rest: tuple[Word, ...], objects: tuple[str, ...]
 ) -> Shown:
-    """What operands and pathspecs leave of the contents of a whole repository."""
+    """Return the contents of the repository, limited by operands and pathspecs."""
     operands = list(arguments.operands)
     texts = [word.text for word in rest]
     is_parted = "--" in texts
@@ -268,7 +268,7 @@ def limited(
         if is_parted or COMMIT.fullmatch(word.text):
             is_whole = True
         elif paths or MAGIC.match(word.text) or is_file(bench, word):
-            # After the first path all are paths.
+            # After the first path, every operand is a path.
             paths.append(word.text)
         else:
             # A commit, or a folder.
@@ -298,11 +298,11 @@ def limited(
 
 
 def is_file(bench: Bench, word: Word) -> bool:
-    """Whether an operand is a file: git refuses a word that is a file and a revision."""
+    """Return whether an operand is a file. git refuses a word that is both a file and a revision."""
     return not (word.dynamic or word.glob) and bench.resolve(word.text).is_file
 
 
-# -- rules in git's own terms
+# -- rules as git pathspecs
 
 ODD = re.compile(r"[^ -~]+|[*?\[\]\\]")
 UNSURE = re.compile(r"[^ -~]|[\[\]\\]|\*\*")
@@ -310,9 +310,9 @@ MOST_SPECS = 400
 
 
 def make_pathspecs(rules: RuleSet, top: str) -> tuple[str, ...] | None:
-    """Pathspecs for all that restraining rules could name in a repository, and perhaps for more.
+    """Return pathspecs for everything that restraining rules could match in a repository.
 
-    None if there are too many.
+    They may match more. Return None if they are too many.
     """
     specs: dict[str, None] = {}
     for behavior in RESTRAINING:
@@ -333,7 +333,7 @@ def of_entry(entry: PathEntry, top: str) -> Iterator[str]:
         inside = [ODD.sub("*", part) for part in base[len(top) :].split("/") if part]
         yield from spec((*inside, *floating, *segments))
     elif f"{top}/".casefold().startswith(f"{base}/".casefold()):
-        # The pattern may have spent some of its segments on the way to the repository.
+        # The first segments of the pattern may match folders above the repository.
         for i in range(len(segments) or 1):
             yield from spec(("**", *segments[i:]))
 

@@ -1,8 +1,9 @@
-"""What a repository keeps of files that rules deny or ask about: in its index, and in every commit that a
-ref or a reflog leads to.
+"""The contents that a repository stores of files that rules deny or ask about.
 
-Owns the search, which git itself does, and for how long its result holds. Must never start a program that
-the repository names, nor run for longer than its limit; what could not be searched is unknown.
+Owns the search through the index and every commit that a ref or a reflog leads to. git itself
+performs the search. Also owns how long a result stays valid. Never starts a program that the
+repository names, and never runs longer than its limit. What could not be searched is reported as
+unknown.
 """
 
 import os
@@ -25,7 +26,7 @@ from clew.system.process.spawn import Launcher
 
 SEARCH_LIMIT_S = 4.0
 KEEP_BYTES = 8 << 20
-# A file that changed so shortly before a search may change again without a trace.
+# If a file changed this shortly before a search, another change may leave its timestamp the same.
 UNSETTLED_NS = 1_000_000_000
 QUIET = {
     "GIT_OPTIONAL_LOCKS": "0",
@@ -39,7 +40,7 @@ COMMITS = (
     "log", "--all", "--reflog", "--full-history", "-m", "--raw", "--no-abbrev", "--no-renames",
     "--ignore-submodules=none", "--no-color", "--format=", "-z",
 )  # fmt: skip
-# Names of commits that are neither refs nor in a reflog of their own.
+# Commits that may be neither in a ref nor in a reflog.
 HEADS = ("HEAD", "FETCH_HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
 WATCHED = ("index", "logs/HEAD", "packed-refs", "reftable", *HEADS)
 STAGED = re.compile(rb"\d{6} ([0-9a-f]{40,64}) \d\t([^\0]+)\0")
@@ -51,7 +52,10 @@ Shape: TypeAlias = tuple[tuple[str, bool, tuple[str, ...]], ...]
 
 
 class Searched(Struct, frozen=True, kw_only=True):
-    """What one search found, and what it rests on; without folders it holds for one decision."""
+    """The result of one search, and the state it is based on.
+
+    Without folders, it is valid for one decision.
+    """
 
     held: HeldByGit
     folders: tuple[str, ...] = ()
@@ -60,7 +64,10 @@ class Searched(Struct, frozen=True, kw_only=True):
 
 
 class GitHistory:
-    """`held` answers at once with what is known; `look_up` finds out what it could not answer."""
+    """A cache of what git stores of restrained files.
+
+    `held` returns what is known now; `look_up` searches for the rest.
+    """
 
     def __init__(
         self,
@@ -79,7 +86,7 @@ class GitHistory:
         self._known: dict[tuple[str, Shape], Searched] = {}
         self._fresh: set[tuple[str, Shape]] = set()
         self._wanted: dict[tuple[str, Shape], RuleSet] = {}
-        # Repositories that are too large to be searched.
+        # Repositories whose search did not finish within the limit.
         self._given_up: set[str] = set()
 
     def held(self, folder: str, rules: RuleSet) -> HeldByGit:
@@ -94,11 +101,11 @@ class GitHistory:
 
     @property
     def is_asked(self) -> bool:
-        """Whether something was asked that `look_up` could find out."""
+        """True if a query is pending that `look_up` could answer."""
         return bool(self._wanted)
 
     async def look_up(self) -> bool:
-        """Search what was asked about and not known; return whether anything was."""
+        """Search for everything that was queried and unknown. Return whether there was anything."""
         wanted, self._wanted = self._wanted, {}
         for key, rules in wanted.items():
             self._known[key] = await self._search(key[0], rules)
@@ -115,7 +122,7 @@ class GitHistory:
             return unknown
         lines = output.rstrip(b"\n").split(b"\n")
         if len(lines) != len(WHERE) - 1:
-            return unknown  # a name with a line break
+            return unknown  # a file name that contains a newline
         top, git, common = map(os.fsdecode, lines)
         folders = (git, str(Path(folder, common)))
         at_ns, stamp = time.time_ns(), stamp_of(folders)
@@ -140,7 +147,10 @@ class GitHistory:
     async def _ask(
         self, folder: str, arguments: tuple[str, ...], until_s: float
     ) -> tuple[int, bytes, bytes]:
-        """The exit code of git, -1 if it told not all, what it printed, and its complaints."""
+        """Run git.
+
+        Return its exit code (-1 if the output is incomplete), its output and its errors.
+        """
         environ = {**self._environ, **QUIET, **WITHOUT_FETCHING}
         environ = prepare_git_reading(environ, Path(folder)).environment
         output, errors = ProcessOutput(keep_bytes=KEEP_BYTES), ProcessOutput(keep_bytes=4_096)
@@ -164,7 +174,7 @@ class GitHistory:
 
 
 def shape(rules: RuleSet) -> Shape:
-    """What of the rules a search depends on."""
+    """Return the part of the rules that a search depends on."""
     return tuple(
         (entry.base, entry.floating, entry.segments)
         for behavior in ("deny", "ask")
@@ -175,7 +185,7 @@ def shape(rules: RuleSet) -> Shape:
 def found(
     rules: RuleSet, top: str, staged: list[tuple[bytes, bytes]], changed: list[tuple[bytes, ...]]
 ) -> HeldByGit:
-    """The paths that rules restrain, of those that git named, and their contents."""
+    """Return those of git's paths that rules restrain, with the object names of their contents."""
     contents: dict[str, set[str]] = {}
     for *oids, path in (*staged, *changed):
         ids = contents.setdefault(os.fsdecode(path), set())
@@ -190,7 +200,9 @@ def found(
 
 
 def holds(cached: Searched, unsettled_ns: int) -> bool:
-    """Whether nothing changed on which a search rests, nor was changing when it began."""
+    """Return whether the state that a search is based on is unchanged, and had settled when it
+    began.
+    """
     if not cached.folders or stamp_of(cached.folders) != cached.stamp:
         return False
     changed_at = max((part[0] for part in cached.stamp if part is not None), default=0)
@@ -198,7 +210,7 @@ def holds(cached: Searched, unsettled_ns: int) -> bool:
 
 
 def stamp_of(folders: tuple[str, ...]) -> Stamp:
-    """How the index and all refs of a repository look."""
+    """Return the stamps of the files that change with the index or a ref of a repository."""
     return tuple(
         look(path)
         for folder in folders
@@ -207,7 +219,10 @@ def stamp_of(folders: tuple[str, ...]) -> Stamp:
 
 
 def ref_folders(folder: str) -> Iterator[str]:
-    """The folders of refs: what is made, changed or removed in one changes its own time."""
+    """Yield the folders with refs.
+
+    Adding, changing or removing a ref changes the time of its folder.
+    """
     for directory, _, _ in os.walk(f"{folder}/refs"):
         yield directory
 

@@ -1,10 +1,10 @@
-"""Reads the part of bash whose meaning is beyond doubt; everything else is `Unread`.
+"""Parse the part of bash whose meaning is certain; everything else is `Unread`.
 
-Owns the positive grammar: a line may run without a question only if every byte of it is accepted
-here. There is no recovery and no guess: what has no rule below (substitutions, arithmetic, ANSI-C
-quotes, parameter operators, groups, loops, `[[`, braces, line continuations, here-documents that
-expand, control characters, blanks of another kind) ends the reading. docs/using/permissions.md lists what
-is accepted, and `make fuzz` compares this reading with bash's own.
+Owns the command grammar: a line may run without asking only if the grammar accepts every byte of
+it. The parser never recovers or guesses. Whatever has no rule below ends the parse: substitutions,
+arithmetic, ANSI-C quotes, parameter operators, groups, loops, `[[`, braces, line continuations,
+here-documents that expand, control characters and unusual whitespace. docs/using/permissions.md
+lists what is accepted, and `make fuzz` compares this parser with bash itself.
 
 Decision: docs/decisions/061-two-readings-of-a-command-line.md
 """
@@ -30,24 +30,24 @@ from clew.permissions.words import KNOWN_FOLDERS, SHOWN_TEXT, Word, text_shown
 from clew.permissions.wrappers import RESERVED
 
 KEYWORDS = RESERVED | {"coproc"}
-# These read what follows them in their own way, so a line that holds one is not sure.
+# These words change how the rest of the command is parsed, so a line that contains one is not sure.
 UNSURE = KEYWORDS | {"time", "!", "declare", "export", "local", "readonly", "typeset", "unset"}
 
-# One unquoted run of characters that mean themselves wherever they stand in a word.
+# An unquoted run of characters that are literal anywhere in a word.
 PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:,+@%=^-]+(?=[ \t\n;|&]|\Z)")
 PLAIN = re.compile(r"[A-Za-z0-9_./:,+@%=^!#-]+")
 SINGLE = re.compile(r"'([^']*)'")
-# What stands literally between double quotes; a lone `$` before these signs is one.
+# Literal text between double quotes. A lone `$` before the characters in the lookahead is literal.
 DOUBLE = re.compile(r'[^"\\$`]+|\\[^\n`]|\$(?=["| ),])')
 VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*|[?#])|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 ESCAPED = re.compile(r"\\([!-~ ])")
-# `HEAD@{1}`, `HEAD^{tree}`: no comma and no `..`, so the shell leaves the braces alone.
+# `HEAD@{1}`, `HEAD^{tree}`: without a comma or `..` the shell leaves the braces alone.
 REVISION = re.compile(r"(?<=[@^])\{[A-Za-z0-9_/+-]+(?:\.[A-Za-z0-9_/+-]+)*\}")
 AFTER_REVISION = re.compile(r"[A-Za-z0-9_^~}@]")
 LONE_DOLLAR = re.compile(r"\$(?=[ \t\n]|\Z)")
 
-# A line that no reader can take apart in another way: plain words with one blank between them, plain
-# text in quotes, and operators with blanks around them. Atomic, so that a match is linear.
+# A line that every shell splits in the same way: plain words separated by single spaces, plain
+# quoted text, and operators between spaces. Atomic groups keep matching linear.
 SURE_TEXT = r"[A-Za-z0-9_ ./:,+@%^=-]*+"
 SURE_WORD = (
     r"(?:--?[A-Za-z0-9_./:,+@%^=-]++|[A-Za-z0-9_./:,+@%^-]++"
@@ -60,19 +60,19 @@ BLANKS = re.compile(r"[ \t]+")
 COMMENT = re.compile(r"#[^\n]*")
 OPERATOR = re.compile(r"&&|\|\||\|&|\||;(?!;)|\n")
 REDIRECTION = re.compile(r"([0-9]*)(<<<|<<|>>|>\||>&|<|>)(?![<>&|(])|(&>>?)(?![<>&|(])")
-# Between the three standard streams; clew listens on others.
+# Redirections among the three standard streams. clew itself listens on other descriptors.
 DUPLICATE = re.compile(r"[0-2]?[<>]&(?:[0-2]|-)(?=[ \t\n;|&]|\Z)")
 DELIMITER = re.compile(r"[ \t]*(['\"])([A-Za-z_][A-Za-z0-9_]*)\1(?=[ \t\n;|&]|\Z)")
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 OTHER_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\]\+?|\+)=")
 WORD_ENDS = frozenset(" \t\n;|&<>")
 
-# What cannot follow `!`; the empty text is the end of the line.
+# What cannot follow `!`. The empty string is the end of the line.
 NO_COMMAND = frozenset(["", "!", "#", "\n", ";", "|", "&"])
 CONTINUES = frozenset({"|", "|&", "&&", "||"})
 
 
-# How the text at which the reading ends is called, by how it begins; the longer first.
+# The names of unsupported syntax, by its first characters. Longer prefixes come first.
 NAMES = (
     ("$((", "arithmetic"),
     ("$(", "a command substitution"),
@@ -93,7 +93,7 @@ UNJUDGED = "uses {what}, which clew always asks about"
 
 
 class Unread(Struct, frozen=True, kw_only=True):
-    """A line outside the grammar: the text at which the reading ended, and why."""
+    """A line outside the grammar: the text where the parse ended, and why."""
 
     text: str
     why: str
@@ -107,7 +107,7 @@ class UnreadError(Exception):
 
 
 def read_line(text: str) -> Script | Unread:
-    """Return every simple command, redirection and assignment of a line, or why it is not read."""
+    """Return every simple command, redirection and assignment of a line, or why it is not accepted."""
     if len(text) > MAX_CHARACTERS:
         return Unread(
             text=text[:60], why=f"is longer than {MAX_CHARACTERS} characters, so clew asks"
@@ -115,7 +115,7 @@ def read_line(text: str) -> Script | Unread:
     odd = ODD.search(text) or SURROGATE.search(text)
     if odd is not None:
         return Unread(
-            text=text[:60], why=UNJUDGED.format(what="a control character or an unusual blank")
+            text=text[:60], why=UNJUDGED.format(what="a control character or unusual whitespace")
         )
     reader = LineReader(text)
     try:
@@ -131,7 +131,7 @@ def read_line(text: str) -> Script | Unread:
 
 
 class LineReader:
-    """Reads from left to right and never goes back; `at` is the next character."""
+    """A parser that reads from left to right and never backtracks. `at` is the next character."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -139,24 +139,25 @@ class LineReader:
         self.commands: list[Simple] = []
         self.redirects: list[Redirect] = []
         self.assignments: list[Assignment] = []
-        # The programs that a command's own words start.
+        # The programs started by substitutions in the words of the current command.
         self.inside: list[Word] = []
-        # Where the next command may run, and where it could be if a `cd` had failed.
+        # The folders where the next command may run, first if each `cd` succeeded, then if any
+        # failed.
         self.folders: tuple[str, ...] = (".",)
         self.possible: tuple[str, ...] = (".",)
-        # Every command of the list so far has to succeed for the next one to run.
+        # True while every command of the list so far must succeed for the next one to run.
         self.is_chain = True
-        # The delimiter of the here-document whose text begins on the next line.
+        # The delimiter of the here-document that begins on the next line.
         self.here: str | None = None
 
     def refuse(self, what: str = "") -> NoReturn:
-        """End the reading here, at what is told, or what its first characters are called."""
+        """End the parse here. The reason names `what`, or the syntax at this place."""
         rest = self.text[self.at : self.at + 3]
         name = next((name for head, name in NAMES if rest.startswith(head)), "shell syntax")
         raise UnreadError(self.at, UNJUDGED.format(what=what or name))
 
     def read(self) -> None:
-        """A list of commands. An operator that continues must be followed by a command."""
+        """Parse a list of commands. A command must follow `&&`, `||`, `|` and `|&`."""
         text = self.text
         waits = False
         while True:
@@ -177,18 +178,22 @@ class LineReader:
             self.at = match.end()
             waits = match[0] in CONTINUES
         if waits:
-            self.refuse("a list without its last command")
+            self.refuse("an incomplete list")
         if self.here is not None:
-            self.refuse("a here-document without its end")
+            self.refuse("an unterminated here-document")
 
     def follow(self, operator: str) -> None:
-        """After `cd x &&` the next command runs in x; after anything else, perhaps."""
+        """Update the folders: after `cd x &&` the next command runs in x, after other operators
+        perhaps.
+        """
         if operator != "&&" or not self.is_chain:
             self.folders = self.possible
         self.is_chain = operator in (";", "\n") or (operator == "&&" and self.is_chain)
 
     def skip(self, *, lines: bool = False) -> None:
-        """Blanks and a comment, which must stand where a word could begin; and ends of lines."""
+        """Skip whitespace and a comment, which may begin only where a word could, and optionally
+        newlines.
+        """
         text = self.text
         while self.at < len(text):
             sign = text[self.at]
@@ -206,7 +211,9 @@ class LineReader:
                 return
 
     def pass_here_document(self) -> None:
-        """The text of a here-document with a quoted delimiter is data to its last line."""
+        """Skip the text of a here-document with a quoted delimiter, which is data up to its last
+        line.
+        """
         end = f"{self.here}"
         while True:
             line_end = self.text.find("\n", self.at)
@@ -216,7 +223,7 @@ class LineReader:
                 self.here = None
                 return
             if line_end < 0:
-                self.refuse("a here-document without its end")
+                self.refuse("an unterminated here-document")
 
     # -- one command
 
@@ -281,7 +288,10 @@ class LineReader:
                 self.skip()
 
     def negated(self) -> None:
-        """`! command`: a command must follow, and what follows that runs if it fails."""
+        """Parse `!`, which must be followed by a command.
+
+        The list continues if that command fails.
+        """
         self.is_chain = False
         match = BLANKS.match(self.text, self.at)
         if match is None or self.text[match.end() : match.end() + 1] in NO_COMMAND:
@@ -295,7 +305,7 @@ class LineReader:
         return Assignment(name=name, raw=word.raw)
 
     def redirection(self) -> bool:
-        """Reads one redirection, if one stands here."""
+        """Parse a redirection at this place, and return whether one was found."""
         text = self.text
         match = DUPLICATE.match(text, self.at)
         if match is not None:
@@ -306,14 +316,14 @@ class LineReader:
             return False
         begin, operator = self.at, match[3] or match[2]
         if match[1] not in ("", None, "0", "1", "2"):
-            self.refuse("a redirection of another stream than the standard ones")
+            self.refuse("a redirection of a stream other than 0, 1 and 2")
         self.at = match.end()
         if operator == "<<":
             self.begin_here_document()
             return True
         self.blanks_only()
         if self.at == len(text) or text[self.at] in "\n;|&<>#":
-            self.refuse("a redirection to nothing")
+            self.refuse("a redirection without a target")
         word = self.word()
         if word.dynamic or (word.glob and operator != "<<<"):
             self.at = begin
@@ -321,7 +331,7 @@ class LineReader:
         if operator == "<<<":
             return True
         if operator == ">&" or (operator[0] == "&" and word.text != "/dev/null"):
-            # Shells differ in whether these redirect both streams or run a command beside.
+            # Shells disagree on whether these redirect both streams or start a background command.
             self.at = begin
             self.refuse("a redirection that shells read differently")
         self.redirects.append(
@@ -350,7 +360,7 @@ class LineReader:
     # -- one word
 
     def word(self) -> Word:
-        """A word: literal pieces, quotes and simple variables without a blank between them."""
+        """Parse a word: literal text, quotes and simple variables, without whitespace between them."""
         text, begin = self.text, self.at
         pieces: list[str] = []
         variables: list[str] = []
@@ -360,7 +370,7 @@ class LineReader:
             if sign in WORD_ENDS:
                 break
             if in_brackets and sign in "'\"\\$":
-                # What it stands for depends on what is quoted in it.
+                # What a bracket expression matches depends on the quoted characters in it.
                 self.refuse("a bracket expression with quotes in it")
             match = PLAIN.match(text, self.at)
             if match is not None:
@@ -371,7 +381,7 @@ class LineReader:
                 case "'":
                     match = SINGLE.match(text, self.at)
                     if match is None:
-                        self.refuse("a quote without its end")
+                        self.refuse("an unterminated quote")
                     self.no_line_in_quotes(match[1])
                     pieces.append(match[1])
                     self.at = match.end()
@@ -380,7 +390,7 @@ class LineReader:
                 case "\\":
                     match = ESCAPED.match(text, self.at)
                     if match is None:
-                        self.refuse("a backslash before a line's end or an unusual character")
+                        self.refuse("a backslash before a line end or an unusual character")
                     pieces.append(match[1])
                     self.at = match.end()
                 case "$":
@@ -412,7 +422,7 @@ class LineReader:
             raw=raw,
             text="".join(pieces),
             dynamic=dynamic,
-            # A bracket alone is the name of a command, or its end.
+            # A lone `[` is the `test` command.
             glob=glob and raw != "[",
             tilde=tilde,
             variables=tuple(variables),
@@ -421,12 +431,14 @@ class LineReader:
         return structs.replace(word, tilde=True) if is_home else word
 
     def no_line_in_quotes(self, quoted: str) -> None:
-        """Where a here-document begins after a quote of several lines is nobody's guess."""
+        """Refuse a quoted line break before a here-document: shells disagree on where its text
+        begins.
+        """
         if self.here is not None and "\n" in quoted:
             self.refuse("a here-document that is not literal")
 
     def double(self, pieces: list[str], variables: list[str]) -> bool:
-        """Text between double quotes. Returns whether it holds a variable."""
+        """Parse text between double quotes, and return whether it contains a variable."""
         text, begin = self.text, self.at
         is_first = not any(pieces)
         if text.startswith('"$(cat ', begin):
@@ -440,8 +452,9 @@ class LineReader:
                 part = match[0]
                 self.no_line_in_quotes(part)
                 if part[0] == "\\" and not text[self.at - 1].isascii():
-                    # In some encodings the backslash is the end of the letter before it.
-                    self.refuse("a backslash after a letter outside ASCII")
+                    # In some encodings a backslash byte can be the second half of the preceding
+                    # character.
+                    self.refuse("a backslash after a non-ASCII letter")
                 if part[0] == "\\" and part[1] in '$"\\':
                     part = part[1]
                 pieces.append(part)
@@ -453,17 +466,17 @@ class LineReader:
                 return dynamic
             match = VARIABLE.match(text, self.at)
             if match is None:
-                self.refuse("a quote without its end" if self.at == len(text) else "")
+                self.refuse("an unterminated quote" if self.at == len(text) else "")
             dynamic |= self.variable(
                 match, pieces, variables, begin if is_first else -1, is_quoted=True
             )
             is_first = False
 
     def shown_text(self) -> str:
-        """Return what `"$(cat <<'EOF' ...)"` stands for; the `cat` in it is judged as a command.
+        """Return the text of `"$(cat <<'EOF' ...)"`; its `cat` is judged as a command.
 
-        Bash 3.2 takes a lone apostrophe in there for the begin of a quote. With no other one
-        behind, that is an error to it, and nothing runs.
+        Bash 3.2 treats a lone apostrophe in the text as the start of a quote. If no other
+        apostrophe follows, that is a syntax error there, and nothing runs.
         """
         self.at += 1
         match = SHOWN_TEXT.match(self.text, self.at)
@@ -485,18 +498,18 @@ class LineReader:
         *,
         is_quoted: bool,
     ) -> bool:
-        """A variable by its name. Returns whether its value is unknown: `$HOME` at the head is not."""
+        """Parse a variable, and return whether its value is unknown. A leading `$HOME` is known."""
         name = match[1] or match[2]
         self.at = match.end()
         variables.append(name)
         if name in KNOWN_FOLDERS and begin >= 0 and not any(pieces):
             pieces.append(KNOWN_FOLDERS[name])
-            # Without quotes the shell splits what it holds, and spreads its patterns.
+            # Without quotes, the shell splits the value and expands patterns in it.
             return not is_quoted
         return True
 
     def tilde(self, begin: int) -> bool:
-        """`~/x` is the home; after a revision (`HEAD~2`) the sign means itself."""
+        """Parse `~`: `~/x` is the home folder; after a revision (`HEAD~2`) it is literal."""
         after = self.text[self.at + 1 : self.at + 2]
         if self.at == begin:
             if after in ("", "/", " ", "\t", "\n", ";", "|", "&"):
@@ -507,7 +520,10 @@ class LineReader:
         return False
 
     def braces(self, begin: int) -> str:
-        """`{}` alone and those of a revision (`@{upstream}`) are literal; all other braces may expand."""
+        """Parse `{}` or the braces of a revision (`@{upstream}`), which are literal.
+
+        All others may expand.
+        """
         text = self.text
         if self.at == begin and text.startswith("{}", begin):
             self.at += 2
@@ -522,7 +538,7 @@ class LineReader:
 
 
 def merged(possible: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:
-    """All folders; none where one of them is unknown or they are too many."""
+    """Return all folders, or an empty tuple if any is unknown or if they are too many."""
     if not possible or not after:
         return ()
     every = tuple(dict.fromkeys((*possible, *after)))
@@ -533,20 +549,20 @@ def words_of(script: Script, *, without: str = "") -> list[list[str]]:
     return [
         [word.text for word in command.words if word.text != without]
         for command in script.commands
-        if command.name != "["  # a node of its own to the other parser
+        if command.name != "["  # the syntax tree has a separate node type for `[`
     ]
 
 
 def is_sure(text: str) -> bool:
-    """Return whether a line is too plain to be read in two ways: a second reading adds nothing."""
+    """Return whether a line is too plain to be read in two ways, so that one reading is enough."""
     return SURE_LINE.fullmatch(text) is not None and UNSURE.isdisjoint(
         text.replace(";", " ").split()
     )
 
 
 def is_same_reading(ours: Script, theirs: Script) -> bool:
-    """Return whether two readings of a line hold the same commands, words and redirections."""
-    # The other parser passes over a lone dash before a here-document, and says so.
+    """Return whether two readings of a line contain the same commands, words and redirections."""
+    # The syntax tree skips a lone dash before a here-document and reports it as a problem.
     passed = "-" if theirs.problems and all(p.text == "-" for p in theirs.problems) else ""
     return (
         (not theirs.problems or bool(passed))

@@ -1,7 +1,7 @@
-"""The rules while a session runs: asked at every call, read again between two turns.
+"""The permission rules of a running session: applied to every call, and reloaded between turns.
 
-Owns the standing of the moment and the mode. What a session began with stays as it was: its
-folders, its environment (see `clew.system.config.environment`), what the command line said.
+Owns the current rules and the mode. What the session started with stays unchanged: its folders, its
+environment (see `clew.system.config.environment`) and the command line's settings.
 """
 
 import os
@@ -47,14 +47,14 @@ from clew.system.files import hold_lock, is_there, replace
 if TYPE_CHECKING:
     from clew.permissions.reading import CommandLine
 
-# Where a session's plan is written: the one file that plan mode lets the model change.
+# Where a session's plan is written: the only file that the model may change in plan mode.
 
 
 DEFAULT = "plans"
 
 
 def plan_file(standing: CurrentRules, session_id: str) -> str:
-    """The real path of the plan."""
+    """Return the real path of the plan file."""
     directory = read_text(standing.settings, "plansDirectory")
     if directory:
         root = standing.resolve(str(standing.places.root)).real
@@ -66,31 +66,31 @@ def plan_file(standing: CurrentRules, session_id: str) -> str:
     return f"{standing.context.config_home}/{DEFAULT}/{session_id}.md"
 
 
-READ_AGAIN = "settings were read again"
+READ_AGAIN = "settings were reloaded"
 
 
 def of_own(noticed: Iterable[str]) -> tuple[str, ...]:
-    """What is left to be said of settings read again by who changed them."""
+    """Return the messages to show after a change from this session, which needs no reload message."""
     return tuple(line for line in noticed if line != READ_AGAIN)
 
 
 class Walls(Protocol):
-    """What stands around commands, as far as the rules depend on it."""
+    """The properties of the sandbox that the rules depend on."""
 
     @property
     def is_wanted(self) -> bool:
-        """Commands run in the sandbox: what they may write must not open anything while they do."""
+        """Commands run in the sandbox. What they can write there must not widen any permission."""
 
     @property
     def has_walls(self) -> bool:
-        """A read-only wall can stand around a command that was not asked about."""
+        """The read-only sandbox is available for commands that run without asking."""
 
     def held_by_git(self, folder: str, held_against: RuleSet) -> HeldByGit:
-        """Return what git keeps, in the repository around a folder, of what rules restrain."""
+        """Return what git stores of restrained files in the repository around a folder."""
 
 
 class NoWalls:
-    """Nothing is known of any yet."""
+    """The assumption before the sandbox is set up: nothing is known about it."""
 
     is_wanted = False
     has_walls = True
@@ -100,7 +100,10 @@ class NoWalls:
 
 
 class SessionRules:
-    """`standing` is what holds now; a value, so that a turn may keep the one it began with."""
+    """The rules of a session.
+
+    `standing` is the current value; a turn can keep the one it started with.
+    """
 
     def __init__(
         self,
@@ -118,7 +121,7 @@ class SessionRules:
         self._sources = sources
         self._session_id = ""
         self._lent: tuple[tuple[RuleSpelled, ...], tuple[RuleSpelled, ...]] = ((), ())
-        # Layers whose change was not let in.
+        # Scopes whose changed settings a hook rejected.
         self._refused: set[Scope] = set()
         current = load_current_rules(
             environ, cwd, mode=mode, command_line=command_line, sources=sources
@@ -130,7 +133,7 @@ class SessionRules:
         self.standing = current
 
     def rely_on(self, walls: Walls) -> None:
-        """Judge from now on by what these walls hold."""
+        """Use the properties of this sandbox for decisions from now on."""
         self._walls = walls
 
     @property
@@ -149,13 +152,13 @@ class SessionRules:
         folders: Sequence[str] = (),
         line: "CommandLine | None" = None,
     ) -> Decision:
-        """May this call run, begun in the folder the shell is in, after such text?
+        """Decide whether a call may run, given the shell's folder and the untrusted text before it.
 
-        `mode`, `denied` and `folders` are those of a conversation beside the session's: another mode
-        than the session's, further rules that deny, and further folders to work in. `line` is the
-        command line of the call, where it was read before.
+        `mode`, `denied` and `folders` apply to a subagent's conversation: its own mode, additional
+        deny rules and additional working folders. `line` is the parsed command line of the call, if
+        it was parsed before.
         """
-        # What reads command lines is half of what a turn without a call would load.
+        # The command-line parser is half of what a turn without a tool call would import.
         from clew.permissions.decide import decide
 
         now = self.standing
@@ -193,8 +196,11 @@ class SessionRules:
         )
 
     def git_programs(self, cwd: str) -> tuple[str, ...]:
-        """Return the settings by which git would start programs in the folder that the shell is in now;
-        none in the repository of a trusted folder. One that lies within it may come from elsewhere."""
+        """Return the settings with which git would start programs in the shell's current folder.
+
+        The repository of a trusted folder has none. A repository nested inside it may come from
+        elsewhere, so it is checked.
+        """
         now = self.standing
         folder, root = Path(os.path.realpath(cwd)), now.places.root.resolve()
         is_inside = now.is_trusted and folder.is_relative_to(root)
@@ -207,16 +213,16 @@ class SessionRules:
         return find_repository_programs(str(folder))
 
     def keeps_plan_of(self, session_id: str) -> None:
-        """Lets the model write the session's plan, in plan mode too."""
+        """Let the model write the plan of this session, in plan mode too."""
         self._session_id = session_id
 
     @property
     def plan_file(self) -> str:
-        """Where the plan goes; empty as long as nobody said whose it is."""
+        """The path of the plan, or an empty string before `keeps_plan_of` was called."""
         return plan_file(self.standing, self._session_id) if self._session_id else ""
 
     def place(self, path: str) -> Source:
-        """What a file that was read is: the project's, or one from elsewhere."""
+        """Return whether a file that was read belongs to the project or comes from elsewhere."""
         now = self.standing
         inside = structs.replace(now.context, results=self._results, memory=self._memory)
         resolved_path = now.resolve(path)
@@ -224,17 +230,17 @@ class SessionRules:
         return "project" if is_inside else "file"
 
     def keeps_results_in(self, *folders: Path) -> None:
-        """Lets the model read what its own tools gave: long results are kept there."""
+        """Let the model read the tool results stored in these folders."""
         self._results = tuple(map(os.path.realpath, folders))
 
     def reads_memory_in(self, folder: Path) -> None:
-        """Lets the model read what earlier sessions left."""
+        """Let the model read the notes of earlier sessions in this folder."""
         self._memory = os.path.realpath(folder)
 
     def may_read(self, top: str) -> Callable[[str], bool]:
-        """Whether what a search below the folder `top` found in a file may be shown.
+        """Return a function that tells whether a search below `top` may show a file.
 
-        The names are those of ordinary files, so that a folder's links are followed once.
+        It accepts names of ordinary files, so links are only followed once for each folder.
         """
         from clew.permissions.decide import may_read
 
@@ -255,7 +261,7 @@ class SessionRules:
         return shown
 
     def changes(self) -> list[tuple[Scope, Path]]:
-        """The settings files that are no longer as they were read."""
+        """Return the settings files that changed since they were read."""
         places = self.standing.places
         scopes: dict[Path, Scope] = {
             places.user_settings: "user",
@@ -265,9 +271,9 @@ class SessionRules:
         return [(scopes.get(path, "managed"), path) for path in find_changed(self.standing.loaded)]
 
     def refresh(self, refused: Sequence[Scope] = ()) -> tuple[str, ...]:
-        """Reads the settings again if a file has changed; returns what people should know.
+        """Reload the settings if a file changed, and return messages for the user.
 
-        The layers of `refused` stay as they are until their file changes once more.
+        Layers of `refused` keep their values until their file changes again.
         """
         before = self.standing
         changes = self.changes()
@@ -278,15 +284,15 @@ class SessionRules:
         notes = [line for line in current.complaints if line not in before.complaints]
         settled = enter_current_mode(current)
         if isinstance(settled, RefusedMode):
-            notes.append(f"permission mode {settled.mode}: {settled.why}; going on in default")
+            notes.append(
+                f"permission mode {settled.mode}: {settled.why}; using mode default instead"
+            )
             current = structs.replace(
                 current, context=structs.replace(current.context, mode="default")
             )
         self.standing = current
         news = () if len(refused) == len(changes) else (READ_AGAIN,)
-        refusals = tuple(
-            f"a hook kept a change of {scope} settings from counting" for scope in refused
-        )
+        refusals = tuple(f"a hook blocked a change of {scope} settings" for scope in refused)
         return (*news, *refusals, *notes)
 
     def _stand(self, mode: Mode) -> CurrentRules:
@@ -304,7 +310,7 @@ class SessionRules:
         )
 
     def set_mode(self, word: str) -> Mode:
-        """Goes over to a mode; raises `SettingsError` where this process may not be in it."""
+        """Switch to a mode. Raise `SettingsError` if this process may not use it."""
         before = self.standing
         context = structs.replace(before.context, mode=ALIASES.get(word, word))
         mode = enter_current_mode(structs.replace(before, context=context))
@@ -314,8 +320,7 @@ class SessionRules:
         return mode
 
     def lend(self, allowed: Sequence[str], denied: Sequence[str] = ()) -> None:
-        """Allows and denies these too, in the place of those that were lent before; what is denied
-        stays denied."""
+        """Replace the temporary rules of the session with these. Existing denials stay in force."""
         spelled = (
             tuple(RuleSpelled.of(rule) for rule in allowed),
             tuple(RuleSpelled.of(rule) for rule in denied),
@@ -336,17 +341,18 @@ class SessionRules:
         return structs.replace(command_line, data=data)
 
     def update(self, updates: Sequence[Update]) -> None:
-        """What a person or the host changed, for the session or in a settings file, from now on.
+        """Apply changes from the user or the host, for the session or to a settings file.
 
-        Checked as a whole before anything changes; raises `SettingsError` that says what is wrong.
+        All updates are checked before any is applied. Raises `SettingsError` with the problem
+        found.
         """
         for update in updates:
             self._check(update)
         for update in updates:
             if update.destination != "session":
                 self._write(update)
-            # The file may be one that does not count, in a folder that nobody trusts yet; who
-            # asked for it meant this session in any case.
+            # The file may be ignored because the folder is not trusted yet. The change is meant for
+            # this session in any case.
             if isinstance(update, ModeUpdate):
                 self.set_mode(update.mode)
             else:
@@ -357,8 +363,11 @@ class SessionRules:
         self.standing = self._stand(self.mode)
 
     def overlay(self, settings: Mapping[str, Any]) -> tuple[str, ...]:
-        """Settings for this session that stand above the files', over those said before; null takes one
-        away. Returns what people should know; raises `SettingsError` where they cannot hold."""
+        """Set settings for this session that override the files and earlier overlays; None removes
+        one.
+
+        Return messages for the user. Raise `SettingsError` if a setting is invalid.
+        """
         command_line = self._given or CommandLineSettings(data={})
         data = {k: v for k, v in (command_line.data | dict(settings)).items() if v is not None}
         faults = [fault for fault in check(data) if fault.fatal and fault.path[0] in settings]
@@ -385,7 +394,7 @@ class SessionRules:
                     raise SettingsError(f"{rule.text}: {parsed.what}")
 
     def _write(self, update: Update) -> None:
-        """Puts an update into the settings file it names; every other byte of the file stays."""
+        """Write an update to the settings file that it names, leaving every other byte unchanged."""
         scope = SCOPES[update.destination]
         places = self.standing.places
         with hold_lock(places.config_home):
@@ -407,7 +416,7 @@ def is_same_repository(folder: Path, root: Path) -> bool:
 
 
 def enter_current_mode(current: CurrentRules) -> Mode | RefusedMode:
-    """The mode of a standing, if this process may be in it."""
+    """Return the current mode if this process may use it, otherwise why not."""
     return enter_mode(
         current.context.mode,
         is_root=os.geteuid() == 0,

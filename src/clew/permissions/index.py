@@ -1,8 +1,9 @@
-"""Where a request finds the few rules that can concern it among many.
+"""Indexes that find the few rules which can apply to a request.
 
-Owns two indexes. Commands: by the first word a rule spells out. Paths: by the folder a pattern
-stands on and, for a pattern that holds at any depth, by the name it spells out. A regular
-expression is compiled when its rule is first a candidate, so that loading costs no compiling.
+Owns two indexes. Commands are indexed by the first literal word of a rule. Paths are indexed by the
+base folder of a pattern or, for a pattern that matches at any depth, by its literal name. A rule's
+regular expression is compiled when the rule first becomes a candidate, so loading rules compiles
+nothing.
 """
 
 import re
@@ -23,14 +24,17 @@ if TYPE_CHECKING:
     from clew.permissions.rules import PermissionRule
 
 
-# `*.pem`: found by what stands after the last dot.
+# `*.pem` is indexed by the text after the last dot.
 ENDING = re.compile(r"\*\.[^*?\[\]\\.]+")
 
 MAX_FOLDERS = 1_000
 
 
 class CommandEntry:
-    """A rule and its pattern; `exact` has no star, `head` is what it spells out before one."""
+    """A rule and its pattern.
+
+    `exact` means without a star; `head` is the literal text before a star.
+    """
 
     __slots__ = ("_regex", "exact", "head", "pattern", "rule")
 
@@ -59,7 +63,7 @@ class CommandIndex:
         entry = CommandEntry(rule, pattern.strip())
         self.size += 1
         words = entry.head.split()
-        # The first word is whole when a blank or the rule's end follows it, or the colon of `:*`.
+        # The first word is complete if whitespace, the end of the rule or `:*` follows it.
         closed = len(words) > 1 or entry.exact or entry.head[-1:].isspace()
         if words and (closed or entry.pattern == f"{entry.head}:*"):
             self._by_word.setdefault(words[0], []).append(entry)
@@ -67,7 +71,7 @@ class CommandIndex:
             self._open.append(entry)
 
     def find(self, texts: Iterable[str], *, untrusted: bool) -> CommandEntry | None:
-        """The first rule that matches one of the texts."""
+        """Return the first rule that matches one of the texts."""
         for text in texts:
             for entry in self.candidates(text):
                 if (untrusted or not entry.rule.after_untrusted) and entry.matches(text):
@@ -82,7 +86,7 @@ class CommandIndex:
 
 
 class PathEntry:
-    """A rule's pattern, absolute: the folder it stands on and the segments below."""
+    """A rule's pattern in absolute form: its base folder and the segments below it."""
 
     __slots__ = ("_folded", "_plain", "base", "floating", "restrains", "rule", "segments")
 
@@ -104,7 +108,7 @@ class PathEntry:
         self._folded: re.Pattern[str] | None = None
 
     def matches(self, path: str, *, folds_case: bool) -> bool:
-        """Whether the pattern names the path or a folder around it."""
+        """Return whether the pattern matches the path or a folder around it."""
         pattern = self._folded if folds_case else self._plain
         if pattern is None:
             source = make_path_regex(
@@ -121,7 +125,7 @@ class PathEntry:
         return pattern.fullmatch(normalize_text(path)) is not None
 
     def from_root(self) -> tuple[str, ...]:
-        """The pattern as segments from the root of the disk."""
+        """Return the pattern as segments from the root folder."""
         between = ("**",) if self.floating else ()
         last = () if self.segments[-1:] == ("**",) else ("**",)
         return (*split(self.base), *between, *self.segments, *last)
@@ -138,7 +142,8 @@ class PathIndex:
         self._fixed: dict[str, list[PathEntry]] = {}
         self._named: dict[str, list[PathEntry]] = {}
         self._ending: dict[str, list[PathEntry]] = {}
-        # What could match of a folder's own parts: the paths of one call lie in few folders.
+        # Candidates from the parts of a folder. Cached, because the paths of one call share few
+        # folders.
         self._above: dict[str, tuple[str, tuple[PathEntry, ...]]] = {}
 
     def add(
@@ -153,7 +158,7 @@ class PathIndex:
         spellings: Callable[[str], tuple[str, ...]] = lambda folder: (folder,),
     ) -> None:
         base, anchored, segments = place(pattern, root=root, cwd=cwd, home=home)
-        # Restraining patterns hold at any depth unless they say where they begin.
+        # Restraining patterns match at any depth unless they name where they begin.
         floating = not anchored and (restrains or len(segments) == 1)
         if segments[:1] == ("**",) and len(segments) > 1:
             floating, segments = True, segments[1:]
@@ -188,7 +193,7 @@ class PathIndex:
         return (*entries, *at) if at else entries
 
     def _along(self, parts: tuple[str, ...]) -> tuple[str, tuple[PathEntry, ...]]:
-        """A folder's name made plain, and the entries that its parts lead to."""
+        """Return a folder's normalized name, and the entries for its parts."""
         around = ""
         entries = list(self._fixed.get("/", ()))
         for part in parts:
@@ -203,7 +208,7 @@ class PathIndex:
         return entries
 
     def find(self, path: ResolvedPath, tool: str, *, untrusted: bool) -> "PermissionRule | None":
-        """The first rule that names one spelling of the path."""
+        """Return the first rule that matches one spelling of the path."""
         for name in path.names:
             for entry in self.candidates(name):
                 if applies(entry.rule, tool, untrusted=untrusted) and entry.matches(
@@ -213,7 +218,7 @@ class PathIndex:
         return None
 
     def find_for_all(self, path: ResolvedPath, tool: str) -> "PermissionRule | None":
-        """A rule that names the path as written, where every other spelling is named too."""
+        """Return a rule for the path as written, if every other spelling is covered by a rule too."""
         match: PermissionRule | None = None
         for name in path.names:
             rule = next(
@@ -231,7 +236,7 @@ class PathIndex:
         return match
 
     def may_touch(self, pattern: str, *, untrusted: bool) -> "PermissionRule | None":
-        """The first rule that could name a file which an absolute pattern of the shell names."""
+        """Return the first rule that could match a file which an absolute shell pattern matches."""
         segments = split(normalize_text(pattern).casefold())
         for entry in self.entries:
             if (untrusted or not entry.rule.after_untrusted) and may_meet(
@@ -242,10 +247,10 @@ class PathIndex:
 
 
 def applies(rule: "PermissionRule", tool: str, *, untrusted: bool) -> bool:
-    """Whether a path rule speaks of this tool.
+    """Return whether a path rule applies to this tool.
 
-    Rules of `Read` and `Edit` speak of their families. So does every restraining rule; an allow
-    rule for `Write`, `Grep` and the others speaks of that tool alone.
+    Rules of `Read` and `Edit` apply to their families, and so does every restraining rule. An allow
+    rule for `Write`, `Grep` or another file tool applies to that tool only.
     """
     if rule.after_untrusted and not untrusted:
         return False
@@ -253,7 +258,7 @@ def applies(rule: "PermissionRule", tool: str, *, untrusted: bool) -> bool:
 
 
 def place(pattern: str, *, root: str, cwd: str, home: str) -> tuple[str, bool, tuple[str, ...]]:
-    """What a path pattern stands on, whether it says so itself, and its segments."""
+    """Return a path pattern's base folder, whether the pattern names it, and its segments."""
     pattern = pattern.strip()
     if pattern.startswith("//"):
         return "/", True, cleaned(pattern)

@@ -1,7 +1,7 @@
-"""Modes: what holds where no rule speaks, who may enter which, and the reviewer of mode auto.
+"""Permission modes: what they do, when they are available, and the reviewer of auto mode.
 
-Owns the seven words a person may write and what each does to a finding. A mode softens only what
-came from nobody's rule; it hardens everything.
+Owns the seven mode names and what each does to a finding. A mode softens only findings that no rule
+caused; it can make any finding stricter.
 """
 
 from collections.abc import Collection
@@ -15,7 +15,8 @@ from clew.permissions.request import MCP_PREFIX, TOOLS, Mode
 from clew.permissions.rules import RULE
 from clew.system.config.settings import read_text
 
-# Tools that rules name and nobody has. Such a rule stands and holds nothing, and whoever wrote it is told.
+# Tools of other programs that a rule may name without a warning. clew has no such tools, so the
+# rule has no effect.
 
 
 ELSEWHERE = frozenset({
@@ -26,7 +27,7 @@ ELSEWHERE = frozenset({
 
 
 def names_tool(word: str) -> bool:
-    """Whether a word is a rule, and of a tool that somebody has."""
+    """Return whether a word is a rule for an existing tool."""
     read = RULE.fullmatch(word)
     return read is not None and (
         read[1] in TOOLS or read[1] in ELSEWHERE or read[1].startswith(MCP_PREFIX)
@@ -34,9 +35,10 @@ def names_tool(word: str) -> bool:
 
 
 def unknown_tool(rule: str, offered: Collection[str] = ()) -> str | None:
-    """What to say of the tool of a rule, if nobody has it; `offered` are those of a session.
+    """Return the message about a rule's unknown tool, or None if the tool exists.
 
-    A rule that cannot be read is complained of where rules are read."""
+    `offered` are the tools of a session. An invalid rule is reported where rules are parsed.
+    """
     read = RULE.fullmatch(rule)
     if read is None or read[1].startswith(MCP_PREFIX) or "*" in read[1]:
         return None
@@ -45,8 +47,8 @@ def unknown_tool(rule: str, offered: Collection[str] = ()) -> str | None:
         return None
     by_letters = {name.lower(): name for name in sorted(known_names)}
     near = get_close_matches(read[1].lower(), by_letters, n=1)
-    hint = f"; did you mean {by_letters[near[0]]}?" if near else ""
-    return f"there is no tool {read[1]}{hint}"
+    hint = f" (did you mean {by_letters[near[0]]}?)" if near else "" if near else ""
+    return f'unknown tool "{read[1]}"{hint}'
 
 
 MODES: tuple[Mode, ...] = (
@@ -56,7 +58,7 @@ ALIASES: dict[str, Mode] = {"manual": "default"}
 
 
 class RefusedMode(Struct, frozen=True, kw_only=True):
-    """A mode that may not be entered, and why."""
+    """A mode that this process may not use, and why."""
 
     mode: str
     why: str
@@ -69,21 +71,21 @@ def enter_mode(
     is_sandboxed: bool,
     disabled: frozenset[Mode] = frozenset(),
 ) -> Mode | RefusedMode:
-    """The mode a word names, if this process may run in it."""
+    """Return the mode that a word names, if this process may use it."""
     mode = next((m for m in MODES if m == word), ALIASES.get(word))
     if mode is None:
-        return RefusedMode(mode=word, why=f"no such mode; there are {', '.join(MODES)}")
+        return RefusedMode(mode=word, why=f"unknown mode (expected one of {', '.join(MODES)})")
     if mode in disabled:
-        return RefusedMode(mode=mode, why="settings have taken this mode away")
+        return RefusedMode(mode=mode, why="disabled in settings")
     if mode == "bypassPermissions" and is_root and not is_sandboxed:
         return RefusedMode(
-            mode=mode, why="not as root, unless the whole program runs in a sandbox (IS_SANDBOX=1)"
+            mode=mode, why="not allowed as root (set IS_SANDBOX=1 inside a container)"
         )
     return mode
 
 
 def find_disabled_modes(settings: dict[str, object]) -> frozenset[Mode]:
-    """The modes that settings, whoever wrote them, take away."""
+    """Return the modes that any settings file disables."""
     disabled: set[Mode] = set()
     if read_text(settings, "permissions.disableBypassPermissionsMode") == "disable":
         disabled.add("bypassPermissions")
@@ -94,7 +96,7 @@ def find_disabled_modes(settings: dict[str, object]) -> frozenset[Mode]:
 
 
 def apply_mode(mode: Mode, finding: Finding) -> Finding:
-    """A finding as the mode has it."""
+    """Return a finding as the mode changes it."""
     match mode:
         case "default" | "acceptEdits":
             return finding
@@ -106,27 +108,29 @@ def apply_mode(mode: Mode, finding: Finding) -> Finding:
             return finding
         case "dontAsk":
             if finding.verdict == "ask":
-                why = f"{finding.reason} (nobody is asked in mode dontAsk)"
+                why = f"{finding.reason} (denied: dontAsk mode never asks)"
                 return structs.replace(finding, verdict="deny", reason=why)
             return finding
         case "bypassPermissions":
             if finding.nature != "base":
                 return finding
-            # Whoever chose this mode wants no wall around what it lets through.
+            # A user of this mode wants no sandbox around the commands that it allows.
             freed = structs.replace(finding, effect="unknown")
             if finding.verdict == "ask":
-                return structs.replace(freed, verdict="allow", reason="mode bypassPermissions")
+                return structs.replace(
+                    freed, verdict="allow", reason="allowed in bypassPermissions mode"
+                )
             return freed
         case _ as never:
             assert_never(never)
 
 
 def planned(finding: Finding) -> Finding:
-    """Plan mode looks and does not touch, whatever is allowed."""
+    """Deny whatever does more than read, even if a rule allows it."""
     if finding.verdict == "deny" or finding.effect == "look":
         return finding
     return structs.replace(
-        finding, verdict="deny", nature="base", rule=None, reason="plan mode only looks"
+        finding, verdict="deny", nature="base", rule=None, reason="not allowed in plan mode"
     )
 
 
@@ -134,9 +138,9 @@ Review = Literal["safe", "unsafe"]
 
 
 def apply_review(needed: NeedsReview, review: Review | None, why: str = "") -> Decision:
-    """The decision once the reviewer has spoken. No reviewer, or one that failed: a person decides.
+    """Return the decision after the review. Without a review, the user decides.
 
-    The review stands among the findings, so that it is recorded with them.
+    The review becomes one of the findings, so that it is recorded with them.
     """
     subject = needed.findings[0].subject if needed.findings else ""
     if review is None:
@@ -149,7 +153,7 @@ def apply_review(needed: NeedsReview, review: Review | None, why: str = "") -> D
         return Deny(findings=(*needed.findings, note))
     passed = [
         structs.replace(
-            f, verdict="allow", reason=f"{f.reason}; the reviewer passed it", effect="unknown"
+            f, verdict="allow", reason=f"{f.reason}; approved by the reviewer", effect="unknown"
         )
         if f.verdict == "review"
         else f

@@ -1,8 +1,8 @@
-"""Patterns as rules spell them: paths (gitignore's language), commands, domains, tool names.
+"""The patterns in rules: paths (in gitignore syntax), commands, domains and tool names.
 
-Owns the translation into regular expressions and the question whether two path patterns can name
-the same file. Every expression built here comes to an end (see `clew.permissions.patterns`). Path
-patterns are compared with gitignore's own reader in the tests.
+Owns their translation to regular expressions, and the test whether two path patterns can match the
+same file. Every expression built here runs in linear time. Tests compare path patterns with
+gitignore's own implementation.
 """
 
 import re
@@ -15,15 +15,18 @@ if TYPE_CHECKING:
     from pathspec.pattern import Pattern
 
 
-# Patterns with stars as regular expressions that come to an end.
+# Patterns with stars, as regular expressions that never backtrack exponentially.
 
 
-# More are a flood, not a choice.
+# No list written by hand has more.
 MOST_ALTERNATIVES = 1000
 
 
 def starred(pieces: Sequence[str], anything: str) -> str:
-    """The expressions of what stands between stars, as one; `anything` is what a star stands for."""
+    """Join the expressions between stars into one.
+
+    `anything` is the expression for one character that a star matches.
+    """
     first, *rest = pieces
     if not rest:
         return first
@@ -32,7 +35,7 @@ def starred(pieces: Sequence[str], anything: str) -> str:
 
 
 def below(chunks: Sequence[str]) -> str:
-    """The expressions of what stands between `**`, each beginning with a slash, as one."""
+    """Join the expressions between `**` into one. Each begins with a slash."""
     first, *rest = chunks
     if not rest:
         return first
@@ -41,15 +44,18 @@ def below(chunks: Sequence[str]) -> str:
     return f"{first}{middle}(?:/[^/]++)*{last}"
 
 
-# As the library writes a star, and a `**` between two parts of a path and before the first.
+# The library's expressions for a star, for `**` between two parts of a path, and for `**` before
+# the first.
 _STAR, _DEEP, _ANYWHERE = "[^/]*", "(?:/.+)?", "^(?:.+/)?"
 _SIGN = r"(?!\[\^/\]\*)(?:\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^/(\[\\])"
-# Made when the first such line comes: it takes a millisecond.
+# Compiled for the first such line, because compiling takes a millisecond.
 _BETWEEN_STARS = rf"\[\^/\]\*((?:{_SIGN})*)(?=\[\^/\]\*)"
 
 
 def tamed(expression: str) -> str:
-    """What a library made of a line of a .gitignore, with the same meaning."""
+    """Return the library's expression for a .gitignore line, rewritten so that it cannot backtrack
+    exponentially.
+    """
     text = re.sub(_BETWEEN_STARS, r"(?>[^/]*?\1)", expression)
     first, *rest = text.split(_DEEP)
     if not rest:
@@ -61,21 +67,24 @@ def tamed(expression: str) -> str:
 
 
 def _tame(patterns: Iterable["Pattern"]) -> bool:
-    """Tames those that could run wild; whether there were any."""
+    """Rewrite the patterns that could backtrack exponentially. Return whether there were any."""
     wild = [pattern for pattern in patterns if _is_wild(pattern)]
     for pattern in wild:
-        # The library's base class does not name what all of its patterns have.
+        # The library's base class does not declare this attribute, which all of its patterns have.
         pattern.regex = re.compile(tamed(pattern.regex.pattern), pattern.regex.flags)  # type: ignore[attr-defined]
     return bool(wild)
 
 
 def _is_wild(pattern: "Pattern") -> bool:
-    regex = getattr(pattern, "regex", None)  # a remark has none
+    regex = getattr(pattern, "regex", None)  # a comment has none
     return regex is not None and (regex.pattern.count(_STAR) > 1 or _DEEP in regex.pattern)
 
 
 def compile_ignore_rules(lines: Iterable[str]) -> "GitIgnoreSpec":
-    """Lines of a .gitignore; what reads them is loaded here, for a turn without a search needs none."""
+    """Compile the lines of a .gitignore.
+
+    The library is imported here, because a turn without a search does not need it.
+    """
     from pathspec import GitIgnoreSpec
 
     spec = GitIgnoreSpec.from_lines(lines)
@@ -83,26 +92,27 @@ def compile_ignore_rules(lines: Iterable[str]) -> "GitIgnoreSpec":
 
 
 def compile_path_rules(lines: Iterable[str]) -> "PathSpec[Pattern]":
-    """Patterns in gitignore's language, of which none takes back what another says."""
+    """Compile patterns in gitignore syntax, none of which negates another."""
     from pathspec import PathSpec
 
     spec = PathSpec.from_lines("gitignore", lines)
     return PathSpec(spec.patterns, backend="simple") if _tame(spec.patterns) else spec
 
 
-# More are a flood, and none that somebody wrote by hand: whoever reads rules refuses them.
+# A rule that expands to more patterns is rejected by the code that reads rules. No rule written by
+# hand has as many.
 MOST_PATTERNS = 64
 
 GLOB = re.compile(r"[*?\[\\]")
 
 
 def normalize_text(text: str) -> str:
-    """One spelling for what looks the same: composed and decomposed letters."""
+    """Return one spelling for composed and decomposed letters, which look the same."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def segment_regex(segment: str) -> str:
-    """One part of a path pattern, without slashes, as a regular expression."""
+    """Return one part of a path pattern, without slashes, as a regular expression."""
     out = [""]
     i = 0
     while i < len(segment):
@@ -124,8 +134,11 @@ def segment_regex(segment: str) -> str:
 
 
 def without_brackets(pattern: str) -> str:
-    """A pattern of the shell with each bracket expression as a star: what a range holds depends on
-    the locale, and where an expression ends on what lies in it. Shells go no deeper by it."""
+    """Return a shell pattern with each bracket expression replaced by a star.
+
+    What a range matches depends on the locale, and where the expression ends depends on its
+    content. A bracket expression never matches a slash in a shell.
+    """
     if "[" not in pattern:
         return pattern
     return "/".join(
@@ -135,7 +148,7 @@ def without_brackets(pattern: str) -> str:
 
 
 def class_end(segment: str, start: int) -> int:
-    """The position after the `]` that closes a class begun before `start`; 0 if none does."""
+    """Return the index after the `]` that closes a class opened before `start`, or 0 if none does."""
     i = start + 1 if segment[start : start + 1] in ("!", "^") else start
     end = segment.find("]", i + 1)
     return end + 1
@@ -147,7 +160,7 @@ def class_regex(body: str) -> str:
     inside = ""
     while rest:
         if rest[1:2] == "-" and len(rest) > 2:
-            # A range written backwards names nothing.
+            # A reversed range matches nothing.
             inside += f"{re.escape(rest[0])}-{re.escape(rest[2])}" if rest[0] <= rest[2] else ""
             rest = rest[3:]
         else:
@@ -159,9 +172,10 @@ def class_regex(body: str) -> str:
 
 
 def make_path_regex(base: str, segments: tuple[str, ...], *, floating: bool, itself: bool) -> str:
-    """The expression of a pattern below `base`: what it names and everything beneath that.
+    """Return the expression of a pattern below `base`: what it matches and everything below that.
 
-    `floating`: at any depth below the base. `itself`: a last `**` names the folder before it too.
+    `floating`: at any depth below the base. `itself`: a trailing `**` also matches the folder
+    before it.
     """
     chunks = [re.escape(base.rstrip("/"))]
     if floating:
@@ -178,7 +192,10 @@ def make_path_regex(base: str, segments: tuple[str, ...], *, floating: bool, its
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """`*.{pem,key}` as the patterns it stands for; of a bomb no more than show that it is one."""
+    """Return the patterns that `*.{pem,key}` expands to.
+
+    A pattern that expands to too many is cut off at just over the limit.
+    """
     out: list[str] = []
     waiting = [pattern]
     while waiting and len(out) + len(waiting) <= MOST_PATTERNS:
@@ -196,7 +213,10 @@ def expand_braces(pattern: str) -> list[str]:
 
 
 def make_command_regex(pattern: str) -> re.Pattern[str]:
-    """A command rule: `*` is any text, ` *` at the end leaves the word before it whole."""
+    """Compile a command rule:
+
+    `*` is any text, and a trailing ` *` also matches the command alone.
+    """
     tail = ""
     if pattern.endswith(":*") or (pattern.endswith(" *") and pattern.count("*") == 1):
         pattern, tail = pattern[:-2].rstrip(), r"(?:\s.*)?"
@@ -204,18 +224,21 @@ def make_command_regex(pattern: str) -> re.Pattern[str]:
 
 
 def literals(pattern: str) -> list[str]:
-    """What stands between a pattern's stars."""
+    """Return the escaped text between a pattern's stars."""
     return [re.escape(part) for part in re.split(r"\*+", pattern)]
 
 
 def read_literal_head(pattern: str) -> str:
-    """What stands before a command rule's first star, the colon of `:*` left out."""
+    """Return the text before a command rule's first star, without the colon of `:*`."""
     head = pattern[:-2] if pattern.endswith(":*") else pattern
     return head.partition("*")[0]
 
 
 def make_domain_regex(pattern: str) -> re.Pattern[str]:
-    """`*.example.com`: any subdomain. Elsewhere a star stays between two dots."""
+    """Compile a domain rule:
+
+    `*.example.com` is any subdomain. Any other star matches within one label.
+    """
     pattern = pattern.strip().lower().rstrip(".")
     if pattern == "*":
         return re.compile(".*", re.S)
@@ -226,16 +249,16 @@ def make_domain_regex(pattern: str) -> re.Pattern[str]:
 
 
 def make_word_regex(pattern: str) -> re.Pattern[str]:
-    """A tool's name or an input's value: `*` is any text."""
+    """Compile a pattern for a tool name or an input value: `*` is any text."""
     return re.compile(starred(literals(pattern), "."), re.S)
 
 
 def may_meet(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
-    """Whether some path could be named by both patterns, given as segments from the root.
+    """Return whether both patterns, given as segments from the root, could match the same path.
 
-    `left` is the shell's, whose stars do not stand for a dot at the head of a name.
-    `**` is any number of segments; a segment with stars or classes is compared by what its plain
-    ends leave open. Answers yes when in doubt: the question is asked before letting something run.
+    `left` is a shell pattern, whose stars do not match a leading dot. `**` is any number of
+    segments. Segments with stars or classes are compared by their literal ends. The answer is True
+    in case of doubt, because it decides whether something may run.
     """
     reached = [(0, 0)]
     seen = set(reached)
@@ -285,5 +308,5 @@ def segments_meet(a: str, b: str) -> bool:
 
 
 def plain_tail(segment: str) -> str:
-    """What follows the last sign of a pattern that can stand for more than itself."""
+    """Return the text after the last wildcard of a pattern."""
     return re.split(r"[*?\[\]\\]", segment)[-1]

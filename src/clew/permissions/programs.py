@@ -1,10 +1,10 @@
-"""The programs that only read: every option each may have, and how many values it takes.
+"""The read-only programs, with every option each may have and the number of its values.
 
-Owns the table and the reading of arguments by it. A program or an option that is not here is not
-known to be harmless. A program stands here only if no option in its row writes, runs another
-program, connects, follows links out of a tree, or loads code of the project (not even for
-`--version`). `git` has rows of its own in `git`; programs whose arguments are programs (`sed`,
-`awk`, `find`, `jq`) are checked further in `readonly`.
+Owns the table and the parsing of arguments by it. A program or an option that is not listed is not
+known to be harmless. A program is listed only if no option in its row writes, runs another program,
+connects, follows links out of a tree, or loads code of the project (not even for `--version`).
+`git` has its own rows in `git`. Programs whose arguments are code (`sed`, `awk`, `find`, `jq`) are
+checked further in `readonly`.
 """
 
 import re
@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from clew.permissions.words import Word
 
-# What the operands are: files, text, one file (a second one would be written), a pattern and then
-# files, or none at all.
+# What the operands are: files, text, one file (a second one would be written), a pattern followed
+# by files, or none.
 Operands = Literal["files", "text", "pattern", "one", "none"]
 KINDS: dict[str, Operands] = {
     "files": "files",
@@ -29,12 +29,12 @@ KINDS: dict[str, Operands] = {
 NUMBER = re.compile(r"-[0-9]+")
 VALUE = re.compile(r"-(?:[0-9]+)?")
 
-# Each row is the kind of the operands and then the options. `-n:` takes a value, attached or as the
-# next word; `--color?` takes one only behind `=`, `-U?` only attached; `--arg::` takes two words;
-# `-NUM` stands for a number. Five words say more: `loose`: no option of the program does harm, so
-# that `*` may stand for words that turn out to be options; `suffixed`: `*.py` may, since what ends so
-# does none; `exact`: letters do not bundle; `posix`:
-# the first operand ends the options; `free`: no word is an option, whatever it looks like.
+# Each row is the kind of the operands, followed by the options. `-n:` has a value, attached or as
+# the next word; `--color?` has one only after `=`, `-U?` only attached; `--arg::` has two words;
+# `-NUM` stands for a number. Five words are flags. `loose`: no option of the program is harmful, so
+# `*` may expand to words that look like options. `suffixed`: `*.py` may, because no option with
+# such an end is harmful. `exact`: letters do not bundle. `posix`: the first operand ends the
+# options. `free`: no word is an option, whatever it looks like.
 ROWS: dict[str, str] = {
     "cat": "files loose -A -b -e -E -n -s -t -T -u -v --show-all --number-nonblank --show-ends"
     " --number --squeeze-blank --show-tabs --show-nonprinting",
@@ -86,7 +86,7 @@ ROWS: dict[str, str] = {
     "namei": "files loose -l -m -o -v -x",
     "base64": "files -d -i -w: --decode --ignore-garbage --wrap:",
     "base32": "files -d -i -w: --decode --ignore-garbage --wrap:",
-    # `--files0-from` reads names from a file; nothing else of these does harm.
+    # `--files0-from` reads names from a file; these programs have no other harmful option.
     "wc": "files suffixed -c -m -l -L -w --bytes --chars --lines --max-line-length --words --total:",
     "du": "files suffixed -a -A -b -B: -c -d: -h -H -k -L -m -P -s -S -t: -x -0 --all --apparent-size"
     " --block-size: --bytes --total --max-depth: --exclude: --human-readable --inodes"
@@ -211,7 +211,7 @@ ROWS: dict[str, str] = {
     "nawk": "pattern posix -F: -v:",
 }
 
-# Programs that tell their version and nothing of the project is loaded for it.
+# Programs that print their version without loading any code of the project.
 TELLS_VERSION = frozenset({
     "node", "python", "python3", "pip", "pip3", "uv", "ruff", "java", "javac", "gcc", "g++",
     "clang", "make", "cmake", "git", "docker", "ruby", "perl", "php", "jq", "rg", "bash", "zsh",
@@ -222,8 +222,8 @@ SHORT_VERSION = frozenset(
     [("node", "-v"), ("ruby", "-v"), ("perl", "-v"), ("php", "-v"), ("java", "-version")]
 )
 
-# Options of these that write, run programs or open files of their own: a rule that merely names the
-# program hardly meant them. Shortened names and bundled letters count.
+# Options that write, run programs or open other files. A rule that only names the program is not
+# meant to allow them. Abbreviated names and bundled letters are recognized.
 HARMFUL: dict[str, frozenset[str]] = {
     name: frozenset(options.split())
     for name, options in {
@@ -252,12 +252,12 @@ HARMFUL: dict[str, frozenset[str]] = {
     }.items()
 }
 
-# Options whose value is a pattern, so that no operand is one.
+# Options that supply the pattern, so that no operand is one.
 GIVES_PATTERN = frozenset(["-e", "--regexp", "--expression", "--files", "--type-list"])
 
 
 class ProgramOptions(Struct, frozen=True, kw_only=True):
-    """The options of one program, by what they take."""
+    """The options of one program, by the values they accept."""
 
     operands: Operands
     flags: frozenset[str]
@@ -275,7 +275,7 @@ class ProgramOptions(Struct, frozen=True, kw_only=True):
 
 
 class Arguments(Struct, frozen=True, kw_only=True):
-    """Arguments as the program reads them: options with their values, and what is left."""
+    """Arguments as the program parses them: options with their values, and operands."""
 
     options: tuple[tuple[str, Word | None], ...]
     operands: tuple[Word, ...]
@@ -312,13 +312,13 @@ def parse_row(text: str, common: tuple[str, ...] = ("--help", "--version")) -> P
 
 @cache
 def row_of(name: str) -> ProgramOptions | None:
-    """The row of a program by its bare name; read from its text when it is first asked for."""
+    """Return the row of a program by its base name, parsed on first use."""
     text = ROWS.get(name)
     return None if text is None else parse_row(text)
 
 
 def may_be_option(word: Word) -> bool:
-    """Return whether a word could turn into an option: a variable, or a pattern at the head."""
+    """Return whether a word could expand to an option: a variable, or a leading pattern."""
     return word.dynamic or (word.glob and word.text[:1] in "*?[-")
 
 
@@ -326,16 +326,16 @@ SUFFIX = re.compile(r"[*?]\.[A-Za-z0-9_]+\Z")
 
 
 def is_open(row: ProgramOptions, word: Word) -> bool:
-    """Return whether a word could turn into an option of a program that does harm."""
+    """Return whether a word could expand to a harmful option of the program."""
     if row.is_loose or not may_be_option(word):
         return False
     return "suffixed" not in row.flags or word.dynamic or SUFFIX.search(word.text) is None
 
 
 def read_arguments(row: ProgramOptions, words: tuple[Word, ...]) -> Arguments | None:
-    """Return the arguments as a row reads them; None where it has no such option.
+    """Return the arguments as a row parses them, or None if an option is not in the row.
 
-    Options may follow operands. A variable is read only where every word is text.
+    Options may follow operands. A variable is accepted only where every operand is text.
     """
     if row.is_free:
         return Arguments(options=(), operands=words)
@@ -367,7 +367,7 @@ def read_arguments(row: ProgramOptions, words: tuple[Word, ...]) -> Arguments | 
 def read_option(
     row: ProgramOptions, word: Word, pending: list[Word], options: list[tuple[str, Word | None]]
 ) -> bool:
-    """Read one option and its values; return whether the row has it."""
+    """Parse one option and its values, and return whether the row has it."""
     text = word.text
     name, equals, value = text.partition("=")
     if text.startswith("--") or "exact" in row.flags:
@@ -385,7 +385,7 @@ def read_option(
         if letter in row.optional:
             options.append((letter, attached(word, rest) if rest else None))
             return True
-        # A pattern among the letters could stand for others.
+        # A pattern among the letters could expand to other letters.
         if letter not in row.flags or word.glob:
             return False
         options.append((letter, None))
@@ -421,19 +421,20 @@ GLOB_SIGN = re.compile(r"[*?\[]")
 def take_value(
     row: ProgramOptions, name: str, pending: list[Word], options: list[tuple[str, Word | None]]
 ) -> bool:
-    """The next word is the value of an option, whatever it looks like, if it is one word."""
+    """Consume the next word as the value of an option. Return whether it is exactly one word."""
     if not pending:
         return False
     value = pending.pop()
     options.append((name, value))
     if value.dynamic:
         return row.operands == "text"
-    # A pattern may stand for several words, and a program may take no value where it looks like none.
+    # A pattern may expand to several words, and a program may not accept a value that looks like an
+    # option.
     return not value.glob and (
         not value.text.startswith("-") or VALUE.fullmatch(value.text) is not None
     )
 
 
 def attached(word: Word, text: str) -> Word:
-    """The value that is attached to its option."""
+    """Return the value that is attached to its option."""
     return Word(raw=text, text=text, dynamic=word.dynamic, glob=word.glob, tilde=text[:1] == "~")

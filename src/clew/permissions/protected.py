@@ -1,7 +1,7 @@
-"""Paths that no allow rule and no mode opens by itself: touching them asks.
+"""Paths that no allow rule and no mode opens: using one always asks.
 
-Owns the tables. Written without being asked, these would change what the agent may do, what git or
-a shell or an editor runs next, or who can log in. Some hold secrets and ask before they are read.
+Owns the tables. Writing one of these files could change what the agent may do, what git, a shell or
+an editor runs next, or who can log in. Some contain secrets, so reading them asks as well.
 """
 
 import re
@@ -11,14 +11,14 @@ from clew.core.regex import lazy_pattern
 from clew.permissions.patterns import GLOB, may_meet, normalize_text, segments_meet
 from clew.permissions.request import Context, ResolvedPath
 
-# Folders, wherever they lie: nothing below them is written unasked.
+# Folders with these names, at any depth. Writing anything below them asks.
 FOLDERS = frozenset({
     ".git", ".claude", ".clew", ".vscode", ".idea", ".husky", ".cargo", ".devcontainer", ".yarn",
     ".mvn", ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".githooks",
     ".cursor", ".windsurf", ".gemini", ".codex", ".zed",
 })  # fmt: skip
 
-# Worktrees and plans that agents keep below `.claude` are ordinary files.
+# The worktrees and plans of agents below `.claude` are ordinary files.
 ORDINARY = ("/.claude/worktrees/", "/.claude/plans/")
 
 FILES = frozenset({
@@ -37,7 +37,7 @@ FILES = frozenset({
     "mise.toml", ".mise.toml",
 })  # fmt: skip
 
-# What shells, editors, builds and sessions run, and where a user's own programs lie.
+# Files that shells, editors, builds and desktop sessions run, and folders with the user's programs.
 BELOW_HOME = (
     "/.config/git", "/.config/fish", "/.config/systemd", "/.config/autostart", "/.config/zsh",
     "/.config/environment.d", "/.config/mise", "/.config/direnv", "/.config/nvim", "/.config/emacs",
@@ -51,10 +51,10 @@ SYSTEM = (
 )  # fmt: skip
 HARMLESS_DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin"})
 
-# What holds keys, passwords and what was typed, by its place in a home folder; a slash at the end says
-# a folder. Nothing of it is read unasked, wherever it lies, and commands behind walls cannot read it.
+# Files with keys, passwords and input history, relative to a home folder. A trailing slash marks a
+# folder. Reading one asks at any location, and sandboxed commands cannot read them.
 SECRET_PLACES = (
-    # Logging in, signing, encrypting.
+    # Login, signing, encryption.
     ".ssh/", ".gnupg/", ".password-store/", ".age/", ".config/age/", ".config/sops/", ".config/op/",
     ".op/", ".local/share/keyrings/", ".local/share/kwalletd/", "Library/Keychains/", ".vault-token",
     ".netrc", "_netrc", ".authinfo", ".authinfo.gpg", ".config/solana/id.json",
@@ -62,13 +62,13 @@ SECRET_PLACES = (
     ".claude.json", ".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json",
     ".config/github-copilot/", ".huggingface/token", ".cache/huggingface/token",
     ".cache/huggingface/stored_tokens", ".kaggle/", ".config/kaggle/",
-    # Clouds and what runs there.
+    # Clouds and container platforms.
     ".aws/", ".azure/", ".config/gcloud/", ".oci/", ".kube/", ".docker/config.json",
     ".config/containers/auth.json", ".terraform.d/credentials.tfrc.json", ".terraformrc",
     ".pulumi/credentials.json", ".config/doctl/", ".config/hcloud/", ".fly/config.yml",
     ".config/netlify/", ".config/heroku/", ".config/configstore/", ".local/share/com.vercel.cli/auth.json", ".config/stripe/", ".s3cfg", ".boto",
     ".config/rclone/", ".rclone.conf", ".config/ngrok/", ".ngrok2/",
-    # Code and packages.
+    # Code hosting and package registries.
     ".git-credentials", ".config/git/credentials", ".config/gh/", ".config/hub", ".config/glab-cli/",
     ".npmrc", ".yarnrc.yml", ".pypirc", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials",
     ".m2/settings.xml", ".m2/settings-security.xml", ".gradle/gradle.properties",
@@ -76,13 +76,13 @@ SECRET_PLACES = (
     # Databases.
     ".pgpass", ".my.cnf", ".mylogin.cnf", ".databrickscfg", ".databricks/", ".snowsql/config",
     ".snowflake/", ".dbt/profiles.yml",
-    # What was typed, and browsers.
+    # Input history and browsers.
     ".bash_history", ".zsh_history", ".zhistory", ".histfile", ".local/share/fish/fish_history",
     ".python_history", ".node_repl_history", ".psql_history", ".mysql_history", ".sqlite_history",
     ".rediscli_history", ".mozilla/", ".config/google-chrome/", ".config/chromium/",
     ".config/BraveSoftware/", "Library/Cookies/", "Library/Application Support/Google/Chrome/",
 )  # fmt: skip
-# The same of the system, for those who may read it: root.
+# Secrets of the system, for users who may read them: root.
 SYSTEM_SECRETS = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d")
 
 SECRET_FILES = frozenset(
@@ -100,19 +100,20 @@ SECRET_FILES = frozenset(
 SECRET_REST = lazy_pattern(
     r".*/clew/(?:credentials|trust)\.json|.*/keychains(?:/.*)?"
     r"|/etc/(?:shadow|gshadow|sudoers)(?:[-.].*)?|/etc/ssh/.*_key|/proc/[^/]+/(?:task/[^/]+/)?environ"
-    # The memory of another process, and its disk under another name.
+    # The memory of another process, and its file system under another name.
     r"|/proc/(?!(?:thread-)?self/)[^/]+/(?:task/[^/]+/)?(?:mem|root|cwd|fd|fdinfo|map_files|auxv)(?:/.*)?"
     r"|/dev/(?:k?mem)",
     re.S,
 )
-# Disks below their file systems, terminals, cameras: what holds nothing of the kind is named.
+# Devices such as raw disks, terminals and cameras. The exceptions named here contain no data of
+# that kind.
 DEVICE = lazy_pattern(
     r"/dev/(?!(?:null|zero|full|u?random|tty|std(?:in|out|err)|fd(?:/.*)?|shm(?:/.*)?)\Z).+", re.S
 )
 
 
 def by_first_segment(places: Iterable[str]) -> dict[str, list[tuple[list[str], bool]]]:
-    """Places by their first segment: the segments of each, and whether it is a folder."""
+    """Group places by their first segment. Each has its segments, and whether it is a folder."""
     groups: dict[str, list[tuple[list[str], bool]]] = {}
     for place in places:
         segments = place.casefold().rstrip("/").split("/")
@@ -122,7 +123,7 @@ def by_first_segment(places: Iterable[str]) -> dict[str, list[tuple[list[str], b
 
 SECRETS_BY_SEGMENT = by_first_segment(SECRET_PLACES)
 
-# What a glob in a path could stand for without being spelled out.
+# Names that a glob in a path could match without spelling them out.
 SECRET_NAMES = tuple(
     name
     for name, places in SECRETS_BY_SEGMENT.items()
@@ -131,7 +132,7 @@ SECRET_NAMES = tuple(
 
 
 def holds_secrets(name: str) -> bool:
-    """Whether a folded path is one of the secret places, or lies in one."""
+    """Return whether a case-folded path is one of the secret places, or inside one."""
     segments = name.split("/")
     first_segments = SECRETS_BY_SEGMENT.keys()
     for index, segment in enumerate(() if first_segments.isdisjoint(segments) else segments):
@@ -142,12 +143,12 @@ def holds_secrets(name: str) -> bool:
     return segments[-1] in SECRET_FILES or SECRET_REST.fullmatch(name) is not None
 
 
-# Files of bash and of gawk that are connections.
+# Special files that bash and gawk treat as network connections.
 NETWORK = lazy_pattern(r"/dev/(?:tcp|udp)(?:/.*)?|/inet[46]?/.*", re.S)
 
 
 def why_protected_write(path: ResolvedPath, context: Context) -> str | None:
-    """Why writing the path asks; None for ordinary paths."""
+    """Return why writing the path asks, or None for an ordinary path."""
     for name in path.names:
         why = why_written(folded(name), context)
         if why is not None:
@@ -165,34 +166,34 @@ def why_written(name: str, context: Context) -> str | None:
     if name in HARMLESS_DEVICES or (context.plan_file and name == folded(context.plan_file)):
         return None
     if holds_secrets(name):
-        return "holds credentials"
+        return "contains credentials"
     if is_below(name, folded(context.config_home)):
-        return "belongs to the agent's own settings and records"
+        return "contains clew's settings and sessions"
     if any(name == folded(file) for file in context.startup_files):
-        return "is run by what commands start, as a variable says"
+        return "runs whenever a shell or program of this session starts"
     if any(name.rpartition("/")[0] == folded(folder) for folder in context.program_folders):
-        return "lies where commands find their programs"
+        return "is in a directory on PATH"
     parts = name.split("/")
     if parts[-1] in FILES:
-        return f"{parts[-1]} decides what programs run"
+        return f"{parts[-1]} controls which programs run"
     if not any(place in f"{name}/" for place in ORDINARY):
         inside = next((p for p in parts if p in FOLDERS), None)
         if inside is not None:
-            return f"lies in {inside}, which decides what programs run"
+            return f"is in {inside}, which controls which programs run"
     home = folded(context.home)
     if any(is_below(name, home + place) for place in BELOW_HOME):
-        return "decides what programs run"
+        return "controls which programs run"
     roots = context.roots
     if any(is_below(name, s) for s in SYSTEM) and not any(is_below(name, folded(r)) for r in roots):
-        return "belongs to the system"
+        return "is a system file"
     return None
 
 
 def why_protected_read(path: ResolvedPath) -> str | None:
-    """Why reading the path asks even inside the workspace."""
+    """Return why reading the path asks, even inside the workspace."""
     for name in path.names:
         if holds_secrets(folded(name)):
-            return "holds credentials"
+            return "contains credentials"
         if NETWORK.fullmatch(name):
             return "opens a connection"
         if DEVICE.fullmatch(name):
@@ -201,13 +202,13 @@ def why_protected_read(path: ResolvedPath) -> str | None:
 
 
 def find_secret_below(folder: str, home: str) -> str | None:
-    """A secret place in a folder that is read as a whole."""
+    """Return a secret place inside a folder that is read completely."""
     places = (*(f"{home}/{place.rstrip('/')}" for place in SECRET_PLACES), *SYSTEM_SECRETS)
     return next((place for place in places if is_below(place, folder)), None)
 
 
 def find_secret_match(pattern: str, home: str) -> str | None:
-    """A secret place of the home folder that a pattern of the shell could stand for."""
+    """Return a secret place of the home folder that a shell pattern could match."""
     segments = tuple(part for part in pattern.split("/") if part)
     for place in SECRET_PLACES:
         rest = ("**",) if place.endswith("/") else ()
@@ -218,10 +219,10 @@ def find_secret_match(pattern: str, home: str) -> str | None:
 
 
 def find_protected_match(pattern: str, *, writes: bool) -> str | None:
-    """A protected name that a pattern of the shell could stand for."""
+    """Return a protected name that a shell pattern could match."""
     names = (*FOLDERS, *FILES) if writes else SECRET_NAMES
     for segment in pattern.split("/"):
-        # A star does not stand for a dot at the head of a name.
+        # A star does not match a leading dot.
         if GLOB.search(segment) and segment[0] in ".[?":
             for name in names:
                 if segments_meet(segment, name):
@@ -230,12 +231,12 @@ def find_protected_match(pattern: str, *, writes: bool) -> str | None:
 
 
 def is_below(name: str, folder: str) -> bool:
-    """Whether a path is a folder or lies beneath it; nothing lies below an empty name."""
+    """Return whether a path is a folder or below it. Nothing is below an empty name."""
     return bool(folder) and (name == folder or name.startswith(f"{folder.rstrip('/')}/"))
 
 
 def in_workspace(path: ResolvedPath, context: Context) -> bool:
-    """Whether the file that is really meant lies in the working folder or a further one."""
+    """Return whether the actual file is in the working folder or an additional folder."""
     real = path.real
     return path.known and (
         is_below(real, context.cwd)
@@ -249,7 +250,7 @@ def is_own_result(path: ResolvedPath, context: Context) -> bool:
 
 
 def is_critical(path: ResolvedPath, context: Context) -> bool:
-    """Whether removing the path would take the system, a home or the workspace away."""
+    """Return whether deleting the path would delete the system, a home folder or the workspace."""
     for name in path.names:
         holds = (context.home, *context.roots)
         if name.count("/") <= 1 or any(is_below(hold, name) for hold in holds):

@@ -1,7 +1,7 @@
-"""Where the text of a conversation came from, block by block, and which of it nobody vouches for.
+"""The origin of each block of a conversation, and which origins are untrusted.
 
-Owns the labels and the way from an entry to them. They are read off the history and kept nowhere, so
-that a session is labelled the same after a resume, and one of another tool as well.
+Owns the labels and how they are derived from an entry. They are computed from the history and
+stored nowhere, so a resumed session gets the same labels, and so does a session of another tool.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -11,12 +11,13 @@ from clew.core.json_object import Json
 from clew.core.regex import lazy_pattern
 from clew.permissions.request import MCP_PREFIX, PermissionRequest, paths_of, subject_of, tool_of
 
-# `session` is what clew itself says, `file` lies outside the workspace, `summary` stands for much.
+# `session` is text from clew itself, `file` is outside the workspace, `summary` replaces a
+# compacted conversation.
 Source = Literal[
     "user", "model", "session", "project", "file", "web", "mcp", "agent", "tool", "summary"
 ]
 VOUCHED: frozenset[Source] = frozenset({"user", "model", "session"})
-# These are as good as the folder is: commands show what lies in it.
+# These are as trustworthy as the folder, because commands show its contents.
 OF_THE_FOLDER: frozenset[Source] = frozenset({"project", "tool"})
 
 ATTACHMENTS: dict[str, Source] = {
@@ -35,7 +36,7 @@ ATTACHMENTS: dict[str, Source] = {
     "skill_listing": "project",
     "mcp_resource": "mcp",
 }
-# Whose words a skill is: a person's own, or those of what they installed, are as good as theirs.
+# The origin of a skill. Skills of the user, and those the user installed, count as the user's text.
 SKILLS: dict[str, Source] = {
     "managed": "user",
     "user": "user",
@@ -45,7 +46,7 @@ SKILLS: dict[str, Source] = {
 }
 LAYERS: dict[str, Source] = {"Managed": "user", "User": "user"}
 
-# A command that can bring text from elsewhere. By its words, not by what it is: one too many asks.
+# Commands that can fetch text from elsewhere, recognized by their words. A false match only asks.
 NETWORK = lazy_pattern(
     r"://|/dev/(?:tcp|udp)\b|\b(?:curl|wget|https?|xh|aria2c|lynx|w3m|links|nc|ncat|netcat|telnet|socat"
     r"|ssh|scp|sftp|rsync|ftp|gh|glab|dig|nslookup|whois|git\b.*\b(?:clone|fetch|pull|ls-remote))\b"
@@ -55,7 +56,7 @@ Place: TypeAlias = Callable[[str], Source]
 
 
 class Provenance:
-    """The labels of a conversation that grows. `place` says what a path is: project or file."""
+    """The labels of a growing conversation. `place` labels a path as project or file."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -67,7 +68,7 @@ class Provenance:
             self.sources.update(source for _, source in self.labelled(entry))
 
     def labelled(self, entry: Json) -> Iterator[tuple[Json, Source]]:
-        """Every block of an entry with where it came from; entries come in their order."""
+        """Yield every block of an entry with its origin. Entries must be passed in order."""
         match entry.get("type"):
             case "assistant":
                 for block in blocks_of(entry):
@@ -88,7 +89,7 @@ class Provenance:
         return self._calls.get(str(block.get("tool_use_id")), "tool")
 
     def of_call(self, block: Json) -> Source:
-        """Where the text comes from that a call brings."""
+        """Return the origin of the text that a call returns."""
         name, arguments = str(block.get("name")), block.get("input")
         request = PermissionRequest(
             tool=name, input=arguments if isinstance(arguments, dict) else {}
@@ -119,13 +120,16 @@ class Provenance:
         return {self._place(path) if isinstance(path, str) else ATTACHMENTS.get(kind, "tool")}
 
     def unvouched(self, *, is_trusted: bool) -> tuple[Source, ...]:
-        """The sources so far that nobody vouches for; a trusted folder is vouched for."""
+        """Return the untrusted sources so far. A trusted folder makes its own sources trusted."""
         vouched = VOUCHED | OF_THE_FOLDER if is_trusted else VOUCHED
         return tuple(sorted(self.sources - vouched))
 
 
 def of_answer(block: Json) -> Source:
-    """What stands in an answer is the model's, but for what the service itself looked up for it."""
+    """Return the origin of a block of the model's answer.
+
+    It is the model, except for results that the service itself looked up.
+    """
     kind = str(block.get("type"))
     if not kind.endswith("_tool_result"):
         return "model"
@@ -137,7 +141,7 @@ def worst(sources: Iterable[Source]) -> Source:
 
 
 def speaker(entry: Json) -> Source:
-    """Whose words the texts of a user entry are."""
+    """Return the origin of the text in a user entry."""
     if entry.get("isCompactSummary"):
         return "summary"
     origin = entry.get("origin")

@@ -1,8 +1,8 @@
-"""A command line with what its readers make of it, each asked at most once.
+"""A command line and its readings, each computed at most once.
 
-Two readers see a line: the strict grammar, without which nothing is allowed, and the syntax tree, which
-finds what deny and ask rules name in any line. Both see the text alone, never a folder or an environment,
-so that a reading holds wherever the same text runs.
+A line has two readings. The strict grammar decides whether anything is allowed; the syntax tree
+finds what deny and ask rules name in any line. Both depend only on the text, not on a folder or an
+environment, so a reading is valid wherever the same text runs.
 
 Decision: docs/decisions/060-permission-decisions.md
 """
@@ -15,54 +15,57 @@ from clew.permissions.grammar import Unread, is_sure, read_line
 from clew.permissions.shell import Script, split
 from clew.permissions.wrappers import Everything, open_wrappers
 
-# What bash itself takes for blanks; Python's notion holds more.
+# The whitespace characters of bash. Python's `str.strip` removes more.
 BLANKS = " \t\n"
 
 
 class CommandLine(Struct, frozen=True, dict=True):
-    """A line and its readings. Every reading is of exactly this text."""
+    """A line and its readings, all of exactly this text."""
 
     command: str
 
     @cached_property
     def text(self) -> str:
-        """The line without the blanks around it."""
+        """The line without surrounding whitespace."""
         return self.command.strip(BLANKS)
 
     @cached_property
     def strict(self) -> Script | Unread:
-        """The line as the strict grammar reads it, or why it does not."""
+        """The reading of the strict grammar, or why the grammar does not accept the line."""
         return read_line(self.text)
 
     @cached_property
     def tree(self) -> Script:
-        """The line as the syntax tree has it."""
+        """The reading of the syntax tree."""
         return split(self.text)
 
     @cached_property
     def strict_parts(self) -> Everything:
-        """All that the line starts, by the strict grammar, which must have read it."""
+        """Everything that the line starts, by the strict grammar, which must have accepted it."""
         assert not isinstance(self.strict, Unread)
         return open_wrappers(self.strict)
 
     @cached_property
     def tree_parts(self) -> Everything:
-        """All that the line starts, by the syntax tree."""
+        """Everything that the line starts, by the syntax tree."""
         return open_wrappers(self.tree)
 
     @property
     def is_sure(self) -> bool:
-        """Whether the line is too plain to be read in two ways."""
+        """True if the line is too plain to be read in two ways."""
         return is_sure(self.text)
 
     @property
     def parts(self) -> Everything:
-        """All that the line starts. The syntax tree costs more than all the rest: a line that can only be
-        read in one way does without it."""
+        """Everything that the line starts.
+
+        A line that can only be read in one way does not need the syntax tree, which costs more than
+        everything else together.
+        """
         is_plain = self.is_sure and not isinstance(self.strict, Unread)
         return self.strict_parts if is_plain else self.tree_parts
 
 
 def read_once(line: CommandLine | None, command: str) -> CommandLine:
-    """The reading at hand if it is of this very command, else a new one."""
+    """Return the given reading if it is of this exact command, otherwise a new one."""
     return line if line is not None and line.command == command else CommandLine(command)

@@ -1,8 +1,8 @@
-"""Which commands only read, by the table of programs.
+"""The commands that only read, according to the table of programs.
 
-Owns the checks of programs whose arguments say more than a table can: `find`, `sed`, `awk`, `jq`,
-`printf`, `test`, `date`, `ps`. `git` has its own (see `git`). A command that is not known to only
-read is not guessed at.
+Owns further checks of programs whose arguments a table cannot describe: `find`, `sed`, `awk`, `jq`,
+`printf`, `test`, `date`, `ps`. `git` has its own checks (see `git`). A command that is not known to
+be read-only is never assumed to be.
 """
 
 import re
@@ -24,7 +24,7 @@ from clew.permissions.words import SECRET_NAME, Word
 
 SYSTEM_FOLDERS = ("/bin/", "/usr/bin/")
 
-# Without a wall around them only these run unasked: none has an option that could do harm.
+# Without the sandbox, only these run without asking: none of their options is harmful.
 SHORT_LIST = frozenset({
     "cat", "head", "tail", "ls", "wc", "stat", "pwd", "echo", "true", "false", "cd", "cut", "nl",
     "whoami", "id", "uname", "date", "basename", "dirname", "which", "type", "tr",
@@ -35,9 +35,9 @@ HARMLESS_VARIABLES = re.compile(
     r"|NODE_ENV|RUST_BACKTRACE|RUST_LOG|GOOS|GOARCH|CGO_ENABLED|PYTHONUNBUFFERED"
     r"|PYTHONDONTWRITEBYTECODE"
 )
-# Names as scripts give their own variables. Some programs heed these: make, yarn.
+# Names that scripts use for their own variables. Some programs read such variables: make, yarn.
 OWN_VARIABLES = re.compile(r"[a-z_][a-z0-9_]*")
-# A value that no program takes for code: make expands `$(shell ...)`.
+# A value that no program interprets as code. make would expand `$(shell ...)`.
 PLAIN_VALUE = re.compile(r"[A-Za-z0-9_ .,:/+@%*=-]*")
 
 # Variables that change which program runs, what it loads first, or where its data goes.
@@ -57,14 +57,15 @@ def changes_meaning(name: str) -> bool:
     return MEANING.fullmatch(name) is not None
 
 
-# In other encodings a backslash or a quote may be part of a letter.
+# In other encodings, the byte of a backslash or a quote may be part of a letter.
 LOCALES = re.compile(r"(?:C|POSIX|(?:C|[a-z]{2,3}_[A-Z]{2})\.(?:UTF-?8|utf-?8))?")
 
 
 def is_harmless(assignment: Assignment, *, is_passed_on: bool = False) -> bool:
-    """Return whether a variable that is set changes nothing of what runs or how it is read.
+    """Return whether setting a variable changes neither what runs nor how it is read.
 
-    `is_passed_on`: to a program that is not known to only read, which may heed any variable.
+    `is_passed_on` means that the variable is set for a program that is not known to be read-only,
+    which may read any variable.
     """
     name, _, value = assignment.raw.partition("=")
     value = value.strip("'\"")
@@ -79,13 +80,13 @@ def is_harmless(assignment: Assignment, *, is_passed_on: bool = False) -> bool:
 
 
 def risky_variables(command: Simple) -> list[Assignment]:
-    """The variables in front of a command that may change what it does."""
+    """Return the variables before a command that may change what it does."""
     is_passed_on = bool(command.assignments) and not is_reader(command)
     return [a for a in command.assignments if not is_harmless(a, is_passed_on=is_passed_on)]
 
 
 def bare_name(command: Simple) -> str:
-    """The name of the program, without the folder where systems keep theirs."""
+    """Return the name of the program without a system folder."""
     name = command.words[0].text
     for folder in SYSTEM_FOLDERS:
         name = name.removeprefix(folder)
@@ -95,13 +96,13 @@ def bare_name(command: Simple) -> str:
 def only_reads(command: Simple, home: str = "") -> bool:
     """Return whether a command is known to change nothing, whatever files it names.
 
-    `home` is the folder of the session, whose repository git may read.
+    `home` is the session's folder, whose repository git may read.
     """
     if not all(map(is_harmless, command.assignments)):
         return False
     first = command.words[0]
     name = bare_name(command)
-    # What comes over the input could be an option or a file that nobody named.
+    # Arguments from the input could be options or files that are not in the command line.
     if first.dynamic or first.glob or "/" in name or command.more_arguments:
         return False
     words = command.words[1:]
@@ -122,10 +123,10 @@ def only_reads(command: Simple, home: str = "") -> bool:
     if row.operands == "none":
         return not arguments.operands
     if row.operands == "one":
-        # A second operand of these is the file they write, and a pattern may stand for two.
+        # The second operand of these programs is a file to write, and a pattern may expand to two.
         return len(arguments.operands) <= 1 and not any(w.glob for w in arguments.operands)
     if row.operands == "pattern" and arguments.operands and arguments.operands[0].glob:
-        return False  # `grep a* b`: what is the pattern, and what a file?
+        return False  # `grep a* b`: the expansion decides which word is the pattern
     check = CHECKS.get(name)
     return check is None or check(arguments)
 
@@ -139,19 +140,19 @@ def tells_version(name: str, word: Word) -> bool:
 
 
 def is_reader(command: Simple) -> bool:
-    """Return whether a program is made for reading, whatever its options ask of it here."""
+    """Return whether a program is one that only reads, ignoring its options."""
     name = bare_name(command)
     return is_git_reader(command) if name == "git" else name in ROWS
 
 
-# Their arguments are programs: what is not known to only read may do anything.
+# Their arguments are code: whatever is not known to be read-only could do anything.
 INTERPRETED = frozenset({"find", "sed", "awk", "gawk", "mawk", "nawk", "jq", "printf", "ps"})
 
 
 def exceeds_reading(command: Simple, home: str = "") -> bool:
-    """Return whether a program made for reading is asked to do more: `find -delete`, `sort -o`.
+    """Return whether a read-only program is made to do more: `find -delete`, `sort -o`.
 
-    A rule that merely names such a program hardly meant this.
+    A rule that only names the program is not meant to allow this.
     """
     name = command.name.rpartition("/")[2]
     words = command.words[1:]
@@ -180,10 +181,10 @@ def is_operand(word: Word) -> bool:
 
 
 def is_one_of(option: str, listed: frozenset[str]) -> bool:
-    """Return whether an option is one of those listed: bundled letters and shortened names count."""
+    """Return whether an option is in the list, also when bundled or abbreviated."""
     name = option.partition("=")[0]
     if name.startswith("---"):
-        return True  # some programs pass over further dashes
+        return True  # some programs ignore further dashes
     if name.startswith("--"):
         return name != "--" and any(
             option.startswith("--") and (option.startswith(name) or name.startswith(option))
@@ -200,11 +201,11 @@ def tells_secret(word: Word) -> bool:
     return any(SECRET_NAME.search(name) for name in word.variables)
 
 
-# -- programs whose arguments are programs, or name more than files
+# -- programs whose arguments are code, or name more than files
 
 
 def date_reads(arguments: Arguments) -> bool:
-    """`date 0101` sets the clock; only `+format` may stand without an option before it."""
+    """Allow only `+format` operands, because `date 0101` sets the clock."""
     return all(word.text.startswith("+") and not word.dynamic for word in arguments.operands)
 
 
@@ -236,8 +237,11 @@ EVALUATING_TESTS = frozenset(["-v", "-R"])
 
 
 def test_reads(arguments: Arguments) -> bool:
-    """`test -v NAME` evaluates the index in a name. A variable's value could be such an operator, so
-    it may stand only where the form of the test is fixed by other words."""
+    """Return whether a `test` evaluates nothing.
+
+    `test -v NAME` evaluates the index in a name. A variable could expand to such an operator, so it
+    is accepted only where the other words determine the form of the test.
+    """
     words = list(arguments.operands)
     while words and words[0].raw == "!":
         del words[0]
@@ -266,7 +270,7 @@ def is_quoted(word: Word) -> bool:
 
 
 PROCESS_LISTS = frozenset(["aux", "ax", "auxww", "auxf", "axf", "axu", "x"])
-# Beside such a word `-e` would mean the environment.
+# After any other option, such a word could turn `-e` into the option for the environment.
 BESIDE_LISTS = frozenset(["--sort", "--no-headers", "--forest"])
 PROCESS_COLUMNS = re.compile(
     r"(?:pid|ppid|pgid|sid|user|uid|euser|comm|command|cmd|args|ucmd|etime|etimes|stat|state|time"
@@ -275,7 +279,7 @@ PROCESS_COLUMNS = re.compile(
 
 
 def ps_reads(arguments: Arguments) -> bool:
-    """`ps e` shows the environment of programs; the words and columns without it are listed."""
+    """Accept only the words and columns of `ps` that do not show the environment, as `ps e` does."""
     columns = [column for value in arguments.values("-o", "-eo", "-axo") for column in split(value)]
     if arguments.operands and not arguments.names <= BESIDE_LISTS:
         return False
@@ -288,7 +292,7 @@ def split(word: Word) -> list[str]:
     return [part for part in re.split(r"[ ,]", word.text) if part]
 
 
-# Options of find, tests and actions with the number of words they take.
+# The options, tests and actions of find, with the number of words that each consumes.
 FIND_WORDS: dict[str, int] = {
     **dict.fromkeys(
         [
@@ -375,7 +379,7 @@ FIND_NEWER = re.compile(r"-newer[aBcm][aBcmt]")
 
 
 def find_reads(words: tuple[Word, ...]) -> bool:
-    """Return whether a `find` has only tests and actions that print."""
+    """Return whether a `find` only contains tests and actions that print."""
     pending = list(reversed(words))
     in_expression = False
     while pending:
@@ -408,7 +412,7 @@ SED_COMMAND = re.compile(
 
 
 def sed_reads(arguments: Arguments) -> bool:
-    """`sed` whose every script prints, deletes or replaces in what it prints."""
+    """Return whether the scripts of a `sed` only print, delete or replace text in its output."""
     scripts = arguments.values("-e", "--expression") or list(arguments.operands[:1])
     return bool(scripts) and all(not word.glob and sed_script(word.text) for word in scripts)
 
@@ -429,11 +433,11 @@ AWK_ACTS = re.compile(
 
 
 def awk_reads(arguments: Arguments) -> bool:
-    """`awk` whose program starts nothing, writes nothing, opens nothing and loads nothing."""
+    """Return whether an `awk` program starts, writes, opens and loads nothing."""
     if not arguments.operands or arguments.operands[0].glob:
         return False
     program = arguments.operands[0].text.replace("||", " ").replace(">=", " ")
-    # Before the first action `>` compares; inside of one it writes.
+    # Before the first action `>` compares; inside an action it writes.
     patterns, brace, actions = program.partition("{")
     return AWK_ACTS.search(patterns.replace(">", " ") + brace + actions) is None
 
@@ -445,12 +449,12 @@ JQ_ACTS = re.compile(
 
 
 def jq_reads(arguments: Arguments) -> bool:
-    """`jq` whose filter reads neither the environment nor modules."""
+    """Return whether a `jq` filter reads neither the environment nor modules."""
     return not any(JQ_ACTS.search(word.text) for word in arguments.operands)
 
 
 def strings_reads(arguments: Arguments) -> bool:
-    """`@file` stands for the options in a file."""
+    """Reject `@file`, which stands for the options in a file."""
     values = [value for _, value in arguments.options if value is not None]
     return not any(word.text.startswith("@") for word in (*arguments.operands, *values))
 

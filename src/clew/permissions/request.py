@@ -1,8 +1,8 @@
-"""What is asked: a tool's call as values, and the table that says how each tool is judged.
+"""Permission requests, and the table that says how each tool is judged.
 
-Owns `PermissionRequest`, `ResolvedPath`, `Context` and the table `TOOLS`. A tool is judged by what its row
-says it touches, never by code of its own; a tool without a row asks. Nothing here looks at a disk:
-whoever calls brings `resolve`.
+Owns `PermissionRequest`, `ResolvedPath`, `Context` and the table `TOOLS`. A tool is judged by what
+its row says it touches, never by code specific to the tool; a tool without a row asks. Nothing here
+accesses the disk: the caller passes `resolve`.
 """
 
 from collections.abc import Callable
@@ -15,25 +15,26 @@ if TYPE_CHECKING:
 
 Mode = Literal["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"]
 
-# What a tool does to the world. `free` touches nothing but the session; `person` is a question to
-# the person in front of it and so always asks.
+# What a tool affects. `free` touches only the session; `person` is a question to the user and
+# therefore always asks.
 Family = Literal[
     "read", "edit", "shell", "fetch", "mcp", "agent", "skill", "free", "person", "other"
 ]
 
 
 class ResolvedPath(Struct, frozen=True, kw_only=True):
-    """Every absolute spelling of one path, the one as written first, the real one last.
+    """Every absolute spelling of one path: the one as written first, the real path last.
 
-    `known` is false where it cannot be told which file is meant. `folds_case`: the file system
-    takes `A` and `a` for the same name. `is_file`: an ordinary file, with nothing below it.
+    `known` is False if clew cannot tell which file is meant. `folds_case` means that the file
+    system treats `A` and `a` as the same name. `is_file` means an ordinary file, with nothing below
+    it.
     """
 
     names: tuple[str, ...]
     known: bool = True
     folds_case: bool = False
     is_file: bool = False
-    # Where links lead that a pattern in the path stands for.
+    # The targets of the symbolic links that a pattern in the path matches.
     leads_to: tuple[str, ...] = ()
 
     @property
@@ -45,10 +46,10 @@ Resolve = Callable[[str], ResolvedPath]
 
 
 class HeldByGit(Struct, frozen=True, kw_only=True):
-    """What a repository keeps of files that rules deny or ask about: in its index and its history.
+    """The restrained files in a repository's index and history: those that rules deny or ask about.
 
-    `paths` are from `top`, the top of the working tree; `blobs` are the names of their contents, in
-    lower case. `is_known` is false where nobody could tell.
+    `paths` are relative to `top`, the top of the working tree. `blobs` are the object names of
+    their contents, in lower case. `is_known` is False if git could not be queried.
     """
 
     is_known: bool = False
@@ -62,11 +63,11 @@ def not_searched(_: str) -> HeldByGit:
 
 
 class PermissionRequest(Struct, frozen=True, kw_only=True):
-    """One call of a tool.
+    """One tool call.
 
-    `untrusted` names where text that nobody vouches for came from (web, mcp, tool, project) if any
-    stands before this call in the conversation. `read_only` is what an MCP server says of its tool.
-    `line` is the call's command line, where somebody read it before.
+    `untrusted` names the origins of untrusted text (web, mcp, tool, project) that comes before this
+    call in the conversation. `read_only` is the MCP server's annotation of its tool. `line` is the
+    parsed command line of the call, if it was parsed before.
     """
 
     tool: str
@@ -77,10 +78,10 @@ class PermissionRequest(Struct, frozen=True, kw_only=True):
 
 
 class Context(Struct, frozen=True, kw_only=True):
-    """Where the call would run. Paths are real, absolute, without a slash at the end.
+    """The place where the call would run. Paths are real and absolute, without a trailing slash.
 
-    `results` are the folders in which the session, and those that it is a copy of, keep what tools
-    gave: what the model was told lies there, it may read.
+    `results` are the folders in which this session, and the sessions it was copied from, store tool
+    results. The model may read them, because it has already seen their contents.
     """
 
     cwd: str
@@ -90,31 +91,31 @@ class Context(Struct, frozen=True, kw_only=True):
     config_home: str = ""
     plan_file: str | None = None
     results: tuple[str, ...] = ()
-    # The folder of what earlier sessions left for later ones, which the model may read.
+    # The memory folder, where earlier sessions leave notes for later ones. The model may read it.
     memory: str = ""
-    # Files that every shell or program of a session runs first, as `$BASH_ENV` names one.
+    # Files that every shell or program of a session runs first, for example the one in `$BASH_ENV`.
     startup_files: tuple[str, ...] = ()
-    # Folders of the workspace in which commands find their programs. A relative one is looked up where
-    # the command runs.
+    # Folders of the workspace that are on PATH. A relative one is resolved against the folder in
+    # which the command runs.
     program_folders: tuple[str, ...] = ()
-    # Settings by which git would start programs, named by the repository of a folder that is not
-    # trusted. A git command that only looks asks where there are any.
+    # Settings with which the repository of an untrusted folder would make git start programs. If
+    # there are any, even a read-only git command asks.
     git_programs: tuple[str, ...] = ()
-    # Whether a read-only wall can stand around a command that nobody was asked about. Without one,
-    # only a short list of commands runs unasked.
+    # Whether the read-only sandbox is available for commands that run without asking. Without it,
+    # only a short list of commands runs without asking.
     has_walls: bool = True
-    # What git keeps of restrained files in the repository around a folder. Asked only about commands
-    # that print contents, where rules restrain reading.
+    # Returns what git stores of restrained files in the repository around a folder. Called only for
+    # commands that print contents, and only if rules restrain reading.
     held_by_git: Callable[[str], HeldByGit] = not_searched
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """The workspace: the working folder and the further ones."""
+        """The workspace: the working folder and the additional folders."""
         return (self.cwd, *self.directories)
 
 
 class ToolRow(Struct, frozen=True, kw_only=True):
-    """A row: the family, and the fields of the input that name a path or the main thing judged."""
+    """A tool's family, and the input fields with its paths or with the main value to judge."""
 
     family: Family
     paths: tuple[str, ...] = ()
@@ -137,7 +138,7 @@ TOOLS: dict[str, ToolRow] = {
     "Monitor": ToolRow(family="shell", subject="command"),
     "WebFetch": ToolRow(family="fetch", subject="url"),
     "WebSearch": ToolRow(family="other"),
-    # Nobody here reads its language, so no call of it is known to be harmless.
+    # clew does not parse PowerShell, so it cannot tell that a call is harmless.
     "PowerShell": ToolRow(family="other"),
     "Config": ToolRow(family="other"),
     "ReadMcpResourceTool": ToolRow(family="other"),
@@ -173,10 +174,10 @@ TOOLS: dict[str, ToolRow] = {
     },
 }
 
-# Two names of one tool: a rule for either holds for both.
+# Tools with two names. A rule for either name applies to both.
 SAME_TOOL = {"Task": "Agent", "SlashCommand": "Skill", "Monitor": "Bash"}
 
-# The input that each family's rules read by rules of their own; `ToolRow(param:value)` may not.
+# Input fields that the ordinary rules of a family judge. `ToolRow(param:value)` may not name them.
 JUDGED_FIELDS = frozenset(
     {"command", "file_path", "filePath", "notebook_path", "path", "url", "subagent_type", "skill"}
 )
@@ -187,7 +188,7 @@ MCP_TOOL = ToolRow(family="mcp")
 
 
 def tool_of(name: str) -> ToolRow:
-    """The row of a tool; the names of MCP tools say themselves what they are."""
+    """Return the row of a tool. MCP tools are recognized by their prefix."""
     row = TOOLS.get(name)
     if row is not None:
         return row
@@ -199,7 +200,7 @@ def resolve_tool_name(name: str) -> str:
 
 
 def paths_of(request: PermissionRequest) -> tuple[str, ...] | None:
-    """The paths a call of a file tool names; None where it names none and the tool needs one."""
+    """Return the paths that a file tool's call names, or None if a required path is missing."""
     tool = tool_of(request.tool)
     values = [request.input[field] for field in tool.paths if field in request.input]
     if not values and tool.default_path is not None:
@@ -210,16 +211,17 @@ def paths_of(request: PermissionRequest) -> tuple[str, ...] | None:
 
 
 def subject_of(request: PermissionRequest) -> str | None:
-    """The command, address, agent or skill a call names; None where it names none."""
+    """Return the command, URL, agent or skill that a call names, or None if it names none."""
     value = request.input.get(tool_of(request.tool).subject)
     return value if isinstance(value, str) and value else None
 
 
 def domain_of(url: str) -> str | None:
-    """The host of an address in lower case, without user, port and last dot; None if unreadable.
+    """Return the lower-case host of a URL without user, port and trailing dot, or None if
+    unreadable.
 
-    Readers of addresses disagree on backslashes, control characters and a second `@`; what could
-    be read two ways is not read at all.
+    URL parsers disagree on backslashes, control characters and a second `@`. A URL that could be
+    read in two ways is rejected.
     """
     scheme, separator, rest = url.partition("://")
     if not separator or scheme.lower() not in ("http", "https"):

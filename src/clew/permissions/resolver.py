@@ -1,8 +1,8 @@
-"""One path, every name it has: the resolver that all tools are judged with.
+"""Resolve a path to every name it has. All tools are judged with this resolver.
 
-Owns what a path means on this machine: `~`, `..`, links hop by hop, the links of `/proc`, names
-that a file system folds. It opens nothing. Two names that a hard link gives one file cannot be told
-to be one file, and what a link points to may change after it was asked (see docs/using/permissions.md).
+Owns the meaning of a path on this machine: `~`, `..`, each step of a symbolic link, the links of
+`/proc`, and names on file systems that ignore case. It opens no file. It cannot tell that two hard
+links are the same file, and the target of a link may change later (see docs/using/permissions.md).
 """
 
 import os
@@ -20,7 +20,7 @@ from clew.core.regex import lazy_pattern
 from clew.permissions.request import ResolvedPath
 
 MAX_HOPS = 40
-# Past this many names a pattern is not followed but asked about.
+# A pattern with more matches than this is not resolved; clew asks instead.
 MAX_MATCHES = 2000
 PATTERN = lazy_pattern(r"[*?\[]")
 OWN_PROCESS = lazy_pattern(r"/proc/(?:self|thread-self)/(?:task/[^/]+/)?(cwd|root)")
@@ -29,8 +29,8 @@ OPEN_FILES = lazy_pattern(r"/proc/[^/]+/(?:task/[^/]+/)?fd(?:/|\Z)|/dev/fd(?:/|\
 
 
 def make_resolver(*, cwd: str, home: str) -> Callable[[str], ResolvedPath]:
-    """A resolver for calls made in `cwd`, a real path, by the person whose home is `home`."""
-    # A file system does not change its mind about letters while a session runs.
+    """Return a resolver for calls made in `cwd`, a real path, by the user whose home is `home`."""
+    # Whether a file system ignores case does not change while a session runs.
     folding: dict[str, bool] = {}
 
     def folds(path: str) -> bool:
@@ -58,9 +58,9 @@ def make_resolver(*, cwd: str, home: str) -> Callable[[str], ResolvedPath]:
 
 
 def behind_pattern(pattern: str, real: str) -> tuple[str, ...] | None:
-    """Return where the links lead that a shell's pattern stands for now; None if nobody can tell.
+    """Return the targets of the links that a shell pattern currently matches, or None if unknown.
 
-    `real` is the pattern with the links before its first sign followed.
+    `real` is the pattern with the links before its first wildcard resolved.
     """
     if goes_by_process(pattern, real):
         return None
@@ -75,7 +75,9 @@ def behind_pattern(pattern: str, real: str) -> tuple[str, ...] | None:
 
 
 def goes_by_process(pattern: str, real: str) -> bool:
-    """Whether a pattern may lead by `/proc`, where the command that runs finds other links than clew."""
+    """Return whether a pattern may lead through `/proc`, where the command would see other links
+    than clew.
+    """
     spelled = pattern.split("/")
     if ".." in spelled[first_pattern(spelled) :]:
         return True
@@ -97,13 +99,13 @@ def first_pattern(segments: list[str]) -> int:
 
 
 def matches_of(pattern: str) -> Iterator[str]:
-    # Two stars are one to a shell that was not told otherwise.
+    # A shell treats `**` like `*` unless an option changes that.
     plain = re.sub(r"\*+", "*", pattern).lstrip("/")
     return map(str, Path("/").glob(plain))
 
 
 def expand(text: str, home: str) -> str | None:
-    """A path with its `~` replaced; None for the home of somebody nobody knows."""
+    """Return a path with its `~` replaced, or None for the home of an unknown user."""
     if not text.startswith("~"):
         return text
     user, slash, rest = text[1:].partition("/")
@@ -118,12 +120,12 @@ def expand(text: str, home: str) -> str | None:
 
 
 def follow(path: str, cwd: str, folds: Callable[[str], bool]) -> ResolvedPath:
-    """Walks a path part by part as the kernel does, noting the whole path after each link."""
+    """Follow a path part by part as the kernel does, recording the complete path after each link."""
     pending = parts_of(path)
     done = "" if path.startswith("/") else cwd.rstrip("/")
     names = [whole(done, pending)]
     hops = 0
-    # What lies at the end of the walk, if it is there; below what is not there lies nothing.
+    # The file at the end of the walk, if it exists. Nothing exists below a missing folder.
     last: os.stat_result | None = None
     is_there = True
     while pending:
@@ -134,14 +136,14 @@ def follow(path: str, cwd: str, folds: Callable[[str], bool]) -> ResolvedPath:
         place = f"{done}/{part}"
         own = OWN_PROCESS.fullmatch(place) if place.startswith("/proc/") else None
         if own is not None:
-            # Of the root, too, without a slash at its end.
+            # Handles the root folder as well: it has no trailing slash.
             done = cwd.rstrip("/") if own[1] == "cwd" else ""
             last, is_there = None, True
             names.append(whole(done, pending))
             continue
         last = state_of(place) if is_there else None
         is_there = last is not None
-        # `self` would lead to this process, whose folder is not the one the call runs in.
+        # `self` would lead to this process, whose folder is not the one that the call runs in.
         target = None if last is None or place in SELF else link_target(place, last)
         if target is None:
             done = place
@@ -155,7 +157,7 @@ def follow(path: str, cwd: str, folds: Callable[[str], bool]) -> ResolvedPath:
         pending = [*parts_of(target), *pending]
         names.append(whole(done, pending))
     real = done or "/"
-    # The last name is the real one, even where an earlier spelling was the same.
+    # The last name must be the real one, even if it is equal to an earlier one.
     unique = (real,) if names == [real] else (*dict.fromkeys(n for n in names if n != real), real)
     is_known = not any(map(is_open_file, unique))
     is_file = last is not None and stat.S_ISREG(last.st_mode)
@@ -184,7 +186,7 @@ def whole(done: str, pending: list[str]) -> str:
 
 
 def squeezed(path: str) -> str:
-    """POSIX lets two leading slashes mean something else; here they mean one."""
+    """Return a path with one leading slash. POSIX allows `//` to have another meaning."""
     return "/" + path.lstrip("/")
 
 
@@ -198,9 +200,9 @@ def link_target(path: str, state: os.stat_result) -> str | None:
 
 
 def folds_case(path: str) -> bool:
-    """Whether the file system under a path takes its letters in either case.
+    """Return whether the file system at a path ignores case.
 
-    Asked of the nearest folder that exists and has letters: does its name in other letters lead to
+    Checks the nearest existing folder whose name contains letters: is the name in the other case
     the same folder?
     """
     folder = path

@@ -1,8 +1,8 @@
-"""Rules as people write them, read once and put where a request finds them quickly.
+"""Permission rules: their syntax, and an index that finds the rules for a request quickly.
 
-Owns the syntax `Tool` and `Tool(content)`, the faults in it, and `RuleSet`. Rules of every scope
-stand side by side; which list a rule is in decides, never how exact it is (see `decide`). A rule
-that restrains and cannot be read makes the whole set careful: see `RuleSet.unreadable`.
+Owns the syntax `Tool` and `Tool(content)`, the errors in it, and `RuleSet`. Rules of all scopes are
+equal: the list that contains a rule decides, never how specific the rule is (see `decide`). If a
+restraining rule cannot be read, every decision becomes more careful: see `RuleSet.unreadable`.
 """
 
 import re
@@ -41,10 +41,10 @@ LISTS: dict[str, Behavior] = {
     "allow": "allow",
 }
 
-# Kinds of rules. `path` rules of the reading family hold for every reader, and so on.
+# Kinds of rules. A `path` rule of the read family applies to every tool that reads, and so on.
 Kind = Literal["tool", "path", "command", "domain", "parameter", "subject"]
 
-# So much of a rule that cannot be read says which it is.
+# Error messages quote at most this many characters of an invalid rule.
 TOLD_CHARACTERS = 200
 
 RULE = lazy_pattern(r"\s*([A-Za-z_*][\w*:.-]*)\s*(?:\((.*)\))?\s*", re.S)
@@ -52,7 +52,7 @@ PARAMETER = lazy_pattern(r"([A-Za-z_]\w*)\s*:\s*(.+)", re.S)
 
 
 class RuleSource(Struct, frozen=True, kw_only=True):
-    """Where a rule stands: the scope, the file, and its place in it."""
+    """The source of a rule: its scope, its file, and its position in the file."""
 
     scope: Scope
     file: str | None = None
@@ -60,8 +60,11 @@ class RuleSource(Struct, frozen=True, kw_only=True):
 
 
 class PermissionRule(Struct, frozen=True, kw_only=True):
-    """One rule. `root` is what a path `/x` of it stands on; `after_untrusted` limits it to calls
-    that untrusted text stands before."""
+    """One rule.
+
+    `root` is the folder that a path `/x` in it is relative to; `after_untrusted` limits the rule to
+    calls that come after untrusted text.
+    """
 
     behavior: Behavior
     tool: str
@@ -74,32 +77,36 @@ class PermissionRule(Struct, frozen=True, kw_only=True):
 
     @property
     def is_broad(self) -> bool:
-        """Whether it names any command at all, or one line word for word: then it means that line."""
+        """Return whether the rule covers every command, or exactly one command line."""
         content = self.content
         return content is None or "*" not in content or not content.strip("*: ")
 
     @property
     def is_exact(self) -> bool:
-        """Whether it allows one command line, word for word."""
+        """Return whether the rule allows exactly one command line."""
         return self.kind == "command" and self.content is not None and "*" not in self.content
 
     @property
     def says(self) -> str:
-        """What the rule does, for people."""
-        words = {"deny": "denied by", "ask": "to be asked by", "allow": "allowed by"}
+        """The effect of the rule, as a phrase for the user."""
+        words = {"deny": "denied by", "ask": "needs approval under", "allow": "allowed by"}
         text = f"{words[self.behavior]} {self.text}"
-        return f"{text}, after text nobody vouches for" if self.after_untrusted else text
+        return (
+            f"{text}, because the conversation contains untrusted text"
+            if self.after_untrusted
+            else text
+        )
 
 
 class RejectedRule(Struct, frozen=True, kw_only=True):
-    """A rule that cannot be read, and what is wrong with it."""
+    """An invalid rule, and what is wrong with it."""
 
     text: str
     what: str
 
 
 class Anchors(Struct, frozen=True, kw_only=True):
-    """What relative path patterns stand on."""
+    """The folders that relative path patterns are resolved against."""
 
     cwd: str
     home: str
@@ -135,7 +142,8 @@ def parse_rule(
     )
 
 
-# The inputs that a rule `Tool(field:value)` may name. For other tools every field may be named.
+# The input fields that a rule `Tool(field:value)` may name. For tools not listed here, any field
+# may be named.
 PARAMETERS: dict[Family, frozenset[str]] = {
     "shell": frozenset({"run_in_background", "timeout", "dangerouslyDisableSandbox", "command"}),
     "read": frozenset({"file_path", "notebook_path", "path", "pattern", "glob"}),
@@ -165,33 +173,33 @@ def fault_in(tool: str, content: str | None, behavior: Behavior, kind: Kind) -> 
     if "*" in tool and behavior == "allow":
         server = tool.removeprefix(MCP_PREFIX).partition("__")[0]
         if not tool.startswith(MCP_PREFIX) or "*" in server or tool.count("__") < 2:
-            return "an allow rule names its tool; a star may stand after mcp__server__ only"
+            return "an allow rule must name its tool; * is only allowed after mcp__server__"
     if content is None:
         return None
     if "*" in tool or tool.startswith(MCP_PREFIX):
         if kind != "parameter":
-            return "a rule for MCP tools or with a star in the tool's name has no content"
+            return "a rule for MCP tools, or with * in the tool name, cannot have content"
         return None
     if kind == "parameter":
         field = content.partition(":")[0].strip()
         if field in JUDGED_FIELDS:
-            return f"{field} is judged by rules of its own: write {tool}(...) without {field}:"
+            return f"{field} has its own rules: write {tool}(...) without {field}:"
     if kind == "domain" and not content.startswith("domain:"):
         return "expected WebFetch(domain:host)"
     if kind == "path" and content.startswith("!"):
-        return "a path pattern cannot begin with !: deny rules have no exceptions"
+        return "a path pattern cannot begin with !, because deny rules have no exceptions"
     if kind == "path" and len(expand_braces(content)) > MOST_PATTERNS:
-        return f"its braces stand for more than {MOST_PATTERNS} patterns: write several rules, or a star"
+        return f"its braces expand to more than {MOST_PATTERNS} patterns: write several rules, or use *"
     return None
 
 
 class RuleSet:
-    """Every rule, indexed. Equal questions get equal answers; nothing is changed after `__init__`
-    but caches.
+    """Every rule, indexed. Nothing changes after `__init__` except caches, so equal queries get
+    equal answers.
 
-    `unreadable` says what of the settings could not be read and may have restrained something.
-    With `resolve`, a folder that a restraining rule names through a link is known by its real name
-    as well.
+    `unreadable` lists the settings that could not be read and may have contained a deny or ask
+    rule. With `resolve`, a folder that a restraining rule names through a symbolic link is also
+    known by its real name.
     """
 
     def __init__(
@@ -215,7 +223,7 @@ class RuleSet:
         self._spellings: dict[str, tuple[str, ...]] = {}
         for rule in rules:
             self._file(rule)
-        # Whether any rule denies or asks for some paths, or commands.
+        # Whether any deny or ask rule names paths, or commands.
         self.restrains_paths = any(
             self.paths[b, f].size for b in ("deny", "ask") for f in ("read", "edit")
         )
@@ -255,7 +263,7 @@ class RuleSet:
         )
 
     def _spelled(self, folder: str) -> tuple[str, ...]:
-        """The real names of a folder that a restraining rule names through links."""
+        """Return every name of a folder that a restraining rule names through symbolic links."""
         if self._resolve is None:
             return (folder,)
         if folder not in self._spellings:
@@ -264,11 +272,11 @@ class RuleSet:
 
     @property
     def heeds_untrusted(self) -> bool:
-        """Whether it matters to any rule what stands before a call."""
+        """Return whether any rule depends on untrusted text before a call."""
         return any(rule.after_untrusted for rule in self.rules)
 
     def for_tool(self, behavior: Behavior, tool: str, *, untrusted: bool) -> PermissionRule | None:
-        """The first rule that names the tool as a whole."""
+        """Return the first rule that names the complete tool."""
         for rule in self.tools[behavior]:
             if (untrusted or not rule.after_untrusted) and names_tool(rule.tool, tool):
                 return rule
@@ -277,7 +285,7 @@ class RuleSet:
     def for_value(
         self, behavior: Behavior, tool: str, kind: Kind, value: str, *, untrusted: bool
     ) -> PermissionRule | None:
-        """The first rule whose content names a domain, an agent or a skill."""
+        """Return the first rule whose content matches a domain, an agent or a skill."""
         for rule in self.others[behavior].get(tool, ()):
             if rule.kind == kind and (untrusted or not rule.after_untrusted):
                 content = rule.content or ""
@@ -291,7 +299,7 @@ class RuleSet:
     def for_input(
         self, behavior: Behavior, tool: str, arguments: dict[str, Any], *, untrusted: bool
     ) -> PermissionRule | None:
-        """The first rule `Tool(field:value)` that names what the call gives for a field."""
+        """Return the first rule `Tool(field:value)` that matches a field of the call's input."""
         for rule in self.others[behavior].get(tool, ()):
             if rule.kind != "parameter" or (rule.after_untrusted and not untrusted):
                 continue
@@ -309,7 +317,7 @@ def names_tool(pattern: str, tool: str) -> bool:
         return True
     if "*" in pattern:
         return make_word_regex(pattern).fullmatch(tool) is not None
-    # `mcp__server` stands for every tool of the server.
+    # `mcp__server` matches every tool of the server.
     return pattern.startswith(MCP_PREFIX) and tool.startswith(f"{pattern}__")
 
 
@@ -321,7 +329,9 @@ def subject_matches(content: str, value: str) -> bool:
 
 
 def read_rules(layers: Iterable[Layer]) -> tuple[list[PermissionRule], list[str], list[str]]:
-    """The rules of every layer, what could not be read and may restrain, and other complaints."""
+    """Return the rules of every layer, the unreadable entries that may restrain, and other
+    warnings.
+    """
     rules: list[PermissionRule] = []
     unreadable: list[str] = []
     warnings: list[str] = []
@@ -331,7 +341,7 @@ def read_rules(layers: Iterable[Layer]) -> tuple[list[PermissionRule], list[str]
         for layer in layers
         if layer.scope == "managed" and read_switch(layer.data, "allowManagedPermissionRulesOnly")
     ]
-    # Handed settings lift nothing: what a person denies stays denied.
+    # Managed settings from the host lift nothing: what the user denied stays denied.
     managed_only = any(not layer.is_handed for layer in locks)
     for layer in layers:
         unreadable += restraints_lost(layer)
@@ -377,7 +387,7 @@ def complain(layer: Layer, rejected: tuple[Path, RejectedRule]) -> str:
 
 
 def restraints_lost(layer: Layer) -> list[str]:
-    """What the layer may have denied in a place that could not be read."""
+    """Return what could not be read in the layer and may have been a deny or ask rule."""
     if layer.unreadable is not None:
         return [layer.unreadable]
     lost = []

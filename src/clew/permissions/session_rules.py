@@ -1,6 +1,6 @@
-"""The rules of a folder, read from its settings: what a session and the commands both begin with.
+"""The permission rules of a folder, read from its settings, for sessions and for clew's commands.
 
-Owns the way from files to a `RuleSet` and a `Context`. It reads; it never writes (see `edit_rules`).
+Owns the way from settings files to a `RuleSet` and a `Context`. It only reads; `edit_rules` writes.
 """
 
 import json
@@ -30,29 +30,29 @@ from clew.system.config.load import (
 from clew.system.config.paths import Places, find_places
 from clew.system.config.settings import read_list, read_object, read_text
 
-# Variables that name a file which programs run or heed before anything else.
+# Variables that name a file which programs run or read before anything else.
 STARTUP = (
     "BASH_ENV", "ENV", "PYTHONSTARTUP", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM",
     "RIPGREP_CONFIG_PATH", "NPM_CONFIG_USERCONFIG",
 )  # fmt: skip
 
 REFUSED_BARE = "git refuses this repository without a working tree until you trust the folder (clew config trust)"
-# Of what is wrong with settings, at the start of a session.
+# A session start reports at most this many problems in settings.
 MOST_COMPLAINTS = 50
 
-# What the session's own places are made of. Settings cannot move them: a `~` that programs read
-# otherwise than the rules do would lead past the rules.
+# Variables that define the session's own folders. Settings cannot change them: if programs expanded
+# `~` differently from clew, a rule with `~` would not protect the files that it names.
 FIXED = frozenset({"HOME", "USERPROFILE", "CLEW_CONFIG_DIR", "CLAUDE_CONFIG_DIR"})
 
 
 class CurrentRules(Struct, frozen=True, kw_only=True):
-    """Everything a decision in one folder needs, and what is to be told about its settings."""
+    """Everything that a decision in one folder needs, and the problems found in its settings."""
 
     places: Places
     loaded: LoadedSettings
     layers: tuple[Layer, ...]
     settings: dict[str, Any]
-    # The process's environment under the settings' `env`.
+    # The environment of the process, overlaid with `env` of the settings.
     environ: dict[str, str]
     inert: tuple[Inert, ...]
     rules: RuleSet
@@ -62,7 +62,7 @@ class CurrentRules(Struct, frozen=True, kw_only=True):
     is_trusted: bool
 
     def where(self, rule: PermissionRule) -> str:
-        """`file:line` of a rule, or the scope it came with."""
+        """Return `file:line` of a rule, or its scope if it came from no file."""
         for layer in self.layers:
             if layer.file is not None and layer.file == rule.source.file:
                 return f"{layer.file}:{layer.line(rule.source.path)}"
@@ -80,7 +80,10 @@ def load_current_rules(
     ignored_scopes: Container[Scope] = (),
     before: Sequence[Layer] = (),
 ) -> CurrentRules:
-    """Of the layers of `ignored_scopes` count those that were `before`, instead of what their files say now."""
+    """Load the rules that apply in a folder.
+
+    Layers of `ignored_scopes` are taken from `before`, not from what their files contain now.
+    """
     places = places or find_places(environ, cwd)
     folder, home = str(cwd.resolve()), str(places.home.resolve())
     loaded = load_settings(places, command_line=command_line, sources=sources)
@@ -134,7 +137,7 @@ def load_current_rules(
 
 
 class InVain(Struct, frozen=True, kw_only=True):
-    """A rule whose tool nobody has, and what is told of it."""
+    """A rule for a tool that does not exist, with the message about it."""
 
     text: str
     scope: Scope
@@ -142,7 +145,7 @@ class InVain(Struct, frozen=True, kw_only=True):
 
 
 def find_unused_rules(standing: CurrentRules, offered: Collection[str] = ()) -> Iterator[InVain]:
-    """The rules in force that name a tool which nobody has; `offered` are those of a session."""
+    """Yield the active rules that name an unknown tool. `offered` are the tools of a session."""
     for rule in standing.rules.rules:
         why = unknown_tool(rule.text, offered)
         if why is not None:
@@ -159,22 +162,22 @@ def find_unused_rules(standing: CurrentRules, offered: Collection[str] = ()) -> 
 
 
 def limit_complaints(lines: list[str]) -> tuple[str, ...]:
-    """What is wrong, in as many lines as somebody reads."""
+    """Return the problems, shortened to a readable number of lines."""
     left = len(lines) - MOST_COMPLAINTS
-    notes = [f"and {left} more like these; clew config list says all"] if left > 0 else []
+    notes = [f"and {left} more; run clew config list to see all"] if left > 0 else []
     return (*lines[:MOST_COMPLAINTS], *notes)
 
 
 def startup_files(environ: Mapping[str, str], resolve: Resolve) -> tuple[str, ...]:
-    """What the session's variables have run before a command, wherever it lies."""
+    """Return the files that the session's variables make programs run before a command."""
     return tuple(resolve(environ[name]).real for name in STARTUP if environ.get(name))
 
 
 def program_folders(environ: Mapping[str, str], *roots: str) -> tuple[str, ...]:
-    """The folders of PATH that a session may write to: those of the workspace.
+    """Return the folders on PATH that a session may write to, which are those in the workspace.
 
-    A relative one, or an empty one, is also kept as it is: it is looked up in the folder that the
-    shell is in.
+    A relative or empty entry is also returned unchanged, because the shell resolves it against its
+    current folder.
     """
     cwd = roots[0]
     folders: dict[str, None] = {}
@@ -189,7 +192,7 @@ def program_folders(environ: Mapping[str, str], *roots: str) -> tuple[str, ...]:
 
 
 def overlaid(environ: Mapping[str, str], settings: dict[str, Any], home: str) -> dict[str, str]:
-    """The variables of a session and of the programs it starts."""
+    """Return the environment of a session and of the programs it starts."""
     own = read_object(settings, "env")
     variables = {k: v for k, v in own.items() if isinstance(v, str) and k not in FIXED}
     named_home = environ.get("HOME", "")
@@ -204,8 +207,11 @@ def read_command_line(
     directories: Sequence[str] = (),
     managed: str | None = None,
 ) -> CommandLineSettings | None:
-    """What a command line says: settings as JSON or the name of a file, rules of its own, and what the
-    program that gives it forbids."""
+    """Return the settings of the command line, or None if it has none.
+
+    They are settings as JSON or a file name, additional rules, and the restrictions that the host
+    passes as managed settings.
+    """
     data, file, body = ({}, None, "") if text is None else read_given(text)
     forbidden = {} if managed is None else read_given(managed, "--managed-settings")[0]
     own = (("allow", allow), ("deny", deny), ("additionalDirectories", directories))
@@ -217,7 +223,10 @@ def read_command_line(
 
 
 def joinable(data: dict[str, Any], name: str) -> list[Any]:
-    """What stands there before; a value that is no list would be lost with what it denies."""
+    """Return the list that rules are added to.
+
+    Reject any other value: replacing it could lose denials.
+    """
     permissions = data.get("permissions", {})
     if not isinstance(permissions, dict):
         raise SettingsError("--settings: permissions: expected an object")

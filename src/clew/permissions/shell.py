@@ -1,8 +1,8 @@
-"""Splits a command line into every simple command, redirection and assignment in it.
+"""Split a command line into its simple commands, redirections and assignments.
 
-Owns the walk over the syntax tree, which goes everywhere: lists, pipes, subshells, substitutions,
-here-documents, bodies of functions and loops. A text that the parser cannot read whole is a
-`ShellProblem`, never a guess. The parser is loaded when the first command line comes.
+Owns the walk over the complete syntax tree: lists, pipes, subshells, substitutions, here-documents,
+function bodies and loops. Text that the parser cannot read completely becomes a `ShellProblem`,
+never a guess. The parser is loaded for the first command line.
 
 Decision: docs/decisions/061-two-readings-of-a-command-line.md
 """
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 MAX_CHARACTERS = 20_000
 MAX_FOLDERS = 8
 
-# White space that is none to the shell, control characters, and signs that turn text around.
+# Whitespace that the shell does not treat as such, control characters, and characters that change
+# the text direction.
 ODD = re.compile(
     "[\0-\x08\x0b-\x1f\x7f-\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]"
 )
@@ -33,13 +34,13 @@ GAP = re.compile(r"(?:[ \t\n]|\\\n)*")
 PLAIN_EXPANSION = re.compile(
     r"\$\{(?:#?\w+(?:\[(?:\d+|[@*])\])?|#?[@*?$!#-])\}|\$\{\w+(?::?[-+?]|%%?|##?)[^}]*\}", re.S
 )
-# `[ -v NAME ]` evaluates the name's index; an element by its number is no more than a value.
+# `[ -v NAME ]` evaluates the index of the name. A numbered array element is an ordinary value.
 PLAIN_INDEX = re.compile(r"\$\{#?\w+\[(?:\d+|@|\*)\]\}")
 ASKS_FOR_NAME = re.compile(r"['\"\\]?-['\"\\]?[vR]['\"]?\s+(?!\w+\s*(?:\]|-[ao]\s|\Z))")
 INDEX_PARTS = re.compile(r"[\[\\]|-[vR]")
 NUMERIC_TEST = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v"})
 
-# A substitution inside what the tree calls one sign; an escaped one is text.
+# A substitution inside a leaf of the tree. An escaped one is plain text.
 HIDDEN = re.compile(rb"(?<!\\)(?:\\\\)*(?:`|[$<>]\(|\$\{|\$\[)")
 
 SUBSTITUTION = re.compile(rb"`|[$<>]\(|\$[{\[]")
@@ -53,7 +54,7 @@ HEREDOC = frozenset({"heredoc_body", "heredoc_content"})
 REDIRECTIONS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 NO_WORDS = REDIRECTIONS | {"variable_assignment", "comment"}
 
-# Nodes whose parts stand side by side without a blank; in all others that is a misreading.
+# Nodes whose children follow each other without whitespace. In any other node this is a misreading.
 GLUED = frozenset({
     "string", "translated_string", "concatenation", "expansion", "simple_expansion", "heredoc_body",
     "heredoc_redirect", "arithmetic_expansion", "brace_expression",
@@ -62,7 +63,7 @@ READING = frozenset({"<", "<&", "<>"})
 
 
 class ShellProblem(Struct, frozen=True, kw_only=True):
-    """A part nobody can vouch for. `syntax`: it cannot even be read."""
+    """Text that clew cannot judge. `syntax` means that the text cannot be parsed."""
 
     text: str
     why: str
@@ -75,7 +76,7 @@ class Assignment(Struct, frozen=True, kw_only=True):
 
 
 class Redirect(Struct, frozen=True, kw_only=True):
-    """A file the shell itself opens."""
+    """A file that the shell itself opens."""
 
     raw: str
     word: Word
@@ -85,10 +86,11 @@ class Redirect(Struct, frozen=True, kw_only=True):
 
 
 class Simple(Struct, frozen=True, kw_only=True, dict=True):
-    """One simple command of at least one word. `folders`: where it may run, relative to the start; empty if unknown.
+    """A simple command of at least one word.
 
-    `outer` is the text of the command that starts this one (`sudo rm x` starts `rm x`), and
-    `at` where this one's text begins in it, if it does.
+    `folders` are the folders where it may run, relative to the start; empty if unknown. `outer` is
+    the text of the command that starts this one (`sudo rm x` starts `rm x`), and `at` is the offset
+    of this command's text in it, if it occurs there.
     """
 
     words: tuple[Word, ...]
@@ -124,20 +126,20 @@ def parser() -> "Parser":
 
 
 def split(command: str, folders: tuple[str, ...] = (".",)) -> Script:
-    """Everything a command line would run, in the order of its text."""
+    """Return everything that a command line would run, in the order of its text."""
     if len(command) > MAX_CHARACTERS:
         return unreadable(command[:60], f"longer than {MAX_CHARACTERS} characters")
     odd = ODD.search(command)
     if odd is not None or SURROGATE.search(command):
-        return unreadable(command[:60], "holds a control character or white space of another kind")
+        return unreadable(command[:60], "contains a control character or unusual whitespace")
     data = command.encode("utf-8")
     root = parser().parse(data).root_node
     if root.has_error:
-        return unreadable(command[:60], "the shell's grammar does not read it")
+        return unreadable(command[:60], "can't be parsed as a shell command")
     walk = Walk(data, folders)
     walk.visit(root)
     if walk.lost:
-        # A `cd` in a loop or a function: nothing can be said of where the others run.
+        # After a `cd` in a loop or a function, the folders of the other commands are unknown.
         walk.commands = [structs.replace(c, folders=()) for c in walk.commands]
         walk.redirects = [structs.replace(r, folders=()) for r in walk.redirects]
     return Script(
@@ -153,7 +155,7 @@ def unreadable(text: str, why: str) -> Script:
 
 
 class Walk:
-    """Visits every node once, in the order of the text; also proves that no byte was passed over."""
+    """Visit every node once, in the order of the text, and check that no byte is skipped."""
 
     def __init__(self, data: bytes, folders: tuple[str, ...]) -> None:
         self.data = data
@@ -163,7 +165,7 @@ class Walk:
         self.assignments: list[Assignment] = []
         self.problems: list[ShellProblem] = []
         self.end = 0
-        # Whether any sign of the text can hold a substitution.
+        # Whether the text contains a character sequence that can start a substitution.
         self.may_hide = SUBSTITUTION.search(data) is not None
         self.literal_heredoc = False
         self.lost = False
@@ -188,15 +190,17 @@ class Walk:
         self.gap(len(self.data))
 
     def apart(self, node: "Node", children: "Sequence[Node]") -> None:
-        """`a'b'\\]` is one word to the shell; the grammar sometimes makes two signs of it."""
+        r"""Report adjacent nodes without whitespace: the shell reads `a'b'\]` as one word, the
+        parser sometimes as two.
+        """
         for left_node, after in pairwise(children):
             if (
                 left_node.end_byte == after.start_byte
                 and after.type not in REDIRECTIONS
-                # Between commands stand signs; inside of one, `==` is a word like any other.
+                # Operators separate commands, but within a command even `==` is an ordinary word.
                 and (node.type == "command" or (left_node.is_named and after.is_named))
             ):
-                self.problem(source(node), "words without a blank between them", syntax=True)
+                self.problem(source(node), "words without a space between them", syntax=True)
 
     def leaf(self, node: "Node", kind: str) -> None:
         start, end = node.start_byte, node.end_byte
@@ -209,17 +213,18 @@ class Walk:
         if kind == "heredoc_start":
             self.literal_heredoc = any(sign in source(node) for sign in "'\"\\")
         elif self.may_hide and node.is_named and HIDDEN.search(node.text or b""):
-            why = "holds a substitution the parser did not take apart"
+            why = "contains a substitution that the parser did not split"
             self.problem(source(node), why, syntax=True)
 
     def gap(self, until: int) -> None:
-        """Between two signs of the tree only blanks may stand."""
+        """Check that only whitespace was skipped between two leaves of the tree."""
         if until > self.end:
             passed = self.data[self.end : until]
             between = "" if passed == b" " else passed.decode("utf-8", "replace")
             if not GAP.fullmatch(between) or set(between) == {"\\", "\n"}:
-                # A backslash before a line's end and no blank: the shell joins the two words.
-                self.problem(between.strip(), "the parser passed over this text", syntax=True)
+                # At a backslash before a line end, without whitespace, the shell joins the two
+                # words.
+                self.problem(between.strip(), "the parser skipped this text", syntax=True)
             self.end = until
 
     def problem(self, text: str, why: str, *, syntax: bool = False) -> None:
@@ -246,7 +251,7 @@ def on_command(walk: Walk, node: "Node") -> None:
 
 
 def more_words(node: "Node") -> list[Word]:
-    """Arguments that stand after a redirection; the tree hangs them on the redirection."""
+    """Return the arguments after a redirection, which the tree attaches to the redirection."""
     outer = node.parent
     if outer is None or outer.type != "redirected_statement":
         return []
@@ -265,9 +270,11 @@ def read_assignment(node: "Node") -> Assignment:
 
 
 def find_next_folders(command: Simple) -> tuple[str, ...]:
-    """Where the next command may run: where this one did, or where it went."""
+    """Return the folders where the next command may run: those of this command, or those it changed
+    to.
+    """
     if command.name != "cd":
-        # `builtin cd x`, `eval 'cd x'`: it moves, and nobody reads whereto.
+        # `builtin cd x` and `eval 'cd x'` change the folder, but clew does not parse the target.
         moves = command.name == "eval" or not MOVING.isdisjoint([w.text for w in command.words])
         return () if moves else command.folders
     if not command.folders:
@@ -278,12 +285,14 @@ def find_next_folders(command: Simple) -> tuple[str, ...]:
 
 
 def find_entered_folders(command: Simple, after: tuple[str, ...]) -> tuple[str, ...]:
-    """Where the next command runs if this one, a `cd`, went where it was told; else `after`."""
+    """Return the folders of the next command if this command is a successful `cd`, otherwise
+    `after`.
+    """
     return after if command.name != "cd" or not after else folders_of_target(command)
 
 
 def folders_of_target(command: Simple) -> tuple[str, ...]:
-    """The folders that a `cd` may lead to; none where they are unknown."""
+    """Return the folders that a `cd` may lead to, or an empty tuple if they are unknown."""
     words = command.words[1:]
     while words and words[0].text in CD_OPTIONS:
         words = words[1:]
@@ -310,9 +319,10 @@ CD_OPTIONS = frozenset({"-L", "-P", "-e", "-Le", "-Pe", "-eL", "-eP"})
 
 
 def without_parents(path: str) -> str | None:
-    """A folder with its `..` taken away by name, as `cd` does; None above a home.
+    """Resolve each `..` in a folder by name, as `cd` does. Return None for a folder above a home.
 
-    After `cd link`, `cd ..` leads to where the link is, but `cat ../x` reads next to where it leads.
+    After `cd link`, `cd ..` leads to the folder of the link, but `cat ../x` reads from the parent
+    of its target.
     """
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." not in parts:
@@ -340,7 +350,7 @@ def on_redirect(walk: Walk, node: "Node") -> None:
     if len(targets) > 1 and not hangs_on_command(node):
         walk.problem(source(node), "words after a redirection", syntax=True)
     if not targets:
-        return  # `>&-` closes
+        return  # `>&-` closes a stream.
     word = read_word(targets[0])
     if operator in (">&", "<&") and re.fullmatch(r"\d+-?|-", word.text):
         return
@@ -368,11 +378,11 @@ def on_assignment(walk: Walk, node: "Node") -> None:
     assignment = read_assignment(node)
     walk.assignments.append(assignment)
     if "[" in assignment.raw.partition("=")[0] and not re.match(r"\w+\[\d+\]", assignment.raw):
-        walk.problem(assignment.raw, "an index is computed")
+        walk.problem(assignment.raw, "computes an array index")
 
 
 def on_declaration(walk: Walk, node: "Node") -> None:
-    """`export`, `declare` and their like are commands too."""
+    """Record `export`, `declare` and similar builtins as commands with assignments."""
     words = tuple(
         raw_word(child) if child.type == "variable_assignment" else read_word(child)
         for child in node.children
@@ -382,13 +392,13 @@ def on_declaration(walk: Walk, node: "Node") -> None:
     for word in words[1:]:
         name, equals, _ = word.text.partition("=")
         if "[" in name and not re.fullmatch(r"\w+\[\d+\]\+?", name):
-            walk.problem(word.raw, "an index is computed")
-        if equals:  # `export 'PATH=.'` is an assignment in quotes
+            walk.problem(word.raw, "computes an array index")
+        if equals:  # `export 'PATH=.'` is a quoted assignment.
             walk.assignments.append(Assignment(name=name.rstrip("+"), raw=word.raw))
 
 
 def on_for(walk: Walk, node: "Node") -> None:
-    """The variable of a loop is set as surely as by `=`."""
+    """Record the loop variable as an assignment."""
     for variable in node.children_by_field_name("variable"):
         walk.assignments.append(Assignment(name=source(variable), raw=source(variable)))
 
@@ -401,13 +411,13 @@ def raw_word(node: "Node") -> Word:
 def on_expansion(walk: Walk, node: "Node") -> None:
     raw = source(node)
     if not PLAIN_EXPANSION.fullmatch(raw):
-        walk.problem(raw, "an expansion that may run or compute something")
+        walk.problem(raw, "this expansion may run or compute something")
 
 
 def on_arithmetic(walk: Walk, node: "Node") -> None:
     raw = source(node)
     if re.search(r"[A-Za-z_$`]", raw.strip("$([])")):
-        walk.problem(raw, "arithmetic evaluates what variables hold")
+        walk.problem(raw, "arithmetic evaluates the values of variables")
 
 
 def on_compound(walk: Walk, node: "Node") -> None:
@@ -416,7 +426,9 @@ def on_compound(walk: Walk, node: "Node") -> None:
 
 
 def computes_index(raw: str, assignments: list[Assignment]) -> bool:
-    """Whether `[ -v 'a[$(x)]' ]` could run what stands in an index, also through variables."""
+    """Return whether a test such as `[ -v 'a[$(x)]' ]` could run an array index, also through
+    variables.
+    """
     inner = PLAIN_INDEX.sub("", raw[1:])
     if "[" in inner or ASKS_FOR_NAME.search(inner):
         return True
@@ -428,7 +440,7 @@ def on_test(walk: Walk, node: "Node") -> None:
     raw = source(node)
     if not raw.startswith("[["):
         if computes_index(raw, walk.assignments):
-            walk.problem(raw, "a test may compute an index")
+            walk.problem(raw, "this test may compute an array index")
         return
     words = raw.split()
     for i, word in enumerate(words):
@@ -436,13 +448,13 @@ def on_test(walk: Walk, node: "Node") -> None:
             re.fullmatch(r"\d+|\"?\$[#?]\"?", side)
             for side in (words[i - 1], *words[i + 1 : i + 2])
         ):
-            walk.problem(raw, "a test evaluates what variables hold")
+            walk.problem(raw, "this test evaluates the values of variables")
 
 
 def on_substitution(walk: Walk, node: "Node") -> None:
     raw = source(node)
     if raw.startswith("`") and "\\" in raw:
-        walk.problem(raw, "a backslash between backquotes is read twice", syntax=True)
+        walk.problem(raw, "a backslash inside backquotes is interpreted twice", syntax=True)
 
 
 HANDLERS: dict[str, Callable[[Walk, "Node"], None]] = {

@@ -1,7 +1,7 @@
-"""What `always allow` offers: rules that fit the next call like this one, never the line verbatim.
+"""The rules that "always allow" offers. They match similar calls, not only the exact line.
 
-Owns the table of programs whose second word says what they do, and of those for which no rule is
-offered because a rule on their name would allow anything.
+Owns the table of programs whose second word selects what they do, and of those for which no rule is
+offered, because a rule for their name would allow anything.
 """
 
 import re
@@ -28,7 +28,7 @@ from clew.permissions.wrappers import SHELLS, WRAPPERS, get_basename
 
 MAX_RULES = 5
 
-# With these the second word says what is done; with RUNNERS the third does.
+# Programs whose second word selects what they do. With RUNNERS, the third word does.
 SUBCOMMANDS = frozenset({
     "git", "npm", "pnpm", "yarn", "bun", "cargo", "go", "docker", "kubectl", "uv", "pip", "pip3",
     "poetry", "gh", "terraform", "helm", "make", "just", "brew", "systemctl", "rustup", "dotnet",
@@ -36,7 +36,7 @@ SUBCOMMANDS = frozenset({
 })  # fmt: skip
 RUNNERS = frozenset({"npm run", "pnpm run", "yarn run", "bun run", "uv run", "poetry run"})
 
-# A rule `name *` for these would allow whatever anybody writes behind it.
+# A rule `name *` for one of these would allow any arguments, and so almost anything.
 NEVER_BY_NAME = (
     SHELLS
     | frozenset(WRAPPERS)
@@ -96,7 +96,7 @@ NEVER_BY_NAME = (
     )
 )
 
-# Alone they run whatever they are given to read.
+# Without arguments, these run whatever they read from their input.
 READERS = (
     SHELLS
     | frozenset(WRAPPERS)
@@ -108,7 +108,7 @@ MAX_EXACT = 80
 
 
 def suggest_rules(request: PermissionRequest, decision: Decision) -> list[str]:
-    """Rules that would have allowed the parts that were asked about; at most five."""
+    """Return rules that would have allowed the parts that ask, at most five."""
     left = strict(decision)
     if left and all(f.is_of_line for f in left):
         return exactly(subject_of(request) or "")
@@ -148,18 +148,19 @@ def for_commands(request: PermissionRequest, texts: set[str]) -> list[str]:
             rule = for_command(command)
             if rule is None:
                 return []
-            # A rule for a reader does not let it do more, nor elsewhere, nor with other variables.
+            # A rule for a reader does not allow it to do more, to run elsewhere, or to use other
+            # variables.
             if is_refused(command):
                 return exactly(line)
-            # It answers for the files that the command names, too.
+            # The rule also covers the files that the command names.
             left -= {word.raw for word in command.words}
             rules.append(rule)
-    # What the shell itself opens or sets is answered for by the whole line alone.
+    # Only a rule for the complete line covers what the shell itself opens or sets.
     return exactly(line) if left else list(dict.fromkeys(rules))[:MAX_RULES]
 
 
 def is_refused(command: Simple) -> bool:
-    """Whether a rule for the command's name would be asked about again."""
+    """Return whether a rule for the command's name would not stop it from asking."""
     return (
         exceeds_reading(command)
         or get_basename(command.words[0]) == "xargs"
@@ -168,14 +169,17 @@ def is_refused(command: Simple) -> bool:
 
 
 def exactly(line: str) -> list[str]:
-    """A rule for this text and no other: nothing else allows a line outside the strict grammar."""
+    """Return a rule for exactly this text.
+
+    Nothing else allows a line outside the command grammar.
+    """
     if len(line) > MAX_EXACT or "\n" in line or "*" in line:
         return []
     return [f"Bash({line})"]
 
 
 def for_command(command: Simple) -> str | None:
-    """One rule for one command: its name and what it is asked to do."""
+    """Return one rule for a command, with its name and its subcommand."""
     if command.words[0].dynamic or any(changes_meaning(a.name) for a in command.assignments):
         return None
     alone = all(word.text.startswith("-") for word in command.words[1:])
@@ -208,18 +212,21 @@ def prefix(command: Simple) -> str | None:
 
 
 def folder_of(path: str) -> str:
-    """The folder around a file as a pattern for all below it."""
+    """Return a pattern for everything in the folder of a file."""
     folder = path.rpartition("/")[0]
     if path.startswith("/"):
         return f"/{folder}/**"
     return f"{folder}/**" if folder else path
 
 
-# What a person may answer beyond yes and no: the same for longer, as updates of the rules. Pure.
+# Answers of the user beyond yes and no: the same for longer, as updates of the rules. Pure.
 
 
 class LastingAnswer(Struct, frozen=True, kw_only=True):
-    """An answer that holds for more than this call. `is_kept`: written to a settings file."""
+    """An answer that applies to more than this call.
+
+    `is_kept` means that a settings file stores it.
+    """
 
     words: str
     update: Update
@@ -229,16 +236,22 @@ class LastingAnswer(Struct, frozen=True, kw_only=True):
 def list_lasting_answers(
     request: PermissionRequest, decision: Decision, mode: Mode, *, is_trusted: bool
 ) -> tuple[LastingAnswer, ...]:
-    """None where every call of the kind wants a person: what is protected, what a rule asks about.
-    `is_trusted`: what the folder's own settings permit counts."""
+    """Return the lasting answers to offer for a decision.
+
+    The result is empty if every such call must be approved by the user, for a protected path or because
+    of an ask rule. `is_trusted` means that the project's own settings may allow calls.
+    """
     rules = suggest_rules(request, decision)
     if rules:
         listed = ", ".join(rules)
         when = "" if is_trusted else " once you trust it"
         return (
-            LastingAnswer(words=f"for this session: {listed}", update=allowing(rules, "session")),
             LastingAnswer(
-                words=f"always in this project{when}: {listed}",
+                words=f"don't ask again in this session for {listed}",
+                update=allowing(rules, "session"),
+            ),
+            LastingAnswer(
+                words=f"always allow {listed} in this project{when}",
                 update=allowing(rules, "localSettings"),
                 is_kept=True,
             ),
@@ -247,7 +260,9 @@ def list_lasting_answers(
     inside = all(f.nature == "base" and f.reason != OUTSIDE for f in strict(decision))
     if edits and inside:
         update = ModeUpdate(type="setMode", mode="acceptEdits", destination="session")
-        return (LastingAnswer(words="edits in the workspace, for this session", update=update),)
+        return (
+            LastingAnswer(words="allow all edits in the workspace for this session", update=update),
+        )
     return ()
 
 

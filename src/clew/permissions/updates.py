@@ -1,7 +1,7 @@
-"""Changes of permission that a person or a host asked for, as values: read, and put into settings.
+"""Permission updates from the user or a host: parsed, and applied to settings.
 
-Owns the wire form of an update and what each does to a settings object. Where it is written, and
-whether it may be, is not decided here (see `in_session`). Pure.
+Owns the wire format of an update and its effect on a settings object. `in_session` decides where it
+is written and whether it may be. Pure.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -14,7 +14,7 @@ from clew.system.config.settings import read_object
 
 Destination: TypeAlias = Literal["session", "localSettings", "projectSettings", "userSettings"]
 
-# What settings files call the places that the wire calls otherwise.
+# The scopes of settings files, by their names on the wire.
 SCOPES: dict[Destination, str] = {
     "localSettings": "local",
     "projectSettings": "project",
@@ -39,7 +39,7 @@ class RuleSpelled(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RulesUpdate(Struct, frozen=True, kw_only=True):
-    """Rules added to a list, taken out of it, or put in its place."""
+    """Rules to add to a list, to remove from it, or to replace it with."""
 
     type: Literal["addRules", "replaceRules", "removeRules"]
     rules: tuple[RuleSpelled, ...]
@@ -71,20 +71,20 @@ KINDS: dict[str, type[Update]] = {
 
 
 class UnreadableUpdates(Struct, frozen=True, kw_only=True):
-    """A list of updates of which one is none; then none of them counts."""
+    """A list with an invalid update. None of its updates is applied."""
 
     why: str
 
 
 def read_updates(value: Any) -> tuple[Update, ...] | UnreadableUpdates:
-    """The updates of a host's answer: all of them, or why none."""
+    """Return all updates of a host's answer, or why they are invalid."""
     if not isinstance(value, list):
         return UnreadableUpdates(why="updatedPermissions: expected an array")
     updates: list[Update] = []
     for place, item in enumerate(value):
         kind = KINDS.get(str(item.get("type"))) if isinstance(item, dict) else None
         if kind is None:
-            return UnreadableUpdates(why=f"updatedPermissions[{place}]: no such kind of update")
+            return UnreadableUpdates(why=f"updatedPermissions[{place}]: unknown type of update")
         try:
             updates.append(msgspec.convert(item, kind))
         except msgspec.ValidationError as error:
@@ -93,14 +93,14 @@ def read_updates(value: Any) -> tuple[Update, ...] | UnreadableUpdates:
 
 
 def spelled(rule: str) -> Json:
-    """A rule's text in the two parts that hosts read."""
+    """Return a rule's text in the two parts that hosts expect."""
     parts = RuleSpelled.of(rule)
     content = {} if parts.rule_content is None else {"ruleContent": parts.rule_content}
     return {"toolName": parts.tool_name, **content}
 
 
 def make_rule_update(rules: list[str], destination: Destination) -> Json:
-    """An update that allows `rules` from now on, to offer to a host."""
+    """Return an update that allows `rules`, as a suggestion for a host."""
     return {
         "type": "addRules",
         "rules": [spelled(rule) for rule in rules],
@@ -110,7 +110,7 @@ def make_rule_update(rules: list[str], destination: Destination) -> Json:
 
 
 def changed(values: list[Any], update: RulesUpdate | FoldersUpdate) -> list[Any]:
-    """A list of settings after an update; what stands in it stays where it stands."""
+    """Return a list of settings after an update. Remaining entries keep their positions."""
     entries = (
         [rule.text for rule in update.rules]
         if isinstance(update, RulesUpdate)
@@ -124,14 +124,14 @@ def changed(values: list[Any], update: RulesUpdate | FoldersUpdate) -> list[Any]
 
 
 def key_of(update: Update) -> str:
-    """The member of `permissions` that an update changes."""
+    """Return the member of `permissions` that an update changes."""
     if isinstance(update, RulesUpdate):
         return update.behavior
     return "defaultMode" if isinstance(update, ModeUpdate) else "additionalDirectories"
 
 
 def with_update(settings: Json, update: Update) -> Json:
-    """A settings object after an update; the given one stays as it is."""
+    """Return a settings object after an update. The original is not changed."""
     fields = read_object(settings, "permissions")
     name = key_of(update)
     if isinstance(update, ModeUpdate):
@@ -142,7 +142,7 @@ def with_update(settings: Json, update: Update) -> Json:
     return settings | {"permissions": fields | {name: value}}
 
 
-# The question for permission as hosts are asked it, and their answer as a value. Pure.
+# The permission request as it is sent to hosts, and their answer as a value. Pure.
 
 
 EXPECTED = (
@@ -152,7 +152,10 @@ EXPECTED = (
 
 
 class Yes(Struct, frozen=True, kw_only=True):
-    """It may run, with this input; `updates` hold from now on. `why_none`: there were some, unread."""
+    """The host allows the call, with this input.
+
+    `why_none` says why its updates could not be read.
+    """
 
     input: Json | None
     updates: tuple[Update, ...] = ()
@@ -160,14 +163,14 @@ class Yes(Struct, frozen=True, kw_only=True):
 
 
 class No(Struct, frozen=True, kw_only=True):
-    """It may not run; the model reads `words`. `stops`: nor does anything after it in this turn."""
+    """The host denies the call; `words` go to the model. `stops` also ends the turn."""
 
     words: str
     stops: bool = False
 
 
 class UnusableVerdict(Struct, frozen=True, kw_only=True):
-    """An answer that is neither yes nor no, and what was expected."""
+    """An answer that neither allows nor denies, with what was expected."""
 
     why: str
 
@@ -206,7 +209,10 @@ def make_question(
     blocked_path: str | None = None,
     agent_id: str = "",
 ) -> Json:
-    """The fields of a can_use_tool request; `agent_id` is the agent whose call it is."""
+    """Return the fields of a can_use_tool request.
+
+    `agent_id` is the subagent that makes the call.
+    """
     fields: Json = {
         "tool_name": block["name"],
         "display_name": block["name"],

@@ -1,7 +1,7 @@
-"""Which files a command line would read and write, as far as its text tells.
+"""The files that a command line would read and write, as far as its text shows.
 
-Owns the tables of commands that write, and the rule for the others: every argument that could be a
-path counts as read, because a denied file must not come out through a program nobody listed.
+Owns the tables of commands that write. For all other commands, every argument that could be a path
+counts as read, so that an unlisted program cannot reveal a denied file.
 """
 
 import re
@@ -23,10 +23,10 @@ Access = Literal["read", "write"]
 class Use(Struct, frozen=True, kw_only=True):
     """A path that a command may touch.
 
-    `paths` are its spellings, one for each folder the command may run in; none if it is not known.
-    `glob`: they are patterns. `below`: what lies beneath is touched too. `named`: the command is
-    known to touch it; else the word merely could be a path. `linked`: it gets another name only.
-    `follows`: links below are followed, wherever they lead.
+    `paths` are its spellings, one for each folder the command may run in; empty if unknown. `glob`:
+    they are patterns. `below`: everything below the path is touched too. `named`: the command is
+    known to touch it; otherwise the word only could be a path. `linked`: it only gets another name.
+    `follows`: links below it are followed out of the folder.
     """
 
     access: Access
@@ -39,14 +39,14 @@ class Use(Struct, frozen=True, kw_only=True):
     follows: bool = False
 
 
-# Commands whose operands are all written, or removed, or both.
+# Commands that write or remove all of their operands.
 WRITES_ALL = frozenset({
     "rm", "rmdir", "unlink", "shred", "truncate", "touch", "mkdir", "chmod", "chown", "chgrp",
     "mkfifo", "mknod", "tee", "gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "zstd", "unzstd",
     "lz4", "compress", "uncompress", "setfacl", "chattr", "setfattr", "xattr", "sponge", "patch",
     "srm", "wipe", "trash",
 })  # fmt: skip
-# Commands that read every operand but the last and write that one.
+# Commands that write their last operand and read the others.
 WRITES_LAST = frozenset(["cp", "install", "ln", "rsync", "scp", "link", "ditto"])
 WRITES_BOTH = frozenset({"mv", "rename"})
 RECURSIVE = frozenset({"rm", "mv", "chmod", "chown", "chgrp", "rsync", "shred", "trash", "ln"})
@@ -54,7 +54,7 @@ RECURSIVE = frozenset({"rm", "mv", "chmod", "chown", "chgrp", "rsync", "shred", 
 # git subcommands that write the paths they name.
 GIT_WRITES = frozenset({"rm", "mv", "checkout", "restore", "clean"})
 
-# Options that name a file to be written, whatever the command.
+# Options that name a file to write, for any command.
 WRITING_OPTIONS = re.compile(
     r"(--output(?:-file|-document)?|--out|--outfile|--log-file|--target)=(.+)"
 )
@@ -77,13 +77,13 @@ PATH_SIGN = re.compile(r"[./~]")
 TARGET_OPTIONS = frozenset({"-t", "--target-directory"})
 IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-place")
 
-# Words of these are text, not paths.
+# Programs whose arguments are text, not paths.
 TEXT_ONLY = frozenset(name for name, row in ROWS.items() if row.startswith("text"))
 PATTERN_FIRST = frozenset({"perl", "zgrep", "xargs"})
 LISTS_NAMES = frozenset(
     {"find", "ls", "tree", "du", "stat", "cd", "fd", "fdfind", "namei", "realpath", "readlink"}
 )
-# Of `test`: the word that follows, or the two around it, are files.
+# In `test`, the word after one of these is a file. Around the comparisons below, both words are.
 FILE_TESTS = re.compile(r"-[abcdefghkprstuwxGLNOS]")
 FILES_COMPARED = frozenset({"-nt", "-ot", "-ef"})
 READS_BELOW = re.compile(
@@ -96,7 +96,10 @@ ALWAYS_BELOW = frozenset({"rg", "ag", "ack", "tar", "zip", "rsync", "7z", "ripgr
 
 
 def uses_of(command: Simple) -> list[Use]:
-    """What one simple command touches; wrappers touch nothing but their own options' files."""
+    """Return what one simple command touches.
+
+    A wrapper touches only the files in its own options.
+    """
     name = get_basename(command.words[0])
     if name in TEXT_ONLY and has_known_options(name, command):
         return variable_uses(command)
@@ -104,13 +107,16 @@ def uses_of(command: Simple) -> list[Use]:
 
 
 def has_known_options(name: str, command: Simple) -> bool:
-    """Return whether the row of a program has every option; another one (`date -f`) may name a file."""
+    """Return whether a program's row has every option.
+
+    Any other option (`date -f`) may name a file.
+    """
     row = row_of(name)
     return row is None or read_arguments(row, command.words[1:]) is not None
 
 
 def variable_uses(command: Simple) -> list[Use]:
-    """Files named by variables in front of a command (`GIT_CONFIG=x git config -l`)."""
+    """Return the files in variables before a command (`GIT_CONFIG=x git config -l`)."""
     every = [*command.assignments, *read_env_assignments(command)]
     values = [AT_HOME.sub("~", a.raw.partition("=")[2].strip("'\"")) for a in every]
     paths = [HERE.sub(".", value) for value in values if PATH_SIGN.search(value)]
@@ -125,7 +131,7 @@ HERE = re.compile(r"\A\$\{?PWD\}?(?=/)")
 
 
 def argument_uses(command: Simple, name: str) -> list[Use]:
-    """What the words of a command touch."""
+    """Return what the arguments of a command touch."""
     flags, operands = parted(command.words[1:])
     below = name in ALWAYS_BELOW or (
         name in CAN_READ_BELOW and any(READS_BELOW.fullmatch(f.text) for f in flags)
@@ -161,7 +167,7 @@ def argument_uses(command: Simple, name: str) -> list[Use]:
     if in_place(name, flags):
         uses += [touch(command, w, "write") for w in reads]
     if command.more_arguments and has_pattern:
-        uses.append(Use(access="read", text="what comes over the input", paths=()))
+        uses.append(Use(access="read", text="names read from the input", paths=()))
     return uses
 
 
@@ -169,13 +175,13 @@ READS_BELOW_NAMES = frozenset({"-r", "-R", "--recursive", "--dereference-recursi
 
 
 def reader_uses(command: Simple, name: str, row: ProgramOptions) -> list[Use]:
-    """What a program of the table reads, by its row."""
+    """Return what a program of the table reads, according to its row."""
     _, operands = parted(command.words[1:])
     arguments = read_arguments(row, command.words[1:])
     follows = False
     if arguments is None:
-        # An option that nobody knows may take a whole tree, read from a file of names, or be the
-        # pattern itself: every word may be a file.
+        # An unknown option may read a complete tree or a file of names, or be the pattern itself,
+        # so every word may be a file.
         below = name not in LISTS_NAMES
         reads = list(operands)
     else:
@@ -193,7 +199,7 @@ def reader_uses(command: Simple, name: str, row: ProgramOptions) -> list[Use]:
         )
         for word in reads
     ]
-    # `@file` names a file of further words.
+    # `@file` names a file with further arguments.
     uses += [touch(command, part(w, w.text), "read") for w in reads if w.text[:1] == "@"]
     is_pattern_alone = row.operands == "pattern" and arguments is None and len(reads) == 1
     if below and (not reads or is_pattern_alone) and name not in LISTS_NAMES:
@@ -204,12 +210,12 @@ def reader_uses(command: Simple, name: str, row: ProgramOptions) -> list[Use]:
     if row.operands == "one" and len(reads) > 1:
         uses.append(touch(command, reads[-1], "write"))
     if command.more_arguments:
-        uses.append(Use(access="read", text="what comes over the input", paths=()))
+        uses.append(Use(access="read", text="names read from the input", paths=()))
     return uses
 
 
 def tested(words: tuple[Word, ...]) -> list[Word]:
-    """The files that a `test` looks at."""
+    """Return the files that a `test` inspects."""
     files = [b for a, b in pairwise(words) if FILE_TESTS.fullmatch(a.text)]
     for before, operator, after in zip(words, words[1:], words[2:], strict=False):
         if operator.text in FILES_COMPARED:
@@ -218,7 +224,7 @@ def tested(words: tuple[Word, ...]) -> list[Word]:
 
 
 def parted(arguments: tuple[Word, ...]) -> tuple[list[Word], list[Word]]:
-    """Options and operands; after `--` everything is an operand."""
+    """Return the options and the operands. After `--`, everything is an operand."""
     flags: list[Word] = []
     operands: list[Word] = []
     for i, word in enumerate(arguments):
@@ -245,8 +251,8 @@ def touch(
 
 
 def resolve_word(word: Word, folders: tuple[str, ...]) -> tuple[str, ...]:
-    """A word as a path from where the session stands, once for each folder it may be in."""
-    # `$HOME/x` without quotes: what the variable holds is known, though not that it is one word.
+    """Return a word as paths relative to the session's folder, one for each folder it may run in."""
+    # For an unquoted `$HOME/x`, the value is known, but not that it is a single word.
     if word.dynamic and not word.begins_with_folder:
         return ()
     path = without_brackets(word.path) if word.glob else word.path
@@ -268,7 +274,7 @@ def find_redirect_uses(redirect: Redirect) -> list[Use]:
 
 
 def option_uses(command: Simple, name: str, flags: list[Word]) -> list[Use]:
-    """Files named inside options: `--output=f`, `-of`, `--file=f`."""
+    """Return the files named inside options: `--output=f`, `-of`, `--file=f`."""
     uses: list[Use] = []
     for word in flags:
         written = WRITING_OPTIONS.fullmatch(word.text)
@@ -277,7 +283,7 @@ def option_uses(command: Simple, name: str, flags: list[Word]) -> list[Use]:
             continue
         _, equals, value = word.text.partition("=")
         attached = value if equals else word.text[2:] if not word.text.startswith("--") else ""
-        # In a bundle (`-aF.env`) the value may begin behind any letter.
+        # In a bundle (`-aF.env`), the value may begin after any letter.
         bundled = PATH_SIGN.search(attached) is not None and not equals
         texts = [attached[i:] for i in range(len(attached) if bundled else 1)]
         uses += [touch(command, part(word, t), "read", is_named=False) for t in texts if t]
@@ -288,7 +294,7 @@ def option_uses(command: Simple, name: str, flags: list[Word]) -> list[Use]:
 
 
 def part(word: Word, text: str) -> Word:
-    """A piece of a word, as unknown as the whole; `@file` names a file."""
+    """Return a part of a word, dynamic if the word is. `@file` names a file."""
     text = text.removeprefix("@")
     return Word(
         raw=word.raw, text=text, dynamic=word.dynamic, glob=word.glob, tilde=text[:1] == "~"
@@ -296,7 +302,7 @@ def part(word: Word, text: str) -> Word:
 
 
 def values_of(command: Simple, option: str) -> list[Word]:
-    """What stands after an option, apart or attached."""
+    """Return the values of an option, both separate and attached."""
     values: list[Word] = []
     words = command.words
     for i, word in enumerate(words[1:], 1):
@@ -324,7 +330,7 @@ def find_uses(command: Simple) -> list[Use]:
 def copy_uses(
     command: Simple, name: str, flags: list[Word], operands: list[Word], *, below: bool
 ) -> list[Use]:
-    """Copies, moves and links: what is read, what is written, and the names inside a folder."""
+    """Return what a copy, move or link reads and writes, including names inside a target folder."""
     targets = [w for option in TARGET_OPTIONS for w in values_of(command, option)]
     targets += [
         part(f, f.text.partition("=")[2]) for f in flags if f.text.startswith("--target-directory=")
@@ -345,7 +351,7 @@ def copy_uses(
 
 
 def meant(sources: list[Word], targets: list[Word]) -> list[Word]:
-    """What relative links point to: they are read from the folder they lie in."""
+    """Return the targets of relative links, which are resolved from the folder of the link."""
     words = []
     for target in targets:
         for folder in (target.text.rpartition("/")[0], target.text):
@@ -358,7 +364,7 @@ def meant(sources: list[Word], targets: list[Word]) -> list[Word]:
 
 
 def inside(folder: Word, source: Word) -> Word:
-    """The name a copy gets when its target is a folder."""
+    """Return the path of the copy if its target is a folder."""
     text = f"{folder.text.rstrip('/')}/{source.text.rstrip('/').rpartition('/')[2]}"
     return Word(
         raw=folder.raw,
@@ -379,33 +385,33 @@ def dd_uses(command: Simple) -> list[Use]:
     return uses
 
 
-# `:(top)x`, `:/x`: a path of git's own, from the top of the repository or with signs of its own.
+# `:(top)x`, `:/x`: a pathspec of git, from the top of the repository or with pathspec magic.
 PATHSPEC_MAGIC = re.compile(r":[(/^!]")
 EXCLUDED = re.compile(r":(?:[!^]|\(exclude\))[^:!^()*?\[\]]+\Z")
 
 
 def git_uses(command: Simple, operands: list[Word]) -> list[Use]:
-    """Paths a git line names: alone, behind a revision (`HEAD:path`), as a pattern of git's own."""
+    """Return the paths in a git line: plain, after a revision (`HEAD:path`), or as a pathspec."""
     writes = bool(operands) and operands[0].text in GIT_WRITES
     uses: list[Use] = []
     for word in operands[1:]:
         text = word.text
         if EXCLUDED.match(text):
-            continue  # it leaves out what it names
+            continue  # an excluded path is not touched
         if PATHSPEC_MAGIC.match(text):
-            # Whatever it stands for, it may be anything of the repository.
+            # The pathspec could match anything in the repository.
             uses.append(
                 touch(command, Word(raw=word.raw, text="."), "read", below=True, is_named=False)
             )
             continue
-        # git has patterns of its own, quoted or not.
+        # git expands patterns itself, whether quoted or not.
         pattern = replace(word, glob=word.glob or GLOB.search(text) is not None)
         uses.append(touch(command, pattern, "read", is_named=False))
         uses += after_colons(command, pattern)
         if writes:
             uses.append(touch(command, word, "write"))
     if operands and operands[0].text == "grep":
-        # It searches every file that git knows, and what it names may be a pattern of its own.
+        # `git grep` searches every tracked file, and its operands may be patterns.
         uses.append(touch(command, Word(raw=".", text="."), "read", below=True, is_named=False))
     for word in command.words[1:]:
         if word.text.startswith("-L"):
@@ -414,28 +420,28 @@ def git_uses(command: Simple, operands: list[Word]) -> list[Use]:
             uses += after_colons(command, part(word, word.text.partition("=")[2]))
     for option, value in pairwise(command.words[1:]):
         if option.text == "-c":
-            # A setting for this run: `include.path=x`.
+            # A configuration value for this run: `include.path=x`.
             uses.append(
                 touch(command, part(value, value.text.partition("=")[2]), "read", is_named=False)
             )
     if command.more_arguments or any(READS_NAMES.match(word.text) for word in command.words):
-        uses.append(Use(access="read", text="what comes over the input", paths=()))
+        uses.append(Use(access="read", text="names read from the input", paths=()))
     return uses
 
 
-# With these git reads names of files from its input.
+# With these options, git reads file names from its input.
 READS_NAMES = re.compile(r"--stdin|--pathspec-from-file")
 
 
 def after_colons(command: Simple, word: Word) -> list[Use]:
-    """`HEAD:path`, `:0:path`, `1,5:path`: what follows each colon could be a path."""
+    """Return what follows each colon, which could be a path: `HEAD:path`, `:0:path`, `1,5:path`."""
     _, *rest = word.text.split(":")
     texts = [":".join(rest[i:]) for i in range(len(rest))]
     return [touch(command, part(word, text), "read", is_named=False) for text in texts if text]
 
 
 def in_place(name: str, flags: list[Word]) -> bool:
-    """`sed -i`, `perl -pi`: the files that are read are written as well."""
+    """Return whether the files that are read are also written, as by `sed -i` and `perl -pi`."""
     return name in ("sed", "gsed", "perl", "ruby", "yq") and any(
         IN_PLACE.match(f.text) for f in flags
     )

@@ -1,7 +1,7 @@
-"""A word of a command line as the shell would read it: its text, and what cannot be known of it.
+"""A word of a command line as the shell would read it: its text, and whether it is known.
 
-Owns the undoing of quotes on syntax nodes. What a word becomes only when the shell runs (variables,
-substitutions, braces) makes it `dynamic`: nobody may act as if its text were known.
+Owns the removal of quotes from syntax nodes. A word whose value is only known when the shell runs
+(variables, substitutions, braces) is `dynamic`: its text must not be relied on.
 """
 
 import re
@@ -12,21 +12,21 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-# Variables whose value a path may begin with, as the path they stand for.
+# Variables with a known value at the start of a path, with the path they stand for.
 KNOWN_FOLDERS = {"HOME": "~", "PWD": "."}
 
 SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|credential|auth")
 
-# Signs that end a word or begin something else; a plain word that holds one was read wrongly.
+# Characters that end a word or start other syntax. A plain word that contains one was misread.
 META = frozenset(";|&<>()\"'`$\n")
 
-# Text that means itself without quotes; the plainest words need no further reading at all.
+# Text that needs no quotes. The plainest words need no further processing at all.
 UNQUOTED = re.compile(r"[\w@%+=:,./~^{}\[\]-]+")
 UNQUOTED_PATTERN = re.compile(r"[\w@%+=:,./~^{}\[\]*?!-]+")
 PLAIN = re.compile(rb"[A-Za-z0-9_@%+=:,./-]+")
 
-# Text from a here-document, as models hand over messages of several lines. None of the signs that a
-# shell, whatever its version, reads on its way to the end.
+# Text from a here-document, the form in which models pass messages of several lines. It excludes
+# every character that any version of a shell interprets before the end.
 SHOWN_TEXT = re.compile(r"\$\(cat <<'([A-Za-z_]\w*)'\n((?:[^\"\\$`\n]*\n)*?)\1\n\)", re.A)
 
 ANSI_C = re.compile(
@@ -38,10 +38,10 @@ ANSI_SIMPLE = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict
 
 
 class Word(Struct, frozen=True, kw_only=True):
-    """One word. `text` is what the program gets, as far as it is known.
+    """One word. `text` is what the program receives, as far as it is known.
 
-    `tilde`: begins with an unquoted `~`, which stands for a home folder. `glob`: holds unquoted
-    signs that the shell replaces by names of files.
+    `tilde` means that the word begins with an unquoted `~`, which stands for a home folder. `glob`
+    means that it contains unquoted characters that the shell expands to file names.
     """
 
     raw: str
@@ -63,12 +63,12 @@ class Word(Struct, frozen=True, kw_only=True):
 
     @property
     def path(self) -> str:
-        """The text as a path; a quoted `~` is a file's name, not a home."""
+        """The text as a path. A quoted `~` is a file name, not a home folder."""
         return f"./{self.text}" if self.text.startswith("~") and not self.tilde else self.text
 
     @property
     def shown(self) -> str:
-        """One spelling for a word however it was quoted; it is quoted only where it must be."""
+        """The canonical spelling of the word, however it was quoted: with quotes only where needed."""
         if self.dynamic or (self.glob and UNQUOTED_PATTERN.fullmatch(self.text) is None):
             return self.raw
         if self.glob or UNQUOTED.fullmatch(self.text):
@@ -77,7 +77,7 @@ class Word(Struct, frozen=True, kw_only=True):
 
 
 class Pieces:
-    """A word while it is put together."""
+    """A word under construction."""
 
     def __init__(self) -> None:
         self.text: list[str] = []
@@ -123,7 +123,7 @@ def source(node: "Node") -> str:
 
 
 def has_braces(unquoted: str) -> bool:
-    """Whether the shell would make several words of one: `{a,b}`, `{1..9}`."""
+    """Return whether the shell would expand one word to several: `{a,b}`, `{1..9}`."""
     return re.search(r"\{[^{}]*(?:,|\.\.)|\{.*\{", unquoted, re.S) is not None
 
 
@@ -149,13 +149,13 @@ def add(node: "Node", pieces: Pieces) -> None:
 
 
 def add_joined(node: "Node", pieces: Pieces) -> None:
-    """Parts that stand without a blank between them."""
+    """Add parts that follow each other without whitespace."""
     for child in node.children:
         add(child, pieces)
 
 
 def add_plain(raw: str, pieces: Pieces) -> None:
-    """Unquoted text: backslashes quote the next sign, `~` at the head is a home."""
+    """Add unquoted text: a backslash quotes the next character, a leading `~` is a home folder."""
     if raw.startswith("~") and pieces.is_first:
         pieces.tilde = True
     i = 0
@@ -175,7 +175,7 @@ def add_plain(raw: str, pieces: Pieces) -> None:
 
 
 def add_quoted(node: "Node", pieces: Pieces) -> None:
-    """Text between double quotes, with what the shell fills in."""
+    """Add text between double quotes, including the expansions in it."""
     raw = node.text or b""
     place = 1
     for child in node.children:
@@ -202,7 +202,9 @@ def add_shown(match: re.Match[str], pieces: Pieces) -> None:
 
 
 def text_shown(match: re.Match[str]) -> str | None:
-    """Return the text of a `SHOWN_TEXT`; None if one of its lines may be the end of it already."""
+    """Return the text that `SHOWN_TEXT` matched, or None if an earlier line may end the
+    here-document.
+    """
     delimiter, text = match[1], match[2]
     if any(line.lstrip().startswith(delimiter) for line in text.split("\n")):
         return None

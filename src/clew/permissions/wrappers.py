@@ -1,7 +1,8 @@
 """Commands that start other commands, and how to find what they start.
 
-Owns the table. `unwrapped` gives the inner commands of a simple command, and says whether the outer
-one adds nothing of its own (`timeout 30 make` is `make`). What cannot be followed is a `ShellProblem`.
+Owns the table. `unwrapped` returns the inner commands of a simple command, and whether the outer
+one adds nothing (`timeout 30 make` is `make`). A command that clew cannot follow becomes a
+`ShellProblem`.
 """
 
 import re
@@ -15,10 +16,10 @@ MAX_DEPTH = 6
 
 
 class Wrapper(Struct, frozen=True, kw_only=True):
-    """How one wrapper's line is read: options that take a value, operands before the command.
+    """The way to parse a wrapper's arguments: options with a value, and operands before the command.
 
-    `plain`: the options with which it adds nothing of its own; any other makes it a command that
-    needs a rule as well.
+    `plain` lists the options with which the wrapper adds nothing to the command it starts. With any
+    other option, the wrapper itself also needs a rule.
     """
 
     values: frozenset[str] = frozenset()
@@ -107,7 +108,10 @@ RESERVED = frozenset({
 
 
 class Unwrapped(Struct, frozen=True, kw_only=True):
-    """What a command starts. `plain`: nothing else is to be judged of the outer command."""
+    """The commands that a command starts.
+
+    `plain` means that the outer command itself needs no further judgement.
+    """
 
     inner: tuple[Simple, ...] = ()
     scripts: tuple[Script, ...] = ()
@@ -123,20 +127,20 @@ def get_basename(word: Word) -> str:
 
 
 def unwrapped(command: Simple) -> Unwrapped:
-    """What one command starts, one level deep."""
+    """Return what one command starts, one level deep."""
     first = command.words[0]
     name = get_basename(first)
     if first.dynamic or first.glob:
-        return troubled(command, "the command's name is known only when it runs")
+        return troubled(command, "the command name is only known at run time")
     if first.text in RESERVED:
-        return troubled(command, "the parser took a keyword for a command", syntax=True)
+        return troubled(command, "the parser mistook a keyword for a command", syntax=True)
     if name in SHELLS:
         return shell(command)
     match name:
         case "eval":
             return code(command, command.words[1:])
         case "source" | ".":
-            return troubled(command, "runs a file whose text is not in the command line")
+            return troubled(command, "runs a script file that clew does not check")
         case "trap":
             return code(command, command.words[1:2]) if len(command.words) > 2 else NOTHING
         case "find":
@@ -168,7 +172,7 @@ def wrapped(command: Simple, wrapper: Wrapper) -> Unwrapped:
             takes = name in wrapper.values and "=" not in word.text
             letters = [name]
         else:
-            # Letters bundle (`-vk 1`): the first that takes a value ends them.
+            # Short options can be bundled (`-vk 1`). The first one with a value ends the bundle.
             letters = [f"-{letter}" for letter in word.text[1:]] or ["-"]
             ending = next((i for i, letter in enumerate(letters) if letter in wrapper.values), None)
             takes = ending == len(letters) - 1
@@ -188,7 +192,7 @@ def wrapped(command: Simple, wrapper: Wrapper) -> Unwrapped:
     inner = words[place:]
     if not inner:
         return NOTHING
-    # Before the command every word must be what it looks like: `timeout $X ls` starts what X says.
+    # Every word before the command must be known: `timeout $X ls` may start what $X names.
     plain = plain and not any(word.dynamic or word.glob for word in words[:place])
     return Unwrapped(inner=(started(command, place, wrapper, chdir=chdir),), plain=plain)
 
@@ -212,7 +216,7 @@ def is_assignment(word: Word) -> bool:
 
 
 def read_env_assignments(command: Simple) -> list[Assignment]:
-    """What `env A=1 B=2 command` and `sudo A=1 command` set."""
+    """Return the assignments in `env A=1 B=2 command` and `sudo A=1 command`."""
     wrapper = WRAPPERS.get(get_basename(command.words[0]))
     if wrapper is None or not wrapper.assigns:
         return []
@@ -234,21 +238,21 @@ def env_string(command: Simple, place: int) -> Unwrapped:
 
 
 def shell(command: Simple) -> Unwrapped:
-    """`bash -c 'text'` is the text; a shell without one runs what nobody showed."""
+    """Judge `bash -c 'text'` as its text. A shell without `-c` runs code that clew cannot see."""
     for i, word in enumerate(command.words[1:], 1):
         if word.text.startswith("-") and "c" in word.text[1:] and not word.text.startswith("--"):
             return code(command, command.words[i + 1 : i + 2])
         if not word.text.startswith(("-", "+")):
-            return troubled(command, "runs a file whose text is not in the command line")
+            return troubled(command, "runs a script file that clew does not check")
     if any(word.text in ("--version", "--help") for word in command.words[1:]):
         return NOTHING
-    return troubled(command, "runs what comes over its input")
+    return troubled(command, "runs a script piped into it")
 
 
 def code(command: Simple, words: tuple[Word, ...]) -> Unwrapped:
-    """Words that a command joins and runs as a command line."""
+    """Split words that a command joins and runs as a command line."""
     if any(word.dynamic or word.glob for word in words):
-        return troubled(command, "runs text that is known only when it runs")
+        return troubled(command, "runs code that is only known at run time")
     text = " ".join(word.text for word in words)
     script = split(text, command.folders)
     inside = tuple(
@@ -258,7 +262,7 @@ def code(command: Simple, words: tuple[Word, ...]) -> Unwrapped:
 
 
 def flag_value(command: Simple, flag: str) -> tuple[Word, ...]:
-    """The word that follows an option, which may stand last in a bundle (`-qc`)."""
+    """Return the word after an option, which may be last in a bundle (`-qc`)."""
     for i, word in enumerate(command.words[1:], 1):
         text = word.text
         bundles = text.startswith("-") and not text.startswith("--") and text.endswith(flag[1])
@@ -271,7 +275,7 @@ FIND_RUNS = options("-exec -execdir -ok -okdir")
 
 
 def found_by(command: Simple) -> Unwrapped:
-    """What `find -exec` starts; `{}` stands for anything below where it looks."""
+    """Return what `find -exec` starts. `{}` stands for anything below the folders it searches."""
     starts = find_starts(command)
     inner: list[Simple] = []
     words = list(command.words)
@@ -293,7 +297,7 @@ def found_by(command: Simple) -> Unwrapped:
 
 
 def find_starts(command: Simple) -> tuple[Word, ...]:
-    """The folders a `find` looks into."""
+    """Return the folders that a `find` searches."""
     starts: list[Word] = []
     words = list(reversed(command.words[1:]))
     while words:
@@ -307,7 +311,7 @@ def find_starts(command: Simple) -> tuple[Word, ...]:
     return tuple(starts) or (Word(raw=".", text="."),)
 
 
-# What may stand before the folders, besides `-D` and its value.
+# The options allowed before the folders, other than `-D` and its value.
 FIND_FRONT = re.compile(r"-(?:[LHP]|O\d*|D.*|-)\Z")
 
 
@@ -339,7 +343,7 @@ def after_flag(command: Simple, flags: frozenset[str]) -> Unwrapped:
 
 
 class CommandPart(Struct, frozen=True, kw_only=True):
-    """A simple command to be judged; a plain wrapper is judged by restraining rules alone."""
+    """A simple command to judge. Only restraining rules apply to a plain wrapper."""
 
     command: Simple
     plain_wrapper: bool = False
@@ -347,14 +351,14 @@ class CommandPart(Struct, frozen=True, kw_only=True):
 
 
 class Everything(Struct, frozen=True, kw_only=True):
-    """All that a command line would do, wrappers opened."""
+    """Everything that a command line would do, including the commands that wrappers start."""
 
     parts: tuple[CommandPart, ...]
     script: Script
 
 
 def open_wrappers(line: Script) -> Everything:
-    """A line with all that its commands start."""
+    """Return a line with everything that its commands start."""
     parts: list[CommandPart] = []
     scripts = [line]
     problems: list[ShellProblem] = []

@@ -25,7 +25,7 @@ from clew.fronts.render.rows import (
 from clew.fronts.render.theme import Theme
 from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.stage import Stage
-from clew.permissions.decision import Finding
+from clew.permissions.decision import Finding, merge_by_command
 from clew.system.files import read_content
 
 # What a call would do, in whole, for the person who is asked: the command, the change, every field.
@@ -148,7 +148,7 @@ class Dialogs(Questions):
 
         def body(width: int) -> Sequence[Line]:
             lines = [format_row(row) for row in proposed.rows(self._stage.theme, width)]
-            findings = question.decision.findings
+            findings = merge_by_command(question.decision.findings)
             parts = {
                 part(finding): PARTS[finding.verdict] for finding in findings if len(findings) > 1
             }
