@@ -107,9 +107,9 @@ def test_plan_mode_runs_what_a_server_says_only_reads_under_an_allow_rule(world:
         ("manual", True, False, (), "default"),
         ("bypassPermissions", False, False, (), "bypassPermissions"),
         ("bypassPermissions", True, True, (), "bypassPermissions"),
-        ("bypassPermissions", True, False, (), "not as root"),
-        ("bypassPermissions", False, False, ("bypassPermissions",), "taken this mode away"),
-        ("yolo", False, False, (), "no such mode"),
+        ("bypassPermissions", True, False, (), "not allowed as root"),
+        ("bypassPermissions", False, False, ("bypassPermissions",), "disabled"),
+        ("yolo", False, False, (), "unknown mode"),
     ],
 )
 def test_who_may_enter_which_mode(
@@ -138,7 +138,7 @@ def test_the_reviewer_is_asked_in_mode_auto_and_without_one_a_person(world: Worl
     assert isinstance(needed, NeedsReview)
     passed = apply_review(needed, "safe")
     assert [f.verdict for f in passed.findings] == ["allow", "allow"]
-    assert "the reviewer passed it" in passed.findings[0].reason
+    assert "approved by the reviewer" in passed.findings[0].reason
     refused = apply_review(needed, "unsafe", "drops tables")
     assert describe_reason(refused).endswith(": drops tables")
     nobody = apply_review(needed, None)

@@ -10,11 +10,11 @@ from clew.permissions.request import TOOLS
 @pytest.mark.parametrize(
     ("rule", "says"),
     [
-        ("Bsh", "there is no tool Bsh; did you mean Bash?"),
-        ("bash(ls)", "there is no tool bash; did you mean Bash?"),
-        ("Raed(x)", "there is no tool Raed; did you mean Read?"),
-        ("Nonsense", "there is no tool Nonsense"),
-        ("Lok", "there is no tool Lok; did you mean Look?"),
+        ("Bsh", 'unknown tool "Bsh" (did you mean "Bash"?)'),
+        ("bash(ls)", 'unknown tool "bash" (did you mean "Bash"?)'),
+        ("Raed(x)", 'unknown tool "Raed" (did you mean "Read"?)'),
+        ("Nonsense", 'unknown tool "Nonsense"'),
+        ("Lok", 'unknown tool "Lok" (did you mean "Look"?)'),
     ],
 )
 def test_a_tool_that_nobody_has_is_named_with_the_nearest(rule: str, says: str) -> None:

@@ -180,14 +180,14 @@ def test_an_allow_rule_allows_what_it_says_and_no_more(
     [
         ("Bash(rm *", "deny", "expected Tool or Tool(content)"),
         ("", "deny", "expected Tool or Tool(content)"),
-        ("*", "allow", "names its tool"),
-        ("mcp__*", "allow", "names its tool"),
-        ("mcp__*__x", "allow", "names its tool"),
-        ("B*", "allow", "names its tool"),
+        ("*", "allow", "must name its tool"),
+        ("mcp__*", "allow", "must name its tool"),
+        ("mcp__*__x", "allow", "must name its tool"),
+        ("B*", "allow", "must name its tool"),
         ("WebFetch(example.com)", "deny", "expected WebFetch(domain:host)"),
         ("Read(!x)", "deny", "cannot begin with !"),
-        ("Bash(command:rm *)", "deny", "rules of its own"),
-        ("mcp__a__b(x)", "deny", "has no content"),
+        ("Bash(command:rm *)", "deny", "command has its own rules"),
+        ("mcp__a__b(x)", "deny", "cannot have content"),
     ],
 )
 def test_a_rule_that_cannot_be_read_says_what_is_wrong(text: str, behavior: str, what: str) -> None:
@@ -251,7 +251,7 @@ def test_an_allow_rule_that_cannot_be_read_is_a_warning_only() -> None:
     rules, unreadable, warnings = read_rules([layer(text)])
     assert [r.text for r in rules] == ["Bash(ls)"]
     assert unreadable == []
-    assert "names its tool" in warnings[0]
+    assert "must name its tool" in warnings[0]
 
 
 def test_what_is_said_of_a_rule_is_no_flood() -> None:

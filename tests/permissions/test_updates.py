@@ -106,10 +106,10 @@ def test_a_mode_is_entered_or_refused_with_the_reason(tmp_path: Path) -> None:
     held.update(updates({"type": "setMode", "mode": "acceptEdits", "destination": "session"}))
     assert held.mode == "acceptEdits"
     assert held.set_mode("manual") == "default"
-    with pytest.raises(SettingsError, match="no such mode"):
+    with pytest.raises(SettingsError, match="unknown mode"):
         held.set_mode("everything")
     bad = {"type": "setMode", "mode": "everything", "destination": "session"}
-    with pytest.raises(SettingsError, match="no such mode"):
+    with pytest.raises(SettingsError, match="unknown mode"):
         held.update(updates(ALLOW_MAKE, bad))
     assert judged(held, "ship it") == "ask", "the whole list is void"
 

@@ -47,7 +47,7 @@ def unknown_tool(rule: str, offered: Collection[str] = ()) -> str | None:
         return None
     by_letters = {name.lower(): name for name in sorted(known_names)}
     near = get_close_matches(read[1].lower(), by_letters, n=1)
-    hint = f" (did you mean {by_letters[near[0]]}?)" if near else "" if near else ""
+    hint = f' (did you mean "{by_letters[near[0]]}"?)' if near else ""
     return f'unknown tool "{read[1]}"{hint}'
 
 

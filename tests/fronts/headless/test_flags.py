@@ -239,9 +239,9 @@ def test_a_tool_that_nobody_has_and_a_folder_that_is_not_there_are_said(tmp_path
         done = clew(tmp_path, server.url, "-p", "go", *named, *others)
     assert (done.returncode, done.stdout) == (0, "Yes.\n")
     assert done.stderr.splitlines() == [
-        "clew: --allowedTools Reed: there is no tool Reed; did you mean Read?",
-        "clew: --allowedTools bash(git log *): there is no tool bash; did you mean Bash?",
-        "clew: --disallowedTools Nonsense: there is no tool Nonsense",
+        'clew: --allowedTools Reed: unknown tool "Reed" (did you mean "Read"?)',
+        'clew: --allowedTools bash(git log *): unknown tool "bash" (did you mean "Bash"?)',
+        'clew: --disallowedTools Nonsense: unknown tool "Nonsense"',
         f"clew: --add-dir ../lbi: {tmp_path}/work/../lbi is not there; "
         "it counts as soon as it is a folder",
     ]
@@ -263,13 +263,13 @@ def test_rules_of_settings_for_a_tool_that_nobody_has_are_said_with_their_place(
         )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "Yes.\n")
     assert sorted(done.stderr.splitlines()) == [
-        "clew: --allowedTools Reed: there is no tool Reed; did you mean Read?",
-        "clew: --managed-settings:1: ask Wrte: there is no tool Wrte; did you mean Write?",
+        'clew: --allowedTools Reed: unknown tool "Reed" (did you mean "Read"?)',
+        'clew: --managed-settings:1: ask Wrte: unknown tool "Wrte" (did you mean "Write"?)',
         'clew: --managed-settings:1: unknown key "disallowBypass" '
         '(did you mean "permissions.disableBypassPermissionsMode"?)',
-        "clew: --settings: allow bash(ls): there is no tool bash; did you mean Bash?",
-        f"clew: {own}:4: deny Bsh: there is no tool Bsh; did you mean Bash?",
-        f"clew: {own}:5: deny Raed(x): there is no tool Raed; did you mean Read?",
+        'clew: --settings: allow bash(ls): unknown tool "bash" (did you mean "Bash"?)',
+        f'clew: {own}:4: deny Bsh: unknown tool "Bsh" (did you mean "Bash"?)',
+        f'clew: {own}:5: deny Raed(x): unknown tool "Raed" (did you mean "Read"?)',
     ]
 
 
@@ -282,8 +282,8 @@ def test_an_agents_file_that_names_a_tool_that_nobody_has_is_said(tmp_path: Path
         done = clew(tmp_path, server.url, "-p", "go")
     assert done.stdout == "Yes.\n"
     assert done.stderr.splitlines() == [
-        f"clew: {file}: tools: there is no tool Grp; did you mean Grep?",
-        f"clew: {file}: disallowedTools: there is no tool Wrte; did you mean Write?",
+        f'clew: {file}: tools: unknown tool "Grp" (did you mean "Grep"?)',
+        f'clew: {file}: disallowedTools: unknown tool "Wrte" (did you mean "Write"?)',
     ]
 
 

@@ -44,7 +44,7 @@ def test_a_session_prints_nothing_of_it_unasked(work: Path, tmp_path: Path) -> N
     assert SECRET not in said(told) + done.stdout + done.stderr
     texts = [said([one]) for one in told]
     for text in texts[:3]:
-        assert "could show .env, which Read(.env) denies and git keeps" in text
+        assert "could show .env, which Read(.env) denies" in text
     for text in texts[3:5]:
         assert "print('shown')" in text
     assert "first" in texts[5]
@@ -69,8 +69,8 @@ def test_what_is_committed_meanwhile_is_noticed(work: Path, tmp_path: Path) -> N
     ("line", "answer"),
     [
         ("git show HEAD", "could show .env"),
-        ("git show HEAD -- a.py", "only looks"),
-        ("git show --stat", "only looks"),
+        ("git show HEAD -- a.py", "read-only"),
+        ("git show --stat", "read-only"),
     ],
 )
 def test_the_command_line_says_the_same(work: Path, tmp_path: Path, line: str, answer: str) -> None:
@@ -84,4 +84,4 @@ def test_the_command_line_says_the_same(work: Path, tmp_path: Path, line: str, a
         check=False,
     )
     assert answer in done.stdout, done.stderr
-    assert done.returncode == (0 if answer == "only looks" else 1)
+    assert done.returncode == (0 if answer == "read-only" else 1)

@@ -136,7 +136,7 @@ def test_a_link_to_credentials_is_not_sent_by_a_trusted_project_either(
     assert clew(tmp_path, "http://127.0.0.1:1", "config", "trust").returncode == 0
     told, noticed = sent(tmp_path)
     assert SECRET not in told
-    assert "CLAUDE.md is not sent to the model: holds credentials" in noticed
+    assert "CLAUDE.md is not sent to the model: contains credentials" in noticed
 
 
 def denied_by_its_name(work: Path) -> str:

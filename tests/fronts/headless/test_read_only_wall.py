@@ -239,7 +239,7 @@ def test_a_wall_that_turns_out_not_to_stand_is_not_relied_on(tmp_path: Path) -> 
     done, told = run(tmp_path, look, look, without_walls=True, PATH=path)
     assert "no read-only wall can be had here" not in done.stderr
     for result in told:
-        assert "only looks, but no wall can be put around it here" in said([result])
+        assert "the sandbox is not available" in said([result])
     _, (allowed,) = run(tmp_path, look, PATH=path)
     assert ("1 some words" in said([allowed])) is can("landlock")
 
@@ -268,7 +268,7 @@ def test_a_yes_to_a_search_does_not_show_what_a_rule_denies(tmp_path: Path) -> N
     ):
         host.say("go")
         asked = host.request("can_use_tool")
-        assert "could touch what Read(.env) denies" in json.dumps(asked["request"])
+        assert "files that Read(.env) denies" in json.dumps(asked["request"])
         host.answer(asked, behavior="allow", updatedInput=asked["request"]["input"])
         host.answer(host.request("can_use_tool"), behavior="deny", message="no")
         host.result()
@@ -317,7 +317,7 @@ def test_always_is_offered_where_the_wall_blocked_a_line(tmp_path: Path) -> None
     ):
         if WORKS:
             terminal.expect("run it without the wall?")
-            terminal.expect("for this session: Bash(wc)")
+            terminal.expect("in this session for Bash(wc)")
             terminal.type("s\n")
         terminal.expect("Done.")
         terminal.expect("> ")

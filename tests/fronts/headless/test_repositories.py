@@ -81,7 +81,7 @@ def test_a_look_with_git_asks_where_an_untrusted_repository_names_a_program(
     _, results = run(tmp_path, [*looks, {"text": "Done."}])
     assert not (tmp_path / "ran").exists()
     for result in results:
-        assert "git would start programs that this untrusted repository names" in result["content"]
+        assert "this untrusted repository" in result["content"]
 
 
 def test_a_look_with_git_is_not_asked_about_once_the_folder_is_trusted(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_look_with_git_asks_in_another_repository_below_a_trusted_folder(tmp_p
     looks = [call("Bash", command=line) for line in ("cd vendor", "git status")]
     _, results = run(tmp_path, [*looks, {"text": "Done."}])
     assert "is_error" not in results[0]
-    assert "git would start programs that this untrusted repository names" in results[1]["content"]
+    assert "this untrusted repository" in results[1]["content"]
 
 
 def test_git_of_a_command_refuses_a_bare_repository_that_nobody_named(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_a_denial_of_more_files_than_are_told_apart_lets_nothing_run_and_is_said
     assert ("air" in said) is (most == 64)
     told = "settings.json:1: Read({secret-0,secret-1"
     assert (told in done.stderr) is (most == 65)
-    assert ("more than 64 patterns: write several rules, or a star" in done.stderr) is (most == 65)
+    assert ("more than 64 patterns: write several rules" in done.stderr) is (most == 65)
 
 
 @pytest.mark.parametrize("trusted", [False, True])
@@ -298,7 +298,7 @@ def test_text_that_nobody_vouches_for_makes_a_rule_ask(
     settings(tmp_path, GUARDED)
     *_, pushed = results(tmp_path, calls(*before, PUSH), "--allowedTools", "Read(//**)")
     assert pushed.get("is_error", False) is holds
-    assert ("after text nobody vouches for" in pushed["content"]) is holds
+    assert ("untrusted text" in pushed["content"]) is holds
     assert (tmp_path / "work" / "out").exists() is not holds
 
 
@@ -317,7 +317,7 @@ def test_what_stood_before_still_counts_when_the_session_goes_on(tmp_path: Path)
     results(tmp_path, calls(fetch))
     *_, pushed = results(tmp_path, calls(PUSH), "--continue")
     assert pushed["is_error"] is True
-    assert "after text nobody vouches for" in pushed["content"]
+    assert "untrusted text" in pushed["content"]
 
 
 def test_what_a_variable_has_run_before_each_command_is_not_edited_unasked(tmp_path: Path) -> None:
@@ -331,8 +331,8 @@ def test_what_a_variable_has_run_before_each_command_is_not_edited_unasked(tmp_p
         ("Bash", {"command": "ls"}),
     )
     path, free, setup, look = results(tmp_path, plan, "--permission-mode", "acceptEdits")
-    assert "where commands find their programs" in path["content"]
-    assert "is run by what commands start" in setup["content"]
+    assert "is in a directory on PATH" in path["content"]
+    assert "runs whenever a shell" in setup["content"]
     assert not free.get("is_error")
     assert look["content"].split() == ["free.txt", "setup.sh"]
 

@@ -248,9 +248,7 @@ def test_the_model_has_no_switch(tmp_path: Path) -> None:
     write(tmp_path / "work" / ".claude" / "settings.local.json", off)
     done, _ = run(tmp_path, bash(out))
     assert not outside.exists()
-    assert (
-        "sandbox.enabled: ignored because a folder's own files can only tighten it" in done.stderr
-    )
+    assert "sandbox.enabled: ignored because" in done.stderr
 
 
 def test_a_background_command_is_behind_walls_as_well(tmp_path: Path) -> None:

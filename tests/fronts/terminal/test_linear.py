@@ -366,7 +366,7 @@ def test_a_rule_that_a_person_adds_holds_from_the_next_turn_on(tmp_path: Path) -
         )  # fmt: skip
         assert done.returncode == 0
         terminal.type("look\n")
-        terminal.expect("settings were read again")
+        terminal.expect("settings were reloaded")
         terminal.expect("Two.")
         first, second = (server.requests[i].body["messages"][-1]["content"][0] for i in (1, 3))
     assert "alpha" in first["content"]
@@ -387,7 +387,7 @@ def test_a_yes_for_the_session_is_asked_for_once(tmp_path: Path, together: bool)
     with serving(plan, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
         terminal.expect("> ")
         terminal.type("go\n")
-        terminal.expect("s = yes, and for this session: Bash(touch *)")
+        terminal.expect("s = yes, and don't ask again in this session for Bash(touch *)")
         terminal.expect("why: ")
         terminal.type("s\n")
         terminal.expect("Done.")
@@ -408,7 +408,7 @@ def test_a_yes_for_good_is_kept_in_the_projects_local_settings(
         terminal.expect("> ")
         terminal.type("go\n")
         once = "" if trusted else " once you trust it"
-        terminal.expect(f"a = yes, and always in this project{once}: Bash(touch *)")
+        terminal.expect(f"a = yes, and always allow Bash(touch *) in this project{once}")
         terminal.expect("why: ")
         terminal.type("a\n")
         if not trusted:
@@ -431,7 +431,7 @@ def test_a_yes_to_edits_lets_the_next_one_through_and_nothing_protected(tmp_path
     with serving(plan, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
         terminal.expect("> ")
         terminal.type("go\n")
-        terminal.expect("s = yes, and edits in the workspace, for this session")
+        terminal.expect("s = yes, and allow all edits")
         terminal.expect("why: ")
         terminal.type("s\n")
         terminal.expect(".bashrc")

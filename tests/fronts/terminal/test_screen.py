@@ -240,10 +240,8 @@ def test_all_that_would_be_allowed_is_to_be_read(tmp_path: Path) -> None:
         screen.expect(READY)
         screen.type("go\r")
         screen.expect("w no, and this is why")
-        offers = screen.text.partition("s yes, and for this session")[2]
-        for_now, _, for_ever = offers.partition(
-            "a yes, and always in this project once you trust it"
-        )
+        offers = screen.text.partition("s yes, and don't ask again")[2]
+        for_now, _, for_ever = offers.partition("a yes, and always allow")
         assert "touch" in for_now
         assert "touch" in for_ever.partition("n no, and stop")[0]
 

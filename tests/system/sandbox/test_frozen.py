@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clew.permissions.in_session import NoWalls, SessionRules
+from clew.permissions.in_session import READ_AGAIN, NoWalls, SessionRules
 
 
 class WantedWalls(NoWalls):
@@ -36,7 +36,7 @@ def test_a_folders_new_settings_wait_for_the_next_session_behind_walls(
     held.rely_on(WantedWalls() if walled else NoWalls())
     hooks = {"Stop": [{"hooks": [{"type": "command", "command": "touch out"}]}]}
     say(tmp_path, {"hooks": hooks, "permissions": {"allow": ["Bash(rm *)"]}})
-    assert held.refresh()[0] == "settings were read again"
+    assert held.refresh()[0] == READ_AGAIN
     assert ("hooks" in held.standing.settings) is not walled
     assert ("permissions" in held.standing.settings) is not walled
     assert held.refresh() == ()

@@ -56,7 +56,7 @@ from clew.version import VERSION
 
 
 SOURCES = ("user", "project")
-NO_TOOL = ": there is no tool "
+NO_TOOL = ': unknown tool "'
 NOBODYS_TOOL = "it counts once a program that starts clew brings such a tool; else mend the name"
 OF_A_LINE = re.compile(r":\d+: ")
 

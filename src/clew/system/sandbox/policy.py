@@ -65,7 +65,7 @@ def read_settings(layers: Iterable[Layer], *, home: str) -> tuple[SandboxSetting
         if layer.scope in OF_THE_FOLDER:
             sandbox, widening = narrow_sandbox(sandbox)
             faults += [
-                f"{where}: sandbox.{name}: ignored because a folder's own files can only tighten it"
+                f"{where}: sandbox.{name}: ignored because project settings can only make the sandbox stricter"
                 for name in widening
             ]
         try:
