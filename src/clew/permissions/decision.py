@@ -162,11 +162,12 @@ def merge(subject: str, group: list[Finding]) -> Finding:
         if finding.command and finding.subject not in names:
             names.append(finding.subject)
     reasons = [reason for reason in files if reason not in GENERIC_REASONS] or list(files)
-    operands = [word for word in subject.split()[1:] if not word.startswith("-")]
+    words = subject.split()[1:]
+    operands = " ".join(word for word in words if not word.startswith("-"))
     # Files are named only if the reason is not about every operand of the command.
     texts = [
         reason
-        if not files[reason] or files[reason] == operands
+        if " ".join(files[reason]) in ("", operands, " ".join(words))
         else f"{reason}: {name_files(files[reason])}"
         for reason in reasons
     ]
