@@ -18,6 +18,7 @@ from clew.agent.tools.base import (
     ShellInput,
     Tool,
     ToolContext,
+    ToolError,
     ToolOutcome,
     ToolSession,
     make_failure,
@@ -101,6 +102,8 @@ def rehearse(call: BoundCall, session: ToolSession) -> ToolOutcome | None:
         return call.fault
     try:
         call.tool.rehearse(call.given, session)
+    except ToolError as error:
+        return make_failure(error.problem, hint=error.hint)
     except (ClewError, OSError, ValueError) as error:
         return make_failure(describe_error(error))
     return None
@@ -120,13 +123,15 @@ async def run_tool(call: BoundCall, ctx: ToolContext) -> ToolOutcome:
         if not clock.expired():
             return make_failure(describe_error(error))
         return make_failure(
-            f"{tool.name} did not end within {most_s:g} s and was given up. What it had begun may be "
-            "done in part: look before you try again, and try less at once or another way."
+            f"{tool.name} timed out after {most_s:g} s and was stopped.",
+            hint="Part of its work may be done: check before you retry, and do less at once.",
         )
+    except ToolError as error:
+        return make_failure(error.problem, hint=error.hint)
     except (ClewError, OSError) as error:
         return make_failure(describe_error(error))
     except Exception as error:  # noqa: BLE001 (one of the three doors: a tool must not end the session)
         kind = type(error).__name__
         return make_failure(
-            f"{tool.name} failed by a fault of its own ({kind}: {error}). Try another way."
+            f"{tool.name} failed because of a bug ({kind}: {error}).", hint="Try another way."
         )

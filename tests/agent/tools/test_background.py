@@ -88,13 +88,13 @@ def test_output_is_polled_as_it_comes_and_the_end_is_told(yard: Yard) -> None:
         task = await yard.begin("echo one; read x <go; echo two; read x <on; exit 3")
         await yard.printed(task, 4)
         first = await yard.use(TaskOutput(), task_id=task, block=False)
-        assert str(first.content).endswith("runs.\none")
+        assert str(first.content).endswith("running.\none")
         assert first.tool_use_result["retrieval_status"] == "not_ready"
         assert (await yard.text(TaskOutput(), task_id=task, block=False)).endswith("(nothing new)")
         await asyncio.to_thread((yard.shop.folder / "go").write_text, "\n", "utf-8")
         await yard.printed(task, 8)
         waited = await yard.use(TaskOutput(), task_id=task, timeout=1500)
-        assert str(waited.content).endswith("runs.\ntwo")
+        assert str(waited.content).endswith("running.\ntwo")
         assert waited.tool_use_result["retrieval_status"] == "timeout"
         assert yard.shop.progress[0].data == {"totalBytes": 8}
         await asyncio.to_thread((yard.shop.folder / "on").write_text, "\n", "utf-8")
@@ -126,11 +126,11 @@ def test_a_character_that_has_come_by_half_waits_for_the_rest(yard: Yard) -> Non
     async def go() -> None:
         task = await yard.begin("printf 'a\\303'; read x <go; printf '\\244b\\303'; read x <on")
         await yard.printed(task, 2)
-        assert (await yard.text(TaskOutput(), task_id=task, block=False)).endswith("runs.\na")
+        assert (await yard.text(TaskOutput(), task_id=task, block=False)).endswith("running.\na")
         assert (await yard.text(TaskOutput(), task_id=task, block=False)).endswith("(nothing new)")
         await asyncio.to_thread((yard.shop.folder / "go").write_text, "\n", "utf-8")
         await yard.printed(task, 5)
-        assert (await yard.text(TaskOutput(), task_id=task, block=False)).endswith("runs.\näb")
+        assert (await yard.text(TaskOutput(), task_id=task, block=False)).endswith("running.\näb")
         assert (await yard.text(TaskStop(), task_id=task)).endswith("stopped.\n\ufffd")
 
     yard.shop.use_later(go)
@@ -162,7 +162,7 @@ def test_it_runs_where_the_shell_is_and_leaves_the_shell_there(yard: Yard) -> No
         assert yard.session.cwd == f"{yard.shop.folder}/sub"
         yard.session.cwd = f"{yard.shop.folder}/gone"
         said = await yard.text(Bash(), command="pwd", run_in_background=True)
-        assert f"{yard.shop.folder}\n(The folder {yard.shop.folder}/gone is gone" in said
+        assert f"{yard.shop.folder}\n(The folder {yard.shop.folder}/gone no longer exists" in said
 
     yard.shop.use_later(go)
 
@@ -194,16 +194,16 @@ def test_a_time_that_is_given_holds_in_the_background_too(yard: Yard) -> None:
 
 def test_an_unknown_task_is_an_error_that_names_the_known(yard: Yard) -> None:
     async def go() -> None:
-        assert "There is no task x1; of this run there are: none." in await yard.text(
+        assert "Task x1 not found; tasks of this run: none." in await yard.text(
             TaskOutput(), task_id="x1"
         )
         task = await yard.begin("sleep 600")
-        assert f"there are: {task}." in await yard.text(TaskStop(), task_id="x1")
+        assert f"tasks of this run: {task}." in await yard.text(TaskStop(), task_id="x1")
         yard.session.spill_folder.mkdir(exist_ok=True)
         earlier = yard.session.spill_folder / "task-x1.txt"
         earlier.write_text("was", "utf-8")
         said = await yard.text(TaskOutput(), task_id="x1")
-        assert f"What an earlier one printed is in {earlier}." in said
+        assert f"The output of an earlier one is in {earlier}." in said
 
     yard.shop.use_later(go)
 
@@ -234,7 +234,7 @@ def test_without_a_disk_the_output_still_arrives(yard: Yard) -> None:
     async def go() -> None:
         task = await yard.begin("echo one; read x <go")
         await yard.printed(task, 4)
-        assert (await yard.text(TaskOutput(), task_id=task, block=False)).endswith("runs.\none")
+        assert (await yard.text(TaskOutput(), task_id=task, block=False)).endswith("running.\none")
 
     yard.shop.use_later(go)
 
@@ -281,7 +281,7 @@ def test_a_monitor_ends_with_its_time_unless_it_stays(yard: Yard) -> None:
         short = await yard.begin("sleep 600", Monitor(), timeout_ms=200)
         assert "Timed out after 0.2 s" in await yard.text(TaskOutput(), task_id=short)
         stays = await yard.begin("sleep 600", Monitor(), timeout_ms=1, persistent=True)
-        assert "runs." in await yard.text(TaskOutput(), task_id=stays, timeout=100)
+        assert "is running." in await yard.text(TaskOutput(), task_id=stays, timeout=100)
 
     yard.shop.use_later(go)
 
@@ -354,7 +354,7 @@ def test_a_background_command_is_begun_polled_and_stopped_in_one_turn(tmp_path: 
         ]
     assert done.stdout == "Stopped.\n"
     assert results[0].startswith("It runs in the background as task s1")
-    assert results[2].endswith("runs.\nup")
+    assert results[2].endswith("running.\nup")
     assert results[3].endswith("was stopped.\n(nothing new)")
     (log,) = transcripts(tmp_path)
     (raw,) = [e["toolUseResult"] for e in entries(log) if "backgroundTaskId" in str(e)]

@@ -35,7 +35,10 @@ def test_one_exact_text_becomes_another(workshop: Workshop) -> None:
     path = known(workshop, "a\nb\nc\n")
     result = workshop.use(Edit(), file_path="a.txt", old_string="b\n", new_string="B\nBB\n")
     assert path.read_text("utf-8") == "a\nB\nBB\nc\n"
-    assert result.content == f"Edited {path}: 1 replacement, the first at line 2 of now 4."
+    assert (
+        result.content
+        == f"Edited {path}: 1 replacement, the first at line 2; the file now has 4 lines."
+    )
     assert result.tool_use_result == {
         "filePath": str(path),
         "oldString": "b\n",
@@ -59,12 +62,10 @@ def test_one_exact_text_becomes_another(workshop: Workshop) -> None:
 @requirement("R138")
 def test_a_text_that_is_not_there_is_said_with_what_may_be_wrong(workshop: Workshop) -> None:
     known(workshop, "def f():\n    return 1\n")
-    assert "is not in" in edit(workshop, "missing", "x")
+    assert "not found in" in edit(workshop, "missing", "x")
     assert "Read the file again" in edit(workshop, "missing", "x")
-    assert "line 1 differs from it in white space only" in edit(
-        workshop, "def f():\n\treturn 1", "x"
-    )
-    assert "line numbers that Read shows" in edit(workshop, "1\tdef f():\n2\t    return 1", "x")
+    assert "line 1 differs only in white space" in edit(workshop, "def f():\n\treturn 1", "x")
+    assert "line numbers that Read adds" in edit(workshop, "1\tdef f():\n2\t    return 1", "x")
     assert (workshop.folder / "a.txt").read_text("utf-8") == "def f():\n    return 1\n"
 
 
@@ -85,7 +86,7 @@ def test_nothing_to_change_is_said(workshop: Workshop) -> None:
 @requirement("R135", "W1")
 def test_a_file_must_have_been_read_and_not_changed_since(workshop: Workshop) -> None:
     path = workshop.write("a.txt", "one")
-    assert "was not read yet" in edit(workshop, "one", "two")
+    assert "was not read in this session" in edit(workshop, "one", "two")
     workshop.use(Read(), file_path="a.txt")
     before = path.stat()
     path.write_text("0ne", "utf-8")
@@ -95,7 +96,7 @@ def test_a_file_must_have_been_read_and_not_changed_since(workshop: Workshop) ->
     path.write_text("one", "utf-8")
     assert "1 replacement" in edit(workshop, "one", "two")
     path.unlink()
-    assert "There is no file" in edit(workshop, "two", "three")
+    assert "File not found" in edit(workshop, "two", "three")
 
 
 def test_a_file_touched_between_look_and_replacement_stays(
@@ -103,11 +104,11 @@ def test_a_file_touched_between_look_and_replacement_stays(
 ) -> None:
     path = known(workshop, "one")
     monkeypatch.setattr(files, "keep_attributes", lambda *_: path.write_text("other", "utf-8"))
-    assert "changed meanwhile" in edit(workshop, "one", "two")
+    assert "changed in the meantime" in edit(workshop, "one", "two")
     assert path.read_text("utf-8") == "other"
     monkeypatch.setattr(files, "keep_attributes", lambda *_: path.unlink())
     workshop.use(Read(), file_path="a.txt")
-    assert "removed meanwhile" in edit(workshop, "other", "two")
+    assert "removed in the meantime" in edit(workshop, "other", "two")
     assert list(workshop.folder.iterdir()) == []
 
 
@@ -136,7 +137,7 @@ def test_line_ends_marks_encodings_and_white_space_stay(
 
 def test_a_character_that_the_encoding_lacks_is_said(workshop: Workshop) -> None:
     path = known(workshop, b"caf\xe9\n")
-    assert "is in latin-1, which has no '€'" in edit(workshop, "caf", "€")
+    assert "latin-1, which can't represent '€'" in edit(workshop, "caf", "€")
     assert path.read_bytes() == b"caf\xe9\n"
 
 
@@ -154,7 +155,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(
         patch.setattr(os, fails, full)
         if not nameless:
             patch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)
-        assert "cannot be written: No space left on device" in edit(workshop, "one", "two")
+        assert "No space left on device" in edit(workshop, "one", "two")
     assert path.read_text("utf-8") == "one"
     assert list(workshop.folder.iterdir()) == [path]
     assert "1 replacement" in edit(workshop, "one", "two")
@@ -186,11 +187,11 @@ def test_a_binary_or_huge_file_is_not_edited(
 ) -> None:
     path = known(workshop, "text")
     monkeypatch.setattr(files, "EDIT_MAX_BYTES", 3)
-    assert "has 4 bytes, more than the 3" in edit(workshop, "t", "x")
+    assert "accepts at most 3" in edit(workshop, "t", "x")
     monkeypatch.undo()
     path.write_bytes(b"\0text")
     files.note(workshop.context(), files.take(path, 99), ())
-    assert "is not text" in edit(workshop, "text", "x")
+    assert "is not a text file" in edit(workshop, "text", "x")
 
 
 def test_write_creates_with_folders_under_the_umask(workshop: Workshop) -> None:
@@ -221,7 +222,7 @@ def test_write_creates_with_folders_under_the_umask(workshop: Workshop) -> None:
 def test_write_over_a_file_needs_it_read_and_keeps_its_form(workshop: Workshop) -> None:
     path = workshop.write("a.txt", b"\xef\xbb\xbfa\r\nb\r\n")
     refused = workshop.use(Write(), file_path="a.txt", content="c\n")
-    assert "was not read yet" in str(refused.content)
+    assert "was not read in this session" in str(refused.content)
     workshop.use(Read(), file_path="a.txt")
     assert not workshop.use(Write(), file_path="a.txt", content="c\nd\n").is_error
     assert path.read_bytes() == b"\xef\xbb\xbfc\r\nd\r\n"
@@ -233,7 +234,9 @@ def test_write_over_a_file_needs_it_read_and_keeps_its_form(workshop: Workshop) 
 
 def test_what_cannot_be_written_is_said_and_leaves_nothing(workshop: Workshop) -> None:
     workshop.write("file", "x")
-    assert "cannot be made" in str(workshop.use(Write(), file_path="file/b", content="").content)
+    assert "Can't create the folder" in str(
+        workshop.use(Write(), file_path="file/b", content="").content
+    )
     surrogate = workshop.use(Write(), file_path="c", content="\ud800")
     assert "surrogate" in str(surrogate.content)
     assert "cannot be written" in str(
@@ -258,7 +261,7 @@ def test_a_new_file_never_covers_one_that_appeared(
         monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)
     path = tmp_path / "a"
     path.write_bytes(b"theirs")
-    with pytest.raises(ToolError, match="appeared meanwhile"):
+    with pytest.raises(ToolError, match="was created in the meantime"):
         files.put(path, b"ours", None)
     assert path.read_bytes() == b"theirs"
     files.put(path, b"ours", path.stat())
@@ -363,7 +366,10 @@ def test_a_large_file_is_patched_by_its_changed_lines_alone(workshop: Workshop) 
         {"old_string": "line 059998\n", "new_string": "last\n"},
     ]
     result = workshop.use(MultiEdit(), file_path=str(path), edits=edits)
-    assert result.content == f"Edited {path}: 2 replacements, the first at line 2 of now 60,000."
+    assert (
+        result.content
+        == f"Edited {path}: 2 replacements, the first at line 2; the file now has 60,000 lines."
+    )
     raw = result.tool_use_result
     assert [hunk["oldStart"] for hunk in raw["structuredPatch"]] == [1, 59_996]
     assert sum(len(hunk["lines"]) for hunk in raw["structuredPatch"]) == 12

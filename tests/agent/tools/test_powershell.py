@@ -32,7 +32,7 @@ def test_it_is_there_where_the_program_is(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert Toolbox(make_builtin_tools()).get("PowerShell") is None
     said = installed.use(PowerShell(), command="Get-Date")
-    assert "There is no PowerShell on this system any more" in str(said.content)
+    assert "PowerShell is no longer installed" in str(said.content)
 
 
 def test_the_command_arrives_as_it_was_written(installed: Workshop) -> None:

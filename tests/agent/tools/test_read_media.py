@@ -41,7 +41,7 @@ def test_a_picture_within_the_limits_goes_as_it_is(workshop: Workshop, form: str
     (block,) = blocks(result)
     assert held(block) == data
     assert block["source"]["media_type"] == f"image/{form.lower()}"
-    assert result.display == "A picture, 30 x 20"
+    assert result.display == "Image, 30 x 20"
     assert result.tool_use_result == {
         "type": "image",
         "file": {
@@ -62,7 +62,7 @@ def test_one_with_too_many_pixels_is_made_smaller_and_says_so(workshop: Workshop
     workshop.write("wide.png", png(6000, 300))
     shown, note = blocks(workshop.use(Read(), file_path="wide.png"))
     assert read_picture_size(held(shown)) == (2000, 100)
-    assert note["text"] == "(Shown at 2000 x 100 of its 6000 x 300 pixels.)"
+    assert note["text"] == "(Scaled from 6000 x 300 to 2000 x 100 pixels.)"
 
 
 def test_one_with_too_many_bytes_is_made_smaller(
@@ -111,22 +111,20 @@ def test_a_broken_picture_and_too_large_a_file_are_said(
     workshop.write("broken.png", b"\x89PNG\r\n\x1a\n" + b"x" * 100)
     said = workshop.use(Read(), file_path="broken.png")
     assert said.is_error
-    assert "it cannot be read: " in str(said.content)
+    assert "can't read it: " in str(said.content)
     workshop.write("cut.png", png(3000, 50)[:-40])
     assert workshop.use(Read(), file_path="cut.png").is_error
     monkeypatch.setattr(read, "FILE_MAX_BYTES", 50)
-    assert "108 bytes, too many for a picture" in str(
-        workshop.use(Read(), file_path="broken.png").content
-    )
+    assert "108 bytes; the limit is" in str(workshop.use(Read(), file_path="broken.png").content)
 
 
 def test_what_has_no_lines_or_pages_says_so(workshop: Workshop) -> None:
     workshop.write("a.png", png(2, 2))
     workshop.write("a.txt", "x\n")
     workshop.write("a.pdf", pdf(1))
-    assert "ask for the whole" in str(workshop.use(Read(), file_path="a.png", offset=2).content)
-    assert "ask for pages" in str(workshop.use(Read(), file_path="a.pdf", limit=2).content)
-    assert "is no PDF file" in str(workshop.use(Read(), file_path="a.txt", pages="1").content)
+    assert "Read all of it" in str(workshop.use(Read(), file_path="a.png", offset=2).content)
+    assert "Read pages" in str(workshop.use(Read(), file_path="a.pdf", limit=2).content)
+    assert "is not a PDF file" in str(workshop.use(Read(), file_path="a.txt", pages="1").content)
 
 
 def test_without_pillow_a_large_picture_says_what_to_install(
@@ -145,7 +143,7 @@ def test_a_decoder_that_hangs_is_ended(workshop: Workshop, monkeypatch: pytest.M
     monkeypatch.setattr(media, "command", lambda *_: ["sleep", "600"])
     workshop.write("wide.png", png(2001, 1))
     said = workshop.use(Read(), file_path="wide.png")
-    assert "took more than 0.2 s" in str(said.content)
+    assert "timed out after 0.2 s" in str(said.content)
     assert workshop.session.shell.launcher.living == 0
 
 
@@ -167,7 +165,7 @@ def test_a_picture_of_any_tool_is_made_to_fit(workshop: Workshop) -> None:
     assert found[0] is small
     assert read_picture_size(held(found[1])) == (2000, 4)
     assert found[2]["source"]["media_type"] == "image/png"
-    assert found[3]["text"].startswith("(A picture that cannot be shown: ")
+    assert found[3]["text"].startswith("(An image can't be shown: ")
     assert found[4:] == [linked, words]
 
 
@@ -184,7 +182,7 @@ def test_a_document_goes_whole_or_by_its_pages(workshop: Workshop) -> None:
     assert note["text"] == "(Pages 1-3 of 3.)"
     document, note = blocks(workshop.use(Read(), file_path=str(path)))
     assert pages_of(held(document)) == 20
-    assert note["text"] == "(Pages 1-20 of 45. Go on with pages=21-.)"
+    assert note["text"] == "(Pages 1-20 of 45. Continue with pages=21-.)"
     result = workshop.use(Read(), file_path=str(path), pages="41-60")
     document, note = blocks(result)
     assert pages_of(held(document)) == 5
@@ -197,10 +195,10 @@ def test_a_document_goes_whole_or_by_its_pages(workshop: Workshop) -> None:
 @pytest.mark.parametrize(
     ("pages", "says"),
     [
-        ("46", "it has 45 pages; page 46 is beyond them"),
-        ("0", "pages is one page or a range"),
-        ("5-3", "pages is one page or a range"),
-        ("all", "pages is one page or a range, as 3 or 3-7; not 'all'"),
+        ("46", "it has 45 pages; page 46 does not exist"),
+        ("0", "pages must be a page or a range"),
+        ("5-3", "pages must be a page or a range"),
+        ("all", "pages must be a page or a range such as 3 or 3-7, got 'all'"),
     ],
 )
 def test_pages_that_are_none_are_said(workshop: Workshop, pages: str, says: str) -> None:
@@ -236,10 +234,10 @@ def test_broken_locked_and_too_large_documents_are_said(
     workshop.write("broken.pdf", b"%PDF-1.7\nnothing")
     workshop.write("locked.pdf", pdf(2, password="secret"))
     workshop.write("a.pdf", pdf(2))
-    assert "cannot be read" in str(workshop.use(Read(), file_path="broken.pdf").content)
-    assert "needs a password" in str(workshop.use(Read(), file_path="locked.pdf").content)
+    assert "can't read it" in str(workshop.use(Read(), file_path="broken.pdf").content)
+    assert "requires a password" in str(workshop.use(Read(), file_path="locked.pdf").content)
     monkeypatch.setattr("clew.agent.tools.read_media.DOCUMENT_MAX_BYTES", 10)
-    assert "Ask for fewer pages" in str(workshop.use(Read(), file_path="a.pdf").content)
+    assert "Read fewer pages" in str(workshop.use(Read(), file_path="a.pdf").content)
 
 
 def test_without_pypdf_the_whole_goes_and_pages_say_what_to_install(
@@ -298,9 +296,9 @@ def test_a_notebook_is_its_cells_and_their_outputs(workshop: Workshop) -> None:
     assert result.tool_use_result["file"]["filePath"] == str(path)
     assert result.tool_use_result["file"]["cells"][0]["cell_id"] == "intro"
     part = workshop.use(Read(), file_path="n.ipynb", offset=2, limit=1)
-    assert blocks(part)[-1]["text"] == "(Cells 2-2 of 3. Go on with offset=3.)"
+    assert blocks(part)[-1]["text"] == "(Cells 2-2 of 3. Continue with offset=3.)"
     beyond = workshop.use(Read(), file_path="n.ipynb", offset=4)
-    assert "has 3 cells; cell 4 is beyond them" in str(beyond.content)
+    assert "has 3 cells; cell 4 does not exist" in str(beyond.content)
 
 
 def test_pictures_of_a_notebook_are_seen_where_they_were_drawn(workshop: Workshop) -> None:
@@ -314,8 +312,10 @@ def test_pictures_of_a_notebook_are_seen_where_they_were_drawn(workshop: Worksho
     content = blocks(workshop.use(Read(), file_path="n.ipynb"))
     assert [block["type"] for block in content] == ["text", "image", "text"]
     assert "id=cell-0" in content[0]["text"]
-    assert "<output>\n(a picture)\n</output>" in content[0]["text"]
-    assert content[2]["text"].startswith("(The picture above is of cell cell-0.)\n<cell number=2")
+    assert "<output>\n(an image)\n</output>" in content[0]["text"]
+    assert content[2]["text"].startswith(
+        "(The image above belongs to cell cell-0.)\n<cell number=2"
+    )
     written(workshop, NOTEBOOK | {"cells": [cell] * (notebook.MOST_PICTURES + 3)})
     content = blocks(workshop.use(Read(), file_path="n.ipynb"))
     assert sum(block["type"] == "image" for block in content) == notebook.MOST_PICTURES
@@ -327,7 +327,7 @@ def test_long_notebooks_and_outputs_are_bounded(workshop: Workshop) -> None:
     written(workshop, NOTEBOOK | {"cells": [cell] * 10})
     content = blocks(workshop.use(Read(), file_path="n.ipynb"))
     assert "… [5 more characters]" in content[0]["text"]
-    assert content[-1]["text"] == "(Cells 1-2 of 10. Go on with offset=3.)"
+    assert content[-1]["text"] == "(Cells 1-2 of 10. Continue with offset=3.)"
     written(workshop, NOTEBOOK | {"cells": []})
     assert "has no cells" in blocks(workshop.use(Read(), file_path="n.ipynb"))[-1]["text"]
 
@@ -341,7 +341,7 @@ def test_what_is_called_a_notebook_and_is_none_is_text(workshop: Workshop, text:
     assert not result.is_error
     assert isinstance(result.content, str)
     edit = workshop.use(NotebookEdit(), notebook_path="n.ipynb", cell_id="x", new_source="y")
-    assert "is no notebook; use Edit" in str(edit.content)
+    assert "is not a notebook" in str(edit.content)
 
 
 def edited(workshop: Workshop, **given: Any) -> ToolOutcome:
@@ -351,10 +351,12 @@ def edited(workshop: Workshop, **given: Any) -> ToolOutcome:
 @pytest.mark.parametrize("how", [{"indent": 1}, {"indent": 4}, {"indent": "\t"}])
 def test_a_cell_is_replaced_and_everything_else_stays(workshop: Workshop, how: Any) -> None:
     path = written(workshop, NOTEBOOK, **how)
-    assert "was not read yet" in str(edited(workshop, cell_id="plot", new_source="x").content)
+    assert "was not read in this session" in str(
+        edited(workshop, cell_id="plot", new_source="x").content
+    )
     workshop.use(Read(), file_path="n.ipynb")
     result = edited(workshop, cell_id="plot", new_source="a = 1\nb = 2")
-    assert result.content == f"Replaced cell plot of {path}; it has now 3 cells."
+    assert result.content == f"Replaced cell plot of {path}; it now has 3 cells."
     wanted = json.loads(json.dumps(NOTEBOOK))
     wanted["cells"][1] |= {"source": "a = 1\nb = 2", "outputs": [], "execution_count": None}
     assert path.read_text("utf-8") == json.dumps(wanted, ensure_ascii=False, **how) + "\n"
@@ -382,7 +384,7 @@ def test_cells_are_added_changed_in_kind_and_taken_out(workshop: Workshop) -> No
     edited(workshop, edit_mode="insert", cell_type="code", cell_id="plot", new_source="1\n2")
     edited(workshop, cell_id="plot", cell_type="markdown", new_source="words")
     gone = edited(workshop, edit_mode="delete", cell_id="end")
-    assert str(gone.content).endswith("it has now 4 cells.")
+    assert str(gone.content).endswith("it now has 4 cells.")
     cells = json.loads(path.read_text("utf-8"))["cells"]
     assert [cell["cell_type"] for cell in cells] == ["markdown", "markdown", "markdown", "code"]
     assert cells[0]["id"] == first.tool_use_result["cell_id"]
@@ -411,10 +413,10 @@ def test_a_notebook_from_before_there_were_ids_gets_none(workshop: Workshop) -> 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"cell_id": "nope", "new_source": "x"}, "has no cell nope; there are: intro, plot, end"),
-        ({"new_source": "x"}, "replace needs a cell_id"),
-        ({"edit_mode": "delete"}, "delete needs a cell_id"),
-        ({"edit_mode": "insert", "new_source": "x"}, "insert needs a cell_type"),
+        ({"cell_id": "nope", "new_source": "x"}, "has no cell nope. Its cells: intro, plot, end"),
+        ({"new_source": "x"}, "replace requires cell_id"),
+        ({"edit_mode": "delete"}, "delete requires cell_id"),
+        ({"edit_mode": "insert", "new_source": "x"}, "insert requires cell_type"),
     ],
 )
 def test_an_edit_that_does_not_fit_changes_nothing(
@@ -448,7 +450,7 @@ def test_a_folder_is_listed_folders_first(workshop: Workshop) -> None:
         "x.pyc (5 bytes)"
     )
     result = workshop.use(Read(), file_path=".")
-    assert result.content == f"{workshop.folder} holds 7 names:\n{listing}"
+    assert result.content == f"{workshop.folder} has 7 names:\n{listing}"
     assert workshop.use(LS(), path=str(workshop.folder)).content == result.content
     fewer = workshop.use(LS(), path=".", ignore=["*.pyc", "sub", ".h*"])
     assert fewer.tool_use_result["names"] == ["a.txt", "b.txt", "link", "loop"]
@@ -467,7 +469,7 @@ def test_a_large_folder_is_bounded_and_what_is_denied_is_not_named(
     assert "(The first 3 of 4.)" in str(result.content)
 
 
-@pytest.mark.parametrize(("path", "says"), [("none", "There is no folder"), ("f", "is a file")])
+@pytest.mark.parametrize(("path", "says"), [("none", "Folder not found"), ("f", "is a file")])
 def test_what_is_no_folder_is_said(workshop: Workshop, path: str, says: str) -> None:
     workshop.write("f", "")
     assert says in str(workshop.use(LS(), path=path).content)

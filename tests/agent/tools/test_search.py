@@ -148,7 +148,7 @@ def test_glob_lists_the_newest_first_and_leaves_out_what_is_ignored(tree: Worksh
     assert took >= 0
     assert result.tool_use_result == {"filenames": names, "numFiles": 7, "truncated": False}
     assert tree.use(Glob(), pattern="*.py", path="src/deep").content == "src/deep/er/lib.py"
-    assert tree.use(Glob(), pattern="*.nothing").content == "No files fit."
+    assert tree.use(Glob(), pattern="*.nothing").content == "No files match."
 
 
 def test_paths_elsewhere_are_absolute(tree: Workshop) -> None:
@@ -171,7 +171,7 @@ def test_the_three_modes(tree: Workshop) -> None:
 
 def test_head_limit_tells_of_the_rest(tree: Workshop) -> None:
     result = tree.use(Grep(), pattern="main", head_limit=1)
-    assert result.content == ("src/app.py\n(The first 1 of 7 files; head_limit sets how many.)")
+    assert result.content == ("src/app.py\n(The first 1 of 7 files; head_limit sets the number.)")
 
 
 def test_many_files_and_long_lines_are_bounded(workshop: Workshop) -> None:
@@ -217,8 +217,8 @@ def test_a_pattern_that_is_none_is_said(workshop: Workshop, own_program: bool) -
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"pattern": "x", "path": "nowhere"}, "There is no file or folder"),
-        ({"pattern": "x", "type": "cobol"}, "There is no type cobol; use glob, or one of: c, cpp"),
+        ({"pattern": "x", "path": "nowhere"}, "File or folder not found"),
+        ({"pattern": "x", "type": "cobol"}, "Unknown type cobol. Use glob, or one of: c, cpp"),
         ({"pattern": "x", "type": "py", "glob": "*.py"}, "either type or glob"),
     ],
 )
@@ -277,7 +277,7 @@ def test_a_share_that_breaks_is_no_empty_answer(tmp_path: Path) -> None:
         return names[0]
 
     assert search.in_parallel(work, [["a"], ["c"], ["d"]]) == ["a", "c", "d"]
-    with pytest.raises(ValueError, match="did not come to its end"):
+    with pytest.raises(ValueError, match="ended early"):
         search.in_parallel(work, [["a"], ["b"], ["d"]])
 
 

@@ -287,7 +287,7 @@ def test_what_the_model_had_asked_to_end_is_not_said_to_be_the_persons_doing(
     until(lambda: not listed(tmp_path)[0]["isRunning"])
     heard = asked(tmp_path, "--continue")
     assert heard.count("<status>stopped</status>") == 1
-    assert "the person ended it" not in heard
+    assert "the user stopped it" not in heard
 
 
 def test_an_end_that_only_the_emergency_copy_knows_is_told_as_it_was(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_pattern_that_stands_for_a_million_names_is_refused(
         done = clew(tmp_path, server.url, "-p", "go")
         assert (done.returncode, done.stdout) == (0, "Fine.\n")
         (result,) = server.requests[-1].body["messages"][-1]["content"]
-    assert "stands for more than" in result["content"]
+    assert "expands to more than" in result["content"]
 
 
 def test_settings_with_thousands_of_faults_begin_a_session_all_the_same(tmp_path: Path) -> None:

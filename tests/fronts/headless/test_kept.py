@@ -123,7 +123,7 @@ def test_what_a_person_keeps_goes_on_and_its_end_is_told_once(tmp_path: Path, ho
 def test_what_a_person_ends_by_a_word_is_told_as_stopped_by_them(tmp_path: Path, when: str) -> None:
     calls = [in_background(waits("a"), description="Serve it")]
     answers = {"go": [uses(*calls), {"text": "begun"}], **TOLD_ONCE}
-    said = "Background shell “Serve it” stopped: the person ended it"
+    said = "Background shell “Serve it” stopped: the user stopped it"
 
     def stop() -> None:
         pid = pid_of(tmp_path, "a")
@@ -188,14 +188,14 @@ def test_a_command_whose_watcher_was_killed_runs_as_long_as_it_lives(tmp_path: P
             assert lives(pids["a"])
             let_through(tmp_path, "a")
             assert host.result()["result"] == "I heard of it."
-            assert "stopped: nobody saw how it ended" in told(server.requests[-1].body)
+            assert "stopped: its exit status is unknown" in told(server.requests[-1].body)
             # Whom it came to is not told that it is to end.
             stopped = clew(tmp_path, url, "tasks", "stop", "s2")
             assert stopped.stdout.endswith("/s2: stopped\n"), stopped.stderr
             for name in ("b", "hidden"):
                 wait_ended(pids[name])
             assert host.result()["result"] == "I heard of it."
-            assert "stopped: the person ended it" in told(server.requests[-1].body)
+            assert "stopped: the user stopped it" in told(server.requests[-1].body)
             host.end()
     assert listed(tmp_path) == []
 
@@ -232,7 +232,7 @@ def test_what_runs_on_is_read_and_ended_by_the_session_that_goes_on(tmp_path: Pa
         bodies = [request.body for request in server.requests]
     assert [f["task_id"] for f in started] == ["s1"]
     assert "it went on while clew was not there" in told(bodies[0])
-    assert results(bodies[1])[0].endswith("runs.\nup")
+    assert results(bodies[1])[0].endswith("running.\nup")
     assert "was stopped" in results(bodies[2])[0]
     for pid in pids:
         wait_ended(pid)
@@ -548,7 +548,7 @@ def test_what_has_printed_nothing_yet_is_kept_with_its_file(tmp_path: Path) -> N
         let_through(tmp_path, "a")
         until(lambda: output_of(tmp_path, "s1") == "at last\n")
         host.say("look again")
-        assert host.result()["result"].endswith("runs.\nat last")
+        assert host.result()["result"].endswith("running.\nat last")
         host.ask("stop_task", task_id="s1")
         wait_ended(pid)
         host.end()
@@ -585,7 +585,7 @@ def test_a_record_whose_file_is_none_costs_the_output_and_not_the_session(
             done = clew(tmp_path, server.url, "-p", "--continue", "and now")
         assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr
         body = told(server.requests[-1].body)
-    assert "nobody saw how it ended" in body
+    assert "its exit status is unknown" in body
     assert "it went on while clew was not there" in body
 
 

@@ -46,13 +46,13 @@ def test_tasks_are_made_ordered_and_finished_and_outlive_the_run(tmp_path: Path)
     )
     said = [result["content"] for result in results]
     assert said[4] == "#1 [pending] Look\n#2 [in_progress] Do (me) [after #1]"
-    assert "cannot come before" in said[5]
-    assert "There is no task 9. There are: 1, 2." in said[6]
+    assert "can't come before" in said[5]
+    assert "Task 9 not found; existing tasks: 1, 2." in said[6]
     assert said[8] == "#2 [in_progress] Do (me)\nDo it"
     assert all(body["tools"] == sent[0]["tools"] for body in sent)
     _, _, results = run(tmp_path, [call("TaskList"), call("TaskUpdate", taskId="1", status="deleted"), call("TaskCreate", subject="New", description="")], "--continue")  # fmt: skip
     assert "#1 [completed] Look" in results[-3]["content"]
-    assert "Task #3" in results[-1]["content"]
+    assert "task #3" in results[-1]["content"]
     folder = next((tmp_path / "config" / "tasks").iterdir())
     assert sorted(path.name for path in folder.glob("*.json")) == ["2.json", "3.json"]
     assert (folder / "2.json").stat().st_mode & 0o777 == 0o600
@@ -89,8 +89,8 @@ def test_a_model_reads_settings_and_changes_none_that_widens_rights(tmp_path: Pa
     assert "French" in said[0]
     assert "language is now German" in said[1]
     assert "clew config set permissions.allow" in said[2]
-    assert "not changed by a model" in said[3]
-    assert "no setting" in said[4]
+    assert "can't be changed by a model" in said[3]
+    assert "Unknown setting" in said[4]
     assert results[5]["is_error"]
     assert json.loads(settings.read_text("utf-8")) == {"language": "German"}
 
@@ -104,7 +104,7 @@ def test_nobody_permitted_a_change_of_settings(tmp_path: Path) -> None:
 def test_a_brief_message_is_recorded_and_goes_on(tmp_path: Path) -> None:
     done, _, results = run(tmp_path, [call("Brief", message="Half of it is done.")])
     assert done.returncode == 0
-    assert results[0]["content"] == "The person sees it. Go on."
+    assert results[0]["content"] == "The user sees it. Continue."
     assert "Half of it is done." in transcripts(tmp_path)[0].read_text("utf-8")
 
 

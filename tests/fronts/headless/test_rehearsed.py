@@ -61,12 +61,12 @@ def test_what_must_fail_is_told_to_the_model_and_asked_of_nobody(tmp_path: Path)
         done = clew(tmp_path, server.url, "-p", "go", "--output-format", "json")
         told = results(server.requests)[1:]
     said = [
-        "old_string is not in",
-        "Edit 2 of 2: old_string is not in",
-        "was not read yet",
-        "was not read yet",
-        "was not read yet",
-        "There is no file",
+        "old_string not found",
+        "Edit 2 of 2: old_string not found",
+        "was not read in this session",
+        "was not read in this session",
+        "was not read in this session",
+        "File not found",
         "It asks because",
         "It asks because",
     ]

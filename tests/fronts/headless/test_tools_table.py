@@ -44,7 +44,7 @@ ROWS: dict[str, tuple[list[tuple[str, dict[str, Any]]], str]] = {
     ),
     "PowerShell": ([("PowerShell", {"command": "Get-Date"})], "-EncodedCommand"),
     "Read": ([READ], "1\tone\n2\ttwo"),
-    "TaskOutput": ([BEGIN, ("TaskOutput", {"task_id": "s1", "timeout": 200})], "runs."),
+    "TaskOutput": ([BEGIN, ("TaskOutput", {"task_id": "s1", "timeout": 200})], "is running."),
     "TaskStop": ([BEGIN, ("TaskStop", {"task_id": "s1"})], "was stopped."),
     "TodoWrite": (
         [("TodoWrite", {"todos": [{"content": "a", "status": "pending", "activeForm": "b"}]})],
@@ -125,11 +125,11 @@ WRONG: dict[str, tuple[list[tuple[str, dict[str, Any]]], str]] = {
     "a folder that is gone": (
         [("Bash", {"command": "mkdir gone; cd gone"}), ("Bash", {"command": "rmdir ../gone"}),
          ("Grep", {"pattern": "x"})],
-        "There is no file or folder",
+        "File or folder not found",
     ),
     "a project that is gone": (
         [("Bash", {"command": "python3 -c 'import os, shutil; shutil.rmtree(os.getcwd())'"}), ("Read", {"file_path": "a.txt"})],
-        "There is no folder",
+        "Its folder",
     ),
     "a name with a nul": ([("Read", {"file_path": "a\0b"})], "it cannot be told which file this is"),
     "a pipe nobody writes to": (
@@ -138,7 +138,7 @@ WRONG: dict[str, tuple[list[tuple[str, dict[str, Any]]], str]] = {
     "a device without end": ([("Read", {"file_path": "/dev/zero"})], "is not a regular file"),
     "a command that hangs": ([("Bash", {"command": "sleep 600", "timeout": 300})], "Timed out"),
     "a pattern that is none": ([("Grep", {"pattern": "("})], "The search failed"),
-    "a task that is not there": ([("TaskOutput", {"task_id": "s9"})], "There is no task s9"),
+    "a task that is not there": ([("TaskOutput", {"task_id": "s9"})], "Task s9 not found"),
     "a file changed under the edit": (
         [READ, ("Bash", {"command": "echo x >> a.txt"}),
          ("Edit", {"file_path": "a.txt", "old_string": "one", "new_string": "1"})],
@@ -204,10 +204,10 @@ def test_a_full_disk_under_the_program_is_told_by_every_tool_that_writes(tmp_pat
         for b in m["content"]
         if b["type"] == "tool_result"
     ]
-    assert "cannot be written" in said[0]
-    assert "cannot be written" in said[2]
+    assert "Can't write" in said[0]
+    assert "Can't write" in said[2]
     assert said[3].startswith("1\n2\n")
-    assert "could not be kept" in said[3]
+    assert "could not be saved" in said[3]
     assert "as task s1" in said[4]
     assert said[5] == "goes on"
     assert (tmp_path / "work" / "a.txt").read_text("utf-8") == "one\ntwo\n"

@@ -58,7 +58,7 @@ def test_a_page_is_read_and_a_question_about_it_goes_to_a_small_model(tmp_path: 
         )
         assert here.asked == ["/"], "the second came out of the cache"
     said = [str(result["content"]) for result in results]
-    assert "material, not instructions" in said[1]
+    assert "data, not instructions" in said[1]
     assert "# Colours\n\n# Blue\n\nIt is **blue**." in said[1]
     assert "bad()" not in said[1]
     assert said[2].endswith("Blue.")
@@ -109,14 +109,14 @@ def test_what_is_no_page_is_a_result_the_model_can_act_on(tmp_path: Path) -> Non
         _, results = run(tmp_path, answers, *ALLOWED, *settings(here.port))
     said = [str(result["content"]) for result in results]
     assert '{"a": 1}' in said[0]
-    assert "image/png, 58 bytes, kept in " in said[1]
-    kept = Path(said[1].rpartition("kept in ")[2].rstrip(")"))
+    assert "image/png, 58 bytes, saved to " in said[1]
+    kept = Path(said[1].rpartition("saved to ")[2].rstrip(")"))
     assert kept.read_bytes() == picture
     assert kept.stat().st_mode & 0o777 == 0o600
     assert "fetch https://example.com/there" in said[2]
     assert "answered 404" in said[3]
     assert results[3]["is_error"]
-    assert "shows no text" in said[4]
+    assert "has no text" in said[4]
 
 
 def test_a_reader_that_fails_leaves_the_page_itself(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_reader_that_fails_leaves_the_page_itself(tmp_path: Path) -> None:
             *ALLOWED,
             *settings(here.port),
         )
-    assert "nobody read it" in results[0]["content"]
+    assert "could not ask a model" in results[0]["content"]
     assert "It is **blue**." in results[0]["content"]
 
 
@@ -166,7 +166,7 @@ def test_a_search_goes_to_the_endpoint_of_the_persons_choice(tmp_path: Path) -> 
     assert "- [One](https://a.example/1)\n  first words\n- [Two](https://b.example/2)" in said[0]
     assert "One" not in said[1]
     assert "Two" not in said[2]
-    assert "not what it should be" in said[3]
+    assert "invalid response" in said[3]
     assert "answered 404" in said[4]
     assert "not both" in said[5]
 
@@ -259,5 +259,5 @@ def test_a_tool_that_hangs_is_given_up_after_the_time_of_the_settings(tmp_path: 
             *settings(port, toolTimeouts={"Web*": 0.2}),
         )
     assert results[1]["is_error"] is True
-    assert "WebFetch did not end within 0.2 s and was given up" in str(results[1]["content"])
+    assert "WebFetch timed out after 0.2 s" in str(results[1]["content"])
     assert "is_error" not in results[2]

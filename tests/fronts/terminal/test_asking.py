@@ -58,9 +58,9 @@ def test_a_person_chooses_answers_by_number_or_in_their_own_words(tmp_path: Path
         terminal.type("\x04")
         terminal.end()
         said = [block["content"] for block in results(server)]
-    assert said[0] == "The person answered:\nWhich colour?: Blue\nWhich sizes?: S, L"
-    assert said[1] == "The person answered:\nWhich colour?: green, if there is any"
-    assert "Leave answers out" in said[2]
+    assert said[0] == "The user answered:\nWhich colour?: Blue\nWhich sizes?: S, L"
+    assert said[1] == "The user answered:\nWhich colour?: green, if there is any"
+    assert "Leave out answers" in said[2]
 
 
 def test_no_answer_ends_the_turn(tmp_path: Path) -> None:
@@ -105,12 +105,12 @@ def test_a_plan_is_shown_refused_once_and_then_begun(tmp_path: Path) -> None:
             terminal.end()
         said = results(server)
     words = [str(block["content"]) for block in said]
-    assert "There is no planning to leave" in words[0]
-    assert "Planning." in words[1]
+    assert "Plan mode is not on" in words[0]
+    assert "Plan mode is on." in words[1]
     assert said[2]["is_error"]
-    assert "There is no plan yet" in words[3]
+    assert "The plan is empty" in words[3]
     assert "keep planning: look at it afterwards" in words[4]
-    assert "The person agreed" in words[5]
+    assert "The user approved the plan" in words[5]
     assert not said[6].get("is_error")
     assert (tmp_path / "work" / "made.txt").exists()
     (kept,) = (home / "plans").iterdir()

@@ -42,8 +42,8 @@ def test_a_person_chooses_answers_marks_several_or_says_it_in_words(tmp_path: Pa
         screen.type("\x1b[Agreen, if there is any\r")
         screen.expect("Done.")
         said = [block["content"] for block in results(server)]
-    assert said[0] == "The person answered:\nWhich colour?: Blue\nWhich sizes?: S, L"
-    assert said[1] == "The person answered:\nWhich colour?: green, if there is any"
+    assert said[0] == "The user answered:\nWhich colour?: Blue\nWhich sizes?: S, L"
+    assert said[1] == "The user answered:\nWhich colour?: green, if there is any"
 
 
 def test_no_answer_ends_the_turn(tmp_path: Path) -> None:

@@ -70,6 +70,6 @@ def test_a_project_in_python_is_asked_about_and_watched(tmp_path: Path) -> None:
         assert "b.py:3:1: paint(1)" in said[1]
         assert "Paints." in said[2]
         assert said[3] == "1: function paint"
-        assert said[4] == "The language server found nothing."
+        assert said[4] == "The language server returned no results."
         assert "undefined name 'color'" in json.dumps(server.requests[-1].body["messages"][-1])
         assert len(results(server)) == 1

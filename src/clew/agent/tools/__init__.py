@@ -1,5 +1,6 @@
-"""The tools the model calls: each a value with a schema, judged by its input, run through one door.
+"""The tools that the model calls.
 
-`base` says what a tool is, `schema` checks inputs and runs a tool, `registry` lists them.
-Which calls may run is not decided here (`permissions`), nor when (`agent.executor`).
+`base` defines the tool interface, `schema` the input schemas and their validation, and `registry`
+lists the built-in tools. Whether a call may run is decided in `permissions`, when it runs in
+`agent.executor`.
 """

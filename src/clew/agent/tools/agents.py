@@ -1,4 +1,4 @@
-"""Agent: a piece of work for another conversation, with its own context, tools and transcript."""
+"""Agent and SendMessage: delegate work to subagents, each with its own context and transcript."""
 
 from typing import Annotated
 
@@ -10,34 +10,36 @@ GENERAL = "general-purpose"
 
 
 class AgentInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    description: Annotated[str, Meta(min_length=1, description="The work in 3 to 5 words")]
-    prompt: Annotated[str, Meta(min_length=1, description="The work, with all it needs to know")]
-    subagent_type: Annotated[str, Meta(description="The kind of agent")] = GENERAL
-    model: Annotated[str, Meta(description="Another model than the agent's own")] | None = None
+    description: Annotated[str, Meta(min_length=1, description="The task in 3 to 5 words")]
+    prompt: Annotated[
+        str, Meta(min_length=1, description="The task, with all the context it needs")
+    ]
+    subagent_type: Annotated[str, Meta(description="The agent type")] = GENERAL
+    model: Annotated[str, Meta(description="Overrides the agent's model")] | None = None
     run_in_background: (
-        Annotated[bool, Meta(description="Go on without waiting; you are told when it has ended")]
+        Annotated[bool, Meta(description="Continue without waiting; you are notified when it ends")]
         | None
     ) = None
-    isolation: Annotated[str, Meta(description="worktree: in a copy of the repository")] | None = (
+    isolation: Annotated[str, Meta(description="worktree: run in its own git worktree")] | None = (
         None
     )
-    name: Annotated[str, Meta(description="A name for SendMessage to call it by")] = ""
-    resume: Annotated[str, Meta(description="The id of an agent that is to go on")] = ""
+    name: Annotated[str, Meta(description="A name for SendMessage")] = ""
+    resume: Annotated[str, Meta(description="ID of the agent to continue")] = ""
 
 
 class Agent(Tool[AgentInput]):
     name = "Agent"
-    description = "Give a piece of work to an agent"
+    description = "Delegate work to a subagent"
     prompt = (
-        "Gives a piece of work to an agent: a conversation of its own, of which you see the last "
-        "message only. The kinds of agents are listed in this conversation; general-purpose is for "
-        "any work. Use one for wide searches, for work that would fill your context, and several in "
-        "one answer for work that can be done side by side. It sees nothing of this conversation: "
-        "the prompt says everything, also whether to change files or only to look, and what to come "
-        "back with. Do not do the same work beside it. run_in_background=true lets you go on; you "
-        "are told when it has ended, so do not ask for it again and again. isolation=worktree gives "
-        "it a checkout of its own. resume=ID goes on with one that has ended. Not for reading a file "
-        "that you can name or a search of one or two calls: do these yourself."
+        "Delegate work to a subagent with its own context; you see only its last message. The "
+        "agent types are listed in this conversation; general-purpose fits any work. Use one for"
+        " broad searches and for work that would fill your context, and several in one response "
+        "for independent tasks. A subagent sees nothing of this conversation: put everything "
+        "into the prompt, including whether to change files or only research, and what to "
+        "report. Don't duplicate its work. With run_in_background=true you continue and are "
+        "notified when it ends; don't poll. isolation=worktree gives it its own git worktree. "
+        "resume=ID continues an agent that has ended. To read a file you can name or for one or "
+        "two searches, use the tools yourself."
     )
     input_type = AgentInput
     owns_its_time = True
@@ -53,7 +55,7 @@ class Agent(Tool[AgentInput]):
 
     async def call(self, arguments: AgentInput, ctx: ToolContext) -> ToolOutcome:
         if arguments.isolation not in (None, "worktree"):
-            raise ToolError(f"isolation: {arguments.isolation}: there is worktree alone.")
+            raise ToolError(f'isolation must be "worktree", got "{arguments.isolation}".')
         wish = Delegation(
             prompt=arguments.prompt,
             description=arguments.description,
@@ -69,28 +71,28 @@ class Agent(Tool[AgentInput]):
 
 def agents_of(ctx: ToolContext) -> Agents:
     if ctx.session.background.agents is None:
-        raise ToolError("This conversation has no agents.")
+        raise ToolError("Subagents are not available in this session.")
     return ctx.session.background.agents
 
 
-# SendMessage: words for an agent, while it works or after it has ended.
+# SendMessage: a message to an agent, while it runs or after it has ended.
 
 
 class SendMessageInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     to: Annotated[
-        str, Meta(min_length=1, description="The agent's id or name; * is all that work now")
+        str, Meta(min_length=1, description="The agent's ID or name; * for all running agents")
     ]
     message: Annotated[str, Meta(min_length=1, description="What it should know or do")]
 
 
 class SendMessage(Tool[SendMessageInput]):
     name = "SendMessage"
-    description = "Tell an agent something"
+    description = "Send a message to a subagent"
     prompt = (
-        "Tells an agent something. One that works hears it before its next step; one that has ended "
-        "goes on in the background, with all it knows, and you are told when it has ended again. "
-        "An agent reaches the conversation of the person as “main”. What agents tell each other says "
-        "whose words it is."
+        "Send a message to a subagent. A running agent gets it before its next step. One that "
+        "has ended resumes in the background with its full context, and you are notified when it"
+        " ends again. A subagent reaches the main conversation as “main”. A message between "
+        "agents names its sender."
     )
     input_type = SendMessageInput
     is_deferred = True

@@ -1,4 +1,4 @@
-"""Monitor: a command in the background whose every line of output is news for the model."""
+"""TaskOutput, TaskStop and Monitor: read, stop and watch background tasks."""
 
 from typing import Annotated
 
@@ -22,7 +22,7 @@ from clew.agent.tools.shell_script import choose_program, compose_first_lines, s
 from clew.system.files import is_there
 from clew.system.process.output import ProcessOutput
 
-# TaskOutput: what a background task printed since it was last asked, and whether it runs.
+# TaskOutput: the new output of a background task, and its state.
 
 
 WAIT_MS = 30_000
@@ -31,23 +31,23 @@ TICK_S = 1.0
 
 
 class TaskOutputInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    task_id: Annotated[str, Meta(min_length=1, description="The task")]
-    block: Annotated[bool, Meta(description="Wait until it has ended; the default")] = True
+    task_id: Annotated[str, Meta(min_length=1, description="The task's ID")]
+    block: Annotated[bool, Meta(description="Wait until it has ended (default)")] = True
     timeout: Annotated[
         int,
-        Meta(ge=0, le=MOST_WAIT_MS, description="How long to wait at most, in milliseconds"),
+        Meta(ge=0, le=MOST_WAIT_MS, description="Longest wait in milliseconds"),
     ] = WAIT_MS
 
 
 class TaskOutput(Tool[TaskOutputInput]):
-    """Reads what the session holds; that the output counts as shown is the session's own affair."""
+    """Read only what the session stores; marking output as shown is the session's own state."""
 
     name = "TaskOutput"
-    description = "Show what a background task printed"
+    description = "Show a background task's output"
     prompt = (
-        "Shows what a background task printed since you last asked, and whether it still runs. It "
-        f"waits up to timeout ({WAIT_MS / 1000:g} s) for the task to end; block=false does not wait. "
-        "There is no need to ask again and again: you are told when a task has ended."
+        "Show a background task's output since you last asked, and whether it is still running. "
+        f"Waits up to timeout ({WAIT_MS / 1000:g} s) for the task to end; block=false doesn't "
+        "wait. Don't poll: you are notified when a task ends."
     )
     input_type = TaskOutputInput
     owns_its_time = True
@@ -82,19 +82,19 @@ class TaskOutput(Tool[TaskOutputInput]):
         )
 
 
-# TaskStop: ends a background task with everything it started.
+# TaskStop: ends a background task and every process it started.
 
 
 class TaskStopInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    task_id: Annotated[str, Meta(min_length=1, description="The task")]
+    task_id: Annotated[str, Meta(min_length=1, description="The task's ID")]
 
 
 class TaskStop(Tool[TaskStopInput]):
     name = "TaskStop"
-    description = "End a background task"
+    description = "Stop a background task"
     prompt = (
-        "Ends a background task and everything it started, and shows what it printed since you last "
-        "asked. A task that has ended already is left as it is."
+        "Stop a background task and every process it started, and show its output since you last"
+        " asked. Does nothing if the task has already ended."
     )
     input_type = TaskStopInput
     also_called = ("KillShell",)
@@ -126,23 +126,25 @@ ERRORS_BYTES = 2000
 
 
 class MonitorInput(ShellInput, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    command: Annotated[str, Meta(min_length=1, description="What prints a line for each event")]
+    command: Annotated[
+        str, Meta(min_length=1, description="A command that prints one line per event")
+    ]
     description: Annotated[str, Meta(description="What is watched, in a few words")] | None = None
     timeout_ms: Annotated[
         int, Meta(ge=1, le=MOST_WATCH_MS, description="How long to watch, in milliseconds")
     ] = WATCH_MS
-    persistent: Annotated[bool, Meta(description="Watch until stopped or clew ends")] = False
+    persistent: Annotated[bool, Meta(description="Watch until stopped or clew exits")] = False
 
 
 class Monitor(Tool[MonitorInput]):
     name = "Monitor"
-    description = "Watch what a command prints"
+    description = "Watch a command's output"
     prompt = (
-        "Runs a command in the background and tells you every line it prints to standard output: "
-        "between your steps, or with the next prompt. Let the command print only what you have to "
-        "know, each event as one line (tail -F log | grep --line-buffered ERROR; a loop that polls "
-        "and sleeps). It ends after timeout_ms (5 minutes) unless persistent; TaskStop ends it "
-        "earlier. To wait for one command to end use Bash with run_in_background."
+        "Run a command in the background and get every line of its stdout, between your steps or"
+        " with the next prompt. Let the command print only what you need to know, one line per "
+        "event (tail -F log | grep --line-buffered ERROR; a loop that polls and sleeps). It ends"
+        " after timeout_ms (5 minutes) unless persistent; TaskStop ends it earlier. To wait for "
+        "one command to end, use Bash with run_in_background."
     )
     input_type = MonitorInput
     owns_its_time = True

@@ -1,8 +1,8 @@
-"""What a tool is, what it is given, and what it gives back.
+"""The interface of a tool: its input, the session it sees and the outcome it returns.
 
-Owns the words every tool and the executor share. A tool never decides whether it may run, and
-never raises to the model: a failure is a `ToolOutcome` it can act on (`ToolError` inside a tool,
-turned into one by `door`).
+Contains the types shared by the tools and the executor. A tool never decides whether it may run.
+It reports a failure to the model as a `ToolOutcome`; a `ToolError` raised inside a tool is turned
+into one by the executor.
 """
 
 import os
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from clew.record.kept_commands import RecordFolder
 
 
-# The limits of tools, read once from the environment and the settings of the start.
+# The limits of tools, read once at the start from the environment and the settings.
 
 
 BASH_TIMEOUT_MS = 120_000
 BASH_MAX_TIMEOUT_MS = 600_000
 BASH_MAX_OUTPUT_CHARS = 30_000
-# Beyond this a result would crowd out the conversation, whatever a variable asks for.
+# A longer result would crowd out the conversation, whatever the environment asks for.
 BASH_OUTPUT_CEILING_CHARS = 150_000
 
 
-# What takes longer hangs, as far as anybody can tell.
+# A call that takes longer is assumed to hang.
 CALL_TIMEOUT_S = 300.0
 EVERY = "*"
 
@@ -52,12 +52,14 @@ class ToolLimits(Struct, frozen=True, kw_only=True):
     bash_timeout_ms: int = BASH_TIMEOUT_MS
     bash_max_timeout_ms: int = BASH_MAX_TIMEOUT_MS
     bash_max_output_chars: int = BASH_MAX_OUTPUT_CHARS
-    # Seconds of one call, by patterns of the names of tools.
+    # Seconds per call, by patterns of tool names.
     call_timeouts_s: Mapping[str, float] = {}
 
     def call_timeout_s(self, name: str, *, owns_its_time: bool) -> float | None:
-        """How long one call may take; None for a tool that ends by itself. Of several patterns that
-        fit, the longest counts, and `*` speaks only of tools that have no limit of their own."""
+        """Return how long one call may take; None if the tool limits its own time.
+
+        The longest matching pattern counts. `*` applies only to tools that have no limit of their own.
+        """
         timeouts = {EVERY: CALL_TIMEOUT_S, **self.call_timeouts_s}
         fitting = [pattern for pattern in timeouts if fnmatchcase(name, pattern)]
         nearest = max(fitting, key=len)
@@ -67,13 +69,16 @@ class ToolLimits(Struct, frozen=True, kw_only=True):
 def read_limits(
     number: Callable[[str], int | None], call_timeouts_s: Mapping[str, float] | None = None
 ) -> ToolLimits:
-    """`number` is the frozen environment's: a field's value, in whichever spelling it was given."""
+    """Read the limits.
+
+    `number` returns the value of an environment field, in any of its spellings.
+    """
     timeout_ms = number("bash_timeout_ms") or BASH_TIMEOUT_MS
     most_ms = number("bash_max_timeout_ms") or BASH_MAX_TIMEOUT_MS
     output_chars = number("bash_max_output") or BASH_MAX_OUTPUT_CHARS
     return ToolLimits(
         bash_timeout_ms=timeout_ms,
-        # Whoever raises the usual time means that commands may take it.
+        # A longer default timeout implies that a command may take that long.
         bash_max_timeout_ms=max(timeout_ms, most_ms),
         bash_max_output_chars=min(output_chars, BASH_OUTPUT_CEILING_CHARS),
         call_timeouts_s=call_timeouts_s or {},
@@ -86,7 +91,7 @@ RESULT_MAX_CHARS = 50_000
 
 
 class ShellInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """The input of a shell. Its command line is read once, by whoever asks first."""
+    """The input of a shell. The command line is parsed once, on first use."""
 
     command: Annotated[str, Meta(min_length=1, description="The command")]
 
@@ -97,45 +102,57 @@ class ShellInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         return CommandLine(self.command)
 
 
-# `permission`: may this run; `choices`: questions with answers to choose; `plan`: may this plan be done.
+# `permission`: may this call run; `choices`: questions with options; `plan`: may this plan begin.
 QuestionKind = Literal["permission", "choices", "plan"]
 
 
-# The tool by which a model gives an answer of a given shape.
+# The tool with which a model returns an answer that follows a schema.
 STRUCTURED_OUTPUT = "StructuredOutput"
 
 
 class ToolError(ClewError):
-    """Why a call did nothing, in words for the model: what was wrong, and what to do instead."""
+    """Raised when a call cannot run: `problem` says why, `hint` tells the model what to do instead.
+
+    The user sees only the problem.
+    """
+
+    def __init__(self, problem: str, hint: str = "") -> None:
+        super().__init__(f"{problem} {hint}".rstrip())
+        self.problem = problem
+        self.hint = hint
 
 
 class Progress(Struct, frozen=True, kw_only=True):
-    """What a call says while it runs; shown, never recorded."""
+    """Progress of a running call. It is shown, never recorded."""
 
     text: str
     data: dict[str, Any]
 
 
 class ToolOutcome(Struct, frozen=True, kw_only=True):
-    """A call's outcome: `content` for the model, `tool_use_result` for programs, `display` for people."""
+    """A call's outcome:
+
+    `content` for the model, `tool_use_result` for programs, `display` for the user.
+    """
 
     content: str | list[dict[str, Any]]
     is_error: bool = False
     tool_use_result: Any = None
     display: str = ""
-    # What an MCP server said beside its content, for programs.
+    # The metadata of an MCP server's result, for programs.
     mcp_meta: dict[str, Any] | None = None
-    # What the read-only wall kept a command from that may run without it, if a user says so.
+    # What the read-only sandbox kept a command from doing, if the user may allow it.
     blocked: str = ""
 
     def block(self, tool_use_id: str) -> dict[str, Any]:
-        """The content block that answers the call."""
+        """Return the content block that answers the call."""
         return make_tool_result(tool_use_id, self.content, is_error=self.is_error)
 
 
-def make_failure(text: str) -> ToolOutcome:
+def make_failure(text: str, *, hint: str = "") -> ToolOutcome:
+    """Return a failed call's outcome; the model also reads the hint, the user does not."""
     return ToolOutcome(
-        content=text,
+        content=f"{text} {hint}".rstrip() if hint else text,
         is_error=True,
         tool_use_result=f"Error: {text}",
         display=text.split("\n", 1)[0],
@@ -143,20 +160,20 @@ def make_failure(text: str) -> ToolOutcome:
 
 
 def refuse_odd(text: str, what: str) -> None:
-    """Models can write characters that no system call takes."""
+    """Raise ToolError for characters that no system call accepts; models can write them."""
     try:
         odd = b"\0" in os.fsencode(text)
     except UnicodeEncodeError:
-        raise ToolError(f"{what} cannot hold half a surrogate pair.") from None
+        raise ToolError(f"{what} can't contain a lone surrogate.") from None
     if odd:
-        raise ToolError(f"{what} cannot hold a NUL character.")
+        raise ToolError(f"{what} can't contain a NUL character.")
 
 
 Emit = Callable[[Progress], Awaitable[None]]
 
 
 class AskModel(Protocol):
-    """One question to a model, beside the conversation; "small" is the model for small work."""
+    """Asks a model one question outside of the conversation; "small" is the model for small work."""
 
     async def __call__(
         self, prompt: str, *, system: str = "", model: str = "small", purpose: Purpose = "other"
@@ -164,7 +181,7 @@ class AskModel(Protocol):
 
 
 class AskService(Protocol):
-    """A question for which the model's service may run tools of its own; the blocks of the answer."""
+    """Asks a question for which the model's service may run its own tools. Returns the blocks."""
 
     async def __call__(
         self,
@@ -177,7 +194,7 @@ class AskService(Protocol):
 
 
 class Own(Protocol):
-    """The session itself, as the tools that are about it may touch it."""
+    """The session as its own tools may read and change it."""
 
     @property
     def mode(self) -> str: ...
@@ -187,18 +204,18 @@ class Own(Protocol):
 
     @property
     def plan_file(self) -> Path:
-        """Where the plan of this session is written, whether it is there yet or not."""
+        """The file for this session's plan, whether or not it exists."""
         ...
 
     @property
     def task_folder(self) -> Path: ...
 
     def enter_plan(self) -> None:
-        """From now on the model looks and does not touch."""
+        """Switch to plan mode, in which the model changes nothing."""
         ...
 
     def leave_plan(self) -> str:
-        """Goes back to the mode before; returns it."""
+        """Return to the mode before plan mode, and return its name."""
         ...
 
 
@@ -207,10 +224,10 @@ async def nobody_minds(_: str, __: dict[str, Any]) -> str:
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
-    """How the session stands at the moment of a call: the model, the mode, who is there."""
+    """The state of the session during a call: its model, its mode, its tools."""
 
     model: str = ""
-    # None where nobody knows.
+    # None if unknown.
     takes_pdfs: bool | None = None
     permissions: Any = None
     tools: tuple["Tool[Any]", ...] = ()
@@ -222,119 +239,120 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 
 
 class ShellSetup(Struct, kw_only=True):
-    """What the processes of tools are started with. `environment` stays as the session began."""
+    """The setup for processes of tools. `environment` is that of the session's start."""
 
     launcher: Launcher
     environment: Mapping[str, str]
-    # Where the shell returns to when its folder is gone.
+    # The folder that the shell returns to when its own is gone.
     project: str
-    # What every shell reads first, if it is there: variables that hooks left.
+    # A script that every shell sources first if it exists: variables that hooks set.
     env_file: Path | None = None
-    # The terminal of the editor around the session, where commands run in it.
+    # The editor's terminal, if commands run in it.
     terminal: "Callable[[], RemoteTerminal | None]" = lambda: None
-    # The walls around shells; None where there are none.
+    # The sandbox around shells; None without one.
     sandbox: Sandbox | None = None
 
 
 class FileViews(Struct, kw_only=True):
-    """What the model has seen of files, and what it may see."""
+    """The model's view of files: what it has seen, and what it may see."""
 
     ledger: ReadLedger = field(default_factory=ReadLedger)
     contents: ContentCache = field(default_factory=ContentCache)
-    # For a folder: which of the files below it a search may show. Names are relative to it.
+    # Takes a folder and returns a filter for the relative names of files that a search may show.
     may_read: Callable[[str], Callable[[str], bool]] = lambda _: lambda _: True
-    # Whether a message is among those that the model is sent: what it showed needs no repeating.
+    # Returns whether the model is still sent a message, so that its output needs no repeating.
     in_conversation: Callable[[str], bool] = lambda _: False
-    # What the editor around the session offers, if there is one; and, while a call runs, the files
-    # that it was told of as the editor holds them, by their real paths.
+    # The files open in the editor around the session; None without an editor. While a call runs,
+    # `unsaved` contains their unsaved contents by real path.
     buffers: "Buffers | None" = None
     unsaved: dict[str, bytes] = {}
 
 
 class ModelQuestions(Struct, frozen=True, kw_only=True):
-    """Questions to a model outside of the conversation; None where nobody answers."""
+    """Functions that ask a model outside of the conversation; None if no model is available."""
 
     ask_model: AskModel | None = None
     ask_service: AskService | None = None
 
 
 class BackgroundWork(Struct, kw_only=True):
-    """What works while the conversation goes on."""
+    """The tasks and agents that run while the conversation continues."""
 
     tasks: Tasks = field(default_factory=Tasks)
-    # Where it is written down what continues without clew; None where nothing may.
+    # The record of commands that keep running after clew exits; None if they may not.
     shelf: "RecordFolder | None" = None
-    # Whose tasks those are that begin here: an agent's id, or nobody's in particular.
+    # The ID of the agent that owns new tasks; empty for the main conversation.
     owner: str = ""
-    # Agents that work for this conversation; None where it may have none.
+    # The subagents of this conversation; None if it may have none.
     agents: "Agents | None" = None
 
 
 class ToolSession(Struct, kw_only=True, eq=False):
-    """What tools remember from call to call. `cwd` moves with the shell."""
+    """The state that tools keep between calls. `cwd` follows the shell."""
 
     cwd: str
-    # Where results are kept that are too long to show.
+    # The folder for results that are too long to show.
     spill_folder: Path
     shell: ShellSetup
     limits: ToolLimits = ToolLimits()
-    # Never shown and never kept, wherever a tool comes upon them.
+    # Masked wherever a tool's output contains them.
     secrets: tuple[str, ...] = ()
     files: FileViews = field(default_factory=FileViews)
     models: ModelQuestions = ModelQuestions()
     background: BackgroundWork = field(default_factory=BackgroundWork)
     own: Own | None = None
     todos: list[dict[str, Any]] = []
-    # Ask hooks whether something may happen; returns why not, where one says so.
+    # Asks hooks whether something may happen. Returns their reason against it, or an empty string.
     ask_hooks: Callable[[str, dict[str, Any]], Awaitable[str]] = nobody_minds
 
     def path(self, text: str) -> Path:
-        """The file a path of the model's means: the same that the resolver of permissions judges."""
+        """Resolve a path from the model to the same file that the permissions check."""
         refuse_odd(text, "A path")
         return Path(self.cwd, expand(text, self.shell.environment.get("HOME", "~")) or text)
 
 
 class ToolContext(Struct, frozen=True, kw_only=True):
-    """One call's surroundings. Cancelling the task that awaits `call` is how a call is stopped."""
+    """The context of one call. To stop the call, cancel the task that awaits `call`."""
 
     session: ToolSession
     emit: Emit
     tool_use_id: str
     message_uuid: str = ""
     surroundings: Callable[[], Surroundings] = Surroundings
-    # A shell runs behind the read-only wall: nobody was asked about it.
+    # The shell runs in the read-only sandbox, because its command was not approved.
     is_confined: bool = False
 
 
 class Tool(ABC, Generic[Input]):
-    """A tool. What it does to the world depends on its input, so every question takes one."""
+    """A tool. What it does to the world depends on its input, so most methods take one."""
 
     name: str
-    # For people: what the tool does, in one line.
+    # For the user: what the tool does, in one line.
     description: str
-    # For the model: when and how to use it; the description where a tool has nothing to add.
+    # For the model: when and how to use it. Without one, the model gets the description.
     prompt: str = ""
     is_mcp: bool = False
-    # The model is told the name alone, until it asks ToolSearch for more.
+    # The model sees only the name until it loads the tool with ToolSearch.
     is_deferred: bool = False
-    # Further words by which ToolSearch finds the tool.
+    # More words by which ToolSearch finds the tool.
     search_words: str = ""
-    # Other names it answers to, and other names of its fields: what models learned elsewhere.
+    # Aliases of the tool and of its fields, which models know from elsewhere.
     also_called: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
-    # One of these must be installed.
+    # The tool is available if one of these is installed.
     programs: tuple[str, ...] = ()
-    # What the model is told, where that was written down before.
+    # The definition for the model, if it was generated beforehand.
     stated: dict[str, Any] | None = None
-    # Fields that are filled in on the way; the model is not told of them.
+    # Fields that clew fills in; the model does not see them.
     hidden_fields: tuple[str, ...] = ()
-    # Ends by a limit of its own, or works as long as there is work: the general limit is not for it.
+    # The tool limits its own time, or runs as long as its work takes: no general timeout applies.
     owns_its_time: bool = False
-    # A longer result is kept in a file and shown by its two ends; None for a tool that pages itself.
+    # A longer result is saved to a file and shown by both its ends. None for a tool that pages its
+    # own results.
     result_max_chars: int | None = RESULT_MAX_CHARS
-    # The schema of an input that is somebody else's: it comes whole, as the field `values`.
+    # A schema that the tool does not define itself. The input arrives as the field `values`.
     foreign_schema: dict[str, Any] | None = None
-    # What a person is asked before it runs, where the rules ask.
+    # Which question the user is asked when the rules ask.
     question_kind: QuestionKind = "permission"
 
     @property
@@ -342,53 +360,55 @@ class Tool(ABC, Generic[Input]):
     def input_type(self) -> type[Input]: ...
 
     def load(self) -> "Tool[Input]":
-        """The tool with its code."""
+        """Return the tool with its code loaded."""
         return self
 
     def is_enabled(self, settings: Mapping[str, Any]) -> bool:
         return not self.programs or any(map(which, self.programs))
 
     def is_read_only(self, arguments: Input) -> bool:
-        """Whether the call leaves everything outside the session as it is."""
+        """Return whether the call changes nothing outside of the session."""
         return False
 
     def is_concurrency_safe(self, arguments: Input) -> bool:
-        """Whether it may run beside others that say so too."""
+        """Return whether the call may run at the same time as others."""
         return self.is_read_only(arguments)
 
     def is_destructive(self, arguments: Input) -> bool:
-        """Whether it may take away what cannot be brought back."""
+        """Return whether the call may destroy something that can't be restored."""
         return False
 
     def paths(self, arguments: Input) -> tuple[str, ...]:
-        """The files or folders the input names, as it names them."""
+        """Return the files or folders that the input names, as it spells them."""
         return ()
 
     def title(self, arguments: Input) -> str:
-        """The call in a few words for a person."""
+        """Return the call in a few words for the user."""
         return self.name
 
     def objection(self, arguments: Input, session: ToolSession) -> str:
-        """Why a call with a proper input makes no sense now; nobody is asked about it then."""
+        """Return why a call with a valid input makes no sense now; the user is not asked about it."""
         return ""
 
     def rehearse(self, arguments: Input, session: ToolSession) -> None:
-        """Raises what the call would, by what it would work on; changes nothing. Asked only where the
-        paths of the call may be read: it may tell what is in them."""
+        """Raise what the call would raise, without changing anything.
+
+        The message may reveal file contents, so this runs only if the call's paths may be read.
+        """
 
     def body(self, arguments: Input, session: ToolSession) -> str:
-        """What a person should see besides the input before they answer."""
+        """Return what the user should see besides the input before answering."""
         return ""
 
     @abstractmethod
     async def call(self, arguments: Input, ctx: ToolContext) -> ToolOutcome: ...
 
 
-# What a conversation may ask of others that work for it: begin one, let one go on, tell one something.
+# How a conversation starts, continues and messages its subagents.
 
 
 class Delegation(Struct, frozen=True, kw_only=True):
-    """A piece of work for an agent; None leaves it to the agent's definition."""
+    """Work for a subagent. None leaves a choice to the agent's definition."""
 
     prompt: str
     description: str
@@ -396,17 +416,17 @@ class Delegation(Struct, frozen=True, kw_only=True):
     model: str | None = None
     in_background: bool | None = None
     in_worktree: bool | None = None
-    # By which others call it; its id where it has none.
+    # The name by which others address the agent; empty to use its ID.
     name: str = ""
-    # The id of an agent that goes on instead of a new one.
+    # The ID of the agent to continue; empty to start a new one.
     resume: str = ""
 
 
 class Agents(Protocol):
     async def run(self, wish: Delegation, tool_use_id: str) -> ToolOutcome:
-        """Has the work done and answers what came of it, or that it goes on in the background."""
+        """Run the work and return its outcome, or that it continues in the background."""
         ...
 
     async def send(self, to: str, words: str) -> ToolOutcome:
-        """Tells an agent something: one that runs hears it between its steps, another goes on."""
+        """Send a message to an agent. A running one gets it between its steps; others resume."""
         ...

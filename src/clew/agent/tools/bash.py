@@ -1,4 +1,7 @@
-"""Bash: a command in a shell of its own; the folder it ends in is where the next one begins."""
+"""Bash and PowerShell: run a command in its own shell.
+
+The folder in which a Bash command ends is the one in which the next begins.
+"""
 
 import asyncio
 import re
@@ -49,14 +52,12 @@ SHOWN_TAIL_CHARS = 400
 
 
 class CommandInput(ShellInput, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    timeout: (
-        Annotated[int, Meta(ge=1, description="How long it may take, in milliseconds")] | None
-    ) = None
+    timeout: Annotated[int, Meta(ge=1, description="Timeout in milliseconds")] | None = None
     description: Annotated[str, Meta(description="What it does, in five to ten words")] | None = (
         None
     )
     run_in_background: Annotated[
-        bool, Meta(description="Give back at once; TaskOutput shows the output")
+        bool, Meta(description="Return at once; TaskOutput shows the output")
     ] = False
 
 
@@ -64,14 +65,14 @@ class Bash(Tool[CommandInput]):
     name = "Bash"
     description = "Run a shell command"
     prompt = (
-        "Runs a command in bash and gives back what it prints, both streams in order, and its exit "
-        "code if that is not 0. The working folder carries over to the next command; variables, "
-        "functions and options do not. There is no terminal and no input. A command gets two "
-        "minutes unless timeout says otherwise, then it and all it started are ended. What runs "
-        "longer (a server, a long build) belongs in the background with run_in_background, without "
-        "& at its end. Of long "
-        "output the beginning and the end are shown and the whole is kept in a file that is named. "
-        "For reading, searching and changing files prefer Read, Grep, Glob, Edit and Write."
+        "Run a command in bash and return what it prints, stdout and stderr in order, and its "
+        "exit code if it isn't 0. The working folder carries over to the next command; "
+        "variables, functions and options don't. There is no terminal and no stdin. A command "
+        "times out after two minutes unless timeout is set; then it and all it started are "
+        "killed. Run what takes longer (a server, a long build) with run_in_background, without "
+        "a trailing &. Of long output the beginning and end are shown, and the result names a "
+        "file with all of it. Prefer Read, Grep, Glob, Edit and Write for reading, searching and"
+        " changing files."
     )
     input_type = CommandInput
     owns_its_time = True
@@ -85,7 +86,7 @@ class Bash(Tool[CommandInput]):
     def is_concurrency_safe(self, arguments: CommandInput) -> bool:
         from clew.agent.tools.bash_judged import may_move
 
-        # Two that leave the shell in another folder would race for where the next one begins.
+        # Two commands that change the folder would race for where the next one begins.
         return self.is_read_only(arguments) and not may_move(arguments.line)
 
     def is_destructive(self, arguments: CommandInput) -> bool:
@@ -101,7 +102,7 @@ class Bash(Tool[CommandInput]):
         if arguments.run_in_background:
             program = choose_program(arguments, compose_first_lines(ctx))
             return await in_background(program, self.title(arguments), arguments.timeout, ctx)
-        # The editor's terminal is behind no walls.
+        # The editor's terminal does not run in the sandbox.
         terminal = None if ctx.is_confined else ctx.session.shell.terminal()
         if terminal is not None:
             return await run_in_terminal(terminal, arguments, ctx)
@@ -112,7 +113,7 @@ class Bash(Tool[CommandInput]):
             line=arguments.line,
         )
         result = await run_in_shell(arguments, ctx, program, self.title(arguments))
-        # None of one that goes on in the background: it moves nothing any more.
+        # A command moved to the background reports none: it no longer changes the folder.
         ctx.session.cwd = folders[-1] if folders else ctx.session.cwd
         return result
 
@@ -121,7 +122,7 @@ class Bash(Tool[CommandInput]):
 def reporting(
     command: str, first: str, ended_in: Callable[[str], object]
 ) -> Iterator[tuple[list[str], dict[int, int]]]:
-    """A shell that tells in which folder it ended."""
+    """Open a shell that reports the folder in which it ends."""
     with open_script(command, first=first) as (argv, descriptors), FolderReport() as report:
         yield argv, {**descriptors, FOLDER_FD: report.write_end}
         folder = report.folder()
@@ -132,7 +133,7 @@ def reporting(
 async def run_in_terminal(
     terminal: "RemoteTerminal", arguments: CommandInput, ctx: ToolContext
 ) -> ToolOutcome:
-    """Runs a command in the terminal of the editor around the session."""
+    """Run a command in the terminal of the editor around the session."""
     from clew.agent.tools.editor import in_terminal
 
     limits = ctx.session.limits
@@ -154,10 +155,10 @@ async def run_in_terminal(
 async def run_in_shell(
     arguments: CommandInput, ctx: ToolContext, program: ShellProgram, title: str
 ) -> ToolOutcome:
-    """Runs a shell to its end, within its time and its walls; or until it is left to the background."""
+    """Run a shell until it ends, times out or is moved to the background."""
     session, limits = ctx.session, ctx.session.limits
     timeout_ms = min(arguments.timeout or limits.bash_timeout_ms, limits.bash_max_timeout_ms)
-    # In UTF-8 a character has at most four bytes, and half of what is shown comes from each end.
+    # A UTF-8 character has at most four bytes, and half of what is shown comes from each end.
     output = ProcessOutput(keep_bytes=2 * limits.bash_max_output_chars, spill=spill_path(ctx))
     gone = start_folder(ctx)
     command = RunningCommand(
@@ -191,7 +192,7 @@ async def run_in_shell(
 
 
 def spill_path(ctx: ToolContext) -> Path:
-    """A file of this call's own; the id comes from a model, so only its tame characters count."""
+    """Return this call's own file. The ID comes from a model, so only safe characters are used."""
     name = re.sub(r"[^A-Za-z0-9_-]", "", ctx.tool_use_id)[:100]
     path = ctx.session.spill_folder / f"{name or secrets.token_hex(8)}.txt"
     return path.with_stem(f"{path.stem}-{secrets.token_hex(4)}") if is_there(path) else path
@@ -203,14 +204,14 @@ async def tell(output: ProcessOutput, ctx: ToolContext) -> None:
 
 
 class ShownOutput(Struct, frozen=True, kw_only=True):
-    """What the model reads of an output, and the file that holds more of it."""
+    """The part of an output that the model reads, and the file with all of it."""
 
     text: str
     file: Path | None = None
 
 
 async def text_of(output: ProcessOutput, limit_chars: int, secrets: tuple[str, ...]) -> ShownOutput:
-    """The whole output if it is short; else its two ends and where the whole is."""
+    """Return all of a short output; of a long one both ends and where the rest is."""
     if not output.left_out:
         text = (bytes(output.head) + output.tail).decode("utf-8", "replace")
         if len(text) <= limit_chars:
@@ -222,9 +223,9 @@ async def text_of(output: ProcessOutput, limit_chars: int, secrets: tuple[str, .
         file = await spill.settle_file(file, output.saved_bytes, secrets)
     note = spill.describe_location(output.size, file, output.saved_bytes)
     half = limit_chars // 2
-    # Before the cut, which might leave half a secret that nobody knows for one.
+    # Secrets are masked before the cut, which could leave an unrecognizable half of one.
     head = remove_secrets(bytes(output.head).decode("utf-8", "replace"), secrets)[:half]
-    # The tail begins anywhere, also inside a character.
+    # The tail may begin inside a character.
     tail = remove_secrets((bytes(output.head) + output.tail).decode("utf-8", "replace"), secrets)[
         -half:
     ]
@@ -243,7 +244,7 @@ def outcome(
     notes = [
         f"({note})"
         for note in (
-            f"The folder {gone} is gone; the command began in another." if gone else "",
+            f"The folder {gone} no longer exists; the command began in another." if gone else "",
             left_running(finished.left),
             held_back,
         )
@@ -271,14 +272,15 @@ def outcome(
 def left_running(left: int) -> str:
     if not left:
         return ""
-    who = "1 process runs" if left == 1 else f"{left} processes run"
-    return f"{who} on in the background; what it prints now is not kept, and it ends with clew."
+    who = "1 process is" if left == 1 else f"{left} processes are"
+    return f"{who} still running; the output is discarded, and clew stops it on exit."
 
 
-# PowerShell: a command for it, on machines that have it.
+# PowerShell, where it is installed.
 
 
-# To the sandbox, which reads the language of another shell: no exception that names a command is meant.
+# The name for the sandbox. Its exceptions name commands of another shell's language, so none of
+# them applies to a PowerShell command line.
 KNOWN_AS = "pwsh"
 
 
@@ -287,18 +289,18 @@ class PowerShell(Tool[CommandInput]):
     programs = ("pwsh", "powershell")
     description = "Run a PowerShell command"
     prompt = (
-        "Runs a command in PowerShell and gives back what it prints and its exit code if that is not "
-        "0. Every command begins in the session's folder; nothing carries over to the next. There is "
-        "no terminal and no input. A command gets two minutes unless timeout says otherwise; what "
-        "runs longer belongs in the background with run_in_background. For reading, searching and "
-        "changing files prefer Read, Grep, Glob, Edit and Write."
+        "Run a command in PowerShell and return what it prints, and its exit code if it isn't 0."
+        " Every command begins in the session's folder; nothing carries over to the next. There "
+        "is no terminal and no stdin. A command times out after two minutes unless timeout is "
+        "set; run what takes longer with run_in_background. Prefer Read, Grep, Glob, Edit and "
+        "Write for reading, searching and changing files."
     )
     input_type = CommandInput
     owns_its_time = True
     result_max_chars = None
 
     def is_destructive(self, arguments: CommandInput) -> bool:
-        # Nobody here reads the language, so anything may be.
+        # clew doesn't parse PowerShell, so any command may be destructive.
         return True
 
     def title(self, arguments: CommandInput) -> str:
@@ -316,9 +318,9 @@ class PowerShell(Tool[CommandInput]):
 
 
 def arguments(command: str) -> list[str]:
-    """In base64, as it takes them: no quoting on the way can change the command."""
+    """Return the arguments for a command in base64, so that no quoting can change it."""
     program = next(filter(None, map(shutil.which, PowerShell.programs)), None)
     if program is None:
-        raise ToolError("There is no PowerShell on this system any more.")
+        raise ToolError("PowerShell is no longer installed.")
     coded = b64encode(command.encode("utf-16-le")).decode("ascii")
     return [program, "-NoLogo", "-NoProfile", "-NonInteractive", "-EncodedCommand", coded]

@@ -1,4 +1,4 @@
-"""What a command line does to the world, as far as its text tells; what cannot be read counts as all."""
+"""Judges by its text whether a command line changes or destroys anything; anything unparsable may."""
 
 from clew.permissions.grammar import Unread
 from clew.permissions.reading import CommandLine
@@ -22,7 +22,7 @@ DESTROYING_GIT = {
 
 
 def changes_nothing(line: CommandLine) -> bool:
-    """Whether every part is known to change nothing outside the shell."""
+    """Return whether every part is known to change nothing outside the shell."""
     seen = line.parts
     if (
         isinstance(line.strict, Unread)
@@ -41,12 +41,12 @@ def part_looks(part: CommandPart) -> bool:
 
 
 def may_move(line: CommandLine) -> bool:
-    """Whether it may end in another folder than it began."""
+    """Return whether the command may end in another folder than the one it began in."""
     return any(part.command.name in MOVES for part in line.parts.parts)
 
 
 def may_destroy(line: CommandLine) -> bool:
-    """Whether a part is known to take things away, or cannot be read."""
+    """Return whether a part is known to destroy something, or can't be parsed."""
     seen = line.parts
     return bool(seen.script.problems) or any(destroys(part) for part in seen.parts)
 

@@ -1,6 +1,7 @@
-"""A command while it runs, as the work of a task: waited for, or beside the conversation.
+"""A running command as a task, waited for or in the background.
 
-Owns its way from one to the other, and how it is kept when clew ends. How it is shown is not said here.
+Moves a command from the foreground to the background and keeps it running when clew exits. How a
+command is shown is not decided here.
 """
 
 import codecs
@@ -24,13 +25,13 @@ from clew.system.process.output import ProcessOutput
 from clew.system.process.run import FinishedCommand, Hold, run
 from clew.system.sandbox.walled import Walled
 
-# A server's log in a forgotten background must not fill a disk.
+# The log of a forgotten server in the background must not fill the disk.
 FILE_MAX_BYTES = 64 << 20
-CALLED_OFF = "the person ended it"
-UNSEEN = "nobody saw how it ended"
+CALLED_OFF = "the user stopped it"
+UNSEEN = "its exit status is unknown"
 UNWATCHED = (
-    "(What watched it was killed. The person kept it, so it runs on, and what it prints still comes; nobody "
-    "will see how it ends. TaskStop ends it.)"
+    "(The process that watched it was killed. The user kept it, so it keeps running and its "
+    "output still arrives, but its exit status will stay unknown. TaskStop ends it.)"
 )
 
 
@@ -39,8 +40,10 @@ def file_of(ctx: ToolContext, task_id: str) -> Path:
 
 
 class RunningCommand:
-    """`work` runs it to its end; stopping the task ends the whole tree. `finished` and `made` are how
-    it ended and behind which walls, once it has."""
+    """A shell command that runs as the work of a task; stopping the task ends the process tree.
+
+    `finished` is how the command ended and `made` the sandbox it ran in. Both are set once it has ended.
+    """
 
     def __init__(
         self,
@@ -63,7 +66,7 @@ class RunningCommand:
         self._folder = ctx.session.cwd
         self._variables = make_environment(ctx)
         self._hold = Hold()
-        # What is said of it once it has ended: some of it is said once only.
+        # The report about the sandbox, cached because making it consumes some of what it reports.
         self._held_back: tuple[str, str] | None = None
 
     async def work(self, task: BackgroundTask) -> TaskEnding:
@@ -71,7 +74,7 @@ class RunningCommand:
         task.keeping = self
         self._hold.when_unwatched = lambda: session.background.tasks.say(task, UNWATCHED)
         if task.is_background:
-            # There from the beginning, so that it can be read while it grows.
+            # The file exists from the start, so that it can be read while it grows.
             self._output.save()
 
         async def tick() -> None:
@@ -116,8 +119,9 @@ class RunningCommand:
         return replace(ending, words="\n".join(filter(None, (ending.words, self.held_back()[0]))))
 
     def held_back(self) -> tuple[str, str]:
-        """A sentence about what the walls held back, once it has failed, and of that what it may do
-        without them if a user says so."""
+        """Describe what the sandbox blocked, if the command failed, and what of it the user may
+        allow.
+        """
         finished, confinement, session = self.finished, self.made, self._ctx.session
         if (
             finished is None
@@ -136,10 +140,10 @@ class RunningCommand:
             )
         return self._held_back
 
-    # -- from being waited for to the background
+    # -- from the foreground to the background
 
     def settle(self) -> str:
-        """Goes on beside the conversation, for as long as it likes; the id of its task."""
+        """Move the command to the background, without a time limit, and return the ID of its task."""
         session, output = self._ctx.session, self._output
         task_id = session.background.tasks.new_id(
             "shell", lambda name: is_there(file_of(self._ctx, name))
@@ -150,12 +154,12 @@ class RunningCommand:
         self._hold.lift_limit()
         return task_id
 
-    # -- without clew
+    # -- beyond the end of clew
 
     async def keep(self, task: BackgroundTask) -> None:
         session = self._ctx.session
         if session.background.shelf is None:
-            raise UserError("nothing of this session goes on without clew")
+            raise UserError("commands of this session can't run without clew")
         await session.background.shelf.put(
             task.id,
             self._hold,
@@ -173,7 +177,7 @@ class RunningCommand:
 
 
 def blank_secrets(output: ProcessOutput, secrets: tuple[str, ...]) -> None:
-    """No secret stays in the file of an output."""
+    """Mask every secret in the file of an output."""
     if output.saved_at is not None:
         with suppress(OSError):
             spill.blank_secrets(output.saved_at, secrets)
@@ -195,17 +199,17 @@ def ending_of(
     )
 
 
-# Commands that go on beside the conversation: begun, and shown as far as they have come.
+# Starting commands in the background, and reporting their state and output.
 
 
-# What fails at once is told at once.
+# A command that fails at once is reported at once.
 FIRST_LOOK_S = 0.1
 
 
 async def in_background(
     program: ShellProgram, title: str, timeout_ms: int | None, ctx: ToolContext
 ) -> ToolOutcome:
-    """Begins a command and gives back its task, or how it ended if it did so at once."""
+    """Start a command in the background. Return its task, or how it ended if it has already."""
     session = ctx.session
     gone = start_folder(ctx)
     task_id = session.background.tasks.new_id("shell", lambda name: is_there(file_of(ctx, name)))
@@ -222,14 +226,17 @@ async def in_background(
         owner=session.background.owner,
     )
     await task.wait(FIRST_LOOK_S)
-    note = f"\n(The folder {gone} is gone; it began in another.)" if gone else ""
+    note = f"\n(The folder {gone} no longer exists; it began in another.)" if gone else ""
     return report_start(task, file_of(ctx, task_id), note, ctx)
 
 
 def report_start(
     task: BackgroundTask, file: Path, note: str, ctx: ToolContext, *, by_person: bool = False
 ) -> ToolOutcome:
-    """What a call answers whose command goes on; `by_person`: it is one that was waited for until then."""
+    """Return the outcome of a call whose command continues in the background.
+
+    With `by_person`, the user moved it there while the call was waiting.
+    """
     raw = {
         "stdout": "",
         "stderr": "",
@@ -243,13 +250,13 @@ def report_start(
         if by_person:
             output = read_new_output(task, ctx)
             raw |= {"stdout": output if task.output.size else "", "backgroundedByUser": True}
-            so_far = f"\nThe person had it go on there; it has no limit of time any more.{SO_FAR}{output}"
+            so_far = f"\nThe user moved it to the background; it has no time limit any more.{SO_FAR}{output}"
         return ToolOutcome(
-            content=f"{RUNS.format(id=task.id)}; what it prints goes to {file}. "
-            "TaskOutput shows what is new, TaskStop ends it, and you are told when it has ended. "
-            f"When clew ends it ends too, unless the person keeps it.{note}{so_far}",
+            content=f"{RUNS.format(id=task.id)}; its output goes to {file}. TaskOutput shows what"
+            " is new, TaskStop ends it, and you are notified when it ends. It ends when "
+            f"clew exits, unless the user keeps it.{note}{so_far}",
             tool_use_result=raw,
-            display=f"Runs in the background as {task.id}",
+            display=f"Running in the background as {task.id}",
         )
     text = f"{describe_state(task)}\n{read_new_output(task, ctx)}{note}"
     if task.status == "failed":
@@ -262,19 +269,19 @@ def find_task(ctx: ToolContext, task_id: str) -> BackgroundTask:
     if task is None:
         ids = ", ".join(task.id for task in ctx.session.background.tasks.all()) or "none"
         raise ToolError(
-            f"There is no task {task_id}; of this run there are: {ids}. Tasks end with the run of "
-            f"clew that began them. What an earlier one printed is in {file_of(ctx, task_id)}."
+            f"Task {task_id} not found; tasks of this run: {ids}. Tasks end with the run of clew "
+            f"that started them. The output of an earlier one is in {file_of(ctx, task_id)}."
             if is_there(file_of(ctx, task_id))
-            else f"There is no task {task_id}; of this run there are: {ids}."
+            else f"Task {task_id} not found; tasks of this run: {ids}."
         )
     return task
 
 
 def describe_state(task: BackgroundTask) -> str:
-    """A task in one line, which counts as having been told how it ended."""
+    """Return a task's state in one line, and mark its end as reported."""
     name = f"Task {task.id} ({task.kind} “{task.title}”)"
     if task.ending is None:
-        return f"{name} runs."
+        return f"{name} is running."
     task.is_told = True
     ways = {"completed": "has completed", "failed": "has failed", "stopped": "was stopped"}
     words = f": {task.ending.words}" if task.ending.words else ""
@@ -282,7 +289,7 @@ def describe_state(task: BackgroundTask) -> str:
 
 
 def read_new_output(task: BackgroundTask, ctx: ToolContext) -> str:
-    """What it printed since it was last asked; long output by its ends."""
+    """Return the output since the last call; of long output only both ends."""
     limit, output = ctx.session.limits.bash_max_output_chars, task.output
     output.look()
     since = task.shown_bytes
@@ -301,7 +308,7 @@ def read_new_output(task: BackgroundTask, ctx: ToolContext) -> str:
 
 
 def half_a_character(output: ProcessOutput) -> int:
-    """How many bytes at the end begin a character that has not come whole."""
+    """Return how many bytes at the end belong to an incomplete character."""
     last = output.span(max(0, output.size - 3), output.size)
     return len(last) - codecs.utf_8_decode(last, "ignore", False)[1]
 
@@ -311,7 +318,7 @@ def text(data: bytes, ctx: ToolContext) -> str:
 
 
 def describe_task(task: BackgroundTask, output: str) -> dict[str, Any]:
-    """The task as programs read it."""
+    """Return the task as programs read it."""
     return {
         "task_id": task.id,
         "task_type": task.wire_kind,

@@ -1,4 +1,4 @@
-"""Edit: one exact text of a file becomes another; everything else stays byte for byte.
+"""Edit and MultiEdit: replace exact texts in a file and keep every other byte.
 
 Decision: docs/decisions/072-file-edits.md
 """
@@ -22,7 +22,7 @@ LINE_NUMBERS = re.compile(r"(?m)^\s*\d+\t")
 
 
 class EditStep(Protocol):
-    """One replacement, as every tool that edits is told it."""
+    """One replacement, as every editing tool receives it."""
 
     @property
     def old_string(self) -> str: ...
@@ -35,9 +35,9 @@ class EditStep(Protocol):
 
 
 class EditInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    file_path: Annotated[str, Meta(min_length=1, description="The file; absolute is best")]
+    file_path: Annotated[str, Meta(min_length=1, description="The file, preferably absolute")]
     old_string: Annotated[str, Meta(description="The exact text to replace")]
-    new_string: Annotated[str, Meta(description="The text to put there")]
+    new_string: Annotated[str, Meta(description="The replacement")]
     replace_all: Annotated[bool, Meta(description="Replace every occurrence")] = False
 
 
@@ -45,10 +45,10 @@ class Edit(Tool[EditInput]):
     name = "Edit"
     description = "Replace an exact text in a file"
     prompt = (
-        "Replaces old_string by new_string in a file that was read in this session and has not "
-        "changed since. old_string must be the file's text exactly, white space included, without "
-        "the line numbers that Read shows, and must occur once: take in a line or two around it if "
-        "need be, or set replace_all. An empty old_string creates a file that is not there yet."
+        "Replace old_string with new_string in a file that was read in this session and has not "
+        "changed since. old_string must match the file exactly, including white space, without "
+        "the line numbers that Read adds, and must occur once: include surrounding lines, or set"
+        " replace_all. An empty old_string creates a new file."
     )
     input_type = EditInput
 
@@ -68,7 +68,9 @@ class Edit(Tool[EditInput]):
 
 
 class EditedFile(Struct, frozen=True, kw_only=True):
-    """A file that was changed: its text before and after, and what became what, with how often."""
+    """A changed file: its text before and after, its changed regions, and each replacement with its
+    count.
+    """
 
     path: Path
     before: str
@@ -82,7 +84,7 @@ class EditedFile(Struct, frozen=True, kw_only=True):
 
 
 class Planned(Struct, frozen=True, kw_only=True):
-    """What is to be put into the place of a file as it is now."""
+    """The content that will replace a file in its current state."""
 
     known: files.FileSnapshot
     done: EditedFile
@@ -90,7 +92,7 @@ class Planned(Struct, frozen=True, kw_only=True):
 
 
 def edit(path: Path, steps: Sequence[EditStep], ctx: ToolContext) -> EditedFile | ToolOutcome:
-    """All steps, each on what the one before it left, or none of them."""
+    """Apply all steps, each to the result of the one before, or none of them."""
     plan = plan_edit(path, steps, ctx.session)
     if isinstance(plan, str):
         return create(path, plan, ctx)
@@ -100,24 +102,24 @@ def edit(path: Path, steps: Sequence[EditStep], ctx: ToolContext) -> EditedFile 
 
 
 def plan_edit(path: Path, steps: Sequence[EditStep], session: ToolSession) -> Planned | str:
-    """What an edit would do, nothing of it done; the text of a file that is not there yet."""
+    """Return what an edit would do without doing it; for a new file, its text."""
     for step in steps:
         if step.old_string == step.new_string:
-            raise ToolError("old_string and new_string are the same; there is nothing to change.")
+            raise ToolError("old_string and new_string are the same; nothing to change.")
     if not steps[0].old_string:
         return plan_creation(path, steps)
     snapshot = files.take_known(path, session)
     text = decode(snapshot.data)
     if text is None:
-        raise ToolError(f"{path} is not text; change it with a program of your own.")
+        raise ToolError(f"{path} is not a text file.", "Change it with a program.")
     done = apply_steps(path, text.text, steps)
     return Planned(known=snapshot, done=done, data=encode_text(text, done.after, path))
 
 
 def plan_creation(path: Path, steps: Sequence[EditStep]) -> str:
-    """A file that was not there, of the first step's text, changed by the steps behind it."""
+    """Return the text of a new file: the first step's, changed by the steps after it."""
     if is_there(path):
-        raise ToolError(f"{path} exists, so old_string must not be empty.")
+        raise ToolError(f"{path} already exists, so old_string must not be empty.")
     text = steps[0].new_string
     return apply_steps(path, text, steps[1:]).after if steps[1:] else text
 
@@ -131,7 +133,8 @@ def apply_steps(path: Path, text: str, steps: Sequence[EditStep]) -> EditedFile:
             if len(steps) == 1:
                 raise
             raise ToolError(
-                f"Edit {number} of {len(steps)}: {error} Nothing was changed."
+                f"Edit {number} of {len(steps)}: {error.problem}",
+                f"{error.hint} Nothing was changed.".lstrip(),
             ) from None
         regions = replace_spans(regions, spans, len(new))
         after = put_in(after, spans, new)
@@ -142,29 +145,32 @@ def apply_steps(path: Path, text: str, steps: Sequence[EditStep]) -> EditedFile:
 def find_occurrences(
     text: str, step: EditStep, path: Path
 ) -> tuple[str, str, list[tuple[int, int]]]:
-    """Old and new text in the file's line ends, and where the old one stands: once, or as often as asked."""
+    """Return old and new text with the file's line ends, and the spans of the old text.
+
+    There must be exactly one span unless the step replaces all.
+    """
     old, new = step.old_string, step.new_string
     if not old:
-        raise ToolError("old_string must not be empty: the file is there.")
+        raise ToolError("old_string must not be empty: the file already exists.")
     spans = find(text, old)
     if not spans and (plain := unescape_tags(old)) != old and crlf(plain) in crlf(text):
         # The model saw tags like clew's own with a backslash that the file does not have.
         old, new = plain, unescape_tags(new)
         spans = find(text, old)
     if not spans and "\r\n" in text and "\n" in old:
-        # Read shows lines without the carriage return, so the model cannot know of it.
+        # Read shows lines without the carriage return, so the model can't know of it.
         old, new = crlf(old), crlf(new)
         spans = find(text, old)
     elif is_crlf(text):
         new = crlf(new)
     if not spans:
-        raise ToolError(f"old_string is not in {path}.{why_not(text, step.old_string)}")
+        raise ToolError(f"old_string not found in {path}.", why_not(text, step.old_string))
     if len(spans) > 1 and not step.replace_all:
         at = [text.count("\n", 0, begin) + 1 for begin, _ in spans]
         line_numbers = ", ".join(map(str, at[:10])) + (", ..." if len(at) > 10 else "")
         raise ToolError(
-            f"old_string occurs {len(spans)} times in {path} (lines {line_numbers}). Take in more of the "
-            "text around the one you mean, or set replace_all."
+            f"old_string occurs {len(spans)} times in {path} (lines {line_numbers}).",
+            "Include more of the surrounding text, or set replace_all.",
         )
     return old, new, spans
 
@@ -179,15 +185,15 @@ def find(text: str, old: str) -> list[tuple[int, int]]:
 
 
 def why_not(text: str, old: str) -> str:
-    """What about old_string may be wrong, where that can be seen."""
+    """Return a hint at what is wrong with old_string, or a general one."""
     bare = LINE_NUMBERS.sub("", old)
     if bare != old and bare.strip() and bare in text:
-        return " It holds the line numbers that Read shows; leave them out."
+        return "It contains the line numbers that Read adds; leave them out."
     words = re.escape(" ".join(old.split())).replace(r"\ ", r"\s+")
     if len(words) < 20_000 and words and (match := re.search(words, text)):
         line = text.count("\n", 0, match.start()) + 1
-        return f" The text at line {line} differs from it in white space only; copy it exactly."
-    return " Read the file again and copy the text exactly."
+        return f"The text at line {line} differs only in white space; copy it exactly."
+    return "Read the file again and copy the text exactly."
 
 
 def put_in(text: str, spans: list[tuple[int, int]], new: str) -> str:
@@ -205,13 +211,13 @@ def encode_text(like: FileText, text: str, path: Path) -> bytes:
     except UnicodeEncodeError as error:
         character = text[error.start]
         raise ToolError(
-            f"{path} is in {like.encoding}, which has no {character!r}. Use other characters, or "
-            "convert the file to UTF-8 first."
+            f"{path} is encoded as {like.encoding}, which can't represent {character!r}.",
+            "Use other characters, or convert the file to UTF-8 first.",
         ) from None
 
 
 def report_edit(done: EditedFile, arguments: EditInput) -> ToolOutcome:
-    """What became of one edit, for the model and for programs."""
+    """Return the outcome of one edit."""
     (replacement,) = done.made
     return ToolOutcome(
         content=said(done),
@@ -231,8 +237,8 @@ def report_edit(done: EditedFile, arguments: EditInput) -> ToolOutcome:
 def said(done: EditedFile) -> str:
     first = done.before.count("\n", 0, done.regions[0][0]) + 1
     return (
-        f"Edited {done.path}: {many(done.times)}, the first at line {first} of now "
-        f"{count_lines(done.after):,}."
+        f"Edited {done.path}: {many(done.times)}, the first at line {first}; the file now has "
+        f"{count_lines(done.after):,} lines."
     )
 
 
@@ -240,19 +246,20 @@ def many(times: int) -> str:
     return format_count(times, "replacement")
 
 
-# MultiEdit: several replacements in one file, all of them or none.
+# MultiEdit: several replacements in one file, all or none.
 
 
 class OneEdit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    old_string: Annotated[str, Meta(description="The exact text to replace")]
-    new_string: Annotated[str, Meta(description="The text to put there")]
-    replace_all: Annotated[bool, Meta(description="Replace every occurrence")] = False
+    old_string: str
+    new_string: str
+    replace_all: bool = False
 
 
 class MultiEditInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    file_path: Annotated[str, Meta(min_length=1, description="The file; absolute is best")]
+    file_path: Annotated[str, Meta(min_length=1, description="The file, preferably absolute")]
     edits: Annotated[
-        list[OneEdit], Meta(min_length=1, description="In this order, each on what is left before")
+        list[OneEdit],
+        Meta(min_length=1, description="Applied in order, each to the result of the one before"),
     ]
 
 
@@ -260,9 +267,9 @@ class MultiEdit(Tool[MultiEditInput]):
     name = "MultiEdit"
     description = "Replace several exact texts in a file, all or none"
     prompt = (
-        "Makes several edits in one file, under the rules of Edit. They are made in order, each on "
-        "the text that the one before left; if one does not fit, none is made. With an empty "
-        "old_string the first edit creates the file."
+        "Make several edits in one file, under the rules of Edit. Each applies to the result of "
+        "the one before; if one fails, none is made. With an empty old_string the first edit "
+        "creates the file."
     )
     input_type = MultiEditInput
 

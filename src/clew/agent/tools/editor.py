@@ -1,8 +1,8 @@
-"""Files and a terminal of the editor that a session runs in, where it has one.
+"""The files and the terminal of the editor around a session.
 
-The disk stays the truth: what the editor has not saved is what tools read and change, and what they
-wrote is handed to the editor too, so that its buffers are in step. A command in the editor's terminal is
-one that a person can watch there; behind walls it runs as it does without an editor.
+The disk remains authoritative. Tools read and change the editor's unsaved text, and what they write
+is sent to the editor too, so that its buffers match the disk. A command in the editor's terminal is
+visible to the user there; a sandboxed command runs as it does without an editor.
 
 Decision: docs/decisions/072-file-edits.md
 """
@@ -31,7 +31,7 @@ MAX_BYTES = 4 << 20
 
 
 def with_buffers(buffers: Buffers, run: Run) -> Run:
-    """Runs calls that read or write a text file with what the editor holds of it."""
+    """Wrap `run` so that calls on a text file work on the editor's buffer of it."""
 
     async def running(call: BoundCall, ctx: ToolContext) -> ToolOutcome:
         path = path_of(call, ctx.session)
@@ -48,7 +48,7 @@ def with_buffers(buffers: Buffers, run: Run) -> Run:
 
 @asynccontextmanager
 async def as_held(buffers: Buffers, path: str, session: ToolSession) -> AsyncIterator[None]:
-    """While it lasts, tools see of a file what the editor holds of it."""
+    """Make tools see the editor's text of a file for the duration of the context."""
     unsaved = await unsaved_bytes(buffers, path)
     if unsaved is not None:
         session.files.unsaved[path] = unsaved
@@ -61,7 +61,7 @@ async def as_held(buffers: Buffers, path: str, session: ToolSession) -> AsyncIte
 async def rehearse_in_editor(
     buffers: Buffers, call: BoundCall, session: ToolSession
 ) -> ToolOutcome | None:
-    """What `rehearse` says, of the file as the editor holds it."""
+    """Rehearse a call against the text of the file in the editor."""
     path = path_of(call, session)
     if path is None:
         return rehearse(call, session)
@@ -70,7 +70,7 @@ async def rehearse_in_editor(
 
 
 def tool_name(call: BoundCall) -> str:
-    """The name of the tool itself, which answers to others too."""
+    """Return the tool's own name, whichever alias the call used."""
     return "" if call.tool is None else call.tool.name
 
 
@@ -82,7 +82,7 @@ def path_of(call: BoundCall, session: ToolSession) -> str | None:
 
 
 async def unsaved_bytes(buffers: Buffers, path: str) -> bytes | None:
-    """The file as the editor holds it, where that is another text than the disk's."""
+    """Return the editor's text of a file, or None if it equals the text on disk."""
     saved = on_disk(path)
     if saved is None:
         return None
@@ -109,16 +109,16 @@ def flat(text: str) -> str:
 
 
 async def told(buffers: Buffers, path: str, result: ToolOutcome) -> ToolOutcome:
-    """Hands the editor what was written; that it does not take it is said beside the result."""
+    """Send the written text to the editor; note in the result if the editor rejects it."""
     text = decode(on_disk(path) or b"")
     error = "" if text is None else await buffers.save(path, text.text)
     if not error or not isinstance(result.content, str):
         return result
-    return replace(result, content=f"{result.content}\n(The editor did not take it: {error}.)")
+    return replace(result, content=f"{result.content}\n(The editor rejected it: {error}.)")
 
 
 def line_of(command: str, first: Path | None, report: Path) -> list[str]:
-    """The shell's arguments for a terminal; where the command ended is told in a file."""
+    """Return the shell's arguments for a terminal; the shell writes its last folder to `report`."""
     begin = f"trap 'command pwd -P >\"{report}\" 2>/dev/null' EXIT\n"
     if first is not None and is_there(first):
         begin += f". {quote_text(str(first))} >/dev/null\n"
@@ -128,7 +128,7 @@ def line_of(command: str, first: Path | None, report: Path) -> list[str]:
 async def in_terminal(
     terminal: RemoteTerminal, command: str, ctx: ToolContext, *, timeout_s: float, most_bytes: int
 ) -> TerminalOutput:
-    """Runs a command there; the folder that it ends in is the session's."""
+    """Run a command in the terminal; the session moves to the folder in which it ends."""
     from clew.agent.tools.base import Progress
 
     async def begun(terminal_id: str) -> None:

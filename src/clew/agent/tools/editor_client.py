@@ -1,4 +1,4 @@
-"""What an editor around a session can do for its tools: hold files, and show commands in a terminal."""
+"""The protocols by which tools use the editor around a session: open files and a terminal."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
@@ -7,19 +7,19 @@ from msgspec import Struct
 
 
 class Buffers(Protocol):
-    """The files that the editor has open, or could have."""
+    """The files that the editor has open or could open."""
 
     async def text(self, path: str) -> str | None:
-        """What it holds of a file, unsaved changes included; None where it does not say."""
+        """Return the editor's text of a file, with unsaved changes; None if the editor has none."""
         ...
 
     async def save(self, path: str, text: str) -> str:
-        """Has it hold and save a text; empty, or what is wrong."""
+        """Replace and save a file in the editor. Return an error message, or an empty string."""
         ...
 
 
 class TerminalOutput(Struct, frozen=True, kw_only=True):
-    """What a terminal showed of a command, and how that ended."""
+    """A command's output in a terminal, and how the command ended."""
 
     text: str
     code: int = 0
@@ -38,5 +38,5 @@ class RemoteTerminal(Protocol):
         most_bytes: int,
         on_start: Callable[[str], Awaitable[None]],
     ) -> TerminalOutput:
-        """Raises `ToolError` where there is no terminal to be had."""
+        """Raise `ToolError` if no terminal is available."""
         ...

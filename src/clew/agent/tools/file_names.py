@@ -1,6 +1,7 @@
-"""The files of a folder by a part of their name: fast in a hundred thousand of them.
+"""Finds files by a part of their name, quickly even among a hundred thousand.
 
-Every session has one, and a front with a prompt asks it: what lists files is loaded with the first question.
+Every session has a finder, and a front end with a prompt uses it. The code that lists the files is
+loaded with the first query.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ LISTING_S = 30.0
 
 
 class Names:
-    """Names as they can be searched: each piece with its names, and the same in one small-letter text."""
+    """A searchable set of names, in pieces; each piece also as one lower-case text."""
 
     def __init__(self, names: Iterable[str]) -> None:
         listed = sorted(set(names))
@@ -36,7 +37,7 @@ class Names:
         self.count = len(every)
 
     def find(self, word: str, most: int) -> list[str]:
-        """The best names for a word: where it stands whole, else where its letters come in order."""
+        """Return the best names: those that contain the word, then those with its letters in order."""
         if not word:
             return self.top[:most]
         if word.endswith("/") or not word.strip("."):
@@ -50,7 +51,7 @@ class Names:
         return heapq.nsmallest(most, set(hits), key=lambda name: rank(name, wanted))
 
     def _below(self, folder: str) -> Iterator[str]:
-        """What lies directly in a folder."""
+        """Yield the names directly in a folder."""
         for names, _ in self._pieces:
             for name in names:
                 rest = name[len(folder) :] if name.startswith(folder) else ""
@@ -58,7 +59,7 @@ class Names:
                     yield name
 
     def _holding(self, wanted: str) -> Iterator[str]:
-        """Names in which the word stands whole."""
+        """Yield the names that contain the word."""
         seen = 0
         for names, text in self._pieces:
             line = begin = 0
@@ -73,8 +74,8 @@ class Names:
                 return
 
     def _in_order(self, wanted: str) -> Iterator[str]:
-        """Names in which the letters of the word come one after another."""
-        # Each letter is taken where it first comes and never given back: a name costs its length, once.
+        """Yield the names that contain the letters of the word in order."""
+        # The possessive quantifier never gives a letter back, so each name is scanned once.
         letters = "".join(f"[^\n{re.escape(word)}]*+{re.escape(word)}" for word in wanted)
         pattern = re.compile(f"^{letters}", re.M)
         seen = 0
@@ -92,7 +93,7 @@ class Names:
 
 
 def rank(name: str, wanted: str) -> tuple[int, int, int, str]:
-    """Small is good: the word begins the name, stands in it, stands in its path; then what is short."""
+    """Return a sort key, smaller for better: how the word matches, then depth, then length."""
     small = name.lower()
     base = small.rstrip("/").rpartition("/")[2]
     kind = (
@@ -116,14 +117,16 @@ def folders_of(name: str) -> Iterator[str]:
         at = name.find("/", at + 1)
 
 
-# A command that is asked with each letter; so many of what it prints are offered.
+# A user's own command runs with every letter typed; this many of its lines are offered.
 SUGGESTING_S = 5.0
 MOST_SUGGESTED = 15
 
 
 class FileNames:
-    """Lists the files when first asked, and again beside the typing once the list is old; `suggests`
-    gives a person's own command that finds them instead, if there is one."""
+    """Lists the files with the first query, and again when the list is stale.
+
+    `suggests` returns the user's own command for finding files, or None.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Files as tools see them: looked at through one open descriptor, replaced whole or not at all."""
+"""Files as tools see them: read through one open descriptor, and replaced atomically."""
 
 import os
 import secrets
@@ -15,7 +15,7 @@ from clew.agent.tools.base import ToolContext, ToolError, ToolSession
 from clew.agent.tools.ledger import Content, ReadRecord
 from clew.system.files import is_there
 
-# Text in files: which encoding, which mark at the front, which line ends; and back, byte for byte.
+# Text in files: the encoding, the byte order mark and the line ends, and back to the same bytes.
 
 
 MARKS = (
@@ -26,12 +26,12 @@ MARKS = (
     (b"\xfe\xff", "utf-16-be"),
 )
 LOOK_BYTES = 8192
-# Bytes that text in an eight-bit encoding does not hold; tab, line ends, form feed and escape do.
+# Bytes that don't occur in text in an eight-bit encoding; tab, line ends, form feed and escape do.
 NOT_TEXT = bytes(set(range(32)) - {9, 10, 12, 13, 27})
 
 
 class FileText(Struct, frozen=True, kw_only=True):
-    """A file's text and what it takes to write it back as it was."""
+    """A file's text, and what is needed to write it back unchanged."""
 
     text: str
     encoding: str = "utf-8"
@@ -42,7 +42,7 @@ class FileText(Struct, frozen=True, kw_only=True):
         return is_crlf(self.text)
 
     def encode(self, text: str) -> bytes:
-        """Raises UnicodeEncodeError when the file's encoding has no such character."""
+        """Raise UnicodeEncodeError if the file's encoding lacks a character."""
         return self.mark + text.encode(self.encoding)
 
 
@@ -51,7 +51,7 @@ def is_binary(start: bytes) -> bool:
 
 
 def decode(data: bytes) -> FileText | None:
-    """The text of a file; None when it is no text."""
+    """Return the text of a file; None for binary data."""
     for mark, encoding in MARKS:
         if data.startswith(mark):
             try:
@@ -64,12 +64,12 @@ def decode(data: bytes) -> FileText | None:
     try:
         return FileText(text=data.decode("utf-8"))
     except UnicodeDecodeError:
-        # Every byte has a character there and goes back as it came.
+        # Latin-1 maps every byte to a character and back.
         return FileText(text=data.decode("latin-1"), encoding="latin-1")
 
 
 def is_crlf(text: str) -> bool:
-    """Whether every line ends in CRLF."""
+    """Return whether every line ends in CRLF."""
     ends = text.count("\n")
     return ends > 0 and text.count("\r\n") == ends
 
@@ -79,7 +79,7 @@ def crlf(text: str) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines as editors and grep count them: ended by LF, a last one without it counts too."""
+    """Return the lines as editors and grep count them: ended by LF, with or without a last one."""
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -90,7 +90,7 @@ def count_lines(text: str) -> int:
     return text.count("\n") + (not text.endswith("\n") and bool(text))
 
 
-# Larger files are read in pieces, without keeping or hashing them.
+# Larger files are read in pieces, and are neither cached nor hashed.
 WHOLE_MAX_BYTES = 10 << 20
 EDIT_MAX_BYTES = 64 << 20
 
@@ -105,39 +105,41 @@ class FileSnapshot(Struct, frozen=True, kw_only=True):
 
 
 def open_regular(path: Path) -> tuple[int, os.stat_result]:
-    """A descriptor of a regular file; raises ToolError in words for the model."""
+    """Open a regular file. Raise ToolError with a message for the model."""
     try:
-        # Without it, opening a pipe would wait for a writer.
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise ToolError(f"There is no file {path}.{suggestion(path)}") from None
+        raise ToolError(f"File not found: {path}.{suggestion(path)}") from None
     except OSError as error:
-        raise ToolError(f"{path} cannot be opened: {error.strerror}.") from None
+        raise ToolError(f"Can't open {path}: {error.strerror}.") from None
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode):
         return descriptor, status
     os.close(descriptor)
     if stat.S_ISDIR(status.st_mode):
-        raise ToolError(f"{path} is a folder. Use Glob to see what is in it.")
+        raise ToolError(f"{path} is a folder.", "Use Glob or LS to list it.")
     raise ToolError(f"{path} is not a regular file.")
 
 
 def suggestion(path: Path) -> str:
-    """A name in the same folder that may have been meant."""
+    """Suggest a similar name in the same folder."""
     from difflib import get_close_matches
 
     try:
         with os.scandir(path.parent) as entries:
             names = [entry.name for _, entry in zip(range(5000), entries, strict=False)]
     except OSError:
-        return f" There is no folder {path.parent} either." if not is_there(path.parent) else ""
+        return (
+            f" Its folder {path.parent} does not exist either." if not is_there(path.parent) else ""
+        )
     by_fold = {name.casefold(): name for name in names}
     close = get_close_matches(path.name.casefold(), by_fold, n=1, cutoff=0.7)
     return f" Did you mean {path.parent / by_fold[close[0]]}?" if close else ""
 
 
 def read_all(descriptor: int, size: int) -> bytes:
-    """A whole file, also one that grows meanwhile."""
+    """Read an entire file, even one that is growing."""
     pieces: list[bytes] = []
     while piece := os.read(descriptor, max(size + 1, 65536)):
         pieces.append(piece)
@@ -150,8 +152,8 @@ def take(path: Path, max_bytes: int) -> FileSnapshot:
     try:
         if status.st_size > max_bytes:
             raise ToolError(
-                f"{path} has {status.st_size:,} bytes, more than the {max_bytes:,} this tool takes."
-                " Use a command (sed, a script) with Bash."
+                f"{path} has {status.st_size:,} bytes; this tool accepts at most {max_bytes:,}.",
+                "Use a command (sed, a script) with Bash.",
             )
         data = read_all(descriptor, status.st_size)
     finally:
@@ -162,24 +164,24 @@ def take(path: Path, max_bytes: int) -> FileSnapshot:
 
 
 def take_known(path: Path, session: ToolSession) -> FileSnapshot:
-    """The file, if it was read in this session and is still as it was then."""
+    """Return the file if it was read in this session and has not changed since."""
     now = take(path, EDIT_MAX_BYTES)
     unsaved = session.files.unsaved.get(str(now.path))
     if unsaved is not None:
         now = replace(now, data=unsaved, sha256=sha256(unsaved).digest())
     record = session.files.ledger.get(str(now.path))
     if record is None:
-        raise ToolError(f"{path} was not read yet in this session. Read it first, then try again.")
+        raise ToolError(f"{path} was not read in this session.", "Read it first, then try again.")
     if not record.same_file_state(now.status.st_size, now.status.st_mtime_ns, now.sha256):
         raise ToolError(
-            f"{path} has changed since it was read (by the user, a tool or a command). "
-            "Read it again, then try again."
+            f"{path} has changed since it was read (by the user, a tool or a command).",
+            "Read it again, then retry.",
         )
     return now
 
 
 def note(ctx: ToolContext, snapshot: FileSnapshot, ranges: tuple[tuple[int, int], ...]) -> None:
-    """Puts a file that the model has now seen into the ledger and its bytes into the cache."""
+    """Record in the ledger that the model has seen a file, and cache its bytes."""
     note_seen(ctx.session, snapshot, ranges, ctx.message_uuid)
 
 
@@ -207,10 +209,10 @@ def note_seen(
 
 
 def put(path: Path, data: bytes, replaced: os.stat_result | None) -> FileSnapshot:
-    """Writes a file whole or not at all: beside it, synced, then moved into its place.
+    """Write a file atomically: write a temporary file next to it, sync it and rename it.
 
-    `replaced` is the state of the file that is to go; it must still be there. Without it there must
-    be no file. Raises ToolError.
+    `replaced` is the state of the file to replace, which must not have changed. Without it, the file
+    must not exist. Raises ToolError.
     """
     try:
         with UnfinishedFile(path, 0o600 if replaced else 0o666) as beside:
@@ -225,9 +227,11 @@ def put(path: Path, data: bytes, replaced: os.stat_result | None) -> FileSnapsho
                 refuse_if_changed(path, replaced)
                 beside.become()
     except FileExistsError:
-        raise ToolError(f"{path} appeared meanwhile. Read it first, then try again.") from None
+        raise ToolError(
+            f"{path} was created in the meantime.", "Read it first, then try again."
+        ) from None
     except OSError as error:
-        raise ToolError(f"{path} cannot be written: {error.strerror}.") from None
+        raise ToolError(f"Can't write {path}: {error.strerror}.") from None
     return FileSnapshot(path=path, data=data, status=status, sha256=sha256(data).digest())
 
 
@@ -235,9 +239,11 @@ def refuse_if_changed(path: Path, was: os.stat_result) -> None:
     try:
         now = path.stat()
     except FileNotFoundError:
-        raise ToolError(f"{path} was removed meanwhile. Nothing was written.") from None
+        raise ToolError(f"{path} was removed in the meantime. Nothing was written.") from None
     if state(now) != state(was):
-        raise ToolError(f"{path} was changed meanwhile. Nothing was written; read it again.")
+        raise ToolError(
+            f"{path} was changed in the meantime. Nothing was written.", "Read it again."
+        )
 
 
 def state(status: os.stat_result) -> tuple[int, int, int]:
@@ -245,7 +251,7 @@ def state(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def keep_attributes(path: Path, descriptor: int, was: os.stat_result) -> None:
-    """Owner, extended attributes (access lists among them) and mode of the file that goes."""
+    """Copy the replaced file's owner, extended attributes (including access lists) and mode."""
     if (was.st_uid, was.st_gid) != (os.geteuid(), os.getegid()):
         with suppress(PermissionError):
             os.fchown(descriptor, was.st_uid, was.st_gid)
@@ -254,12 +260,12 @@ def keep_attributes(path: Path, descriptor: int, was: os.stat_result) -> None:
             for name in os.listxattr(path):
                 with suppress(OSError):
                     os.setxattr(descriptor, name, os.getxattr(path, name))
-    # Last, because a change of owner takes away the set-id bits.
+    # The mode comes last, because a change of owner clears the set-id bits.
     os.fchmod(descriptor, stat.S_IMODE(was.st_mode))
 
 
 class UnfinishedFile:
-    """A file in the making, without a name where the system allows it, so that a crash leaves none."""
+    """A file being written, nameless where the system allows it, so that a crash leaves no trace."""
 
     def __init__(self, path: Path, mode: int) -> None:
         self._path = path
@@ -296,7 +302,7 @@ class UnfinishedFile:
         self._named = False
 
     def become_new(self) -> None:
-        """Takes the name; FileExistsError if somebody has it by now."""
+        """Take the final name. Raise FileExistsError if the name is already taken."""
         self._link(self._path)
 
     def _link(self, target: Path) -> None:
@@ -304,7 +310,8 @@ class UnfinishedFile:
             if target != self._name:
                 os.link(self._name, target)
         else:
-            # Only with a folder's descriptor, which an absolute path then ignores, does Python call
-            # linkat, and only linkat follows the link.
+            # Python calls linkat, which alone follows the link, only if given a folder's
+            # descriptor; linkat
+            # then ignores it, because the path is absolute.
             source = f"/proc/self/fd/{self.descriptor}"
             os.link(source, target, src_dir_fd=self.descriptor, follow_symlinks=True)

@@ -1,8 +1,8 @@
-"""Whether a value fits a JSON Schema, and the first place where it does not. Pure.
+"""Checks a value against a JSON Schema and reports the first mismatch. Pure.
 
-The vocabulary that schemas for answers use: types, enumerations, bounds, objects, lists, combinations and
-references inside the schema. What is not known is not checked; `fault` says of a schema itself what makes
-it unusable.
+Supports the vocabulary used in schemas for structured output: types, enumerations, bounds, objects,
+arrays, combinations and references within the schema. Unknown keywords are ignored.
+`find_schema_fault` reports what makes a schema unusable.
 """
 
 import re
@@ -40,17 +40,17 @@ BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
 
 
 def find_mismatch(value: Any, schema: Any) -> str:
-    """What does not fit, as `where: what`; empty if all does."""
+    """Return the first mismatch as `where: what`, or an empty string."""
     return _mismatch(value, schema, schema, "root", 0)
 
 
 def _mismatch(value: Any, schema: Any, root: Any, where: str, depth: int) -> str:
     if schema is False:
-        return f"{where}: nothing may stand here"
+        return f"{where}: nothing is allowed here"
     if not isinstance(schema, dict):
         return ""
     if depth > MAX_DEPTH:
-        return f"{where}: too deep"
+        return f"{where}: nested too deeply"
     if "$ref" in schema:
         return _mismatch(value, referred(schema["$ref"], root), root, where, depth + 1)
     for problem in (
@@ -66,7 +66,7 @@ def _mismatch(value: Any, schema: Any, root: Any, where: str, depth: int) -> str
 
 
 def referred(reference: Any, root: Any) -> Any:
-    """What a `#/...` leads to; nothing is asked of what leads nowhere."""
+    """Resolve a `#/...` reference; None, which allows anything, if it is dangling."""
     node = root
     for part in str(reference).lstrip("#").strip("/").split("/"):
         key = part.replace("~1", "/").replace("~0", "~")
@@ -88,7 +88,7 @@ def _kind(value: Any, schema: Json) -> str:
 
 
 def same(value: Any, other: Any) -> bool:
-    """Equal as JSON is: true is not 1."""
+    """Compare as JSON does: true does not equal 1."""
     return value == other and isinstance(value, bool) == isinstance(other, bool)
 
 
@@ -96,7 +96,7 @@ def _bounds(value: Any, schema: Json) -> str:
     for name, (kind, holds) in BOUNDS.items():
         bound = schema.get(name)
         if TYPES["number"](bound) and TYPES[kind](value) and not holds(value, bound):
-            return f"breaks {name} {bound}"
+            return f"violates {name} {bound}"
     pattern = schema.get("pattern")
     if isinstance(pattern, str) and isinstance(value, str) and not re.search(pattern, value):
         return f"must match {pattern}"
@@ -120,7 +120,7 @@ def _inside(value: Any, schema: Json, root: Any, where: str, depth: int) -> str:
                 return problem
         if schema.get("uniqueItems") is True:
             twice = any(same(a, b) for i, a in enumerate(value) for b in value[:i])
-            return f"{where}: holds the same twice" if twice else ""
+            return f"{where}: contains duplicates" if twice else ""
     return ""
 
 
@@ -152,12 +152,12 @@ def _combined(value: Any, schema: Json, root: Any, where: str, depth: int) -> st
             return problem
     anything = _listed(schema, "anyOf")
     if anything and not any(map(fits, anything)):
-        return f"{where}: fits none of the {len(anything)} forms it may have"
+        return f"{where}: matches none of the {len(anything)} allowed forms"
     exactly = _listed(schema, "oneOf")
     if exactly and sum(map(fits, exactly)) != 1:
-        return f"{where}: must fit exactly one of {len(exactly)} forms"
+        return f"{where}: must match exactly one of {len(exactly)} forms"
     if "not" in schema and fits(schema["not"]):
-        return f"{where}: has the form it must not have"
+        return f"{where}: matches a form that is not allowed"
     return ""
 
 
@@ -167,7 +167,9 @@ def _listed(schema: Json, name: str) -> list[Any]:
 
 
 def find_schema_fault(schema: Any) -> str:
-    """Why a schema cannot be that of an answer: it must be an object's, with patterns that can be read."""
+    """Return why a schema can't describe an answer: it must describe an object, with valid
+    patterns.
+    """
     if not isinstance(schema, dict):
         return "expected a JSON object"
     if schema.get("type", "object") != "object":
@@ -177,14 +179,14 @@ def find_schema_fault(schema: Any) -> str:
 
 def _unreadable(node: Any, depth: int) -> str:
     if depth > MAX_DEPTH:
-        return "it is nested too deep"
+        return "it is nested too deeply"
     if isinstance(node, dict):
         pattern = node.get("pattern")
         if isinstance(pattern, str):
             try:
                 re.compile(pattern)
             except re.error as error:
-                return f"the pattern {pattern!r} cannot be read ({error})"
+                return f"invalid pattern {pattern!r} ({error})"
         children = list(node.values())
     else:
         children = node if isinstance(node, list) else []

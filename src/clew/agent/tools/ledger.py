@@ -1,7 +1,7 @@
-"""What the session knows of files: a small record of each that was read, and some of their bytes.
+"""The files known to the session: a record of each file that was read, and a cache of contents.
 
-The ledger is the ground on which an edit is allowed, so nothing ever leaves it; the contents are a
-convenience within a budget of bytes. Both go by a file's real path.
+An edit is allowed on the basis of the ledger, so records are never dropped. The contents are a
+convenience within a byte budget. Both are keyed by real path.
 
 Decision: docs/decisions/072-file-edits.md
 """
@@ -15,15 +15,15 @@ from msgspec import Struct
 CONTENT_BUDGET_BYTES = 32 << 20
 
 
-# A file by its real path, the first line asked for, and how many.
+# The real path of a file, the first line requested, and how many.
 Asked: TypeAlias = tuple[str, int, int]
 
 
 class ReadRecord(Struct, frozen=True, kw_only=True):
-    """A file as the model last saw it. `sha256` is None where the file was too large to read whole.
+    """A file as the model last saw it. `sha256` is None if the file was too large to read at once.
 
-    `ranges` are the lines seen, first and last, counted from 1; `message_uuid` is the message whose
-    tool call showed them.
+    `ranges` are the first and last lines of what was seen, counted from 1. `message_uuid` is the message
+    whose tool call showed them.
     """
 
     path: str
@@ -34,14 +34,14 @@ class ReadRecord(Struct, frozen=True, kw_only=True):
     message_uuid: str
 
     def same_file_state(self, size: int, mtime_ns: int, sha256: bytes | None) -> bool:
-        """Whether the file is as it was seen: by its content if that is known, else by its state."""
+        """Return whether the file is unchanged: by content hash if known, else by size and time."""
         if self.sha256 is not None and sha256 is not None:
             return self.sha256 == sha256
         return (self.size, self.mtime_ns) == (size, mtime_ns)
 
 
 class ReadLedger:
-    """Path to record, for the whole session."""
+    """The records of a session by path."""
 
     __slots__ = ("_records", "_shown")
 
@@ -56,11 +56,11 @@ class ReadLedger:
         return self._records.get(path)
 
     def note_shown(self, span: Asked, sha256: bytes, message_uuid: str) -> None:
-        """Lines of a file stand in the conversation, as the answer to a call of this message."""
+        """Record that a call of this message showed these lines."""
         self._shown[span] = (sha256, message_uuid)
 
     def was_shown(self, span: Asked, sha256: bytes, stands: Callable[[str], bool]) -> bool:
-        """Whether the same lines of the same content were shown by a message that still stands."""
+        """Return whether the same lines were shown by a message that the model still sees."""
         before = self._shown.get(span)
         return before is not None and before[0] == sha256 and stands(before[1])
 
@@ -68,7 +68,7 @@ class ReadLedger:
         return tuple(self._records.values())
 
     def note(self, record: ReadRecord) -> None:
-        """Keeps the record; ranges seen before count as long as the file is the same."""
+        """Store the record; earlier ranges are kept if the file is unchanged."""
         before = self._records.get(record.path)
         if before is not None and before.same_file_state(
             record.size, record.mtime_ns, record.sha256
@@ -89,7 +89,7 @@ def replace_ranges(record: ReadRecord, ranges: tuple[tuple[int, int], ...]) -> R
 
 
 def joined(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
-    """The same lines as few ranges, in order."""
+    """Merge ranges that overlap or touch, in order."""
     result: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if result and first <= result[-1][1] + 1:
@@ -108,7 +108,7 @@ class Content(Struct, frozen=True, kw_only=True):
 
 
 class ContentCache:
-    """The bytes of files used last, never more of them than the budget."""
+    """The bytes of the most recently used files, within the budget."""
 
     __slots__ = ("_budget_bytes", "_contents", "held_bytes")
 

@@ -1,7 +1,7 @@
-"""Pictures and documents for the model, within what the service takes.
+"""Images and documents for the model, within the limits of the service.
 
-Owns the limits and the way to the program that does the work (`media_program`). What needs no work
-needs no library either: a picture within the limits goes as it is.
+Contains the limits and starts the program that does the work (`media_program`). An image within the
+limits needs no library and is sent unchanged.
 """
 
 import marshal
@@ -19,11 +19,11 @@ from clew.core.normalize.shapes import detect_picture_type, read_picture_size
 from clew.system.process.output import ProcessOutput
 from clew.system.process.run import hold_data, run
 
-# The service makes larger pictures smaller by itself, and takes none beyond this among many.
+# The service scales larger images down, and rejects images above this size among many.
 PICTURE_MAX_PX = 2000
-# The smallest of the services' limits, Bedrock's; in base64 it is a third more.
+# The smallest limit of all services, Bedrock's. Base64 adds a third.
 PICTURE_MAX_BYTES = 3_750_000
-# So that two of them and the conversation fit into one request.
+# Two of them and the conversation fit into one request.
 DOCUMENT_MAX_BYTES = 12 << 20
 FILE_MAX_BYTES = 64 << 20
 WORK_TIMEOUT_S = 30.0
@@ -31,7 +31,7 @@ MORE = "install it with: pip install 'clew[docs]'"
 
 
 class Picture(Struct, frozen=True, kw_only=True):
-    """A picture that the service takes, and how large it was before."""
+    """An image that the service accepts, and its original size."""
 
     data: bytes
     media_type: str
@@ -56,12 +56,15 @@ def make_document(data: bytes, title: str) -> Json:
 
 
 async def fit_picture(session: ToolSession, data: bytes) -> Picture:
-    """The picture as the service takes it, made smaller where it has to be. Raises ToolError."""
+    """Return the image in a form that the service accepts, scaled down if needed.
+
+    Raise ToolError.
+    """
     size, media_type = read_picture_size(data), detect_picture_type(data)
     if media_type and min(size) and max(size) <= PICTURE_MAX_PX and len(data) <= PICTURE_MAX_BYTES:
         return Picture(data=data, media_type=media_type, size=size, original_size=size)
     if find_spec("PIL") is None:
-        raise ToolError(f"the picture is too large, or of a form that needs Pillow; {MORE}")
+        raise ToolError(f"the image is too large or in a format that requires Pillow; {MORE}")
     job = {"kind": "picture", "max_px": PICTURE_MAX_PX, "max_bytes": PICTURE_MAX_BYTES}
     info, picture = await worked(session, job, data, "PIL")
     return Picture(
@@ -73,7 +76,7 @@ async def fit_picture(session: ToolSession, data: bytes) -> Picture:
 
 
 async def fit_pictures(session: ToolSession, content: str | list[Json]) -> str | list[Json]:
-    """A tool's content with every picture as the service takes it; one that cannot be is said."""
+    """Fit every image in a tool's content; one that can't be fitted becomes a note."""
     if isinstance(content, str):
         return content
     return [
@@ -90,14 +93,14 @@ async def fit_block(session: ToolSession, block: Json) -> Json:
         data = a2b_base64(source.get("data", ""))
         picture = await fit_picture(session, data)
     except (ToolError, ValueError, TypeError) as error:
-        return {"type": "text", "text": f"(A picture that cannot be shown: {error}.)"}
+        return {"type": "text", "text": f"(An image can't be shown: {error}.)"}
     if picture.data is data and picture.media_type == source.get("media_type"):
         return block
     return picture.block
 
 
 class Pages(Struct, frozen=True, kw_only=True):
-    """Pages of a document; `data` is a document of them, or their texts parted by NUL."""
+    """Pages of a document. `data` is a document of these pages, or their texts separated by NUL."""
 
     data: bytes
     first: int
@@ -108,13 +111,13 @@ class Pages(Struct, frozen=True, kw_only=True):
 async def extract_pages(
     session: ToolSession, data: bytes, first: int, last: int, *, as_text: bool
 ) -> Pages:
-    """Raises ToolError; the whole document comes back as it was."""
+    """Extract pages. The data is the original file if that is all of them. Raises ToolError."""
     if find_spec("pypdf") is None:
-        raise ToolError(f"pages of a PDF file need pypdf; {MORE}")
+        raise ToolError(f"reading pages of a PDF file requires pypdf; {MORE}")
     job = {"kind": "pages", "first": first, "last": last, "as_text": as_text}
     info, document = await worked(session, job, data, "pypdf")
     if info["first"] > info["total"]:
-        raise ToolError(f"it has {info['total']} pages; page {first} is beyond them")
+        raise ToolError(f"it has {info['total']} pages; page {first} does not exist")
     return Pages(
         data=document if document or as_text else data,
         first=info["first"],
@@ -124,7 +127,7 @@ async def extract_pages(
 
 
 async def worked(session: ToolSession, job: Json, data: bytes, library: str) -> tuple[Json, bytes]:
-    """What the program made of the file. Raises ToolError."""
+    """Run the program on a file and return its answer. Raise ToolError."""
     out, err = ProcessOutput(keep_bytes=2 * FILE_MAX_BYTES), ProcessOutput(keep_bytes=20_000)
     with hold_data(data) as source:
         finished = await run(
@@ -138,12 +141,12 @@ async def worked(session: ToolSession, job: Json, data: bytes, library: str) -> 
             timeout_s=WORK_TIMEOUT_S,
         )
     if finished.timed_out:
-        raise ToolError(f"reading it took more than {WORK_TIMEOUT_S:g} s")
+        raise ToolError(f"timed out after {WORK_TIMEOUT_S:g} s")
     if finished.exit.code or out.size < 4:
-        # The last line of a traceback: the kind of fault, and what it says.
+        # The last line of a traceback has the exception and its message.
         last = (bytes(err.head) + err.tail).decode("utf-8", "replace").strip().rpartition("\n")[2]
         message = last.partition(": ")[2] or last
-        raise ToolError(f"it cannot be read: {message.rstrip('.') or 'it broke off'}")
+        raise ToolError(f"can't read it: {message.rstrip('.') or 'the reader ended early'}")
     reply = bytes(out.head)
     begin = 4 + int.from_bytes(reply[:4], "little")
     return marshal.loads(reply[4:begin]), reply[begin:]
@@ -153,7 +156,7 @@ def command(job: Json, library: str) -> list[str]:
     spec = find_spec(library)
     assert spec is not None
     assert spec.origin is not None
-    # Where clew is, and where the library is: a bare interpreter knows of neither.
+    # A bare interpreter finds neither clew nor the library without these.
     places = [str(Path(__file__).parents[3]), str(Path(spec.origin).parents[1])]
     program = (
         f"import sys; sys.path += {places!r}; "

@@ -1,9 +1,9 @@
-"""A program that makes pictures smaller and takes pages out of PDF files.
+"""A program that scales images down and extracts pages from PDF files.
 
-Runs in a bare interpreter of its own, because a file from anywhere can take for ever or all memory to
-decode. Takes one argument (a marshalled dict, in hex) and the file on standard input; answers with four
-bytes of length, a marshalled dict and the bytes made. Ends with 2 and the reason on stderr for a file
-that cannot be read. Its libraries come with the extra `docs`.
+It runs in a bare interpreter, because decoding an untrusted file can take forever or exhaust memory.
+It takes one argument (a marshalled dict, in hex) and the file on standard input. It answers with a
+four-byte length, a marshalled dict and the resulting bytes. For a file it can't read it fails with a
+traceback on stderr. Its libraries come with the extra `docs`.
 """
 
 import io
@@ -29,7 +29,7 @@ def main(argument: str) -> int:
 
 
 def pictured(job: dict[str, Any], file: io.BytesIO) -> tuple[dict[str, Any], bytes]:
-    """The first picture of the file, upright, in few enough pixels and bytes."""
+    """Return the first image of the file, upright, within the limits of pixels and bytes."""
     from PIL import Image, ImageOps
 
     image: Any = Image.open(file)
@@ -55,7 +55,7 @@ def pictured(job: dict[str, Any], file: io.BytesIO) -> tuple[dict[str, Any], byt
 
 
 def encoded(image: Any, max_bytes: int) -> tuple[str, bytes]:
-    """As PNG if that is small enough: text and drawings stay sharp; else as JPEG."""
+    """Encode as PNG if that is small enough, which keeps text and drawings sharp; else as JPEG."""
     has_alpha = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
     picture = image if image.mode in ("RGB", "L") else image.convert("RGBA" if has_alpha else "RGB")
     data = saved(picture, "PNG", optimize=False)
@@ -81,12 +81,12 @@ def saved(image: Any, form: str, **how: Any) -> bytes:
 
 
 def paged(job: dict[str, Any], file: io.BytesIO) -> tuple[dict[str, Any], bytes]:
-    """Some pages of a PDF file: as a file of their own, or what text they hold; none if it is all."""
+    """Return pages of a PDF file as a new file or as text; nothing if they are the entire file."""
     from pypdf import PdfReader, PdfWriter
 
     reader = PdfReader(file)
     if reader.is_encrypted and not reader.decrypt(""):
-        raise ValueError("it is encrypted and needs a password")
+        raise ValueError("it is encrypted and requires a password")
     total = len(reader.pages)
     first, last = job["first"], min(job["last"], total)
     info = {"total": total, "first": first, "last": last}

@@ -1,7 +1,6 @@
-"""Notebooks: cells of a file of JSON, read for the model and changed in place.
+"""Jupyter notebooks: reads cells for the model and writes changes back.
 
-Owns how a notebook is taken apart and written back: the keys nobody touched, their order and the
-indentation stay. The format is nbformat 4.
+Untouched keys, their order and the indentation are preserved. The format is nbformat 4.
 """
 
 import json
@@ -25,14 +24,14 @@ COLORS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class Cell(Struct, frozen=True, kw_only=True):
-    """A cell by its place, counted from 0, and what it is in the file."""
+    """A cell, its index from 0, and its object in the file."""
 
     place: int
     held: Json
 
     @property
     def id(self) -> str:
-        """Its own id, or for a notebook of before there were ids, its place."""
+        """The cell's ID, or one made from its index in notebooks older than cell IDs."""
         own = self.held.get("id")
         return own if isinstance(own, str) and own else f"cell-{self.place}"
 
@@ -54,12 +53,12 @@ class Cell(Struct, frozen=True, kw_only=True):
         )
 
     def described(self) -> Json:
-        """The cell as programs read it of a result; pictures stay with the content."""
+        """Return the cell for programs; images are only in the content."""
         return {"cellType": self.kind, "cell_id": self.id, "source": self.source}
 
 
 class Notebook(Struct, frozen=True, kw_only=True):
-    """A notebook and how its file was written."""
+    """A notebook and its formatting."""
 
     held: Json
     indent: int | str
@@ -76,7 +75,7 @@ class Notebook(Struct, frozen=True, kw_only=True):
 
     @property
     def has_ids(self) -> bool:
-        """Cells have ids from format 4.5 on."""
+        """True from format 4.5 on, in which cells have IDs."""
         return (self.held.get("nbformat", 4), self.held.get("nbformat_minor", 0)) >= (4, 5)
 
     def text(self) -> str:
@@ -84,14 +83,14 @@ class Notebook(Struct, frozen=True, kw_only=True):
 
 
 def joined(text: Any) -> str:
-    """Text of a notebook: a string, or a list of its lines."""
+    """Join a notebook's text, which is a string or a list of lines."""
     if isinstance(text, list):
         return "".join(part for part in text if isinstance(part, str))
     return text if isinstance(text, str) else ""
 
 
 def parse_notebook(data: bytes) -> Notebook | None:
-    """None for what is no notebook, whatever its name says."""
+    """Parse a notebook; None if the file is not one, whatever its name."""
     file_text = decode(data)
     try:
         content = json.loads(file_text.text) if file_text is not None else None
@@ -118,7 +117,7 @@ def parse_notebook(data: bytes) -> Notebook | None:
 async def render_cells(
     notebook: Notebook, first: int, cells: list[Cell], session: ToolSession
 ) -> tuple[int, list[Json]]:
-    """How many cells fit, and the blocks that show them: words, and pictures where they were drawn."""
+    """Return how many cells fit, and the blocks with their text and images."""
     content: list[Json] = []
     words: list[str] = []
     chars = shown_count = pictures = 0
@@ -134,7 +133,7 @@ async def render_cells(
                 break
             pictures += 1
             content += [{"type": "text", "text": "\n".join(words)}, block]
-            words = [f"(The picture above is of cell {cell.id}.)"]
+            words = [f"(The image above belongs to cell {cell.id}.)"]
     return shown_count, [*content, *([{"type": "text", "text": "\n".join(words)}] if words else [])]
 
 
@@ -150,13 +149,13 @@ def in_words(notebook: Notebook, cell: Cell, number: int) -> str:
 
 
 def output_text(output: Json) -> str:
-    """What an output says in words; of a long one the beginning."""
+    """Return an output as text, cut if it is long."""
     data = output.get("data")
     if output.get("output_type") == "error":
         text = "\n".join(map(str, output.get("traceback") or [output.get("evalue", "")]))
     elif isinstance(data, dict):
         plain = joined(data.get("text/plain"))
-        text = plain or ("(a picture)" if any(kind in data for kind in PICTURES) else "")
+        text = plain or ("(an image)" if any(kind in data for kind in PICTURES) else "")
     else:
         text = joined(output.get("text"))
     text = COLORS.sub("", text).rstrip("\n")
@@ -166,7 +165,7 @@ def output_text(output: Json) -> str:
 
 
 async def pictures_of(cell: Cell, session: ToolSession) -> list[Json]:
-    """The pictures among a cell's outputs; one that cannot be shown is words already."""
+    """Return the images among a cell's outputs, without those that can't be shown."""
     blocks: list[Json] = []
     for output in cell.outputs:
         data = output.get("data")

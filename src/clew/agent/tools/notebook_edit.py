@@ -1,4 +1,4 @@
-"""NotebookEdit: one cell of a notebook replaced, added or taken out; the rest of the file stays."""
+"""NotebookEdit: replace, insert or delete one cell of a notebook."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -22,22 +22,22 @@ CellType = Literal["code", "markdown"]
 
 class NotebookEditInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     notebook_path: Annotated[str, Meta(min_length=1, description="The .ipynb file")]
-    new_source: Annotated[str, Meta(description="The cell's new text")] = ""
+    new_source: Annotated[str, Meta(description="The cell's new source")] = ""
     cell_id: (
-        Annotated[str, Meta(description="The cell; for insert, the one before the new cell")] | None
+        Annotated[str, Meta(description="The cell; for insert, the cell before the new one")] | None
     ) = None
-    cell_type: Annotated[CellType, Meta(description="Needed for insert")] | None = None
-    edit_mode: Annotated[Mode, Meta(description="What to do; replace is the default")] = "replace"
+    cell_type: Annotated[CellType, Meta(description="Required for insert")] | None = None
+    edit_mode: Annotated[Mode, Meta(description="replace is the default")] = "replace"
 
 
 class NotebookEdit(Tool[NotebookEditInput]):
     name = "NotebookEdit"
     description = "Change a cell of a notebook"
     prompt = (
-        "Replaces the text of one cell of a Jupyter notebook, adds a cell (edit_mode=insert, behind "
-        "cell_id or at the very beginning) or takes one out (edit_mode=delete). Cells are named by "
-        "the ids that Read shows; the notebook must have been read and not changed since. The "
-        "outputs of a code cell that changes are dropped."
+        "Replace the source of one cell of a Jupyter notebook, insert a cell after cell_id or at"
+        " the start (edit_mode=insert), or delete one (edit_mode=delete). Use the cell IDs that "
+        "Read shows; the notebook must have been read and not changed since. A changed code cell"
+        " loses its outputs."
     )
     input_type = NotebookEditInput
 
@@ -59,11 +59,11 @@ class NotebookEdit(Tool[NotebookEditInput]):
         after = notebook.text()
         written = files.put(snapshot.path, encode_text(text, after, path), snapshot.status)
         files.note(ctx, written, ())
-        words = {"replace": "Replaced", "insert": "Added", "delete": "Took out"}[
+        words = {"replace": "Replaced", "insert": "Inserted", "delete": "Deleted"}[
             arguments.edit_mode
         ]
         return ToolOutcome(
-            content=f"{words} cell {cell.id} of {path}; it has now {format_count(len(notebook.cells), 'cell')}.",
+            content=f"{words} cell {cell.id} of {path}; it now has {format_count(len(notebook.cells), 'cell')}.",
             tool_use_result={
                 "new_source": arguments.new_source,
                 "cell_id": cell.id,
@@ -80,19 +80,19 @@ class NotebookEdit(Tool[NotebookEditInput]):
 def planned(
     arguments: NotebookEditInput, session: ToolSession
 ) -> "tuple[Path, files.FileSnapshot, FileText, Notebook, Cell]":
-    """The notebook as it would be, nothing of it written, and the cell it is about."""
+    """Return the notebook after the change, without writing it, and the changed cell."""
     from clew.agent.tools.notebook import parse_notebook
 
     path = session.path(arguments.notebook_path)
     snapshot = files.take_known(path, session)
     text, notebook = decode(snapshot.data), parse_notebook(snapshot.data)
     if text is None or notebook is None:
-        raise ToolError(f"{path} is no notebook; use Edit.")
+        raise ToolError(f"{path} is not a notebook.", "Use Edit.")
     return path, snapshot, text, notebook, change_cell(notebook, arguments, path)
 
 
 def change_cell(notebook: "Notebook", arguments: NotebookEditInput, path: Path) -> "Cell":
-    """Makes the change in the notebook at hand; the cell it was about."""
+    """Change the notebook in memory and return the changed cell."""
     from clew.agent.tools.notebook import Cell
 
     cells: list[Json] = notebook.held["cells"]
@@ -103,11 +103,11 @@ def change_cell(notebook: "Notebook", arguments: NotebookEditInput, path: Path) 
             else find_cell(notebook, arguments.cell_id, path).place + 1
         )
         if arguments.cell_type is None:
-            raise ToolError("insert needs a cell_type: code or markdown.")
+            raise ToolError("insert requires cell_type: code or markdown.")
         cells.insert(place, new_cell(notebook, arguments.cell_type, arguments.new_source))
         return Cell(place=place, held=cells[place])
     if arguments.cell_id is None:
-        raise ToolError(f"{arguments.edit_mode} needs a cell_id.")
+        raise ToolError(f"{arguments.edit_mode} requires cell_id.")
     cell = find_cell(notebook, arguments.cell_id, path)
     if arguments.edit_mode == "delete":
         del cells[cell.place]
@@ -134,7 +134,7 @@ def find_cell(notebook: "Notebook", cell_id: str, path: Path) -> "Cell":
         if cell_id == f"cell-{cell.place}":
             return cell
     known_ids = ", ".join(cell.id for cell in cells[:50])
-    raise ToolError(f"{path} has no cell {cell_id}; there are: {known_ids}. Read it again.")
+    raise ToolError(f"{path} has no cell {cell_id}.", f"Its cells: {known_ids}. Read it again.")
 
 
 def new_cell(notebook: "Notebook", kind: str, source: str) -> Json:
@@ -152,6 +152,6 @@ def new_cell(notebook: "Notebook", kind: str, source: str) -> Json:
 
 
 def lines_kept(source: str) -> list[str]:
-    """The lines with their ends, as notebooks are written."""
+    """Return the lines with their line ends, as notebooks store them."""
     parts = source.split("\n")
     return [part + "\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])

@@ -1,11 +1,11 @@
-"""What an edit changed, as hunks of lines with three lines around them."""
+"""Computes the hunks of an edit, each with three lines of context."""
 
 from typing import Any
 
 from clew.agent.tools.files import lines_of
 
 CONTEXT_LINES = 3
-# Beyond this many pairs of lines a difference is one hunk: finding a finer one takes too long.
+# Above this many pairs of lines the difference becomes one hunk; a finer diff takes too long.
 DIFF_MAX_PAIRS = 1_000_000
 
 NO_LAST_NEWLINE = "\\ No newline at end of file"
@@ -19,13 +19,14 @@ Region = tuple[int, int, int, int]
 def replace_spans(
     regions: list[Region], spans: list[tuple[int, int]], inserted_chars: int
 ) -> list[Region]:
-    """The regions of a text in which, after them, each span was replaced by so many characters."""
+    """Update the changed regions after more spans were replaced by text of this length."""
     places: list[tuple[int, int, int | None, int]] = [
         *((n1, n2, o2 - n2, 0) for _, o2, n1, n2 in regions),
         *((begin, end, None, inserted_chars - (end - begin)) for begin, end in spans),
     ]
     result: list[Region] = []
-    # From here to the old text is `lag`, to the newest `grown`; `reach` is where the last one ends.
+    # `lag` is the distance to the old text, `grown` to the newest; `reach` is the end of the last
+    # region.
     lag = grown = 0
     reach = -1
     for begin, end, lag_behind, change in sorted(places, key=lambda place: place[0]):
@@ -41,9 +42,9 @@ def replace_spans(
 
 
 def diff_regions(old: str, new: str, regions: list[Region]) -> list[dict[str, Any]]:
-    """The hunks between two texts that are the same outside of these regions.
+    """Return the hunks between two texts that are equal outside of these regions.
 
-    Looks at the lines of the regions and around them only: the rest may be megabytes.
+    Only the lines in and around the regions are compared: the rest may be megabytes.
     """
     patch: list[dict[str, Any]] = []
     at = at_new = lines = lines_new = 0
@@ -63,7 +64,7 @@ def diff_regions(old: str, new: str, regions: list[Region]) -> list[dict[str, An
 
 
 def windows(old: str, regions: list[Region]) -> list[tuple[int, int, list[Region]]]:
-    """Where whole lines begin and end around regions that lie close to one another."""
+    """Return the spans of complete lines around the regions, merging spans that overlap."""
     spans: list[tuple[int, int, list[Region]]] = []
     for region in regions:
         begin, end = lines_back(old, region[0]), lines_ahead(old, region[1])
@@ -77,7 +78,7 @@ def windows(old: str, regions: list[Region]) -> list[tuple[int, int, list[Region
 
 
 def lines_back(text: str, at: int) -> int:
-    """Where the third line before the one at a place begins."""
+    """Return the start of the third line before the line at a position."""
     at = text.rfind("\n", 0, at) + 1
     for _ in range(CONTEXT_LINES):
         at = text.rfind("\n", 0, max(0, at - 1)) + 1
@@ -85,7 +86,7 @@ def lines_back(text: str, at: int) -> int:
 
 
 def lines_ahead(text: str, at: int) -> int:
-    """Where the third line behind the one at a place ends."""
+    """Return the end of the third line after the line at a position."""
     for _ in range(CONTEXT_LINES + 1):
         at = text.find("\n", at) + 1 or len(text)
     return at
@@ -150,7 +151,7 @@ def shown_lines(text: str) -> list[str]:
 
 
 def trimmed(a: list[str], b: list[str], change: Change) -> Change:
-    """The change without lines that are the same at its ends."""
+    """Return the change without the equal lines at its ends."""
     i1, i2, j1, j2 = change
     i2, j2 = min(i2, len(a)), min(j2, len(b))
     while i1 < i2 and j1 < j2 and a[i1] == b[j1]:

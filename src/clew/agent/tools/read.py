@@ -1,6 +1,6 @@
 """Read: a text file's lines with their numbers, in bounded memory however large the file is.
 
-What is no text goes another way: pictures, PDF files and notebooks (`read_media`), folders (`ls`).
+`read_media` reads images, PDF files and notebooks, and `search_tools` lists folders.
 """
 
 import asyncio
@@ -24,23 +24,26 @@ DEFAULT_LINES = 2000
 LINE_MAX_CHARS = 2000
 SHOWN_MAX_CHARS = 100_000
 PIECE_BYTES = 1 << 20
-# Pictures, PDF files and notebooks are held whole.
+# Images, PDF files and notebooks are read into memory.
 FILE_MAX_BYTES = 64 << 20
-# BMP and TIFF: no service takes them, and they can be made into what it does.
+# BMP and TIFF: no service accepts them, but they can be converted.
 OTHER_PICTURES = (b"BM", b"II*\0", b"MM\0*")
 
-Kind: TypeAlias = Literal["text", "picture", "PDF file", "notebook"]
+Kind: TypeAlias = Literal["text", "image", "PDF file", "notebook"]
 
 
 class ReadInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    file_path: Annotated[str, Meta(min_length=1, description="The file; absolute is best")]
+    file_path: Annotated[str, Meta(min_length=1, description="The file, preferably absolute")]
     offset: Annotated[int, Meta(ge=0, description="The first line, counted from 1")] | None = None
     limit: Annotated[int, Meta(ge=1, description="How many lines")] | None = None
-    pages: Annotated[str, Meta(description="Of a PDF file: 3 or 3-7")] | None = None
+    pages: Annotated[str, Meta(description="For a PDF file: 3 or 3-7")] | None = None
 
 
 class TextLines(Struct, frozen=True, kw_only=True):
-    """Some lines of a file: `first` is the number of the first, `total` counts all the file has."""
+    """Some lines of a file:
+
+    `first` is the number of the first, `total` the line count of the file.
+    """
 
     lines: list[str]
     first: int
@@ -49,17 +52,17 @@ class TextLines(Struct, frozen=True, kw_only=True):
 
 class Read(Tool[ReadInput]):
     name = "Read"
-    description = "Read a file: text with line numbers, a picture, PDF pages, a notebook"
+    description = "Read a file: text with line numbers, an image, PDF pages, a notebook"
     prompt = (
-        f"Reads a file. Every line of a text comes as its number, a tab and the text. Without offset "
-        f"and limit the first {DEFAULT_LINES} lines are read; a result says when there is more and "
-        "how to go on. Very long lines are cut. Pictures (PNG, JPEG, GIF, WebP) and PDF files you "
-        "see; of a PDF the first 20 pages, others with pages. Of a notebook you get the cells with "
-        "their outputs; offset and limit count cells. Of a folder, what is in it. Read a file before "
-        "you edit it or write over it; several files are best read in one go."
+        "Read a file. Each line of text is returned as its number, a tab and the text. Without "
+        f"offset and limit you get the first {DEFAULT_LINES} lines; the result says if there are "
+        "more and how to continue. Very long lines are cut. Images (PNG, JPEG, GIF, WebP) and "
+        "PDF files are shown to you: the first 20 pages of a PDF, others with pages. Notebooks "
+        "return cells with outputs; offset and limit count cells. A folder returns its listing. "
+        "Read a file before you edit or overwrite it; read several files in one response."
     )
     input_type = ReadInput
-    # It pages by itself: a result in a file would have to be read again.
+    # Read pages its own results: a result saved to a file would have to be read again.
     result_max_chars = None
 
     def is_read_only(self, arguments: ReadInput) -> bool:
@@ -87,7 +90,9 @@ class Read(Tool[ReadInput]):
             if kind == "text":
                 return await read_text(arguments, path, descriptor, status, ctx)
             if status.st_size > FILE_MAX_BYTES:
-                raise ToolError(f"{path} has {status.st_size:,} bytes, too many for a {kind}.")
+                raise ToolError(
+                    f"{path} has {status.st_size:,} bytes; the limit is {FILE_MAX_BYTES:,}."
+                )
             data = files.read_all(descriptor, status.st_size)
         finally:
             os.close(descriptor)
@@ -95,13 +100,13 @@ class Read(Tool[ReadInput]):
         if isinstance(result, ToolOutcome):
             files.note(ctx, snapshot(path, data, status), ())
             return result
-        # A name that promises a notebook, and a file that is none.
+        # The name ends in .ipynb, but the file is not a notebook.
         return text_result(arguments, path, data, status, ctx)
 
 
 def kind_of(path: Path, start: bytes) -> Kind:
     if detect_picture_type(start[:16]) or start.startswith(OTHER_PICTURES):
-        return "picture"
+        return "image"
     if start.startswith(b"%PDF-"):
         return "PDF file"
     return "notebook" if path.suffix == ".ipynb" else "text"
@@ -109,10 +114,10 @@ def kind_of(path: Path, start: bytes) -> Kind:
 
 def refuse_unfit(arguments: ReadInput, kind: Kind, path: Path) -> None:
     if arguments.pages is not None and kind != "PDF file":
-        raise ToolError(f"{path} is no PDF file, so it has no pages; leave them out.")
-    if kind in ("picture", "PDF file") and (arguments.offset or arguments.limit):
-        way = "pages" if kind == "PDF file" else "the whole"
-        raise ToolError(f"{path} is a {kind} and has no lines; ask for {way}.")
+        raise ToolError(f"{path} is not a PDF file and has no pages.", "Leave pages out.")
+    if kind in ("image", "PDF file") and (arguments.offset or arguments.limit):
+        way = "pages" if kind == "PDF file" else "all of it"
+        raise ToolError(f"{path} has no lines (type: {kind}).", f"Read {way}.")
 
 
 async def read_media(
@@ -120,7 +125,7 @@ async def read_media(
 ) -> ToolOutcome | None:
     from clew.agent.tools import notebook, read_media
 
-    if kind == "picture":
+    if kind == "image":
         return await read_media.read_picture(path, data, ctx)
     if kind == "PDF file":
         return await read_media.read_pdf(path, data, arguments.pages, ctx)
@@ -145,7 +150,7 @@ async def read_text(
 def text_result(
     arguments: ReadInput, path: Path, data: bytes, status: os.stat_result, ctx: ToolContext
 ) -> ToolOutcome:
-    """The lines asked for, or that they stand in the conversation already."""
+    """Return the requested lines, or a note that the conversation already contains them."""
     first, count = max(1, arguments.offset or 1), arguments.limit or DEFAULT_LINES
     if ctx.session.files.unsaved:
         data = ctx.session.files.unsaved.get(os.path.realpath(path), data)
@@ -154,7 +159,7 @@ def text_result(
         raise not_text(path, len(data))
     file = snapshot(path, data, status)
     span = (str(file.path), first, count)
-    # Text only: a picture shown earlier may have been dropped from a request that grew too large.
+    # Text only: an image shown earlier may have been dropped from a request that grew too large.
     if ctx.session.files.ledger.was_shown(span, file.sha256, ctx.session.files.in_conversation):
         return unchanged(path)
     lines = some_lines(text.text, first, count)
@@ -166,7 +171,7 @@ def text_result(
 
 def unchanged(path: Path) -> ToolOutcome:
     return ToolOutcome(
-        content=f"({path} is unchanged since you read these lines; they stand above.)",
+        content=f"({path} is unchanged since you read these lines above.)",
         tool_use_result={"type": "file_unchanged", "file": {"filePath": str(path)}},
         display="Unchanged since it was read",
     )
@@ -205,11 +210,16 @@ def seen(lines: TextLines) -> tuple[tuple[int, int], ...]:
 
 
 def not_text(path: Path, size: int) -> ToolError:
-    return ToolError(f"{path} is not text ({size:,} bytes of binary data), so it was not read.")
+    return ToolError(
+        f"{path} is not a text file ({size:,} bytes of binary data), so it was not read."
+    )
 
 
 def in_pieces(descriptor: int, path: Path, first: int, count: int) -> TextLines:
-    """With a descriptor of the thread's own: a cancelled call closes its, and the thread reads on."""
+    """Read pieces and close the descriptor.
+
+    The thread has its own descriptor: a cancelled call closes the other one while the thread reads on.
+    """
     try:
         return pieces(descriptor, path, first, count)
     finally:
@@ -217,7 +227,7 @@ def in_pieces(descriptor: int, path: Path, first: int, count: int) -> TextLines:
 
 
 def pieces(descriptor: int, path: Path, first: int, count: int) -> TextLines:
-    """The same for a file too large to hold: only the lines asked for are kept, all are counted."""
+    """Read the requested lines of a file too large for memory, and count all lines."""
     line, current, ends_open = 1, bytearray(), False
     lines: list[bytes] = []
     room = LINE_MAX_CHARS * 4
@@ -247,9 +257,9 @@ def pieces(descriptor: int, path: Path, first: int, count: int) -> TextLines:
 
 
 def shown(path: Path, lines: TextLines) -> ToolOutcome:
-    """The lines for the model; what does not fit is named, with the way to it."""
+    """Return the lines for the model; if they don't fit, a note says how to continue."""
     if lines.total and lines.first > lines.total:
-        raise ToolError(f"{path} has {lines.total:,} lines; line {lines.first:,} is beyond them.")
+        raise ToolError(f"{path} has {lines.total:,} lines; line {lines.first:,} does not exist.")
     parts: list[str] = []
     chars = 0
     for number, line in enumerate(lines.lines, lines.first):
@@ -262,7 +272,7 @@ def shown(path: Path, lines: TextLines) -> ToolOutcome:
     content = "\n".join(parts)
     if last < lines.total:
         content += (
-            f"\n\n(Lines {lines.first}-{last} of {lines.total:,}. Go on with offset={last + 1}.)"
+            f"\n\n(Lines {lines.first}-{last} of {lines.total:,}. Continue with offset={last + 1}.)"
         )
     return ToolOutcome(
         content=content if lines.total else f"({path} is empty.)",

@@ -1,4 +1,4 @@
-"""What Read gives of files that are no plain text: pictures, PDF files, notebooks."""
+"""Read for files other than plain text: images, PDF files and notebooks."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from clew.agent.tools.notebook import Notebook, render_cells
 from clew.core.json_object import Json
 from clew.core.messages.text import format_count
 
-# Without `pages` so many come, as of a long text its first lines.
+# The number of pages without `pages`, like the line limit of a long text.
 DEFAULT_PAGES = 20
 RANGE = re.compile(r"\s*(\d{1,7})\s*(?:-\s*(\d{1,7})?)?\s*")
 
@@ -20,7 +20,7 @@ async def read_picture(path: Path, data: bytes, ctx: ToolContext) -> ToolOutcome
     except ToolError as error:
         raise ToolError(f"{path}: {error}.") from None
     (width, height), (shown_width, shown_height) = picture.original_size, picture.size
-    note = f"(Shown at {shown_width} x {shown_height} of its {width} x {height} pixels.)"
+    note = f"(Scaled from {width} x {height} to {shown_width} x {shown_height} pixels.)"
     words = [{"type": "text", "text": note}] if picture.is_smaller else []
     return ToolOutcome(
         content=[picture.block, *words],
@@ -38,18 +38,18 @@ async def read_picture(path: Path, data: bytes, ctx: ToolContext) -> ToolOutcome
                 },
             },
         },
-        display=f"A picture, {width} x {height}",
+        display=f"Image, {width} x {height}",
     )
 
 
 def page_range(text: str | None) -> tuple[int, int]:
-    """`3`, `3-7` or `3-` as first and last page."""
+    """Parse `3`, `3-7` or `3-` into the first and last page."""
     if text is None:
         return 1, DEFAULT_PAGES
     match = RANGE.fullmatch(text)
     first = int(match[1]) if match else 0
     if match is None or first < 1 or (match[2] and int(match[2]) < first):
-        raise ToolError(f"pages is one page or a range, as 3 or 3-7; not {text!r}.")
+        raise ToolError(f"pages must be a page or a range such as 3 or 3-7, got {text!r}.")
     if "-" not in text:
         return first, first
     last = int(match[2]) if match[2] else first + DEFAULT_PAGES - 1
@@ -57,7 +57,7 @@ def page_range(text: str | None) -> tuple[int, int]:
 
 
 async def read_pdf(path: Path, data: bytes, pages: str | None, ctx: ToolContext) -> ToolOutcome:
-    """The pages as a document, or their text for a model that takes no documents."""
+    """Return the pages as a document, or as text for a model that does not accept documents."""
     first, last = page_range(pages)
     as_text = ctx.surroundings().takes_pdfs is False
     try:
@@ -71,7 +71,7 @@ async def read_pdf(path: Path, data: bytes, pages: str | None, ctx: ToolContext)
         ):
             return whole_document(path, data)
         raise ToolError(f"{path}: {error}.") from None
-    hint = f" Go on with pages={extract.last + 1}-." if extract.last < extract.total else ""
+    hint = f" Continue with pages={extract.last + 1}-." if extract.last < extract.total else ""
     note = f"(Pages {extract.first}-{extract.last} of {extract.total}.{hint})"
     raw: Json = {
         "type": "pdf",
@@ -92,8 +92,9 @@ async def read_pdf(path: Path, data: bytes, pages: str | None, ctx: ToolContext)
         )
     if len(extract.data) > DOCUMENT_MAX_BYTES:
         raise ToolError(
-            f"{path}: pages {extract.first}-{extract.last} have {len(extract.data):,} bytes, more than the "
-            f"{DOCUMENT_MAX_BYTES:,} that go into one document. Ask for fewer pages."
+            f"{path}: pages {extract.first}-{extract.last} have {len(extract.data):,} bytes; a "
+            f"document may have at most {DOCUMENT_MAX_BYTES:,}.",
+            "Read fewer pages.",
         )
     return ToolOutcome(
         content=[make_document(extract.data, path.name), {"type": "text", "text": note}],
@@ -109,7 +110,7 @@ def whole_document(path: Path, data: bytes) -> ToolOutcome:
             "type": "pdf",
             "file": {"filePath": str(path), "originalSize": len(data)},
         },
-        display="A document",
+        display="PDF document",
     )
 
 
@@ -118,12 +119,14 @@ async def read_notebook(
 ) -> ToolOutcome:
     cells = notebook.cells[first - 1 : first - 1 + count]
     if notebook.cells and not cells:
-        raise ToolError(f"{path} has {len(notebook.cells)} cells; cell {first} is beyond them.")
+        raise ToolError(f"{path} has {len(notebook.cells)} cells; cell {first} does not exist.")
     shown_count, content = await render_cells(notebook, first, cells, ctx.session)
     last = first + shown_count - 1
     notes = []
     if last < len(notebook.cells):
-        notes = [f"(Cells {first}-{last} of {len(notebook.cells)}. Go on with offset={last + 1}.)"]
+        notes = [
+            f"(Cells {first}-{last} of {len(notebook.cells)}. Continue with offset={last + 1}.)"
+        ]
     elif not notebook.cells:
         notes = [f"({path} has no cells.)"]
     return ToolOutcome(

@@ -1,10 +1,10 @@
-"""The tools of a session, in one fixed order: the order is part of every request's prefix.
+"""The tools of a session, in one fixed order, because the order is part of every request's prefix.
 
-What has been offered once stays in the definitions while the session lasts, also when the tool is
-gone, because results that were sent before may name it.
+A tool that was offered once remains in the definitions while the session lasts, even after it was
+removed, because earlier results may name it.
 
-What the model is told of the built-in tools is written down in `make_builtin_tools.json`, made by `make docs`
-from the tools themselves: a session loads their code with the first call.
+`builtin_tools.json` describes the built-in tools. `make docs` generates it from the tools, so that a
+session loads their code only with the first call.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ from clew.agent.tools.schema import make_definition
 
 
 def make_builtin_tools() -> tuple[Tool[Any], ...]:
-    """The built-in tools themselves."""
+    """Return the built-in tools with their code."""
     from clew.agent.tools.agents import Agent, SendMessage
     from clew.agent.tools.background_tools import Monitor, TaskOutput, TaskStop
     from clew.agent.tools.bash import Bash, PowerShell
@@ -73,7 +73,7 @@ def _builtin_by_name() -> dict[str, Tool[Any]]:
     return {tool.name: tool for tool in make_builtin_tools()}
 
 
-# What of a tool is known before its code is: everything else is asked of a call.
+# The attributes known before a tool's code is loaded. A call needs the code for the others.
 OUTLINED = (
     "name",
     "description",
@@ -87,12 +87,12 @@ OUTLINES = Path(__file__).with_name("builtin_tools.json")
 
 
 def outline(tool: Tool[Any]) -> dict[str, Any]:
-    """What is written down of a built-in tool."""
+    """Return a built-in tool's entry in `builtin_tools.json`."""
     return {name: getattr(tool, name) for name in OUTLINED} | {"stated": make_definition(tool)}
 
 
 class BuiltinTool(Tool[Any]):
-    """A built-in tool by its outline. Its code is loaded with its first call."""
+    """A built-in tool from its outline. Its code is loaded with its first call."""
 
     def __init__(self, outlined: Mapping[str, Any]) -> None:
         self.name = outlined["name"]
@@ -116,16 +116,16 @@ class BuiltinTool(Tool[Any]):
 
 
 def outlined_tools() -> tuple[Tool[Any], ...]:
-    """The built-in tools as a session offers them."""
+    """Return the built-in tools as a session offers them."""
     return tuple(map(BuiltinTool, msgspec.json.decode(OUTLINES.read_bytes())))
 
 
-# A person, or a host that speaks for one, must be there to answer.
+# These tools require a user, or a host that answers for one.
 NEED_A_PERSON = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})
 
 
 class Toolbox:
-    """Tools by name. ToolSearch is among them as soon as one is deferred, whoever left it out."""
+    """The tools by name. ToolSearch is included whenever a tool is deferred."""
 
     __slots__ = ("_by_name", "_definitions", "_settings", "revision")
 
@@ -135,7 +135,7 @@ class Toolbox:
         self._settings = settings or {}
         self._by_name: dict[str, Tool[Any]] = {}
         self._definitions: dict[str, dict[str, Any]] = {}
-        # Rises with every change of what is offered.
+        # Increases whenever the offered tools change.
         self.revision = 0
         self.gain(tools)
 
@@ -146,12 +146,12 @@ class Toolbox:
         return len(self._by_name)
 
     def get(self, name: str) -> Tool[Any] | None:
-        """The tool of a name, be it one that only other programs give it."""
+        """Return a tool by its name or by an alias from another program."""
         tool = self._by_name.get(name)
         return tool or next((tool for tool in self if name in tool.also_called), None)
 
     def gain(self, tools: Iterable[Tool[Any]]) -> None:
-        """Adds tools behind those that are there, or in the place of one of the same name."""
+        """Add tools at the end, or in the place of a tool with the same name."""
         new = [tool for tool in tools if tool.is_enabled(self._settings)]
         names = {*self._by_name, *(tool.name for tool in new)}
         if any(tool.is_deferred for tool in new) and "ToolSearch" not in names:
@@ -164,18 +164,18 @@ class Toolbox:
         self.revision += bool(new)
 
     def lose(self, names: Iterable[str]) -> None:
-        """Takes tools away: they are called no more, and no longer offered to a new conversation."""
+        """Remove tools: they can't be called, and new conversations don't offer them."""
         lost = [name for name in names if self._by_name.pop(name, None) is not None]
         self.revision += bool(lost)
 
     def was_there(self, name: str) -> bool:
-        """Whether the name was a tool's, earlier in this session."""
+        """Return whether the name belonged to a tool earlier in this session."""
         return name in self._definitions and name not in self._by_name
 
     def definitions(self) -> list[dict[str, Any]]:
-        """Every tool that was offered in this session; those to be found first are marked so."""
+        """Return every tool offered in this session; deferred ones are marked."""
         return list(self._definitions.values())
 
     def deferred(self) -> tuple[str, ...]:
-        """The tools that ToolSearch can find, by name."""
+        """Return the names of the tools that ToolSearch can find."""
         return tuple(sorted(tool.name for tool in self if tool.is_deferred))

@@ -1,4 +1,4 @@
-"""Where commands meet the sandbox: every shell that a tool starts goes through here."""
+"""Runs commands in the sandbox: every shell that a tool starts is started through here."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -12,24 +12,24 @@ if TYPE_CHECKING:
 
 
 class Sandbox(Protocol):
-    """The session's sandbox. It decides for itself which commands it is for; nobody may ask it off."""
+    """The session's sandbox. It decides which commands it confines; no caller can turn it off."""
 
     @property
     def has_walls(self) -> bool:
-        """Whether a read-only wall can stand here, as far as is known."""
+        """True if a read-only sandbox is available, as far as is known without a test run."""
         ...
 
     @property
     def passed(self) -> str:
-        """The names of variables that a confined command finds, as a pattern of the shell's `case`."""
+        """The names of variables that a confined command keeps, as a `case` pattern of the shell."""
         ...
 
     async def can_confine(self) -> bool:
-        """Return whether a read-only wall stands here, found out by a run."""
+        """Return whether a read-only sandbox is available, determined by a test run."""
         ...
 
     async def look_up(self) -> bool:
-        """Find out what decisions could not know; return whether there was such a thing."""
+        """Determine what decisions could not know; return whether anything was unknown."""
         ...
 
     def around(
@@ -42,18 +42,18 @@ class Sandbox(Protocol):
         line: "CommandLine | None",
         is_confined: bool,
     ) -> AbstractAsyncContextManager[Walled]:
-        """The command as it is to be started; `is_confined`: behind the read-only wall.
+        """Prepare a command to start in the sandbox; with `is_confined`, in the read-only one.
 
-        Raises where walls were promised and none hold.
+        Raises an exception if a sandbox is required but unavailable.
         """
         ...
 
     def missing(self, text: str, walled: Walled) -> str:
-        """What to say of variables that a failed command names and did not get."""
+        """Describe variables that a failed command names but did not get."""
         ...
 
     def held_back(self, output: str, walled: Walled, cwd: str) -> Sequence["SandboxViolation"]:
-        """What the walls held back, by what a command printed."""
+        """List what the sandbox blocked, judging by a command's output."""
         ...
 
 
@@ -80,10 +80,10 @@ async def confine_command(
 def describe_violations(
     sandbox: Sandbox | None, output: str, confinement: Walled, cwd: str, *, failed: str
 ) -> tuple[str, str]:
-    """A sentence about what the walls held back, and what of it a user may let it do without them.
+    """Describe what the sandbox blocked, and list what of it the user may allow.
 
-    Reading what is shut is nothing to be asked about: rules deny it, or it is a secret. `failed`: the
-    command, if it did fail.
+    Blocked reads are never offered: a rule denies them or they are secrets. `failed` is the command if it
+    failed.
     """
     if sandbox is None or confinement.policy is None:
         return "", ""

@@ -1,7 +1,7 @@
-"""One type per tool's input: the JSON Schema the model sees and the check of what it sends.
+"""Input types of tools: the JSON Schema that the model sees, and the validation of its input.
 
-Both come from the same msgspec type. The schema is made once, when first asked for; so is the
-check. Numbers, booleans and null may come as strings, which models send and nobody is harmed by.
+Both come from the same msgspec type, and both are made on first use. Numbers, booleans and null may
+arrive as strings: models send them so, and accepting them is harmless.
 """
 
 import re
@@ -14,7 +14,7 @@ from msgspec import Struct
 from clew.agent.tools.base import Input, Tool, ToolOutcome, make_failure
 
 WHERE = re.compile(r" - at `\$\.?([^`]*)`")
-NAMES = {"str": "a string", "int": "a whole number", "float": "a number", "bool": "true or false"}
+NAMES = {"str": "a string", "int": "an integer", "float": "a number", "bool": "true or false"}
 NAMES |= {"array": "a list", "object": "an object", "null": "null"}
 
 
@@ -25,12 +25,13 @@ def schema_of(input_type: type[Struct]) -> dict[str, Any]:
 
 
 def lean(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
-    """The schema without references, titles, nulls and defaults of null: what a model needs of it."""
+    """Return the schema without what a model doesn't need: references, titles, nulls, defaults."""
     if "$ref" in schema:
         return lean(components[schema["$ref"]], components)
     result: dict[str, Any] = {}
     for key, value in schema.items():
-        if key in ("title", "default"):
+        # `parse_input` rejects an empty string all the same, and models seldom send one.
+        if key in ("title", "default") or (key, value) == ("minLength", 1):
             continue
         if key == "anyOf":
             kinds = [lean(kind, components) for kind in value if kind != {"type": "null"}]
@@ -45,7 +46,7 @@ def lean(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
 
 
 def make_definition(tool: Tool[Input]) -> dict[str, Any]:
-    """The tool as the API takes it."""
+    """Return the tool definition for the API."""
     fields: dict[str, Any] = {
         "name": tool.name,
         "description": tool.prompt or tool.description,
@@ -55,7 +56,7 @@ def make_definition(tool: Tool[Input]) -> dict[str, Any]:
 
 
 def make_shown_schema(tool: Tool[Input]) -> dict[str, Any]:
-    """The schema without the fields that are not the model's to fill."""
+    """Return the schema without the fields that the model must not fill."""
     schema = schema_for(tool)
     if not tool.hidden_fields:
         return schema
@@ -68,7 +69,7 @@ def schema_for(tool: Tool[Input]) -> dict[str, Any]:
 
 
 def parse_input(tool: Tool[Input], raw: Any) -> Input | ToolOutcome:
-    """The input as the tool's type, or a result that says which field is wrong and what it takes."""
+    """Convert the input to the tool's type, or return a result that names the invalid field."""
     if tool.renamed and isinstance(raw, dict):
         other = dict(tool.renamed)
         raw = {other.get(name, name): value for name, value in raw.items()}
@@ -91,14 +92,12 @@ def invalid(tool: Tool[Input], raw: Any, why: str) -> ToolOutcome:
         problem = "unknown: " + ", ".join(map(str, unknown))
     else:
         problem = spoken(why)
-    text = (
-        f"{tool.name} was not run, its input does not fit. {problem}. It takes {signature(schema)}."
-    )
+    text = f"{tool.name}: invalid input: {problem}. Expected {signature(schema)}."
     return make_failure(f"<tool_use_error>{text}</tool_use_error>")
 
 
 def spoken(why: str) -> str:
-    """msgspec's complaint with the field first and the types in words."""
+    """Rewrite msgspec's message: the field first, and types in plain words."""
     where = WHERE.search(why)
     what = WHERE.sub("", why)
     what = re.sub(r"`(\w+)`", lambda kind: NAMES.get(kind[1], kind[0]), what)

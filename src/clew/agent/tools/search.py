@@ -1,10 +1,10 @@
-"""A program that lists and searches files where ripgrep is not there, with ripgrep's output.
+"""A program that lists and searches files like ripgrep, for machines without ripgrep.
 
-Runs in a bare interpreter of its own (`python -I -S`), because a regular expression can take for ever and
-only a process can be stopped; imports next to nothing, because that is half of what a search costs. Takes
-one argument (`Job.argument`); ends with 0 if it found something, 1 if not, 2 with the reason on stderr if
-it cannot search. Held to ripgrep's results by a test, on the subset that docs/using/tools.md names. Takes 1.6
-times ripgrep's time over 5,000 small files; `make bench ONLY=tools` accepts 2.5.
+It runs in a bare interpreter (`python -I -S`), because a regular expression can run forever and only a
+process can be stopped. It imports next to nothing, because imports are half of a search's cost. It
+takes one argument (`Job.argument`). It exits with 0 if it found something, with 1 if not, and with 2 and
+the reason on stderr if it can't search. A test compares it with ripgrep on the subset that docs/using/tools.md
+names. It takes 1.6 times ripgrep's time over 5,000 small files; `make bench ONLY=tools` accepts 2.5.
 """
 
 import marshal
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 VERSION_CONTROL = (".git", ".hg", ".svn", ".jj", ".bzr")
-# Larger files are left to ripgrep, which need not hold them.
+# Larger files are left to ripgrep, which doesn't read them into memory.
 FILE_MAX_BYTES = 256 << 20
 PIECE_BYTES = 1 << 16
-# A file that is a link, or a pipe nobody writes to, holds nothing to be found.
+# Links are not followed, and a pipe without a writer must not block.
 OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-# Whoever asked keeps less than that, and knows by its size that something is missing.
+# The caller keeps less than this, and knows by the size that something is missing.
 FOUND_MAX_CHARS = 16 << 20
-# So many files are worth a process of their own.
+# The number of files that is worth another process.
 SHARE = 500
 MOST_SHARES = 8
 SPECIAL = frozenset("\\.^$*+?{}[]|()")
 
 
 class Job:
-    """What is looked for. `path` is below the working folder, `.` for all of it. No pattern: list the files."""
+    """A search or, without a pattern, a listing. `path` is relative to the working folder."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Job:
 
     @property
     def needle(self) -> bytes | None:
-        """Bytes that every file with a match holds, where that is plain to see."""
+        """Bytes that every matching file contains, if the pattern is a literal."""
         if not self.pattern or self.ignore_case or not SPECIAL.isdisjoint(self.pattern):
             return None
         return self.pattern.encode("utf-8", "surrogateescape")
@@ -83,7 +83,7 @@ def main(argument: str) -> int:
         else:
             has_matches = search(job, compiled(job), names)
     except (re.error, ValueError, RecursionError) as error:
-        sys.stderr.write(f"the pattern is not one this search understands: {error}\n")
+        sys.stderr.write(f"invalid pattern: {error}\n")
         return 2
     return 0 if has_matches else 1
 
@@ -94,7 +94,10 @@ def compiled(job: Job) -> re.Pattern[str]:
 
 
 def listing(path: str) -> Iterator[str]:
-    """Names of regular files that no .gitignore excludes, relative, by git where it knows them."""
+    """Yield the relative names of regular files that no .gitignore excludes.
+
+    Git lists them if the folder is in a repository.
+    """
     if path != "." and not os.path.isdir(path):
         yield path
         return
@@ -130,7 +133,7 @@ def from_git(path: str) -> list[str] | None:
 
 
 def in_repository(folder: str) -> bool:
-    """Whether it is worth asking git."""
+    """Return whether git is worth asking."""
     while not os.path.lexists(os.path.join(folder, ".git")):
         above = os.path.dirname(folder)
         if above == folder:
@@ -140,7 +143,7 @@ def in_repository(folder: str) -> bool:
 
 
 def walk(top: str, above: "tuple[tuple[str, GitIgnoreSpec], ...]" = ()) -> Iterator[str]:
-    """Depth first; the .gitignore of each folder holds for all below it."""
+    """Yield files depth first; each folder's .gitignore applies to everything below it."""
     try:
         with os.scandir(top or ".") as scan:
             entries = sorted(scan, key=lambda entry: entry.name)
@@ -166,7 +169,7 @@ def walk(top: str, above: "tuple[tuple[str, GitIgnoreSpec], ...]" = ()) -> Itera
 
 
 def ignored(path: str, specs: "tuple[tuple[str, GitIgnoreSpec], ...]") -> bool:
-    """The nearest .gitignore that has an opinion decides."""
+    """Apply the nearest .gitignore with a matching rule."""
     for top, spec in reversed(specs):
         verdict = spec.check_file(path.removeprefix(f"{top}/" if top else "")).include
         if verdict is not None:
@@ -175,7 +178,7 @@ def ignored(path: str, specs: "tuple[tuple[str, GitIgnoreSpec], ...]") -> bool:
 
 
 def make_chooser(globs: list[str]) -> Callable[[str], bool]:
-    """Whether a name is wanted: by any of the globs, braces and a leading ! allowed."""
+    """Return a filter for names that match any of the globs; braces and a leading ! are allowed."""
     lines = [line for glob in globs for line in expand_braces(glob)]
     refused = [line[1:] for line in lines if line.startswith("!")]
     chosen = [line for line in lines if not line.startswith("!")]
@@ -184,7 +187,7 @@ def make_chooser(globs: list[str]) -> Callable[[str], bool]:
 
 
 def expand_braces(glob: str) -> list[str]:
-    """`*.{js,ts}` as its alternatives; a ValueError if they are more than anybody means."""
+    """Expand `*.{js,ts}` into its alternatives. Raise ValueError above the limit."""
     out: list[str] = []
     waiting = [glob]
     while waiting:
@@ -198,7 +201,7 @@ def expand_braces(glob: str) -> list[str]:
             pattern[: match.start()] + choice + pattern[match.end() :] for choice in choices[::-1]
         ]
         if len(out) + len(waiting) > MOST_ALTERNATIVES:
-            raise ValueError(f"{glob[:100]} stands for more than {MOST_ALTERNATIVES} names")
+            raise ValueError(f"{glob[:100]} expands to more than {MOST_ALTERNATIVES} names")
     return out
 
 
@@ -229,14 +232,14 @@ def search(job: Job, pattern: re.Pattern[str], names: list[str]) -> bool:
 
 
 def shares(names: list[str]) -> list[list[str]]:
-    """The names in as many parts, in order, as there are processors for."""
+    """Split the names, in order, into one part per processor."""
     count = min(len(names) // SHARE, os.cpu_count() or 1, MOST_SHARES) or 1
     size = -(-len(names) // count)
     return [names[at : at + size] for at in range(0, len(names), size)] or [[]]
 
 
 def in_parallel(work: Callable[[list[str]], str], parts: list[list[str]]) -> list[str]:
-    """What the work makes of each part, in order; the last part is done here, the others beside it."""
+    """Run the work on each part, in order: the last part in this process, the others in forks."""
     others = [beside(work, part) for part in parts[:-1]]
     last = work(parts[-1])
     outputs: list[str] = []
@@ -244,12 +247,12 @@ def in_parallel(work: Callable[[list[str]], str], parts: list[list[str]]) -> lis
         with open(read_end, "rb") as file:
             outputs.append(os.fsdecode(file.read()))
         if os.waitpid(child, 0)[1]:
-            raise ValueError("a part of the search did not come to its end")
+            raise ValueError("a part of the search ended early")
     return [*outputs, last]
 
 
 def beside(work: Callable[[list[str]], str], part: list[str]) -> tuple[int, int]:
-    """A process that does one part, and the end of the pipe where its answer comes."""
+    """Fork a process for one part; return it and the end of the pipe with its output."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -265,14 +268,14 @@ def beside(work: Callable[[list[str]], str], part: list[str]) -> tuple[int, int]
 
 
 def searched(job: Job, pattern: re.Pattern[str], names: list[str]) -> str:
-    """What is found in files, as ripgrep prints it, or their names alone."""
+    """Return the matches in the files in ripgrep's format, or only the names of the files."""
     needle = job.needle
     lines: list[str] = []
     chars = 0
     for name in names:
         if chars > FOUND_MAX_CHARS:
             break
-        # A link that the call itself names was judged by where it leads.
+        # The permission check followed a link that the call itself names.
         text = text_of(name, needle, OPEN & ~os.O_NOFOLLOW if name == job.path else OPEN)
         if text is None:
             continue
@@ -293,7 +296,7 @@ def searched(job: Job, pattern: re.Pattern[str], names: list[str]) -> str:
 
 
 def text_of(name: str, needle: bytes | None, flags: int) -> str | None:
-    """None for what cannot be read, is no text, or is seen to have no match."""
+    """Return a file's text; None if it is unreadable, binary or known to have no match."""
     try:
         descriptor = os.open(name, flags)
     except OSError:
@@ -322,7 +325,7 @@ def rest_of(descriptor: int, begin: bytes) -> bytes:
 
 
 def matching(job: Job, pattern: re.Pattern[str], text: str, most: int = sys.maxsize) -> list[int]:
-    """The numbers of the lines that match, counted from 0."""
+    """Return the numbers of the matching lines, counted from 0."""
     rows: list[int] = []
     at = line = counted = 0
     while len(rows) < most and (match := pattern.search(text, at)):
@@ -341,7 +344,7 @@ def matching(job: Job, pattern: re.Pattern[str], text: str, most: int = sys.maxs
             if at > len(text):
                 break
             continue
-        # A match over a line's end is none; the line alone decides.
+        # A match across a line end doesn't count; the line alone must match.
         if match.end() <= end or pattern.search(text[begin:end]):
             rows.append(line)
         at = end + 1

@@ -1,4 +1,4 @@
-"""Grep: what lies in files, by regular expression."""
+"""Glob, LS and Grep: find files, list folders and search in files."""
 
 import os
 import time
@@ -19,24 +19,23 @@ from clew.agent.tools.searching import (
 )
 from clew.core.messages.text import format_count
 
-# Glob: the files whose names fit a pattern, newest first.
+# Glob: the files whose names match a pattern, newest first.
 
 
 MOST_FILES = 100
 
 
 class GlobInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    pattern: Annotated[str, Meta(min_length=1, description="Such as **/*.py or src/*.{js,ts}")]
-    path: Annotated[str, Meta(description="Where to look; else the working folder")] | None = None
+    pattern: Annotated[str, Meta(min_length=1, description="For example **/*.py or src/*.{js,ts}")]
+    path: Annotated[str, Meta(description="The folder; default: the working folder")] | None = None
 
 
 class Glob(Tool[GlobInput]):
     name = "Glob"
     description = "Find files by name"
     prompt = (
-        "Finds files whose names fit a pattern, the newest first, at most "
-        f"{MOST_FILES}. A pattern without a slash fits in every folder below. What .gitignore "
-        "excludes is left out."
+        f"Find files whose names match a pattern, newest first, at most {MOST_FILES}. A pattern "
+        "without a slash matches in all subfolders. Files excluded by .gitignore are omitted."
     )
     input_type = GlobInput
 
@@ -59,11 +58,9 @@ class Glob(Tool[GlobInput]):
         output = await search(ctx, where, Job(globs=[arguments.pattern]), find_ripgrep())
         names = [display_path(ctx, where, name) for name in output.text.split("\0") if name]
         files, truncated = names[:MOST_FILES], len(names) > MOST_FILES or output.cut
-        content = "\n".join(files) or "No files fit."
+        content = "\n".join(files) or "No files match."
         if truncated:
-            content += (
-                f"\n(The newest {len(files)} of {len(names):,}. A narrower pattern shows others.)"
-            )
+            content += f"\n(The newest {len(files)} of {len(names):,}. Use a narrower pattern to see others.)"
         return ToolOutcome(
             content=content,
             tool_use_result={
@@ -76,16 +73,16 @@ class Glob(Tool[GlobInput]):
         )
 
 
-# LS: what is in a folder, one line for each name.
+# LS: the names in a folder, one per line.
 
 
 MOST_NAMES = 1000
 
 
 class LSInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    path: Annotated[str, Meta(min_length=1, description="The folder; absolute is best")]
-    ignore: Annotated[list[str], Meta(description="Leave out such names: *.pyc, node_modules")] = (
-        field(default_factory=list)
+    path: Annotated[str, Meta(min_length=1, description="The folder, preferably absolute")]
+    ignore: Annotated[list[str], Meta(description="Names to omit: *.pyc, node_modules")] = field(
+        default_factory=list
     )
 
 
@@ -93,9 +90,8 @@ class LS(Tool[LSInput]):
     name = "LS"
     description = "List a folder"
     prompt = (
-        "Lists what is in a folder, hidden names and ignored ones too: folders with a slash at the "
-        "end, files with their size, links with where they lead. To find files by name in all "
-        "folders below use Glob."
+        "List a folder, including hidden and ignored names: folders end in a slash, files show "
+        "their size, links their target. To find files by name in all subfolders, use Glob."
     )
     input_type = LSInput
 
@@ -113,7 +109,7 @@ class LS(Tool[LSInput]):
 
 
 class Name(Struct, frozen=True, kw_only=True):
-    """One entry of a folder and the line that shows it."""
+    """One entry of a folder and its line of output."""
 
     name: str
     line: str
@@ -135,18 +131,18 @@ def list_folder(folder: Path, ignore: list[str], ctx: ToolContext) -> ToolOutcom
                 if (wanted is None or wanted(entry.name)) and may_read(entry.name)
             ]
     except FileNotFoundError:
-        raise ToolError(f"There is no folder {folder}.") from None
+        raise ToolError(f"Folder not found: {folder}.") from None
     except NotADirectoryError:
-        raise ToolError(f"{folder} is a file, not a folder. Use Read.") from None
+        raise ToolError(f"{folder} is a file, not a folder.", "Use Read.") from None
     except OSError as error:
-        raise ToolError(f"{folder} cannot be listed: {error.strerror}.") from None
+        raise ToolError(f"Can't list {folder}: {error.strerror}.") from None
     items.sort(key=lambda item: (not item.is_folder, item.name))
     shown_items = items[:MOST_NAMES]
     lines = "\n".join(item.line for item in shown_items)
     note = f"\n(The first {MOST_NAMES:,} of {len(items):,}.)" if len(items) > MOST_NAMES else ""
     count = format_count(len(items), "name")
     return ToolOutcome(
-        content=f"{folder} holds {count}:\n{lines}{note}" if items else f"({folder} is empty.)",
+        content=f"{folder} has {count}:\n{lines}{note}" if items else f"({folder} is empty.)",
         tool_use_result={
             "type": "folder",
             "path": str(folder),
@@ -166,7 +162,7 @@ def named(entry: "os.DirEntry[str]") -> Name:
     try:
         size = f"{entry.stat(follow_symlinks=False).st_size:,} bytes"
     except OSError:
-        size = "gone meanwhile"
+        size = "deleted in the meantime"
     return Name(name=name, line=f"{name} ({size})", is_folder=False)
 
 
@@ -197,36 +193,35 @@ TYPES = {
 
 class GrepInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pattern: Annotated[str, Meta(min_length=1, description="A regular expression")]
-    path: Annotated[str, Meta(description="A file or folder; else the working folder")] | None = (
+    path: Annotated[str, Meta(description="File or folder; default: the working folder")] | None = (
         None
     )
-    glob: Annotated[str, Meta(description="Only files of such names: *.{ts,tsx}")] | None = None
-    type: Annotated[str, Meta(description="Only files of this kind: py, js, rust")] | None = None
+    glob: Annotated[str, Meta(description="Only such file names: *.{ts,tsx}")] | None = None
+    type: Annotated[str, Meta(description="Only this file type: py, js, rust")] | None = None
     output_mode: Annotated[
-        Mode, Meta(description="File names (the default), the lines, or how many lines in each")
+        Mode, Meta(description="File names (default), lines, or line counts per file")
     ] = "files_with_matches"
     after: After | None = field(default=None, name="-A")
     before: Before | None = field(default=None, name="-B")
     around: Around | None = field(default=None, name="-C")
     ignore_case: Annotated[bool, Meta(description="Ignore case")] = field(default=False, name="-i")
-    numbers: Annotated[bool, Meta(description="Line numbers; on by default")] = field(
+    numbers: Annotated[bool, Meta(description="Line numbers (default: on)")] = field(
         default=True, name="-n"
     )
     head_limit: Annotated[int, Meta(ge=0, description="How many lines or files; 0: all")] | None = (
         None
     )
-    offset: Annotated[int, Meta(ge=0, description="How many lines or files to pass over first")] = 0
-    multiline: Annotated[bool, Meta(description="Let . and the pattern cross line ends")] = False
+    offset: Annotated[int, Meta(ge=0, description="How many lines or files to skip")] = 0
+    multiline: Annotated[bool, Meta(description="Let . and the pattern match across lines")] = False
 
 
 class Grep(Tool[GrepInput]):
     name = "Grep"
     description = "Search in files by regular expression"
     prompt = (
-        "Searches the text of files by regular expression, line by line. -A, -B, -C (lines after, "
-        "before, around) and -n (line numbers, on by default) go with output_mode content; -i "
-        f"ignores case. At most {MOST_ENTRIES} lines or files come back unless head_limit says "
-        "otherwise. What .gitignore excludes is left out. Use it rather than grep or rg in Bash."
+        "Search file contents by regular expression, line by line. -A, -B, -C and -n apply to "
+        f"output_mode content. Returns at most {MOST_ENTRIES} lines or files unless head_limit is"
+        " set. Files excluded by .gitignore are omitted. Use it instead of grep or rg in Bash."
     )
     input_type = GrepInput
 
@@ -271,10 +266,10 @@ def job_of(arguments: GrepInput) -> Job:
     if arguments.type is not None:
         if arguments.type not in TYPES:
             raise ToolError(
-                f"There is no type {arguments.type}; use glob, or one of: {', '.join(TYPES)}."
+                f"Unknown type {arguments.type}.", f"Use glob, or one of: {', '.join(TYPES)}."
             )
         if globs:
-            raise ToolError("Give either type or glob, not both.")
+            raise ToolError("Use either type or glob, not both.")
         globs = [TYPES[arguments.type]]
     shows = arguments.output_mode == "content"
     around = arguments.around or 0
@@ -291,7 +286,7 @@ def job_of(arguments: GrepInput) -> Job:
 
 def rows(output: SearchOutput) -> list[str]:
     lines = output.text.split("\n")
-    # What follows the last line end is nothing, or a line that was cut.
+    # The text after the last line end is empty, or a line that was cut.
     lines.pop()
     return lines
 
@@ -309,7 +304,7 @@ def content_line(arguments: GrepInput, ctx: ToolContext, where: SearchPlace, lin
 
 
 class EntryRange(Struct, frozen=True, kw_only=True):
-    """Which of the entries are wanted; `most` of 0 is all behind the first ones."""
+    """The range of entries to return; `most` of 0 means all after the first ones."""
 
     first: int
     most: int
@@ -324,8 +319,8 @@ def limited(
         return page, ""
     total = f"{len(entries):,}{' or more' if output.cut else ''}"
     if not part.first:
-        return page, f"\n(The first {len(page):,} of {total} {what}; head_limit sets how many.)"
-    return page, f"\n(From {part.first + 1:,} on, {len(page):,} of {total} {what}.)"
+        return page, f"\n(The first {len(page):,} of {total} {what}; head_limit sets the number.)"
+    return page, f"\n({len(page):,} of {total} {what}, starting at {part.first + 1:,}.)"
 
 
 def list_matching_files(names: list[str], most: EntryRange, output: SearchOutput) -> ToolOutcome:

@@ -1,4 +1,4 @@
-"""Runs a search as a process: ripgrep where there is one, clew's own program elsewhere."""
+"""Runs a search as a process: ripgrep if installed, otherwise clew's own program."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ KEPT_BYTES = 4 << 20
 
 
 class SearchPlace(Struct, frozen=True, kw_only=True):
-    """Where a search happens: the folder it runs in, and the name it starts from there."""
+    """The start of a search: its working folder, and the name it starts from."""
 
     folder: Path
     name: str
@@ -29,7 +29,7 @@ class SearchPlace(Struct, frozen=True, kw_only=True):
 
 @cache
 def find_ripgrep() -> str | None:
-    """On the PATH, or brought by the `search` extra beside this interpreter."""
+    """Find ripgrep on the PATH or, from the `search` extra, next to this interpreter."""
     return shutil.which("rg") or shutil.which("rg", path=str(Path(sys.executable).parent))
 
 
@@ -38,7 +38,7 @@ def place(ctx: ToolContext, path: str | None) -> SearchPlace:
     if is_folder(top):
         return SearchPlace(folder=top, name=".")
     if not is_there(top):
-        raise ToolError(f"There is no file or folder {top}.")
+        raise ToolError(f"File or folder not found: {top}.")
     return SearchPlace(folder=top.parent, name=top.name)
 
 
@@ -47,9 +47,9 @@ def refused(globs: list[str]) -> list[str]:
 
 
 def plain_names(globs: list[str]) -> list[str]:
-    """The globs as ripgrep's types, which look at a file's name alone; none if that is not enough.
+    """Return the globs as ripgrep types, which match file names only; none if that is not enough.
 
-    As ripgrep's globs they would bring back what .gitignore excludes.
+    As ripgrep globs they would include what .gitignore excludes.
     """
     chosen = [
         glob for pattern in globs for glob in expand_braces(pattern) if not glob.startswith("!")
@@ -58,10 +58,13 @@ def plain_names(globs: list[str]) -> list[str]:
     return [] if any("/" in name for name in names) else names
 
 
-# Asked to sort, ripgrep searches with one thread, so its results are sorted here, and it sorts only
-# when there are too many to hold.
+# ripgrep searches with one thread if it has to sort. So results are sorted here, and ripgrep sorts
+# only when the results don't fit into memory.
 def ripgrep_command(program: str, job: Job, *, in_order: bool = False) -> list[str]:
-    """`in_order` keeps it to one thread; without it what it finds comes as it is found."""
+    """Return the ripgrep command.
+
+    `in_order` sorts with one thread; otherwise results are unordered.
+    """
     command = [program, "--no-config", "--hidden", "--no-require-git", "--no-messages", "--null"]
     command += ["--color=never", "--no-ignore-global", "--no-ignore-dot", "--no-ignore-exclude"]
     for glob in (*refused(job.globs), *(f"!{name}" for name in VERSION_CONTROL)):
@@ -88,7 +91,7 @@ def ripgrep_command(program: str, job: Job, *, in_order: bool = False) -> list[s
 
 
 def own_command(job: Job) -> list[str]:
-    # Where clew is, and where the libraries are: a bare interpreter knows of neither.
+    # A bare interpreter finds neither clew nor its libraries without these.
     places = [str(Path(__file__).parents[3]), str(Path(msgspec.__file__).parents[1])]
     program = (
         f"import sys; sys.path += {places!r}; "
@@ -98,7 +101,7 @@ def own_command(job: Job) -> list[str]:
 
 
 class SearchOutput(Struct, frozen=True, kw_only=True):
-    """What a search printed, in full unless `cut`."""
+    """A search's output, complete unless `cut`."""
 
     text: str
     cut: bool
@@ -113,7 +116,7 @@ async def search(
         for glob in job.globs:
             expand_braces(glob)
     except ValueError as error:
-        raise ToolError(f"The pattern {error}.") from error
+        raise ToolError(f"Invalid pattern: {error}.") from error
     job.path = where.name
     if program is None:
         text, cut = await printed(ctx, where, own_command(job))
@@ -122,7 +125,7 @@ async def search(
         if not plain_names(job.globs):
             text = only_wanted(text, job, make_chooser(job.globs))
     if where.name == ".":
-        # A file that the call itself names was judged by its name.
+        # The permission check covered a file that the call itself names.
         text = only_wanted(text, job, cache(ctx.session.files.may_read(str(where.folder))))
     return SearchOutput(text=text, cut=cut)
 
@@ -130,7 +133,7 @@ async def search(
 async def by_ripgrep(
     ctx: ToolContext, where: SearchPlace, job: Job, program: str
 ) -> tuple[str, bool]:
-    """All processors search, and what they found is put in order here; a flood is asked for in order."""
+    """Search with all processors and sort the results here; ripgrep sorts if they don't fit."""
     text, cut = await printed(ctx, where, ripgrep_command(program, job))
     if cut:
         return await printed(ctx, where, ripgrep_command(program, job, in_order=True))
@@ -138,7 +141,7 @@ async def by_ripgrep(
 
 
 async def printed(ctx: ToolContext, where: SearchPlace, command: list[str]) -> tuple[str, bool]:
-    """What a search printed, and whether that is not all."""
+    """Return a search's output, and whether it was cut."""
     out, err = ProcessOutput(keep_bytes=KEPT_BYTES), ProcessOutput(keep_bytes=2000)
     finished = await run(
         ctx.session.shell.launcher,
@@ -151,10 +154,10 @@ async def printed(ctx: ToolContext, where: SearchPlace, command: list[str]) -> t
     )
     if finished.timed_out:
         raise ToolError(
-            f"The search took more than {SEARCH_TIMEOUT_S:g} s. Narrow it: a path, a glob, a "
-            "simpler pattern."
+            f"The search took more than {SEARCH_TIMEOUT_S:g} s.",
+            "Narrow it with a path, a glob or a simpler pattern.",
         )
-    # 1 says that nothing was found, and is also how an interpreter ends that could not begin.
+    # Exit code 1 means no match, but an interpreter that can't start exits with 1 too.
     if (finished.exit.code not in (0, 1) or err.size) and not out.size:
         raise ToolError(f"The search failed: {os.fsdecode(bytes(err.head)).strip()}")
     data = bytes(out.head) + (out.tail if not out.left_out else b"")
@@ -162,7 +165,7 @@ async def printed(ctx: ToolContext, where: SearchPlace, command: list[str]) -> t
 
 
 def in_order(text: str, job: Job, folder: Path) -> str:
-    """What was found, newest file first, or by path where it is lines or counts."""
+    """Sort the results: newest file first, or by path for lines and counts."""
     if job.pattern is None or job.mode == "files_with_matches":
         names = [name for name in text.split("\0") if name]
         newest = sorted(names, key=lambda name: (-modified_ns(folder / name), plain(name)))
@@ -192,7 +195,7 @@ def modified_ns(path: Path) -> int:
 
 
 def only_wanted(text: str, job: Job, wanted: Callable[[str], bool]) -> str:
-    """What was found in the files of some names."""
+    """Return the results from the wanted files."""
     if job.pattern is None or job.mode == "files_with_matches":
         return "".join(f"{name}\0" for name in text.split("\0") if name and wanted(plain(name)))
     kept_lines: list[str] = []
@@ -212,7 +215,9 @@ def plain(name: str) -> str:
 
 
 def display_path(ctx: ToolContext, where: SearchPlace, name: str) -> str:
-    """As short as can be and still right for the next call: relative to the session's folder."""
+    """Return the shortest path that the next call can use: relative to the session's folder if
+    below.
+    """
     path = os.path.normpath(where.folder / name)
     below = os.path.relpath(path, ctx.session.cwd)
     return path if below.startswith("..") else below

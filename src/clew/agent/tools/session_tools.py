@@ -1,7 +1,8 @@
-"""ToolSearch: finds tools whose definitions were left out of the request, so that many cost little.
+"""Config, ToolSearch and StructuredOutput: tools about the session itself.
 
-The answer is a reference to each tool found. Where the service can load deferred definitions itself,
-it puts them there; where it cannot, the next request offers them (see `agent.requests`).
+ToolSearch finds tools whose definitions were left out of the request, so that many tools cost little. It
+answers with a reference to each tool found. The service expands the references if it supports deferred
+definitions; otherwise the next request contains them (see `agent.requests`).
 
 Decision: docs/decisions/120-deferred-tools.md
 """
@@ -26,7 +27,7 @@ from clew.system.config.layers import find_value
 from clew.system.config.load import assign, explain_setting, format_value, in_force_now
 from clew.system.config.settings import BY_NAME
 
-# Config: the model looks at a setting, or changes one of those that widen nobody's rights.
+# Config: shows a setting, or changes one of those that grant no additional rights.
 
 
 CHANGEABLE = frozenset({
@@ -36,8 +37,8 @@ CHANGEABLE = frozenset({
 
 
 class ConfigInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    setting: Annotated[str, Meta(min_length=1, description="The key, as model")]
-    value: Annotated[str | bool | int, Meta(description="Left out, the setting is shown")] | (
+    setting: Annotated[str, Meta(min_length=1, description="The key, such as model")]
+    value: Annotated[str | bool | int, Meta(description="Omit it to show the setting")] | (
         UnsetType
     ) = UNSET
 
@@ -46,9 +47,9 @@ class Config(Tool[ConfigInput]):
     name = "Config"
     description = "Show or change a setting of clew"
     prompt = (
-        "Shows a setting of clew and where it comes from, or writes it into the person's settings "
-        "file. Only when the person asks for it. Permissions, hooks, servers, variables and keys "
-        "cannot be changed here; tell the person to use `clew config`."
+        "Show a setting of clew and its source, or write it to the user's settings file. Use it "
+        "only at the user's request. Permissions, hooks, servers, variables and keys can't be "
+        "changed here; refer the user to `clew config`."
     )
     input_type = ConfigInput
     is_deferred = True
@@ -69,7 +70,7 @@ class Config(Tool[ConfigInput]):
             raise ToolError("This session has no settings.")
         places = ctx.session.own.places
         if arguments.setting not in BY_NAME:
-            raise ToolError(f"{arguments.setting} is no setting; `clew config keys` lists them.")
+            raise ToolError(f"Unknown setting {arguments.setting}; `clew config keys` lists all.")
         if arguments.value is UNSET:
             present, value = find_value(in_force_now(places), split_path(arguments.setting))
             result = {"success": True, "operation": "get", "setting": arguments.setting}
@@ -84,12 +85,12 @@ class Config(Tool[ConfigInput]):
 def changed(setting: str, value: Any, places: Any) -> ToolOutcome:
     if setting not in CHANGEABLE:
         raise ToolError(
-            f"{setting} is not changed by a model; a person does it: clew config set {setting} ..."
+            f"{setting} can't be changed by a model. The user can run: clew config set {setting} ..."
         )
     done = assign(places, "user", setting, value)
     return ToolOutcome(
-        content=f"{setting} is now {format_value(value)} in {done.path}; it holds from the next session "
-        "on where this one has begun with another.",
+        content=f"{setting} is now {format_value(value)} in {done.path}. If this session started "
+        "with another value, the change applies from the next session on.",
         tool_use_result={
             "success": True,
             "operation": "set",
@@ -109,19 +110,21 @@ MAX_RESULTS = 5
 
 class ToolSearchInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     query: Annotated[
-        str, Meta(min_length=1, description="select:NAME,NAME for known names, else a few words")
+        str, Meta(min_length=1, description="select:NAME,NAME for known names, or a few words")
     ]
-    max_results: Annotated[int, Meta(ge=1, le=50, description="How many at most")] = MAX_RESULTS
+    max_results: Annotated[int, Meta(ge=1, le=50, description="Maximum number of tools")] = (
+        MAX_RESULTS
+    )
 
 
 class ToolSearch(Tool[ToolSearchInput]):
     name = "ToolSearch"
     description = "Find tools that are not loaded yet"
     prompt = (
-        "Loads tools that are known by name only. They are listed in the conversation; until they "
-        "are loaded, their inputs are unknown and they cannot be called well. "
-        "`select:NAME,NAME` loads these; other words are looked for in names and descriptions, "
-        "`+word` must be there, and the best matches are loaded. What was loaded stays loaded."
+        "Load tools of which you know only the name. The conversation lists them; don't call "
+        "them before, as you don't know their inputs. `select:NAME,NAME` loads the named tools. "
+        "Other words are searched in names and descriptions (`+word` is required), and the best "
+        "matches are loaded. Loaded tools stay loaded."
     )
     input_type = ToolSearchInput
 
@@ -141,8 +144,8 @@ class ToolSearch(Tool[ToolSearchInput]):
         }
         if not tool_names:
             names = ", ".join(sorted(tool.name for tool in tools)) or "none"
-            text = f"No tool fits {arguments.query!r}. Tools that can be loaded: {names}."
-            return ToolOutcome(content=text, tool_use_result=result, display="nothing found")
+            text = f"No tool matches {arguments.query!r}. Tools that can be loaded: {names}."
+            return ToolOutcome(content=text, tool_use_result=result, display="no match")
         return ToolOutcome(
             content=[{"type": "tool_reference", "tool_name": name} for name in tool_names],
             tool_use_result=result,
@@ -151,7 +154,7 @@ class ToolSearch(Tool[ToolSearchInput]):
 
 
 def matches(query: str, tools: Iterable[Tool[Any]], limit: int) -> list[str]:
-    """Names of the tools that fit, the best first."""
+    """Return the names of the matching tools, best first."""
     tools = sorted(tools, key=lambda tool: tool.name)
     if query.strip().lower().startswith(SELECT):
         wanted = [name.strip().lower() for name in query.strip()[len(SELECT) :].split(",")]
@@ -168,7 +171,7 @@ def parts(query: str) -> list[tuple[str, bool]]:
 
 
 def score(words: list[tuple[str, bool]], tool: Tool[Any]) -> int:
-    """How well a tool fits: words of its name weigh most; 0 without one that must be there."""
+    """Rate how well a tool matches: words in its name count most; 0 if a required word is missing."""
     name = {piece.lower() for piece in PIECE.findall(tool.name)}
     tool_words = set(WORD.findall(f"{tool.description} {tool.search_words} {tool.prompt}".lower()))
     total = 0
@@ -184,7 +187,7 @@ def score(words: list[tuple[str, bool]], tool: Tool[Any]) -> int:
     return total
 
 
-# StructuredOutput: the answer as data of a given shape, checked before it counts.
+# StructuredOutput: an answer that follows a schema, validated before it is accepted.
 
 
 class StructuredOutputInput(Struct, frozen=True, kw_only=True):
@@ -192,13 +195,13 @@ class StructuredOutputInput(Struct, frozen=True, kw_only=True):
 
 
 class StructuredOutput(Tool[StructuredOutputInput]):
-    """Its schema is that of the run; what fits is the run's result."""
+    """Accepts an answer that follows the run's schema; the answer becomes the run's result."""
 
     name = STRUCTURED_OUTPUT
-    description = "Give the answer in the shape that was asked for"
+    description = "Return the answer in the requested form"
     prompt = (
-        "Gives your final answer in the shape that was asked for. Call it once, at the end, when the work "
-        "is done; what stands in it is the result, and nothing else is read."
+        "Return your final answer in the requested form. Call it once, when the work is done: "
+        "its input is the result, and nothing else is read."
     )
     input_type = StructuredOutputInput
 
@@ -217,7 +220,7 @@ class StructuredOutput(Tool[StructuredOutputInput]):
 
     async def call(self, arguments: StructuredOutputInput, ctx: ToolContext) -> ToolOutcome:
         return ToolOutcome(
-            content="The answer fits and is the result.",
+            content="The answer is valid and is the result.",
             tool_use_result=arguments.values,
-            display="the answer fits",
+            display="valid answer",
         )

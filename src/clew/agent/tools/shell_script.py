@@ -1,4 +1,4 @@
-"""How a command line becomes a process: the shell, its arguments, and word of where and how it ended."""
+"""Turns a command line into a shell process that reports the folder and the way it ends."""
 
 import os
 import shutil
@@ -17,25 +17,25 @@ from clew.system.process.tree import SIGNALLED, name_signal
 if TYPE_CHECKING:
     from clew.permissions.reading import CommandLine
 
-# The longest single argument Linux hands to a program is 128 KiB.
+# Linux limits a single argument to 128 KiB.
 ARGUMENT_MAX_BYTES = 100_000
-# High, because scripts number their own files from 3 on, and locks like 9 and 200.
+# High numbers, because scripts number their files from 3 on and use locks like 9 and 200.
 FOLDER_FD = 198
 SCRIPT_FD = 197
 FOLDER_MAX_BYTES = 65536
 
 
-# Takes every other variable away from what the shell starts.
+# Unsets every other variable before the command.
 KEEP_ONLY = (
     'for _each in $(compgen -e); do case $_each in {passed}) ;; *) unset "$_each" ;; esac; done\n'
 )
 
 
 def make_environment(ctx: ToolContext) -> dict[str, str]:
-    """The session's environment; programs that would open an editor do not, as nobody sees it.
+    """Return the environment of a command: the session's, with editors disabled.
 
-    Without what leads a `cd` elsewhere than permissions take it to lead: CDPATH, and a PWD by which
-    `cd ..` would go up from a link to the folder.
+    CDPATH and PWD are left out, because they could lead a `cd` elsewhere than the permissions assume: a
+    `cd ..` after following a link goes up from the link if PWD is set.
     """
     variables = {
         k: v for k, v in ctx.session.shell.environment.items() if k not in ("CDPATH", "PWD")
@@ -44,7 +44,7 @@ def make_environment(ctx: ToolContext) -> dict[str, str]:
 
 
 def compose_first_lines(ctx: ToolContext) -> str:
-    """What a shell reads first: variables that hooks left, of which a confined one keeps few."""
+    """Return the lines that a shell runs first: variables from hooks, few of them if confined."""
     file, sandbox = ctx.session.shell.env_file, ctx.session.shell.sandbox
     if file is None or not is_there(file):
         return ""
@@ -55,9 +55,9 @@ def compose_first_lines(ctx: ToolContext) -> str:
 
 
 def start_folder(ctx: ToolContext) -> str | None:
-    """The folder that is gone, if the shell's is; the command then begins where the session did.
+    """Return the shell's folder if it no longer exists; the command then begins where the session did.
 
-    If that is gone too, in the nearest folder above it.
+    If that folder doesn't exist either, the command begins in the nearest existing parent.
     """
     folder, project = ctx.session.cwd, Path(ctx.session.shell.project)
     if is_folder(folder):
@@ -71,7 +71,7 @@ def start_folder(ctx: ToolContext) -> str | None:
 def find_shell() -> str:
     path = shutil.which("bash") or shutil.which("sh")
     if path is None:
-        raise ToolError("There is neither bash nor sh on this system.")
+        raise ToolError("bash or sh is required; neither is installed.")
     return path
 
 
@@ -80,9 +80,9 @@ def quote_text(text: str) -> str:
 
 
 class ShellProgram(Struct, frozen=True, kw_only=True):
-    """A command that is to be begun: its arguments and descriptors for as long as that takes.
+    """A command before its start: its arguments and descriptors, open while it starts.
 
-    `text` is what the sandbox knows it by, and `line` how it was read.
+    `text` identifies it to the sandbox, and `line` is the parsed command line.
     """
 
     text: str
@@ -102,12 +102,14 @@ def choose_program(arguments: ShellInput, first: str) -> ShellProgram:
 def open_script(
     command: str, *, reports: bool = True, first: str = ""
 ) -> Iterator[tuple[list[str], dict[int, int]]]:
-    """The shell's arguments and descriptors; what is too long for one goes through a nameless file.
+    """Return the shell's arguments and descriptors; too long a command goes through a nameless file.
 
-    `reports`: it tells at its end which folder it is in. `first`: lines before the command.
+    With `reports`, the shell reports the folder in which it ends. `first` contains lines that run before
+    the command.
     """
-    # A trap, because the command may end by `exit`; eval, because it may not even parse. What is kept
-    # ends when nobody reads the pipe any more: that must not be what ends it.
+    # A trap, because the command may call `exit`; eval, because it may not parse. A command that
+    # keeps
+    # running after clew exits must not be killed by SIGPIPE when no process reads the pipe.
     trap = f"trap 'trap \"\" PIPE; command pwd -P >/dev/fd/{FOLDER_FD} 2>/dev/null' EXIT\n"
     report = (trap if reports else "") + first
     # Startup files may have set it.
@@ -121,7 +123,7 @@ def open_script(
 
 
 class FolderReport:
-    """A pipe through which the shell says where it ended."""
+    """A pipe through which the shell reports its last folder."""
 
     def __enter__(self) -> "FolderReport":
         self._read_end, self.write_end = os.pipe()
@@ -133,7 +135,7 @@ class FolderReport:
         os.close(self.write_end)
 
     def folder(self) -> str | None:
-        """The last folder told, if it is there; a command that ends by exec or a signal tells none."""
+        """Return the reported folder if it exists; exec or a signal may prevent the report."""
         try:
             folder = os.fsdecode(os.read(self._read_end, FOLDER_MAX_BYTES)).rstrip("\n")
         except BlockingIOError:
@@ -142,14 +144,16 @@ class FolderReport:
 
 
 def describe_end(finished: FinishedCommand, timeout_ms: int | None) -> str:
-    """Empty when all went well."""
+    """Describe a failed end, or return an empty string."""
     ended = finished.exit
     if finished.timed_out and timeout_ms:
-        return f"Timed out after {timeout_ms / 1000:g} s; it and all it started were ended."
+        return (
+            f"Timed out after {timeout_ms / 1000:g} s; the command and all it started were killed."
+        )
     if ended.signal:
-        return f"Exit code {ended.code} (the shell was ended by {ended.signal})"
+        return f"Exit code {ended.code} (the shell was killed by {ended.signal})"
     if ended.code > SIGNALLED and not (name := name_signal(ended.code - SIGNALLED)).startswith(
         "signal"
     ):
-        return f"Exit code {ended.code} (as when {name} ends a command)"
+        return f"Exit code {ended.code} (128 + {name})"
     return f"Exit code {ended.code}" if ended.code else ""

@@ -1,8 +1,7 @@
-"""What is too long for a conversation: the whole goes into a file, its two ends and the way to it stay.
+"""Shortens results that are too long: the full text goes to a file, both ends remain.
 
-The one way for every tool. A file is named by its content, so the same result twice is one file, and
-it is there whole or not at all. Must never fail a call: where no file can be written, the ends still
-arrive and say so.
+Every tool uses this module. A file is named by its content, so the same result is stored once, and it
+is written atomically. It must never fail a call: if the file can't be written, the result says so.
 """
 
 import asyncio
@@ -22,21 +21,21 @@ from clew.core.json_object import Json
 from clew.system.config.mask import LEAST_CHARS
 from clew.system.files import make_private
 
-# What is shown of a result that went into a file; a result a little longer than this stays whole.
-# About 5,000 tokens: enough to see what the result is, and ten of them don't crowd a window.
+# The length of a result that was saved to a file; a slightly longer result is shown in full. About
+# 5,000 tokens show what the result is, and ten such results don't fill a context window.
 SHOWN_CHARS = 20_000
 FILE_MAX_BYTES = 1 << 30
-# A larger file keeps the name it was written under: hashing 64 MB takes 50 ms on two busy cores, and
-# 200 MB would add half to the time of the command that printed them.
+# A larger file keeps its first name: hashing 64 MB takes 50 ms on two busy cores, and 200 MB would
+# add half to the time of the command that printed them.
 NAMED_BY_CONTENT_MAX_BYTES = 64 << 20
-# So much is hashed and written faster than a thread begins.
+# Hashing and writing this much takes less time than starting a thread.
 AT_ONCE_MAX_BYTES = 4 << 20
-# Fields that hold a picture or a document; half of one is nothing.
+# Fields with an image or a document, which can't be cut.
 WHOLE_FIELDS = frozenset({"data", "base64"})
 
 
 async def fit_result(result: ToolOutcome, limit_chars: int | None, folder: Path) -> ToolOutcome:
-    """The result as it may join a conversation: itself, or its two ends."""
+    """Return the result unchanged if it fits, else both its ends."""
     if limit_chars is None or chars_of(result.content) <= limit_chars:
         return result
     if chars_of(result.content) <= AT_ONCE_MAX_BYTES:
@@ -78,7 +77,7 @@ def shortened(result: ToolOutcome, limit_chars: int, folder: Path) -> ToolOutcom
 
 
 def pointing(raw: Any, limit_chars: int, path: Path | None, size: int) -> Any:
-    """What programs read of the call, with long texts cut and the file named."""
+    """Shorten long texts in the data for programs, and add the file's path."""
     cut = bounded(raw, limit_chars)
     if isinstance(cut, dict) and path is not None:
         cut |= {"persistedOutputPath": str(path), "persistedOutputSize": size}
@@ -86,7 +85,7 @@ def pointing(raw: Any, limit_chars: int, path: Path | None, size: int) -> Any:
 
 
 def bounded(value: Any, limit_chars: int) -> Any:
-    """A decoded JSON value whose texts are not longer than the limit."""
+    """Return a decoded JSON value with every text cut to the limit."""
     match value:
         case str():
             return value[:limit_chars]
@@ -106,16 +105,16 @@ def ends(head: str, note: str, tail: str) -> str:
 
 
 def describe_location(size: int, path: Path | None, kept_bytes: int) -> str:
-    cut = f"the middle of {size:,} bytes is left out here"
+    cut = f"the middle of {size:,} bytes is omitted"
     if path is None:
-        return f"{cut}, and could not be kept: no file could be written"
+        return f"{cut}; it could not be saved to a file"
     if kept_bytes < size:
         return f"{cut}; the first {kept_bytes:,} bytes are in {path}"
-    return f"{cut}; the whole is in {path}"
+    return f"{cut}; the full output is in {path}"
 
 
 def keep(folder: Path, data: bytes, suffix: str = ".txt") -> Path | None:
-    """A file of these bytes, named by them; None where the disk takes none."""
+    """Save bytes to a file named by their hash; None if it can't be written."""
     path = folder / f"{sha256(data).hexdigest()[:32]}{suffix}"
     with suppress(OSError):
         if path.stat().st_size == len(data):
@@ -124,7 +123,7 @@ def keep(folder: Path, data: bytes, suffix: str = ".txt") -> Path | None:
 
 
 def written(path: Path, write: Callable[[int], None]) -> bool:
-    """Makes a file whole or not at all; what half of it takes is given back to a full disk."""
+    """Write a file atomically; remove the incomplete file if the disk is full."""
     unfinished = path.parent / f".{path.name}.{secrets.token_hex(4)}"
     try:
         make_private(path.parent)
@@ -148,7 +147,7 @@ def write_all(file: int, data: bytes) -> None:
 
 
 async def settle_file(path: Path, size: int, known_secrets: Iterable[str]) -> Path:
-    """A file that a program's output went into, under the name of its content and without secrets."""
+    """Mask secrets in a program's output file and rename it by its content."""
     if size <= AT_ONCE_MAX_BYTES:
         return settle(path, known_secrets)
     return await asyncio.to_thread(settle, path, known_secrets)
@@ -165,7 +164,7 @@ def settle(path: Path, known_secrets: Iterable[str]) -> Path:
 
 
 def blank_secrets(path: Path, known_secrets: Iterable[str]) -> None:
-    """Writes over every secret in a file, in place: the lines and their numbers stay."""
+    """Overwrite every secret in a file in place, so that lines and their numbers don't change."""
     needles = [os.fsencode(secret) for secret in known_secrets if len(secret) >= LEAST_CHARS]
     if not needles or not path.stat().st_size:
         return

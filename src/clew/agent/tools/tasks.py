@@ -1,6 +1,7 @@
-"""TaskCreate, TaskGet, TaskList and TaskUpdate: work as numbered tasks that outlive the conversation's run.
+"""TaskCreate, TaskGet, TaskList and TaskUpdate: numbered tasks that outlive the run of clew.
 
-TodoWrite is the short list of one piece of work; these are for work that several share or that has an order.
+TodoWrite keeps the steps of one piece of work. These tasks suit work that has an order or is shared
+among agents.
 """
 
 import fcntl
@@ -17,7 +18,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolOutcome
 from clew.system.files import make_private, replace
 
-# The tasks of a session as files: one each, numbered, whole or not there, shared by its agents.
+# The tasks of a session are numbered files, written atomically and shared by its agents.
 
 
 Status: TypeAlias = Literal["pending", "in_progress", "completed"]
@@ -25,7 +26,7 @@ MAX_TASKS = 10_000
 
 
 class ListedTask(Struct, kw_only=True, rename="camel"):
-    """One task. `blocked_by` are the tasks that come before it; unknown fields are not kept."""
+    """One task. `blocked_by` lists the tasks that come before it. Unknown fields are dropped."""
 
     id: str
     subject: str
@@ -44,7 +45,7 @@ class TaskList:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """While entered, nobody else changes the list."""
+        """Hold the list's lock while entered."""
         make_private(self._folder)
         handle = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -62,7 +63,7 @@ class TaskList:
         return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdecimal())
 
     def tasks(self) -> list[ListedTask]:
-        """Every task that can be read, in the order of the numbers."""
+        """Return every readable task, in the order of the numbers."""
         candidates = (self.find(str(number)) for number in self.numbers())
         return [task for task in candidates if task is not None]
 
@@ -80,7 +81,7 @@ class TaskList:
         replace(self._folder / f"{task.id}.json", text + "\n", mode=0o600)
 
     def add(self, task: ListedTask) -> ListedTask:
-        """Gives the task the next number, also behind those that were deleted."""
+        """Add a task under the next number; numbers of deleted tasks are not reused."""
         mark = self._folder / ".highwatermark"
         with self.changing():
             try:
@@ -89,14 +90,16 @@ class TaskList:
                 last = 0
             numbers = self.numbers()
             if len(numbers) >= MAX_TASKS:
-                raise ToolError(f"There are {MAX_TASKS:,} tasks; finish or delete some first.")
+                raise ToolError(
+                    f"The list already has {MAX_TASKS:,} tasks; complete or delete some first."
+                )
             task.id = str(max([last, *numbers]) + 1)
             self.put(task)
             replace(mark, task.id, mode=0o600)
         return task
 
     def delete(self, task_id: str) -> None:
-        """Takes a task away, and out of what the others wait for. Called while changing."""
+        """Delete a task and all references to it. The caller must hold the lock."""
         (self._folder / f"{int(task_id)}.json").unlink(missing_ok=True)
         for other in self.tasks():
             if task_id in other.blocks or task_id in other.blocked_by:
@@ -105,7 +108,7 @@ class TaskList:
                 self.put(other)
 
     def link(self, before: str, after: str) -> None:
-        """`before` comes before `after`. Called while changing; both are there."""
+        """Put `before` ahead of `after`. The caller must hold the lock; both tasks must exist."""
         first, then = self.find(before), self.find(after)
         if first is None or then is None:
             return
@@ -117,7 +120,7 @@ class TaskList:
 
 def task_list(ctx: ToolContext) -> TaskList:
     if ctx.session.own is None:
-        raise ToolError("This session keeps no tasks.")
+        raise ToolError("This session has no task list.")
     return TaskList(ctx.session.own.task_folder)
 
 
@@ -125,7 +128,7 @@ def known(tasks: TaskList, task_id: str) -> ListedTask:
     task = tasks.find(task_id)
     if task is None:
         numbers = ", ".join(map(str, tasks.numbers()[:50])) or "none"
-        raise ToolError(f"There is no task {task_id}. There are: {numbers}.")
+        raise ToolError(f"Task {task_id} not found; existing tasks: {numbers}.")
     return task
 
 
@@ -146,18 +149,18 @@ Id = Annotated[str, Meta(min_length=1, description="The task's number")]
 class TaskCreateInput(
     Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
 ):
-    subject: Annotated[str, Meta(min_length=1, description="What is to be done, in a few words")]
-    description: Annotated[str, Meta(description="All that doing it needs to know")]
-    active_form: Annotated[str, Meta(description="The same while it is being done")] = ""
-    metadata: Annotated[dict[str, Any], Meta(description="Whatever else belongs to it")] = {}
+    subject: Annotated[str, Meta(min_length=1, description="What to do, in a few words")]
+    description: Annotated[str, Meta(description="Everything needed to do it")]
+    active_form: Annotated[str, Meta(description="Shown while in progress")] = ""
+    metadata: Annotated[dict[str, Any], Meta(description="Other data")] = {}
 
 
 class TaskCreate(Tool[TaskCreateInput]):
     name = "TaskCreate"
     description = "Add a task to the list"
     prompt = (
-        "Adds a task, pending and nobody's. Use tasks for work of many steps, with an order or "
-        "shared with agents; set the order with TaskUpdate. Look with TaskList first."
+        "Add a pending task without an owner. Use tasks for work with many steps or an order, or"
+        " shared with agents; set the order with TaskUpdate. Check TaskList first."
     )
     input_type = TaskCreateInput
     is_deferred = True
@@ -184,9 +187,9 @@ class TaskCreate(Tool[TaskCreateInput]):
         if why:
             with tasks.changing():
                 tasks.delete(task.id)
-            raise ToolError(f"A hook does not want this task: {why}")
+            raise ToolError(f"A hook rejected this task: {why}")
         return ToolOutcome(
-            content=f"Task #{task.id} is on the list: {task.subject}",
+            content=f"Added task #{task.id}: {task.subject}",
             tool_use_result={
                 "task": {
                     "id": task.id,
@@ -204,10 +207,8 @@ class TaskGetInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class TaskGet(Tool[TaskGetInput]):
     name = "TaskGet"
-    description = "Show one task whole"
-    prompt = (
-        "Shows a task whole: its description, who has it, what it waits for and what waits for it."
-    )
+    description = "Show one task in full"
+    prompt = "Show a task in full: its description, its owner, and the tasks before and after it."
     input_type = TaskGetInput
     is_deferred = True
     search_words = "todo read details"
@@ -237,8 +238,8 @@ class TaskListInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 class ListTasks(Tool[TaskListInput]):
     name = "TaskList"
-    description = "List the tasks"
-    prompt = "Lists every task: its number, whether it is done, who has it, and what it waits for."
+    description = "List all tasks"
+    prompt = "List every task with its number, status, owner and the tasks it waits for."
     input_type = TaskListInput
     is_deferred = True
     search_words = "todo show all"
@@ -251,7 +252,7 @@ class ListTasks(Tool[TaskListInput]):
         still_open = open_ids(tasks)
         done = len(tasks) - len(still_open)
         return ToolOutcome(
-            content="\n".join(line_of(task, still_open) for task in tasks) or "There are no tasks.",
+            content="\n".join(line_of(task, still_open) for task in tasks) or "No tasks.",
             tool_use_result={"tasks": [summary(task, still_open) for task in tasks]},
             display=f"{done} of {len(tasks)} done",
         )
@@ -274,7 +275,7 @@ class TaskUpdateInput(
     status: (
         Annotated[
             Literal["pending", "in_progress", "completed", "deleted"],
-            Meta(description="deleted takes it off the list"),
+            Meta(description="deleted removes the task"),
         ]
         | UnsetType
     ) = UNSET
@@ -285,7 +286,9 @@ class TaskUpdateInput(
     add_blocks: Annotated[list[str], Meta(description="Tasks that come after this one")] = []
     add_blocked_by: Annotated[list[str], Meta(description="Tasks that come before this one")] = []
     metadata: (
-        Annotated[dict[str, Any], Meta(description="Joined with what is there; null takes away")]
+        Annotated[
+            dict[str, Any], Meta(description="Merged into the existing data; null deletes a key")
+        ]
         | UnsetType
     ) = UNSET
 
@@ -294,9 +297,8 @@ class TaskUpdate(Tool[TaskUpdateInput]):
     name = "TaskUpdate"
     description = "Change a task"
     prompt = (
-        "Changes a task: who has it, whether it is in progress, completed or deleted, and which tasks "
-        "come before or after it. Mark it in_progress when you begin, completed only when it is done "
-        "and checked."
+        "Change a task: its owner, its status, and the tasks before and after it. Set "
+        "in_progress when you begin, and completed only when the work is done and checked."
     )
     input_type = TaskUpdateInput
     is_deferred = True
@@ -316,7 +318,7 @@ class TaskUpdate(Tool[TaskUpdateInput]):
         if arguments.status == "completed" != before_it.status:
             why = await ctx.session.ask_hooks("TaskCompleted", about(before_it))
             if why:
-                raise ToolError(f"A hook does not take this task for done: {why}")
+                raise ToolError(f"A hook rejected completing this task: {why}")
         with tasks.changing():
             task = known(tasks, arguments.task_id)
             before = task.status
@@ -330,21 +332,21 @@ class TaskUpdate(Tool[TaskUpdateInput]):
         result: dict[str, Any] = {"success": True, "taskId": task.id, "updatedFields": changed}
         if arguments.status not in (UNSET, before):
             result["statusChange"] = {"from": before, "to": arguments.status}
-        change_list = ", ".join(changed) or "nothing to change"
+        change_list = ", ".join(changed) or "no changes"
         return ToolOutcome(
             content=f"Task #{task.id}: {change_list}.", tool_use_result=result, display=change_list
         )
 
 
 def about(task: ListedTask) -> dict[str, Any]:
-    """What hooks are told of a task."""
+    """Return what hooks receive about a task."""
     optional_fields = {"task_description": task.description, "teammate_name": task.owner}
     fields = {key: value for key, value in optional_fields.items() if value}
     return {"task_id": task.id, "task_subject": task.subject, **fields}
 
 
 def changed_fields(task: ListedTask, arguments: TaskUpdateInput) -> list[str]:
-    """Writes what was given into the task; the names of what is different now."""
+    """Apply the input to the task; return the names of the changed fields."""
     changed = []
     for field in ("status", "subject", "description", "active_form", "owner"):
         value = getattr(arguments, field)
@@ -359,21 +361,26 @@ def changed_fields(task: ListedTask, arguments: TaskUpdateInput) -> list[str]:
 
 
 def linked(tasks: TaskList, task: ListedTask, arguments: TaskUpdateInput) -> list[str]:
-    """Puts tasks before and after this one; a circle would wait for ever and is refused."""
+    """Put tasks before and after this one.
+
+    Raise ToolError for a cycle, which could never be resolved.
+    """
     pairs = [(task.id, other) for other in arguments.add_blocks]
     pairs += [(other, task.id) for other in arguments.add_blocked_by]
     for before, after in pairs:
         known(tasks, before)
         known(tasks, after)
         if before == after or comes_before(tasks, after, before):
-            raise ToolError(f"#{before} cannot come before #{after}: #{after} comes before it.")
+            raise ToolError(
+                f"#{before} can't come before #{after}: #{after} already comes before it."
+            )
         tasks.link(before, after)
     fields = (("blocks", arguments.add_blocks), ("blockedBy", arguments.add_blocked_by))
     return [name for name, others in fields if others]
 
 
 def comes_before(tasks: TaskList, first: str, then: str) -> bool:
-    """Whether `then` waits for `first`, over however many tasks between them."""
+    """Return whether `then` waits for `first`, directly or through other tasks."""
     by_id = {task.id: task for task in tasks.tasks()}
     seen: set[str] = set()
     waiting = [then]

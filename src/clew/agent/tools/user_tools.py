@@ -1,6 +1,7 @@
-"""EnterPlanMode and ExitPlanMode: look first, write a plan, and begin when the person has said yes.
+"""AskUserQuestion, Brief, the plan mode tools and TodoWrite: tools that address the user.
 
-The plan is a file of the session's own. While planning it is the one file that may be written.
+In plan mode the model explores, writes a plan into a file of the session, and begins when the user has
+approved it. Until then, that file is the only one that may be written.
 """
 
 from pathlib import Path
@@ -19,7 +20,7 @@ from clew.agent.tools.base import (
 )
 from clew.system.files import read_content, replace
 
-# AskUserQuestion: questions with answers to choose from; the person's answers come with the permission.
+# AskUserQuestion: multiple-choice questions; the answers arrive with the permission decision.
 
 
 class Option(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -28,26 +29,26 @@ class Option(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rena
 
 
 class QuestionInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    question: Annotated[str, Meta(min_length=1, description="The question, whole")]
+    question: Annotated[str, Meta(min_length=1, description="The full question")]
     options: Annotated[list[Option], Meta(min_length=2, max_length=8)]
-    header: Annotated[str, Meta(description="What it is about, in a word or two")] = ""
-    multi_select: Annotated[bool, Meta(description="Whether several answers may be chosen")] = False
+    header: Annotated[str, Meta(description="Topic in a word or two")] = ""
+    multi_select: Annotated[bool, Meta(description="Allow several answers")] = False
 
 
 class AskUserQuestionInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     questions: Annotated[list[QuestionInput], Meta(min_length=1, max_length=4)]
-    # Filled in by whoever asks the person; the model leaves it out.
+    # Filled in by the front end or host that asks the user; the model omits it.
     answers: dict[str, Any] | UnsetType = UNSET
     annotations: dict[str, Any] | UnsetType = UNSET
 
 
 class AskUserQuestion(Tool[AskUserQuestionInput]):
     name = "AskUserQuestion"
-    description = "Ask the person to choose"
+    description = "Ask the user to choose"
     prompt = (
-        "Asks the person one to four questions, each with two to eight answers to choose from; they "
-        "may also answer in words of their own. Use it when the answer changes what you do and you "
-        "cannot find it out yourself. Put the answer you would take first."
+        "Ask the user one to four questions, each with two to eight answers to choose from; the "
+        "user may also type another answer. Use it when the answer changes what you do and you "
+        "can't find it out yourself. Put your recommended answer first."
     )
     input_type = AskUserQuestionInput
     question_kind: QuestionKind = "choices"
@@ -61,10 +62,10 @@ class AskUserQuestion(Tool[AskUserQuestionInput]):
 
     def objection(self, arguments: AskUserQuestionInput, session: ToolSession) -> str:
         if arguments.answers is not UNSET:
-            return "Leave answers out: the person gives them."
+            return "Leave out answers: the user provides them."
         texts = [question.question for question in arguments.questions]
         if len(set(texts)) < len(texts):
-            return "Two of the questions are the same; each needs words of its own."
+            return "Two of the questions are the same; each must be different."
         for question in arguments.questions:
             labels = [option.label for option in question.options]
             if len(set(labels)) < len(labels):
@@ -73,12 +74,14 @@ class AskUserQuestion(Tool[AskUserQuestionInput]):
 
     async def call(self, arguments: AskUserQuestionInput, ctx: ToolContext) -> ToolOutcome:
         if arguments.answers is UNSET or not arguments.answers:
-            raise ToolError("Nobody answered. Decide yourself, say what you chose, and go on.")
+            raise ToolError(
+                "The user did not answer.", "Decide yourself, say what you chose, and continue."
+            )
         lines = [f"{question}: {spoken(answer)}" for question, answer in arguments.answers.items()]
         questions = to_builtins(arguments.questions)
         annotations = {} if arguments.annotations is UNSET else arguments.annotations
         return ToolOutcome(
-            content="The person answered:\n" + "\n".join(lines),
+            content="The user answered:\n" + "\n".join(lines),
             tool_use_result={
                 "questions": questions,
                 "answers": arguments.answers,
@@ -92,7 +95,7 @@ def spoken(answer: Any) -> str:
     return ", ".join(map(str, answer)) if isinstance(answer, list) else str(answer)
 
 
-# Brief: a short message to the person while the work goes on.
+# Brief: a short message to the user while the work continues.
 
 
 MAX_CHARS = 2_000
@@ -100,18 +103,18 @@ MAX_CHARS = 2_000
 
 class BriefInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     message: Annotated[
-        str, Meta(min_length=1, max_length=MAX_CHARS, description="What the person should know")
+        str, Meta(min_length=1, max_length=MAX_CHARS, description="What the user should know")
     ]
 
 
 class Brief(Tool[BriefInput]):
-    """Shown by its title as it is called; the result only says so."""
+    """The call's title shows the message, so the result only confirms it."""
 
     name = "Brief"
-    description = "Tell the person how the work stands"
+    description = "Send the user a progress message"
     prompt = (
-        "Shows the person a short message while you go on working: what was found, what comes next, "
-        "what takes long. Not for the answer itself, and not for questions."
+        "Show the user a short message while you continue: what you found, what comes next, what"
+        " takes long. Not for the answer itself or for questions."
     )
     input_type = BriefInput
     is_deferred = True
@@ -125,7 +128,7 @@ class Brief(Tool[BriefInput]):
 
     async def call(self, arguments: BriefInput, ctx: ToolContext) -> ToolOutcome:
         return ToolOutcome(
-            content="The person sees it. Go on.",
+            content="The user sees it. Continue.",
             tool_use_result={"message": arguments.message},
             display="shown",
         )
@@ -139,14 +142,14 @@ class EnterPlanModeInput(Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class EnterPlanMode(Tool[EnterPlanModeInput]):
-    """Takes rights away and gives none, so nobody is asked."""
+    """Takes rights away and grants none, so it needs no approval."""
 
     name = "EnterPlanMode"
-    description = "Look first and write a plan"
+    description = "Explore and write a plan first"
     prompt = (
-        "Goes over to planning: from then on you read and search and change nothing but the plan's "
-        "file, until the person has agreed to the plan. Use it before work that is large, or where "
-        "several ways are open; not for small or clear changes."
+        "Switch to plan mode: you read, search and change nothing except the plan file, until "
+        "the user approves the plan. Use it before large work or if there are several "
+        "approaches; not for small or clear changes."
     )
     input_type = EnterPlanModeInput
     is_deferred = True
@@ -157,15 +160,16 @@ class EnterPlanMode(Tool[EnterPlanModeInput]):
 
     def objection(self, arguments: EnterPlanModeInput, session: ToolSession) -> str:
         is_planning = session.own is not None and session.own.mode == PLAN_MODE
-        return "You are planning already." if is_planning else ""
+        return "You are already in plan mode." if is_planning else ""
 
     async def call(self, arguments: EnterPlanModeInput, ctx: ToolContext) -> ToolOutcome:
         own = of(ctx.session)
         own.enter_plan()
         return ToolOutcome(
             content=(
-                "Planning. Read and search; change nothing but the plan, which you write into "
-                f"{own.plan_file}. When it is whole, call ExitPlanMode to ask the person."
+                "Plan mode is on. Read and search, and change nothing except the plan file "
+                f"{own.plan_file}. When the plan is complete, call ExitPlanMode to ask the user "
+                "for approval."
             ),
             tool_use_result={"message": "planning", "filePath": str(own.plan_file)},
             display="planning",
@@ -173,18 +177,16 @@ class EnterPlanMode(Tool[EnterPlanModeInput]):
 
 
 class ExitPlanModeInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    plan: Annotated[
-        str, Meta(description="The plan in Markdown; left out, the plan's file is the plan")
-    ] = ""
+    plan: Annotated[str, Meta(description="The plan in Markdown; default: the plan file")] = ""
 
 
 class ExitPlanMode(Tool[ExitPlanModeInput]):
     name = "ExitPlanMode"
-    description = "Ask the person to agree to the plan"
+    description = "Ask the user to approve the plan"
     prompt = (
-        "Shows the person the plan and asks whether to begin. Give the plan here, or write it into "
-        "the plan's file before. Say what will be changed, where, in which order, and how it will be "
-        "checked. Only while planning; not for questions, and not where nothing is to be changed."
+        "Show the user the plan and ask for approval to begin. Pass the plan here, or write it "
+        "to the plan file first. Say what changes, where, in which order, and how it will be "
+        "checked. Only in plan mode; not for questions, and not if nothing changes."
     )
     input_type = ExitPlanModeInput
     is_deferred = True
@@ -196,9 +198,9 @@ class ExitPlanMode(Tool[ExitPlanModeInput]):
 
     def objection(self, arguments: ExitPlanModeInput, session: ToolSession) -> str:
         if session.own is None or session.own.mode != PLAN_MODE:
-            return "There is no planning to leave here; the work goes on without this call."
+            return "Plan mode is not on; continue without this call."
         if not self.body(arguments, session).strip():
-            return f"There is no plan yet: give it here, or write it into {session.own.plan_file}."
+            return f"The plan is empty: pass it here, or write it to {session.own.plan_file}."
         return ""
 
     def body(self, arguments: ExitPlanModeInput, session: ToolSession) -> str:
@@ -220,11 +222,11 @@ class ExitPlanMode(Tool[ExitPlanModeInput]):
         mode = own.leave_plan()
         return ToolOutcome(
             content=(
-                "The person agreed to the plan; begin. Keep a list of its steps. "
-                f"The plan is kept in {own.plan_file}:\n\n{plan}"
+                "The user approved the plan; begin. Keep a list of its steps. The plan is saved "
+                f"in {own.plan_file}:\n\n{plan}"
             ),
             tool_use_result={"plan": plan, "isAgent": False, "filePath": str(own.plan_file)},
-            display=f"agreed; mode {mode}",
+            display=f"approved; mode {mode}",
         )
 
 
@@ -239,33 +241,33 @@ def keep(path: Path, plan: str) -> None:
     replace(path, text.rstrip("\n") + "\n", mode=0o600)
 
 
-# TodoWrite: the model's list of what is to be done, kept by the session.
+# TodoWrite: the model's list of steps, stored in the session.
 
 
 Status = Literal["pending", "in_progress", "completed"]
 
 
 class Todo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    content: Annotated[str, Meta(min_length=1, description="What is to be done: Run the tests")]
+    content: Annotated[str, Meta(min_length=1, description="The step: Run the tests")]
     status: Status
     active_form: Annotated[
-        str, Meta(min_length=1, description="The same while it is being done: Running the tests")
+        str, Meta(min_length=1, description="The step while in progress: Running the tests")
     ]
 
 
 class TodoWriteInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    todos: Annotated[list[Todo], Meta(description="The whole list; it replaces the one before")]
+    todos: Annotated[list[Todo], Meta(description="The full list; it replaces the old one")]
 
 
 class TodoWrite(Tool[TodoWriteInput]):
-    """Touches nothing but the session, so it counts as read-only; two at once would race."""
+    """Changes only the session, so it counts as read-only; two calls at once would race."""
 
     name = "TodoWrite"
-    description = "Keep a list of the steps of the task at hand"
+    description = "Keep a list of the current task's steps"
     prompt = (
-        "Keeps a list of the steps of the task, which the user sees. Use it for work of three or "
-        "more steps; leave it for small things. Send the whole list each time. One step at a time "
-        "is in_progress; mark a step completed as soon as it is done, and only when it is."
+        "Keep a list of the task's steps, which the user sees. Use it for work with three or "
+        "more steps, not for small things. Send the full list each time. Keep one step "
+        "in_progress; mark a step completed as soon as it is done, and not before."
     )
     input_type = TodoWriteInput
 
@@ -281,12 +283,12 @@ class TodoWrite(Tool[TodoWriteInput]):
 
     async def call(self, arguments: TodoWriteInput, ctx: ToolContext) -> ToolOutcome:
         old, new = ctx.session.todos, to_builtins(arguments.todos)
-        # A list that is done is done with.
+        # A completed list is cleared.
         ctx.session.todos = (
             [] if all(todo.status == "completed" for todo in arguments.todos) else new
         )
         return ToolOutcome(
-            content=f"The list is kept: {self.title(arguments)}.",
+            content=f"List updated: {self.title(arguments)}.",
             tool_use_result={"oldTodos": old, "newTodos": new},
             display=self.title(arguments),
         )

@@ -1,4 +1,4 @@
-"""Write: a whole file, new or in place of one that was read."""
+"""Write: create or overwrite a file."""
 
 import os
 from pathlib import Path
@@ -13,21 +13,21 @@ from clew.agent.tools.patch import diff_texts
 from clew.core.messages.text import format_count, unescape_like
 from clew.system.files import is_there
 
-# A record that holds a large file once for every edit of it cannot be read any more.
+# A transcript that contains a large file once for every edit becomes unreadable.
 ORIGINAL_MAX_CHARS = 256 << 10
 
 
 class WriteInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    file_path: Annotated[str, Meta(min_length=1, description="The file; absolute is best")]
-    content: Annotated[str, Meta(description="All that the file shall hold")]
+    file_path: Annotated[str, Meta(min_length=1, description="The file, preferably absolute")]
+    content: Annotated[str, Meta(description="The full content")]
 
 
 class Write(Tool[WriteInput]):
     name = "Write"
-    description = "Create a file, or write one anew"
+    description = "Create or overwrite a file"
     prompt = (
-        "Writes a whole file; missing folders are made. A file that is there must have been read "
-        "in this session and not changed since. To change parts of a file use Edit."
+        "Write an entire file; missing folders are created. An existing file must have been read"
+        " in this session and not changed since. To change parts of a file, use Edit."
     )
     input_type = WriteInput
 
@@ -57,7 +57,7 @@ def update(path: Path, content: str, ctx: ToolContext) -> ToolOutcome:
     old = files.take_known(path, ctx.session)
     text = decode(old.data) or FileText(text="")
     content = unescape_like(content, text.text)
-    # Read shows lines without their carriage returns, so the model cannot have meant to drop them.
+    # Read shows lines without carriage returns, so the model can't have meant to drop them.
     new = crlf(content) if text.is_crlf else content
     written = files.put(old.path, encoded(text, new, path), old.status)
     files.note(ctx, written, make_whole_range(content))
@@ -69,13 +69,13 @@ def update(path: Path, content: str, ctx: ToolContext) -> ToolOutcome:
 
 
 def create(path: Path, content: str, ctx: ToolContext) -> ToolOutcome:
-    """A new file under the user's umask, never over one that appeared meanwhile."""
-    # A link that leads nowhere is created at its far end, as a shell's `>` does.
+    """Create a file under the user's umask, without replacing one created in the meantime."""
+    # A dangling link is followed, as a shell's `>` does.
     path = Path(os.path.realpath(path))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ToolError(f"The folder {path.parent} cannot be made: {error.strerror}.") from None
+        raise ToolError(f"Can't create the folder {path.parent}: {error.strerror}.") from None
     written = files.put(path, encoded(FileText(text=""), content, path), None)
     files.note(ctx, written, make_whole_range(content))
     return ToolOutcome(
@@ -86,7 +86,7 @@ def create(path: Path, content: str, ctx: ToolContext) -> ToolOutcome:
 
 
 def encoded(like: FileText, content: str, path: Path) -> bytes:
-    """In the encoding of the file that was there; UTF-8 where that cannot hold the new text."""
+    """Encode in the old file's encoding, or in UTF-8 if that can't represent the new text."""
     try:
         return like.encode(content)
     except UnicodeEncodeError:
@@ -95,7 +95,7 @@ def encoded(like: FileText, content: str, path: Path) -> bytes:
         return content.encode("utf-8")
     except UnicodeEncodeError:
         raise ToolError(
-            f"The content for {path} holds half a surrogate pair; leave it out."
+            f"The content for {path} contains a lone surrogate; leave it out."
         ) from None
 
 
@@ -112,7 +112,7 @@ def outcome(
 
 
 def read_original(text: str) -> str | None:
-    """What was in a file, for whoever reads the record; of a large one the hunks must do."""
+    """Return the previous content for the transcript; None if it is large, where hunks must do."""
     return text if len(text) <= ORIGINAL_MAX_CHARS else None
 
 

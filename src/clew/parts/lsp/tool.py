@@ -41,29 +41,32 @@ AT_A_PLACE = {
 
 
 class LspInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    operation: Annotated[Operation, Meta(description="What to ask")]
+    operation: Annotated[Operation, Meta(description="The request")]
     file_path: Annotated[
-        str, Meta(min_length=1, description="A file of the language; the one that is asked about")
+        str,
+        Meta(
+            min_length=1,
+            description="The file in question; for workspaceSymbol, any of the language",
+        ),
     ]
-    line: Annotated[int, Meta(ge=1, description="The line, from 1 as Read shows it")] | None = None
+    line: Annotated[int, Meta(ge=1, description="The line, counted from 1 as in Read")] | None = (
+        None
+    )
     character: Annotated[int, Meta(ge=1, description="The column, from 1")] | None = None
     symbol: (
-        Annotated[
-            str, Meta(description="In place of the column: the name as it stands in the line")
-        ]
-        | None
+        Annotated[str, Meta(description="Instead of the column: the name in that line")] | None
     ) = None
-    query: Annotated[str, Meta(description="Of workspaceSymbol: a part of the name")] = ""
+    query: Annotated[str, Meta(description="For workspaceSymbol: a part of the name")] = ""
 
 
 class Lsp(Tool[LspInput]):
     name = "LSP"
     description = "Ask a language server about the code"
     prompt = (
-        "Asks the language server of a file: goToDefinition, goToImplementation, findReferences, hover "
-        "(type and documentation), incomingCalls, outgoingCalls of the name at a line and a column, or "
-        "at a line and a symbol; documentSymbol of a file; workspaceSymbol for a query; diagnostics "
-        "for what is wrong with a file. More exact than a search for the words."
+        "Ask a file's language server: goToDefinition, goToImplementation, findReferences, hover (type "
+        "and documentation), incomingCalls and outgoingCalls for the name at a line and column, or at a "
+        "line and symbol; documentSymbol and diagnostics for a file; workspaceSymbol for a query. More "
+        "exact than a text search."
     )
     input_type = LspInput
     is_deferred = True
@@ -91,7 +94,7 @@ class Lsp(Tool[LspInput]):
         text = server.sync(path)
         asking = LspQuestion(server, path, text, ctx)
         lines = await asking.answer(arguments)
-        content = "\n".join(lines) or "The language server found nothing."
+        content = "\n".join(lines) or "The language server returned no results."
         result = {"operation": arguments.operation, "filePath": path, "result": content}
         return ToolOutcome(
             content=content,

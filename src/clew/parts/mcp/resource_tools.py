@@ -37,10 +37,10 @@ class ListMcpResourcesTool(ResourceTool[ListInput]):
     """What there is to read."""
 
     name = "ListMcpResourcesTool"
-    description = "Lists the resources of MCP servers."
+    description = "List the resources of MCP servers"
     prompt = (
-        "Lists what the connected MCP servers offer to be read: documents, tables, records. Each has a "
-        "server and a URI, which ReadMcpResourceTool takes; a URI with {braces} has places to fill in."
+        "List the resources of the connected MCP servers: documents, tables, records. Pass a resource's "
+        "server and URI to ReadMcpResourceTool; fill in any {braces} in the URI."
     )
     input_type = ListInput
 
@@ -75,8 +75,8 @@ class ReadMcpResourceTool(ResourceTool[ReadResourceInput]):
     """One resource, read."""
 
     name = "ReadMcpResourceTool"
-    description = "Reads a resource of an MCP server."
-    prompt = "Reads one resource of an MCP server, named by the server and the resource's URI."
+    description = "Read a resource of an MCP server"
+    prompt = "Read one resource of an MCP server by the server and the resource's URI."
     input_type = ReadResourceInput
 
     def title(self, arguments: ReadResourceInput) -> str:

@@ -224,26 +224,25 @@ def format_schedule(item: ScheduledItem, spent: float) -> str:
 
 
 class ScheduleCronInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    prompt: Annotated[str, Meta(min_length=1, description="What you are told when the time comes")]
+    prompt: Annotated[str, Meta(min_length=1, description="The prompt you will receive")]
     cron: Annotated[
-        str, Meta(description="minute hour day month weekday, in local time, as */10 9-17 * * 1-5")
+        str, Meta(description="minute hour day month weekday, local time: */10 9-17 * * 1-5")
     ] = ""
     after_s: Annotated[
-        int, Meta(ge=1, le=86_400, description="Instead of cron: once, after so many seconds")
+        int, Meta(ge=1, le=86_400, description="Instead of cron: once, after this many seconds")
     ] = 0
-    recurring: Annotated[bool, Meta(description="With cron: again and again, not only once")] = True
-    times: Annotated[int, Meta(ge=1, le=1000, description="At most so often")] | None = None
+    recurring: Annotated[bool, Meta(description="With cron: false for only once")] = True
+    times: Annotated[int, Meta(ge=1, le=1000, description="At most this many times")] | None = None
 
 
 class ScheduleCron(Tool[ScheduleCronInput]):
     name = "ScheduleCron"
-    description = "Have a prompt come later, or again and again"
+    description = "Schedule a prompt, once or repeatedly"
     prompt = (
-        "Has a prompt come to you later: once after `after_s` seconds, or when the cron expression "
-        "fits. It comes between your turns while this session runs, never longer than three days, and "
-        "costs a turn each time, so choose the longest interval that does. Write the prompt so that it "
-        "can be understood alone, and say in it when to stop. Use it to wait for something that "
-        "nothing tells you of; a command in the background tells you itself when it ends."
+        "Schedule a prompt to yourself: once after `after_s` seconds, or by a cron expression. It arrives "
+        "between turns while this session runs, for at most three days, and costs a turn each time, so "
+        "choose the longest interval that works. Make the prompt self-contained, and say in it when to "
+        "stop. Use it to wait for what you aren't notified of; background commands do notify you."
     )
     input_type = ScheduleCronInput
     also_called = ("CronCreate", "ScheduleWakeup")
@@ -268,14 +267,14 @@ class ScheduleCron(Tool[ScheduleCronInput]):
             raise ToolError(str(error)) from None
         text = f"Schedule {item.id}: {item.wish.rhythm()}, next at {item.next_at:%Y-%m-%d %H:%M}"
         return ToolOutcome(
-            content=f"{text}, at the latest until {item.until:%Y-%m-%d %H:%M}. ScheduleDelete ends it.",
+            content=f"{text}, until {item.until:%Y-%m-%d %H:%M} at the latest. ScheduleDelete ends it.",
             tool_use_result={"id": item.id, "humanSchedule": item.wish.rhythm()},
             display=text,
         )
 
     def _wish(self, arguments: ScheduleCronInput) -> ScheduleRequest:
         if bool(arguments.cron) == bool(arguments.after_s):
-            raise ToolError("Give one of cron and after_s.")
+            raise ToolError("Use either cron or after_s.")
         if arguments.after_s:
             at = self._now() + timedelta(seconds=arguments.after_s)
             return ScheduleRequest(prompt=arguments.prompt, at=at, times=1)
@@ -293,7 +292,7 @@ class ScheduleListInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 class ScheduleList(Tool[ScheduleListInput]):
     name = "ScheduleList"
-    description = "List what is scheduled in this session"
+    description = "List this session's schedules"
     input_type = ScheduleListInput
     also_called = ("CronList",)
     is_deferred = True
@@ -309,19 +308,19 @@ class ScheduleList(Tool[ScheduleListInput]):
             format_schedule(item, self._board.spent_since(item)) for item in self._board.running()
         ]
         return ToolOutcome(
-            content="\n".join(lines) or "Nothing is scheduled.",
+            content="\n".join(lines) or "No schedules.",
             tool_use_result={"jobs": [item.id for item in self._board.running()]},
             display=f"{len(lines)} scheduled",
         )
 
 
 class ScheduleDeleteInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: Annotated[str, Meta(min_length=1, description="The schedule, as s1")]
+    id: Annotated[str, Meta(min_length=1, description="The schedule, such as s1")]
 
 
 class ScheduleDelete(Tool[ScheduleDeleteInput]):
     name = "ScheduleDelete"
-    description = "End a schedule"
+    description = "Delete a schedule"
     input_type = ScheduleDeleteInput
     also_called = ("CronDelete",)
     is_deferred = True
@@ -336,6 +335,6 @@ class ScheduleDelete(Tool[ScheduleDeleteInput]):
         item = self._board.find(arguments.id)
         if item is None:
             ids = ", ".join(item.id for item in self._board.running()) or "none"
-            raise ToolError(f"There is no schedule {arguments.id}. There are: {ids}.")
+            raise ToolError(f"Schedule {arguments.id} not found; existing schedules: {ids}.")
         await self._board.stop(item)
-        return ToolOutcome(content=f"Schedule {item.id} ended.", display=f"{item.id} ended")
+        return ToolOutcome(content=f"Deleted schedule {item.id}.", display=f"deleted {item.id}")

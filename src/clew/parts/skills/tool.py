@@ -42,7 +42,7 @@ class NoSkills:
     """The keeper of a session that calls none."""
 
     def fault(self, name: str) -> str:
-        return f"there is no skill {name}"
+        return f"skill not found: {name}"
 
     async def load(self, name: str, arguments: str) -> LoadedSkill:
         raise ToolError(self.fault(f"{name} {arguments}".strip()))
@@ -52,19 +52,18 @@ class NoSkills:
 
 
 class SkillInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    skill: Annotated[str, Meta(description="Its name as listed, without a slash")] = ""
-    args: Annotated[str, Meta(description="What it is called with, if it takes anything")] = ""
-    search: Annotated[str, Meta(description="Instead of a name: words to find skills by")] = ""
+    skill: Annotated[str, Meta(description="The name as listed, without a slash")] = ""
+    args: Annotated[str, Meta(description="Arguments, if the skill accepts any")] = ""
+    search: Annotated[str, Meta(description="Instead of a name: words to search for")] = ""
 
 
 class SkillTool(Tool[SkillInput]):
     name = "Skill"
     description = "Load a skill: instructions for a kind of task"
     prompt = (
-        "Loads a skill: instructions that somebody wrote for one kind of task, which the conversation "
-        "lists. Load one before you begin work that its description fits, and then follow it; do not "
-        "load one that is loaded already. `search` finds skills that are not listed. Load only names "
-        "that you were told."
+        "Load a skill: instructions for one kind of task. The conversation lists the skills. Load one "
+        "before you begin work that matches its description, then follow it; don't load it twice. "
+        "`search` finds skills that are not listed. Load only names from the list or a search."
     )
     input_type = SkillInput
     owns_its_time = True
@@ -105,9 +104,9 @@ class SkillTool(Tool[SkillInput]):
         matches = self._keeper.search(query)
         lines = [f"- {name}: {description}" for name, description in matches]
         return ToolOutcome(
-            content="\n".join(lines) or f"No skill fits {query!r}.",
+            content="\n".join(lines) or f"No skill matches {query!r}.",
             tool_use_result={"query": query, "matches": [name for name, _ in matches]},
-            display=", ".join(name for name, _ in matches) or "nothing found",
+            display=", ".join(name for name, _ in matches) or "no match",
         )
 
 
