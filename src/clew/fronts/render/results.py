@@ -14,6 +14,12 @@ from clew.agent.tasks.notice import describe_background_start
 from clew.core.json_object import Json
 from clew.core.messages.text import for_person, format_count
 from clew.fronts.render.code import Colours, find_lexer_for_file
+from clew.fronts.render.displays import (
+    describe_denial,
+    describe_for_user,
+    strip_agent_note,
+    strip_hint,
+)
 from clew.fronts.render.folding import LINE_ROWS, Folds, cut, fold_text, lines_of
 from clew.fronts.render.markdown import Markdown
 from clew.fronts.render.rows import (
@@ -190,6 +196,7 @@ _FOR_MODELS = frozenset({
 })  # fmt: skip
 # Their first line says how the task stands; people see by themselves what it prints.
 _ABOUT_TASKS = frozenset({"TaskOutput", "TaskStop"})
+_AGENTS = frozenset({"Agent", "Task"})
 _DISPLAYED_CHARACTERS = 200
 _BOXES = {"completed": ("☑", "quiet"), "in_progress": ("▸", "running")}
 
@@ -206,7 +213,11 @@ class ToolResultView:
         self.parts = _parts(block.get("content"))
         raw = entry.get("toolUseResult")
         self.raw: Json = raw if isinstance(raw, dict) else {}
-        self.text = "\n".join(_words(part) for part in self.parts if _words(part))
+        texts = [_words(part) for part in self.parts if _words(part)]
+        if name in _AGENTS:
+            texts = strip_agent_note(texts)
+        text = "\n".join(texts)
+        self.text = strip_hint(_plain(text), raw) if self.is_error else text
         self.display = display
 
 
@@ -259,6 +270,9 @@ def _rows(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
             return rows
     if answer.name in _FOR_MODELS or answer.name in _ABOUT_TASKS:
         return _about(answer, look, folds)
+    words = describe_for_user(answer.name, answer.raw)
+    if words:
+        return fold_text(words, answer.title, look, folds)
     output = answer.raw.get("stdout")
     text = output if isinstance(output, str) and output else answer.text
     return fold_text(text or answer.display or "done", answer.title, look, folds)
@@ -266,8 +280,10 @@ def _rows(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
 
 def _failed(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
     """What went wrong, and then what was printed."""
-    text = _plain(answer.text or answer.display or "failed")
-    first, _, rest = (for_person(text) if answer.is_denied else text).partition("\n")
+    text = answer.text or _plain(answer.display) or "failed"
+    if answer.is_denied:
+        text = describe_denial(for_person(text))
+    first, _, rest = text.partition("\n")
     short = len(first) <= look.width * LINE_ROWS
     rows = (
         list(wrap_spans([Span(escape_controls(first), look.theme["error"])], look.width))
@@ -361,7 +377,7 @@ def _plan(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | N
 
 
 def _agent(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | None:
-    if answer.name not in ("Agent", "Task") or not answer.text:
+    if answer.name not in _AGENTS or not answer.text:
         return None
     if answer.raw.get("status") == "async_launched":
         words = f"works in the background as {answer.raw.get('agentId')}; you are told when it has ended"

@@ -204,7 +204,7 @@ class CallStory:
         self.written = 0
         self.progress = ""
         self.agents: list[AgentLine] = []
-        self._hooks: list[str] = []
+        self._hooks: list[tuple[str, str]] = []
 
     def ready(self, block: Json) -> None:
         """Its input is whole."""
@@ -222,15 +222,14 @@ class CallStory:
         ran = finished.ran
         words = join_lines(ran.trouble or (ran.stderr if ran.exit_code else ""))
         if words or finished.outcome != "success":
-            self._hooks.append(
-                f"hook {finished.name}: {finished.outcome}: {words or finished.title}"
-            )
+            notice = f"hook {finished.name}: {finished.outcome}: {words or finished.title}"
+            self._hooks.append((words, notice))
 
     def told(self, entry: Json, display: str, look: Look, folds: Folds) -> list[Line]:
         """What stands below the head, once it has an end."""
         answer = ToolResultView(str(self.block.get("name", "")), self.title, entry, display)
         inner = look.narrowed(len(INDENT))
-        below = [format_row(row) for row in self._beside(inner)] + result_lines(
+        below = [format_row(row) for row in self._beside(inner, answer)] + result_lines(
             answer, inner, folds
         )
         return [INDENT + row if row else "" for row in below]
@@ -262,7 +261,7 @@ class CallStory:
         return clip_spans([mark, Span(self.title, look.theme["tool"]), Span(state, look.theme["quiet"])],
                        look.width)  # fmt: skip
 
-    def _beside(self, look: Look) -> Iterator[Row]:
+    def _beside(self, look: Look, answer: ToolResultView) -> Iterator[Row]:
         """The command, where the title has other words for it; what hooks said; what an agent did."""
         arguments = self.block.get("input")
         command = arguments.get("command") if isinstance(arguments, dict) else None
@@ -272,7 +271,10 @@ class CallStory:
                 sign = "$ " if number == 0 else "  "
                 yield clip_spans([Span(f"{sign}{escape_controls(words.expandtabs(8))}", look.theme["quiet"])],
                               look.width)  # fmt: skip
-        for words in self._hooks:
+        for reason, words in self._hooks:
+            if reason and answer.is_denied and reason in join_lines(answer.text):
+                # The hook denied the call, and the result says why.
+                continue
             yield from wrap_spans([Span(words, look.theme["notice"])], look.width)
         for agent in self.agents:
             if agent.calls:

@@ -1,0 +1,106 @@
+"""Tool results in words for the user, where the result itself is written for the model. Pure.
+
+The words are made from the fields that the log keeps for programs, so that a resumed session shows
+the same. A result with other fields than its tool would write is shown as it is.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from clew.core.json_object import Json
+
+# The last text of a subagent's result tells the model how to continue the agent.
+_AGENT_NOTES = ("(This was agent ", "agentId: ")
+_ERROR = "Error: "
+_BY_HOOK = re.compile(r"(\w+):\S+ hook error: ")
+
+
+def describe_for_user(name: str, raw: Json) -> str:
+    """Return what the user reads instead of a result's text; empty if the text may be shown."""
+    describe = _DESCRIPTIONS.get(name)
+    return "" if describe is None else describe(raw)
+
+
+def strip_agent_note(texts: list[str]) -> list[str]:
+    """Return the texts of a subagent's result without the note to the model."""
+    return texts[:-1] if len(texts) > 1 and texts[-1].startswith(_AGENT_NOTES) else texts
+
+
+def strip_hint(text: str, raw: Any) -> str:
+    """Return an error without the hint to the model: programs get the error alone."""
+    problem = raw.removeprefix(_ERROR) if isinstance(raw, str) and raw.startswith(_ERROR) else ""
+    return problem if problem and text.startswith(problem) else text
+
+
+def describe_denial(text: str) -> str:
+    """Return why a call was denied, with a hook's name in words for the user."""
+    match = _BY_HOOK.match(text)
+    return text if match is None else f"Blocked by {match[1]} hook: {text[match.end() :]}"
+
+
+def _added_task(raw: Json) -> str:
+    task = raw.get("task")
+    if not isinstance(task, dict) or "id" not in task:
+        return ""
+    return f"Added task #{task['id']}: {task.get('subject', '')}"
+
+
+def _updated_task(raw: Json) -> str:
+    number, fields, change = raw.get("taskId"), raw.get("updatedFields"), raw.get("statusChange")
+    if number is None or not isinstance(fields, list):
+        return ""
+    names = [str(name).replace("_", " ") for name in fields if name != "status"]
+    if names == ["deleted"]:
+        return f"Deleted task #{number}"
+    changes = [f"now {change.get('to')}"] if isinstance(change, dict) else []
+    changes += [f"updated {', '.join(names)}"] if names else []
+    return f"Task #{number}: {'; '.join(changes) or 'no changes'}"
+
+
+def _answers(raw: Json) -> str:
+    answers = raw.get("answers")
+    if not isinstance(answers, dict) or not answers:
+        return ""
+    lines = [f"  {question} → {_joined(answer)}" for question, answer in answers.items()]
+    return "\n".join(["You answered:", *lines])
+
+
+def _joined(answer: Any) -> str:
+    return ", ".join(map(str, answer)) if isinstance(answer, list) else str(answer)
+
+
+def _sent(raw: Json) -> str:
+    if raw.get("status") == "async_launched":
+        return f"Resumed agent {raw.get('agentId')} in the background"
+    ids = raw.get("agentIds", [raw.get("agentId")])
+    names = [str(name) for name in ids if name] if isinstance(ids, list) else []
+    return f"Message sent to {', '.join(names)}" if names else "Message sent"
+
+
+def _planning(raw: Json) -> str:
+    path = raw.get("filePath")
+    return f"Plan mode is on. Plan: {path}" if isinstance(path, str) else ""
+
+
+def _setting(raw: Json) -> str:
+    if raw.get("operation") != "set":
+        return ""
+    return f"{raw.get('setting')} = {raw.get('newValue')}"
+
+
+def _schedule(raw: Json) -> str:
+    return f"Schedule {raw['id']}: {raw.get('humanSchedule', '')}" if raw.get("id") else ""
+
+
+_DESCRIPTIONS: dict[str, Callable[[Json], str]] = {
+    "AskUserQuestion": _answers,
+    "Brief": lambda _: "Message shown",
+    "Config": _setting,
+    "EnterPlanMode": _planning,
+    "ScheduleCron": _schedule,
+    "SendMessage": _sent,
+    "StructuredOutput": lambda _: "Answer accepted",
+    "TaskCreate": _added_task,
+    "TaskUpdate": _updated_task,
+}
