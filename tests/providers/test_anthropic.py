@@ -201,7 +201,7 @@ PAGE = b"<html><head><title>Please log in</title></head></html>"
         (streamed(b"data: {not json\n\n"), "event", "not json"),
         (streamed(GOOD + b"event: x\ndata: [1]\n\n"), "event", "not an object"),
         (streamed(GOOD + b"data: {\"type\":\"\xff\"}\n\n"), "event", "UTF-8"),
-        (streamed(GOOD + b"event: content_block_start\ndata: {\"ty"), "truncated", "inside an event"),
+        (streamed(GOOD + b"event: content_block_start\ndata: {\"ty"), "truncated", "into an event"),
         (streamed(gzip.compress(GOOD * 50)[:-20], SSE + "Content-Encoding: gzip\r\n"), "truncated", "gzip"),
         (streamed(b"plain", SSE + "Content-Encoding: gzip\r\n"), "content", "gzip"),
         (answer(GOOD, headers=SSE)[:-5], "truncated", "too early"),

@@ -1,1 +1,1 @@
-"""Messages, streams, requests and money, as values and pure functions: no clock, no disk, no network."""
+"""Messages, streams, requests and cost as values and pure functions (no clock, disk or network)."""

@@ -1,7 +1,8 @@
-"""What a line of input is: a prompt, a command, a line for the shell, a note for the memory file.
+"""Parse a line of input as a prompt, a slash command, a shell line or a memory note.
 
-Also what a slash command comes to. Pure: it knows no file and no list of commands. Whether a word behind `@` names a file, and whether a
-command of that name exists, is for whoever asks. A leading space makes a prompt of anything.
+Also defines the outcomes of a slash command. Pure: this module reads no files and has no list of
+commands. The caller checks whether a word after `@` names a file and whether a command exists. A
+leading space turns any line into a prompt.
 """
 
 import base64
@@ -14,16 +15,16 @@ from msgspec import Struct
 
 from clew.core.regex import lazy_pattern
 
-# A command changes nothing of the conversation itself: it returns what
-# is to be done, and the front or the engine does it.
+# Slash command outcomes. A command never changes the conversation itself: it returns what to do,
+# and the front end or the engine does it.
 
 
-# A first column that is wider leaves too little for the second in a terminal of eighty columns.
+# A wider first column leaves too little room for the second one in an 80-column terminal.
 WIDEST = 32
 
 
 def format_table(rows: Iterable[tuple[str, str]]) -> str:
-    """What does not fit the first column stands above its words."""
+    """Format rows in two columns; a name too wide for the first one gets a line of its own."""
     rows = list(rows)
     width = max((len(name) for name, _ in rows if len(name) <= WIDEST), default=2)
     return "\n".join(line for name, words in rows for line in _lines(name, words, width))
@@ -38,16 +39,17 @@ def _lines(name: str, words: str, width: int) -> Iterator[str]:
 
 
 class Show(Struct, frozen=True, kw_only=True):
-    """Words for the person; the model does not see them."""
+    """Text shown to the user; the model does not see it."""
 
     text: str
     is_error: bool = False
 
 
 class SubmitPrompt(Struct, frozen=True, kw_only=True):
-    """A prompt, as if the person had typed it; of a stranger's words, no file is named by them.
+    """A prompt, run as if the user had typed it.
 
-    `said` is for the person, before it is worked on.
+    `said` is shown to the user before the turn begins. With `by_stranger`, the text comes from an
+    untrusted source and its `@` mentions attach no files.
     """
 
     text: str
@@ -56,9 +58,9 @@ class SubmitPrompt(Struct, frozen=True, kw_only=True):
 
 
 class Invoke(Struct, frozen=True, kw_only=True):
-    """A text that was called by name: the line stands as it was typed, and the text behind it.
+    """A text invoked by name; the turn contains the line as typed, followed by the text.
 
-    `origin` says in the log whose words the text is.
+    `origin` records in the transcript where the text came from.
     """
 
     name: str
@@ -68,31 +70,31 @@ class Invoke(Struct, frozen=True, kw_only=True):
 
 
 class Clear(Struct, frozen=True, kw_only=True):
-    """A new session from here on; the old one can be resumed."""
+    """Start a new session; the old one can still be resumed."""
 
 
 class Resume(Struct, frozen=True, kw_only=True):
-    """Another session from here on: its id, title or file."""
+    """Switch to another session, given by ID, title or file."""
 
     session: str
 
 
 class ExitSession(Struct, frozen=True, kw_only=True):
-    """The session ends."""
+    """End the session."""
 
 
 class PickRow(Struct, frozen=True, kw_only=True):
-    """One thing to choose: the line that does it, as if the person had typed it."""
+    """One choice: `line` is run as if the user had typed it."""
 
     line: str
     label: str
 
 
 class Pick(Struct, frozen=True, kw_only=True):
-    """Something to choose from; `text` is to be read first. Choosing nothing changes nothing.
+    """A list of choices, with `text` shown above it. Cancelling changes nothing.
 
-    `of` says of what there is more than the rows: a front that can find among all of it may. `at` is
-    the row that a front which shows one as current begins with.
+    `of` names the collection that the rows are part of, so that a front end can search all of it.
+    `at` is the index of the row to select first.
     """
 
     title: str
@@ -102,12 +104,12 @@ class Pick(Struct, frozen=True, kw_only=True):
     at: int = 0
 
 
-# Where nobody chooses, so many are enough to say what there is.
+# Maximum number of rows in a front end that prints the list instead of offering a choice.
 LISTED = 200
 
 
 def as_list(pick: Pick) -> Show:
-    """What can be chosen, for where nobody chooses: each with the line that does it."""
+    """Return the choices as text, for a front end without a picker: each label with its command."""
     rows = format_table((row.line, row.label) for row in pick.rows[:LISTED])
     rest = len(pick.rows) - LISTED
     note = f"... and {rest} more" if rest > 0 else ""
@@ -115,16 +117,17 @@ def as_list(pick: Pick) -> Show:
 
 
 class Rewound(Struct, frozen=True, kw_only=True):
-    """The conversation stands elsewhere from here on, or files do; `prompt` is what was said there, to
-    be said again or otherwise."""
+    """The conversation or the files were rewound; `prompt` is the prompt to edit and send again."""
 
     text: str
     prompt: str = ""
 
 
 class CompactSession(Struct, frozen=True, kw_only=True):
-    """The conversation is to be shortened: all of it, or what stands before or from a message on;
-    with `undo`, the last time that was done is to be taken back."""
+    """Compact the conversation: all of it, or the part before or after a message.
+
+    With `undo`, the last compaction is undone instead.
+    """
 
     focus: str = ""
     up_to: str | None = None
@@ -137,29 +140,32 @@ Outcome: TypeAlias = (
 )
 
 
-# The slash commands of a session, by name. Open: what else is found (files, servers) is added.
+# The slash commands of a session by name. Files and MCP servers can add more.
 
 
 Scene = TypeVar("Scene")
 
 
 class SlashCommand(Struct, Generic[Scene], frozen=True, kw_only=True):
-    """`run` is given what the command may look at, and its arguments as they were typed."""
+    """A slash command; `run` gets the scene it may use and the arguments as typed."""
 
     name: str
     description: str
     run: Callable[[Scene, str], Awaitable[Outcome]]
-    # What arguments it takes, as help shows them.
+    # The arguments, as shown in help.
     hint: str = ""
     aliases: tuple[str, ...] = ()
-    # Whether it makes sense only where a person goes on typing.
+    # Whether the command makes sense only in an interactive session.
     is_interactive: bool = False
-    # Of one that becomes a prompt: whose words it is, as hooks are told.
+    # For a command that expands to a prompt: the source of the text, as reported to hooks.
     expands: str = ""
 
 
 class Registry(Generic[Scene]):
-    """A name that is added again is the later one's; an alias never hides a name."""
+    """Slash commands by name.
+
+    A later command replaces one of the same name; an alias never hides a name.
+    """
 
     def __init__(self, commands: Iterable[SlashCommand[Scene]] = ()) -> None:
         self._by_name: dict[str, SlashCommand[Scene]] = {}
@@ -181,7 +187,7 @@ class Registry(Generic[Scene]):
         return near[0] if near else None
 
 
-# What was pasted into a prompt: images become blocks, long text is set apart so that it reads as one.
+# Pasted content: images become blocks, and long text gets a tag around it.
 
 
 SIGNATURES: tuple[tuple[bytes, str], ...] = (
@@ -193,21 +199,21 @@ SIGNATURES: tuple[tuple[bytes, str], ...] = (
 
 
 class Pasted(Struct, frozen=True, kw_only=True):
-    """Something pasted; `number` is what its placeholder in the prompt says."""
+    """Pasted content; `number` is the number in its placeholder."""
 
     number: int
     data: bytes
 
     @property
     def media_type(self) -> str | None:
-        """Of an image the service takes; None for everything else."""
+        """The media type of an image that the service accepts; None for anything else."""
         if self.data[:4] == b"RIFF" and self.data[8:12] == b"WEBP":
             return "image/webp"
         return next((kind for head, kind in SIGNATURES if self.data.startswith(head)), None)
 
 
 def make_placeholder(pasted: Pasted) -> str:
-    """What stands for it in the line that a person edits."""
+    """Return the placeholder for pasted content in the line that the user edits."""
     if pasted.media_type is not None:
         return f"[Image #{pasted.number}]"
     lines = pasted.data.count(b"\n")
@@ -215,7 +221,7 @@ def make_placeholder(pasted: Pasted) -> str:
 
 
 def make_content(text: str, pasted: Sequence[Pasted]) -> str | list[dict[str, Any]]:
-    """The content of the message: the text with what was pasted in its place, then the images."""
+    """Return the message content: the text with pasted text inserted, then the images."""
     images: list[dict[str, Any]] = []
     for paste in pasted:
         media_type = paste.media_type
@@ -237,9 +243,9 @@ def make_content(text: str, pasted: Sequence[Pasted]) -> str | list[dict[str, An
     return [*([{"type": "text", "text": text}] if text.strip() else []), *images]
 
 
-# `/usr/bin/env` is a path and `/review` a command; a name may have a namespace.
+# `/usr/bin/env` is a path and `/review` a command. A name may have a namespace.
 COMMAND = lazy_pattern(r"/([A-Za-z][\w-]*(?::[\w-]+)*)(?:\s+(.*))?\Z", re.S)
-# At the beginning of a word, so that an address of mail names no file.
+# Only at the start of a word, so that an email address does not name a file.
 MENTION = lazy_pattern(
     r"""(?:(?<=[\s(\[{"'`,;])|\A)@(?:"([^"\n]+)"|([^\s"'`<>|]+))""",
 )
@@ -249,8 +255,11 @@ MAX_MENTIONS = 50
 
 
 class Mention(Struct, frozen=True, kw_only=True):
-    """A file or folder that a prompt names. `paths` are its readings, the likeliest first: what
-    stands at the end of a word may be the sentence's and not the name's."""
+    """A file or folder named in a prompt.
+
+    `paths` are the possible paths, likeliest first: punctuation at the end of the word may belong
+    to the sentence instead of the name.
+    """
 
     paths: tuple[str, ...]
     first: int | None = None
@@ -258,7 +267,7 @@ class Mention(Struct, frozen=True, kw_only=True):
 
     @property
     def is_path(self) -> bool:
-        """Whether it can hardly be anything but a file's name; `@someone` and `@dataclass` can."""
+        """True if this is almost certainly a path, unlike `@someone` or `@dataclass`."""
         return self.first is not None or any(sign in self.paths[0] for sign in "./ ")
 
 
@@ -268,7 +277,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
 
 
 class TypedCommand(Struct, frozen=True, kw_only=True):
-    """`/name arguments`; `text` is the line as it was typed."""
+    """`/name arguments`; `text` is the line as typed."""
 
     name: str
     arguments: str
@@ -276,13 +285,13 @@ class TypedCommand(Struct, frozen=True, kw_only=True):
 
 
 class Shell(Struct, frozen=True, kw_only=True):
-    """`!line`: run by the shell, seen by the model."""
+    """`!line`: run by the shell, with output that the model sees."""
 
     line: str
 
 
 class MemoryNote(Struct, frozen=True, kw_only=True):
-    """`# words`: kept in the memory file."""
+    """`# text`: added to the memory file."""
 
     words: str
 
@@ -291,7 +300,10 @@ Input: TypeAlias = Prompt | TypedCommand | Shell | MemoryNote
 
 
 def parse(text: str, *, by_person: bool) -> Input:
-    """What `text` is. Only a person's line is a note: a program's prompt may begin with a heading."""
+    """Parse a line of input.
+
+    Only a line from the user can be a note: a program's prompt may begin with a Markdown heading.
+    """
     command = COMMAND.match(text.rstrip())
     if command is not None:
         return TypedCommand(
@@ -307,7 +319,7 @@ def parse(text: str, *, by_person: bool) -> Input:
 
 
 def mentions(text: str) -> tuple[Mention, ...]:
-    """The files and folders a prompt names, each once, in the order of the text."""
+    """Return the files and folders that a prompt names, without duplicates, in order."""
     results: dict[Mention, None] = {}
     for match in MENTION.finditer(text):
         quoted, bare = match[1], match[2]
@@ -317,7 +329,7 @@ def mentions(text: str) -> tuple[Mention, ...]:
 
 
 def _readings(word: str) -> tuple[str, ...]:
-    """A word without what closes a sentence around it, and as it stands."""
+    """Return the word without trailing punctuation, then the word as written."""
     bare = word.rstrip(TRAILING)
     return tuple(dict.fromkeys(reading for reading in (bare, word) if reading))
 
@@ -333,7 +345,7 @@ def _mention(readings: tuple[str, ...]) -> Mention:
 
 
 def as_typed(text: str) -> str:
-    """The line that a person typed, where the record keeps it in parts."""
+    """Return the line as the user typed it, from the tagged parts in the transcript."""
     shell = re.fullmatch("<bash-input>(.*)</bash-input>", text, re.S)
     if shell is not None:
         return f"! {shell[1]}"

@@ -1,7 +1,7 @@
-"""Lines of JSON between clew and hosts: the frames of clew's side, made from values, and those of theirs. Pure.
+"""The JSON lines exchanged between clew and hosts: builds clew's frames, parses the host's. Pure.
 
-Owns the spelling of the frames. Where hosts know a field by another product's name, it stands here
-and nowhere else. Ids and times come in as arguments or out of the entries themselves.
+Owns the spelling of the frames, including the field names that hosts expect from another product.
+IDs and times are arguments or come from the entries.
 """
 
 import re
@@ -18,11 +18,11 @@ from clew.version import VERSION
 
 State: TypeAlias = Literal["idle", "running", "requires_action"]
 
-# The version of the protocol that hosts compare with; clew's own stands beside it.
+# The protocol version that hosts compare with; clew's own version is a separate field.
 COMPATIBLE_VERSION = "2.1.328"
-# What a host may count on beyond the protocol's first version.
+# Features beyond the first version of the protocol that a host can rely on.
 CAPABILITIES = ("interrupt_receipt", "hook_on_failure", "reload_plugins_refuse_if_busy_v1")
-# The name by which hosts know the tool that starts another agent.
+# The name under which hosts know the tool that starts a subagent.
 LISTED_AS = {"Agent": "Task"}
 
 
@@ -44,7 +44,7 @@ def init(
     memory_paths: Sequence[str] = (),
     directories: Sequence[str] = (),
 ) -> Json:
-    """The first frame of every turn: how the session stands."""
+    """Return the first frame of every turn, which describes the session."""
     return {
         "type": "system",
         "subtype": "init",
@@ -74,13 +74,13 @@ def system(subtype: str, *, session_id: str, uuid: str, **fields: Any) -> Json:
 
 
 def state_changed(state: State, *, session_id: str, uuid: str, for_host_only: bool) -> Json:
-    """Whether the session works, waits for somebody, or has nothing to do."""
+    """Return the frame that reports whether the session is running, waiting or idle."""
     marked = {"sdk_host_only": True} if for_host_only else {}
     return system("session_state_changed", session_id=session_id, uuid=uuid, state=state, **marked)
 
 
 def reset(before: str, after: str, *, uuid: str) -> Json:
-    """The conversation `before` is over; what follows is `after`."""
+    """Return the frame that reports that conversation `after` has replaced `before`."""
     return {
         "type": "conversation_reset",
         "new_conversation_id": after,
@@ -92,7 +92,7 @@ def reset(before: str, after: str, *, uuid: str) -> Json:
 def assistant(
     entry: Json, *, session_id: str, parent: str | None = None, answers: Sequence[str] = ()
 ) -> Json:
-    """One finished block of an answer, or an answer that only tells of a failure."""
+    """Return the frame for one finished block of a response, or for a reported API error."""
     frame = {
         "type": "assistant",
         "message": readable(entry["message"]),
@@ -112,7 +112,7 @@ def assistant(
 
 
 def readable(message: Json) -> Json:
-    """A message as hosts can read it: they need a signature where a thought has none."""
+    """Return a message in the form hosts parse: each thinking block has a signature."""
     content = message.get("content")
     if not isinstance(content, list):
         return message
@@ -126,7 +126,7 @@ def readable(message: Json) -> Json:
 def user(
     entry: Json, *, session_id: str, parent: str | None = None, is_replay: bool = False
 ) -> Json:
-    """A message that is not the model's: results of tools, words of clew, or a prompt said back."""
+    """Return the frame for a user-role message: a tool result, a replayed prompt or clew's text."""
     frame = {
         "type": "user",
         "message": entry["message"],
@@ -147,7 +147,7 @@ def user(
 
 
 def of_agent(frame: Json, *, agent_id: str, kind: str, description: str) -> Json:
-    """A frame of an agent's own conversation, which names whose it is."""
+    """Mark a frame as coming from a subagent's conversation."""
     return frame | {
         "agent_id": agent_id,
         "subagent_type": kind,
@@ -156,7 +156,7 @@ def of_agent(frame: Json, *, agent_id: str, kind: str, description: str) -> Json
 
 
 def compact_boundary(entry: Json, *, session_id: str) -> Json:
-    """The conversation begins anew here; what is kept of it is named."""
+    """Return the frame for a compaction boundary, with the messages it preserves."""
     metadata = entry["compactMetadata"]
     fields = {"trigger": metadata["trigger"], "pre_tokens": metadata["preTokens"]}
     if "postTokens" in metadata:
@@ -180,7 +180,7 @@ def compact_boundary(entry: Json, *, session_id: str) -> Json:
 
 
 def microcompact_boundary(entry: Json, *, session_id: str) -> Json:
-    """Old results of tools were taken out; what is said of them stays where it was."""
+    """Return the frame that reports which old tool results were cleared from the context."""
     metadata = entry["microcompactMetadata"]
     fields = {
         "trigger": metadata["trigger"],
@@ -205,7 +205,7 @@ def stream_event(
     parent: str | None = None,
     answers: Sequence[str] = (),
 ) -> Json:
-    """One event of the model's stream, as it came."""
+    """Return the frame for one raw event of the model's stream."""
     return {
         "type": "stream_event",
         "event": event,
@@ -216,14 +216,14 @@ def stream_event(
 
 
 def describe_answered_prompts(prompts: Sequence[str]) -> Json:
-    """Which prompts of the host's an answer answers."""
+    """Return the fields that name the host's prompts a frame responds to."""
     if not prompts:
         return {}
     return {"user_message_uuid": prompts[0], "user_message_uuids": list(prompts)}
 
 
 def make_success(request_id: str, response: Json | None = None) -> Json:
-    """The answer to a control request that did what it asks."""
+    """Return the successful response to a control request."""
     body = {} if response is None else {"response": response}
     return {
         "type": "control_response",
@@ -232,7 +232,7 @@ def make_success(request_id: str, response: Json | None = None) -> Json:
 
 
 def make_refusal(request_id: str, error: str, *, code: str | None = None) -> Json:
-    """The answer to a control request that could not be done, and why."""
+    """Return the error response to a control request."""
     coded = {} if code is None else {"error_code": code}
     return {
         "type": "control_response",
@@ -241,7 +241,7 @@ def make_refusal(request_id: str, error: str, *, code: str | None = None) -> Jso
 
 
 def make_request(request_id: str, subtype: str, fields: Json) -> Json:
-    """A control request of ours."""
+    """Return a control request from clew to the host."""
     return {
         "type": "control_request",
         "request_id": request_id,
@@ -250,7 +250,7 @@ def make_request(request_id: str, subtype: str, fields: Json) -> Json:
 
 
 def make_withdrawal(request_id: str) -> Json:
-    """A request of ours that wants no answer any more."""
+    """Return the frame that cancels a control request of clew's."""
     return {"type": "control_cancel_request", "request_id": request_id}
 
 
@@ -259,15 +259,16 @@ def unsupported(request_id: str, subtype: str) -> Json:
     return make_refusal(request_id, words, code="unsupported_request")
 
 
-# No frame is longer than a host can take: the longest texts in it are shortened, and it is said where.
+# Frames stay below the size that hosts accept: the longest texts are truncated, with a note.
 
 
-# Hosts end a session at a line of 1,048,576 characters.
+# Hosts abort a session on a line of 1,048,576 characters.
 MAX_FRAME_BYTES = 512 * 1024
-# A copy of a transcript's lines is worth more than a limit with room: short of what ends a session.
+# A mirrored transcript line should stay complete, so its limit is just below the size that aborts a
+# session.
 MAX_COPY_BYTES = 1_000_000
 LIMITS = {"transcript_mirror": MAX_COPY_BYTES}
-# What is left of a text that is shortened, at first; less if that is still too much.
+# First length to truncate long texts to; lowered until the frame fits.
 KEPT = 64 * 1024
 LEAST = 64
 
@@ -275,12 +276,15 @@ _encode = msgspec.json.Encoder().encode
 
 
 def encode(frame: Json) -> bytes:
-    """As JSON that may be looked at on a terminal, and cut into lines by anybody's idea of them."""
+    """Encode a frame as one line of JSON.
+
+    Characters that affect a terminal, or that some readers treat as line ends, are escaped.
+    """
     return unescape_line(_encode(frame))
 
 
 def encode_frame(frame: Json, limit: int = 0) -> bytes:
-    """A frame as one line, without its line end, within the limit: its kind's, if none is given."""
+    """Encode a frame as one line without its line end, within `limit` or the limit for its kind."""
     limit = limit or LIMITS.get(frame.get("type", ""), MAX_FRAME_BYTES)
     line = encode(frame)
     kept_limit = KEPT
@@ -293,7 +297,7 @@ def encode_frame(frame: Json, limit: int = 0) -> bytes:
 
 
 def shortened(value: Any, limit: int) -> Any:
-    """The value with longer texts cut in their middle, longer arrays and objects after their beginning."""
+    """Return the value with long strings cut in the middle, long arrays and objects at the end."""
     if isinstance(value, str):
         return value if len(value) <= limit else cut(value, limit)
     if isinstance(value, dict):
@@ -305,11 +309,11 @@ def shortened(value: Any, limit: int) -> Any:
 
 def cut(text: str, limit: int) -> str:
     head, tail = text[: limit * 3 // 4], text[len(text) - limit // 4 :]
-    return f"{head}\n[... {len(text) - limit} characters are left out of this line ...]\n{tail}"
+    return f"{head}\n[... {len(text) - limit} characters omitted ...]\n{tail}"
 
 
 def emptied(frame: Json) -> Json:
-    """What is left of a frame that no shortening brings below the limit: its flat members."""
+    """Return only the scalar members of a frame that is too long even when truncated."""
     flat = {
         key: value
         for key, value in frame.items()
@@ -319,25 +323,28 @@ def emptied(frame: Json) -> Json:
     return few | {"truncated": True}
 
 
-# What a host says: each line as one value, and never an exception.
+# Lines from a host. Each line parses to one value and never raises.
 
 
 class Said(Struct, frozen=True, kw_only=True):
-    """A user message. `uuid` is the host's own id for it; with `asks` false it is only kept."""
+    """A user message.
+
+    `uuid` is the host's ID for it; with `asks` false it is stored and starts no turn.
+    """
 
     content: str | list[Json]
     uuid: str | None = None
     origin: Json | None = None
     is_synthetic: bool = False
-    # A host that composed the text itself wants no commands or mentions looked for in it.
+    # The host composed the text itself, so it must not be scanned for commands or mentions.
     is_verbatim: bool = False
     asks: bool = True
-    # What stands behind the words and is never read for commands or names.
+    # Text appended to the prompt that is never scanned for commands or mentions.
     piped: str = ""
 
     @property
     def typed(self) -> str | None:
-        """The words in which a command or a mention may stand; None where there are none such."""
+        """The text to scan for commands and mentions; None if it must not be scanned."""
         if self.is_verbatim:
             return None
         if isinstance(self.content, str):
@@ -349,7 +356,7 @@ class Said(Struct, frozen=True, kw_only=True):
 
 
 class ControlRequest(Struct, frozen=True, kw_only=True):
-    """A control request; it wants exactly one answer."""
+    """A control request; it needs exactly one response."""
 
     request_id: str
     subtype: str
@@ -357,7 +364,7 @@ class ControlRequest(Struct, frozen=True, kw_only=True):
 
 
 class HostAnswer(Struct, frozen=True, kw_only=True):
-    """The answer to a request of ours; `error` is None where it was answered well."""
+    """The response to a request of clew's; `error` is None on success."""
 
     request_id: str
     response: Json
@@ -365,17 +372,17 @@ class HostAnswer(Struct, frozen=True, kw_only=True):
 
 
 class WithdrawnRequest(Struct, frozen=True, kw_only=True):
-    """A request that its asker no longer wants answered."""
+    """A request that the sender has cancelled."""
 
     request_id: str
 
 
 class IgnoredLine(Struct, frozen=True, kw_only=True):
-    """Nothing that asks for anything: a blank line, a sign of life, a kind of a later version."""
+    """A line that needs no action: blank, a keep-alive or a kind from a later version."""
 
 
 class MalformedLine(Struct, frozen=True, kw_only=True):
-    """A line that cannot be understood, and why; with the id it should have answered, if it has one."""
+    """An invalid line and the reason; `request_id` is set if the line was a request."""
 
     why: str
     request_id: str | None = None
@@ -390,7 +397,7 @@ UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def read_line(line: bytes) -> Incoming:
-    """A line of standard input."""
+    """Parse a line of standard input."""
     if not line.strip():
         return IgnoredLine()
     try:
@@ -399,12 +406,12 @@ def read_line(line: bytes) -> Incoming:
         excerpt = line[:EXCERPT].decode("utf-8", "replace")
         return MalformedLine(why=f"not JSON ({error}): {excerpt!r}")
     if not isinstance(data, dict):
-        return MalformedLine(why="expected a JSON object on each line")
+        return MalformedLine(why="expected a JSON object")
     return read(data)
 
 
 def read(data: Json) -> Incoming:
-    """A decoded line."""
+    """Interpret a decoded line."""
     match data.get("type"):
         case "user":
             return read_said(data)
@@ -426,19 +433,19 @@ def read(data: Json) -> Incoming:
 def read_said(data: Json) -> Said | MalformedLine:
     message = data.get("message")
     if not isinstance(message, dict):
-        return MalformedLine(why="a user line needs message, an object")
+        return MalformedLine(why='"user" line: "message" must be an object')
     if message.get("role") != "user":
-        return MalformedLine(why='a user line needs message.role "user"')
+        return MalformedLine(why='"user" line: "message.role" must be "user"')
     content = message.get("content")
     if isinstance(content, list):
         if problems := find_prompt_faults(content):
             return MalformedLine(why=f"message.content: {'; '.join(problems)}")
     elif not isinstance(content, str):
-        return MalformedLine(why="message.content: expected a text or an array of blocks")
+        return MalformedLine(why="message.content: expected a string or an array of blocks")
     uuid, origin = data.get("uuid"), data.get("origin")
     return Said(
         content=content,
-        # An id of another form could not be the entry's.
+        # The ID becomes the entry's uuid, so it must be one.
         uuid=uuid if isinstance(uuid, str) and UUID.fullmatch(uuid) else None,
         origin=origin if isinstance(origin, dict) else None,
         is_synthetic=data.get("isSynthetic") is True,
@@ -450,11 +457,11 @@ def read_said(data: Json) -> Said | MalformedLine:
 def read_asked(data: Json) -> ControlRequest | MalformedLine:
     request_id, request = data.get("request_id"), data.get("request")
     if not isinstance(request_id, str):
-        return MalformedLine(why="a control_request needs request_id, a text")
+        return MalformedLine(why='"control_request" line: "request_id" must be a string')
     subtype = request.get("subtype") if isinstance(request, dict) else None
     if not isinstance(subtype, str) or not isinstance(request, dict):
         return MalformedLine(
-            why="a control_request needs request.subtype, a text", request_id=request_id
+            why='"control_request" line: "request.subtype" must be a string', request_id=request_id
         )
     return ControlRequest(request_id=request_id, subtype=subtype, fields=request)
 
@@ -469,6 +476,6 @@ def read_answered(data: Json) -> HostAnswer | IgnoredLine:
         return HostAnswer(
             request_id=request_id,
             response={},
-            error=words if isinstance(words, str) and words else "the host answered with an error",
+            error=words if isinstance(words, str) and words else "the host reported an error",
         )
     return HostAnswer(request_id=request_id, response=object_of(response.get("response")))

@@ -80,16 +80,19 @@ def test_a_miss_is_told_sum_up_with_what_it_cost() -> None:
     tools = CacheMiss(
         reason="tools_changed", tokens=40_000, changed="tools: A added", extra_usd=usd
     )
-    assert str(tools) == "tools: A added (40,000 tokens, $0.1380 more than a read)"
+    assert str(tools) == "tools: A added (40,000 tokens, $0.1380 more than a cache read)"
     late = CacheMiss(reason="expired", tokens=40_000, idle_s=725)
     assert str(late) == "the cache expired: 12 min without a request (40,000 tokens)"
     short = CacheMiss(reason="compacted", tokens=9, changed="message 1 of 2 changed (user)")
     assert str(short) == "the conversation was compacted (9 tokens)"
     new = CacheMiss(reason="a_new_one", tokens=9, changed="tools: A added")
     assert str(new) == "a_new_one: tools: A added (9 tokens)"
-    assert str(CacheMiss(reason="unavailable", tokens=9)).startswith("the service cannot say")
-    assert sum_up([tools, late]) == "2 requests: 80,000 tokens not read; $0.1380 more than reads"
-    assert sum_up([late]) == "1 request: 40,000 tokens not read"
+    assert str(CacheMiss(reason="unavailable", tokens=9)).startswith("reason unavailable")
+    assert (
+        sum_up([tools, late])
+        == "2 requests: 80,000 tokens not read from the cache; $0.1380 more than cache reads"
+    )
+    assert sum_up([late]) == "1 request: 40,000 tokens not read from the cache"
     assert set(MEANINGS) >= {"expired", "compacted", "unknown", "pending"}
 
 

@@ -32,9 +32,9 @@ def test_it_is_said_what_is_sent_anew_and_what_it_costs() -> None:
     )
     assert cost.tokens == 1_000_000
     assert str(cost) == (
-        "about 1,000,000 tokens are sent and cached anew: $5.0000 instead of $0.1000"
+        "about 1,000,000 tokens will be sent and cached again: $5.0000 instead of $0.1000"
     )
     unknown = estimate_recaching(
         last, model="of-tomorrow", before="of-tomorrow", at=AT, catalog=CATALOG
     )
-    assert str(unknown) == "about 1,000,000 tokens are sent and cached anew"
+    assert str(unknown) == "about 1,000,000 tokens will be sent and cached again"

@@ -214,7 +214,7 @@ def test_a_denial_reads_differently_by_who_denied() -> None:
     assert "it deletes ~" in describe_reviewer_rejection("it deletes ~.")
     for guided in (rejected_in_subagent(), describe_reviewer_rejection("")):
         assert "another tool" in guided
-        assert "Do not get around" in guided
+        assert "Do not work around" in guided
         assert "does not depend on this call" in guided
 
 

@@ -56,19 +56,19 @@ def test_what_the_factories_make_has_no_faults() -> None:
         (make.make_user("x", **at), {"uuid": "e1"}, "uuid"),
         (make.make_user("x", **at), {"timestamp": 5}, "timestamp"),
         (make.make_user("x", **at), {"timestamp": "yesterday"}, "timestamp"),
-        (make.make_user("x", **at), {"attachment": {}}, "attachment on a message of type user"),
-        (make.make_user("x", **at), {"data": {}}, "data on a message of type user"),
-        (make.make_system("x", **at), {"message": {}}, "message on a message of type system"),
-        (make.make_attachment({}, **at), {"message": {}}, "message on a message of type attachment"),
-        (make.progress("t", {}, **at), {"attachment": {}}, "attachment on a message of type progress"),
-        ({"type": "attachment", "uuid": UUID, "timestamp": AT}, {}, "no attachment"),
-        ({"type": "progress", "uuid": UUID, "timestamp": AT}, {}, "no data"),
-        ({"type": "user", "uuid": UUID, "timestamp": AT}, {}, "no message"),
-        (make.make_user("x", **at), {"message": {"role": "assistant", "content": "x"}}, "role assistant"),
+        (make.make_user("x", **at), {"attachment": {}}, '"attachment"'),
+        (make.make_user("x", **at), {"data": {}}, '"data"'),
+        (make.make_system("x", **at), {"message": {}}, '"message"'),
+        (make.make_attachment({}, **at), {"message": {}}, '"message"'),
+        (make.progress("t", {}, **at), {"attachment": {}}, '"attachment"'),
+        ({"type": "attachment", "uuid": UUID, "timestamp": AT}, {}, '"attachment"'),
+        ({"type": "progress", "uuid": UUID, "timestamp": AT}, {}, '"data"'),
+        ({"type": "user", "uuid": UUID, "timestamp": AT}, {}, '"message"'),
+        (make.make_user("x", **at), {"message": {"role": "assistant", "content": "x"}}, 'role "assistant"'),
         (make.make_user("x", **at), {"message": {"role": "user", "content": []}}, "content"),
         (make.make_user("x", **at), {"message": {"role": "user", "content": 5}}, "content"),
         (answer(make.make_text("x")), {"requestId": ""}, "requestId"),
-        (answer(make.make_text("x")), {"message": ANSWER | {"id": ""}}, "message id"),
+        (answer(make.make_text("x")), {"message": ANSWER | {"id": ""}}, "message ID"),
         (answer(make.make_text("x")), {"message": ANSWER | {"usage": {}}}, "usage"),
     ],
 )  # fmt: skip
@@ -103,7 +103,7 @@ def test_each_side_says_only_its_blocks() -> None:
      {"type": "tool_use", "id": "t", "input": {}}, {"type": "tool_use", "id": "t", "name": "n", "input": "{"}],
 )  # fmt: skip
 def test_a_call_without_id_name_or_input_is_named(block: dict[str, Any]) -> None:
-    assert find_faults(answer(block)) == ["tool_use without id, name or input"]
+    assert find_faults(answer(block)) == ['"tool_use" block without an ID, a name or an input']
 
 
 def test_a_result_without_call_or_content_is_named() -> None:

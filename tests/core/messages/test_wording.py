@@ -13,15 +13,15 @@ from clew.core.messages.text import (
 @pytest.mark.parametrize(
     ("told", "shown"),
     [
-        (describe_user_rejection(), "refused; it did not run"),
-        (describe_user_rejection("use y.txt"), "refused; it did not run: use y.txt"),
+        (describe_user_rejection(), "Denied"),
+        (describe_user_rejection("use y.txt"), "Denied: use y.txt"),
         (
             describe_reviewer_rejection("it deletes"),
-            "The automatic review refused this call: it deletes. It did not run.",
+            "The automatic review denied this call: it deletes. It did not run.",
         ),
         (
             rejected_in_subagent(),
-            "This call is not permitted here and did not run; there is no user in this conversation "
+            "This call is not permitted here and did not run. There is no user in this conversation "
             "to ask.",
         ),
         ("This call is not permitted and did not run: a rule.",) * 2,

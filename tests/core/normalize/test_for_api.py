@@ -58,16 +58,16 @@ CASES: list[tuple[str, list[Any], list[str]]] = [
     ("a call without a result in the middle", [user("hi"), answer("m", call("1")), user("so?")], ["u: hi", "a: ?1", "u: !1 so?"]),
     ("one of two results missing", [user("hi"), answer("m", call("1"), call("2")), user(result("2")), answer("n", "x"), user("y")], ["u: hi", "a: ?1 ?2", "u: !1 !2", "a: x", "u: y"]),
     ("a call at the end", [user("hi"), answer("m", call("1"))], ["u: hi", "a: ?1", "u: !1"]),
-    ("a result without a call", [user("hi"), answer("m", "x"), user(result("9", "found"))], ["u: hi", "a: x", "u: (a tool answered: found)"]),
-    ("a result as the first", [user(result("9", [words("a"), words("b")]))], ["u: (a tool answered: a\nb)"]),
+    ("a result without a call", [user("hi"), answer("m", "x"), user(result("9", "found"))], ["u: hi", "a: x", "u: (tool result: found)"]),
+    ("a result as the first", [user(result("9", [words("a"), words("b")]))], ["u: (tool result: a\nb)"]),
     ("a result twice", [user("hi"), answer("m", call("1")), user(result("1"), result("1"))], ["u: hi", "a: ?1", "u: !1"]),
-    ("two results that differ", [user("hi"), answer("m", call("1")), user(result("1"), result("1", "other"))], ["u: hi", "a: ?1", "u: !1 (a tool answered: other)"]),
-    ("a late result", [user("hi"), answer("m", call("1")), user("no"), answer("n", "ok"), user(result("1"))], ["u: hi", "a: ?1", "u: !1 no", "a: ok", "u: (a tool answered: done)"]),
+    ("two results that differ", [user("hi"), answer("m", call("1")), user(result("1"), result("1", "other"))], ["u: hi", "a: ?1", "u: !1 (tool result: other)"]),
+    ("a late result", [user("hi"), answer("m", call("1")), user("no"), answer("n", "ok"), user(result("1"))], ["u: hi", "a: ?1", "u: !1 no", "a: ok", "u: (tool result: done)"]),
     ("an id used again", [user("hi"), answer("m", call("1")), user(result("1")), answer("n", call("1")), user(result("1"))], ["u: hi", "a: ?1", "u: !1", "a: ?1-2", "u: !1-2"]),
     ("an id twice in one answer", [user("hi"), answer("m", call("1"), call("1")), user(result("1", "a"), result("1", "b"))], ["u: hi", "a: ?1 ?1-2", "u: !1 !1-2"]),
     ("an id of another provider", [user("hi"), answer("m", call("call.1:2")), user(result("call.1:2"))], ["u: hi", "a: ?call_1_2", "u: !call_1_2"]),
     ("no id", [user("hi"), answer("m", {"type": "tool_use", "name": "Bash", "input": {}})], ["u: hi", "a: ?call", "u: !call"]),
-    ("input that is not an object", [user("hi"), answer("m", call("1") | {"input": "{\"a"})], ["u: hi", "a: (called the tool Bash with \"{\\\"a\")", f"u: {CONTINUE}"]),
+    ("input that is not an object", [user("hi"), answer("m", call("1") | {"input": "{\"a"})], ["u: hi", "a: (called tool Bash with \"{\\\"a\")", f"u: {CONTINUE}"]),
     ("words behind a call", [user("hi"), answer("m", call("1"), "x"), user(result("1"))], ["u: hi", "a: x ?1", "u: !1"]),
     ("two answers in a row", [user("hi"), answer("m", "a"), answer("n", "b")], ["u: hi", "a: a", f"u: {CONTINUE}", "a: b", f"u: {CONTINUE}"]),
     ("an answer first", [answer("m", "a"), user("b")], [f"u: {BEGINNING}", "a: a", "u: b"]),
@@ -96,8 +96,8 @@ CASES: list[tuple[str, list[Any], list[str]]] = [
     ("a paused answer that went on", [user("x"), answer("m", {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}), answer("n", {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}, "so"), user("y")], ["u: x", "a: <server_tool_use> <web_search_tool_result> so", "u: y"]),
     ("a paused answer that nobody took up", [user("x"), answer("m", {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}), user("stop")], ["u: x", 'a: {"type":"server_tool_use","id":"s","name":"web_search","input":{}}', "u: stop"]),
     ("a server tool's result without its call", [user("x"), answer("m", {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}, "so"), user("y")], ["u: x", 'a: {"type":"web_search_tool_result","tool_use_id":"s","content":[]} so', "u: y"]),
-    ("blocks of other platforms", [user({"type": "guard_content", "text": {"text": "careful"}}, {"type": "cache_point"}, {"type": "video"})], ["u: careful (a block of the type video)"]),
-    ("a call in the user's name", [user(call("1", command="ls"))], ['u: (called the tool Bash with {"command":"ls"})']),
+    ("blocks of other platforms", [user({"type": "guard_content", "text": {"text": "careful"}}, {"type": "cache_point"}, {"type": "video"})], ["u: careful (block of type video)"]),
+    ("a call in the user's name", [user(call("1", command="ls"))], ['u: (called tool Bash with {"command":"ls"})']),
     ("a reasoning block", [user("x"), answer("m", {"type": "reasoning", "reasoning_text": {"text": "so"}}), user("y")], ["u: x", "a: so", "u: y"]),
     ("lone surrogates", [user("a\ud800b")], ["u: a\ufffdb"]),
     ("a boundary without its summary", [user("old"), BOUNDARY, user("new")], ["u: old new"]),
@@ -177,9 +177,9 @@ def test_old_attachments_without_frozen_words_are_told_anew() -> None:
     tag = "u: <system-reminder>|{}|</system-reminder> x"
     assert one(type="queued_command", prompt=[words("and b")]) == "u: and b x"
     file = {"displayPath": "a.py", "content": {"file": {"content": "1"}}}
-    assert one(type="file", **file) == tag.format("The file a.py:|1")
+    assert one(type="file", **file) == tag.format("Contents of a.py:|1")
     assert one(type="file", filename="a.py", content=3) == "u: x"
-    changed = tag.format("a.py was changed by someone else:|2")
+    changed = tag.format("a.py was changed outside this session:|2")
     assert one(type="edited_text_file", filename="a.py", snippet="2") == changed
     assert one(type="hook_additional_context", content=["p", "q"]) == tag.format("p|q")
     assert one(type="hook_success", hookEvent="SessionStart", content="s") == tag.format("s")
@@ -237,7 +237,7 @@ def test_a_refusal_without_words_is_of_nothing() -> None:
 @requirement("V8", "R265")
 def test_images_the_service_would_refuse_become_words() -> None:
     made = request(user(pic(png(9000, 2)), pic("AAAA"), pic(kind="image/gif"), pic()))
-    assert made == ["u: (this image has too many pixels and is not shown) (this image is not an image and is not shown) <image> <image>"]  # fmt: skip
+    assert made == ["u: (this image has too many pixels and is not shown) (this image is not a valid image and is not shown) <image> <image>"]  # fmt: skip
     assert repairs(user(pic(kind="image/gif"))) == [("media_renamed", "u")]
     blind = Target(images=False, documents=False)
     assert "not shown" in request(user(pic()), target=blind)[0]
@@ -289,10 +289,10 @@ def test_tools_that_are_gone_are_handled() -> None:
     made = for_api(entries, TARGET, tools=tools)
     assert made.violations == []
     assert made.messages[2]["content"][0]["content"][0] == words(
-        "(the tool Gone, no longer available)"
+        "(the tool Gone is no longer available)"
     )
     assert [r.kind for r in made.repairs] == ["tool_unknown"]
-    assert request(*entries, tools=[])[1:] == ["a: (called the tool Gone with {})", 'u: (a tool answered: {"type":"tool_reference","tool_name":"Gone"}\nx)']  # fmt: skip
+    assert request(*entries, tools=[])[1:] == ["a: (called tool Gone with {})", 'u: (tool result: {"type":"tool_reference","tool_name":"Gone"}\nx)']  # fmt: skip
 
 
 def test_another_models_thinking_can_be_told() -> None:
@@ -324,7 +324,7 @@ def test_a_target_is_read_from_the_catalog() -> None:
 def test_a_result_without_an_id_and_a_mark_for_the_cache_are_cleaned() -> None:
     marked = words("x") | {"cache_control": {"type": "ephemeral"}}
     entries = [user(marked, {"type": "tool_result", "content": "z"})]
-    assert request(*entries) == ["u: (a tool answered: z) x"]
+    assert request(*entries) == ["u: (tool result: z) x"]
     assert for_api(entries, TARGET).messages[0]["content"][1] == words("x")
 
 
@@ -413,7 +413,7 @@ def test_a_result_that_failed_holds_only_text_and_what_it_showed_follows() -> No
     assert made.violations == []
     one, two, *shown = made.messages[2]["content"]
     assert [block["type"] for block in one["content"]] == ["text", "text"]
-    assert two["content"] == "(the tool failed; what it gave follows)"
+    assert two["content"] == "(the tool failed; its output follows)"
     assert [block["type"] for block in shown] == ["image", "image", "text"]
     abroad = for_api(history, replace(TARGET, error_media=True))
     assert abroad.violations == []

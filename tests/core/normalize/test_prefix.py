@@ -426,10 +426,10 @@ def test_a_person_reads_how_many_thoughts_and_why() -> None:
     unread = Repair(kind="thought_unread", uuid="2", detail=OPUS)
     media = Repair(kind="media_removed", uuid="3")
     assert describe_repairs([gone, gone]) == (
-        "2 earlier thoughts are no longer shown to the model, because the tools changed"
+        "2 earlier thinking blocks are no longer shown to the model: the tools changed"
     )
     assert describe_repairs([media, unread]).endswith(
-        f"; 1 earlier thought is no longer shown to the model, because they are not {OPUS}'s own"
+        f"; 1 earlier thinking block is no longer shown to the model: written by a model other than {OPUS}"
     )
 
 

@@ -166,21 +166,21 @@ def _converse_faults() -> list[tuple[dict[str, Any], str]]:
     hi = says({"text": "hi"})
     picture = {"image": {"format": "png", "source": {"bytes": "x"}}}
     return [
-        ({"messages": []}, "does not end with the user"),
-        ({"messages": [hi, hi]}, "out of turn"),
+        ({"messages": []}, "user message"),
+        ({"messages": [hi, hi]}, "wrong role"),
         ({"messages": [says()]}, "is empty"),
-        ({"messages": [hi, says(use, role="assistant"), hi]}, "was asked ['1']"),
+        ({"messages": [hi, says(use, role="assistant"), hi]}, "the calls were ['1']"),
         ({"messages": [hi, says(use, role="assistant"), says(answered)]}, "is missing"),
-        ({"messages": [says({"text": " "})]}, "without a word"),
-        ({"messages": [says({"text": "a", "image": {}})]}, "not of one kind"),
+        ({"messages": [says({"text": " "})]}, "blank"),
+        ({"messages": [says({"text": "a", "image": {}})]}, "one type"),
         (
             {"messages": [says({"toolUse": {"toolUseId": "a b", "name": "x", "input": {}}})]},
-            "no call",
+            "tool call",
         ),
         ({"messages": [says({"toolResult": {"toolUseId": "1", "content": []}})]}, "empty result"),
-        ({"messages": [says({"image": {"format": "bmp"}})]}, "no format"),
-        ({"messages": [says({"document": {"name": "a_b"}})]}, "a name"),
-        ({"messages": [says({"odd": 1})]}, "no kind"),
+        ({"messages": [says({"image": {"format": "bmp"}})]}, "image format"),
+        ({"messages": [says({"document": {"name": "a_b"}})]}, "document name"),
+        ({"messages": [says({"odd": 1})]}, "type"),
         ({"messages": [says(*[picture] * 21)]}, "21 images"),
     ]
 
@@ -201,15 +201,15 @@ def _chat_faults() -> list[tuple[list[dict[str, Any]], str]]:
 
     hi = {"role": "user", "content": "hi"}
     return [
-        ([], "says nothing"),
+        ([], "no content"),
         ([hi, use()], "ends without"),
         ([hi, use(), hi], "comes before the results"),
-        ([{"role": "tool", "tool_call_id": "1", "content": "x"}], "answers no open call"),
+        ([{"role": "tool", "tool_call_id": "1", "content": "x"}], "no open tool call"),
         ([hi, use(), {"role": "tool", "tool_call_id": "1", "content": " "}], "empty result"),
-        ([hi, {"role": "assistant", "content": None}], "says nothing"),
-        ([hi, use("a b")], "has a call that is none"),
-        ([hi, use(arguments="{")], "has a call that is none"),
-        ([hi, use(arguments="[]")], "has a call that is none"),
+        ([hi, {"role": "assistant", "content": None}], "no content"),
+        ([hi, use("a b")], "invalid tool call"),
+        ([hi, use(arguments="{")], "invalid tool call"),
+        ([hi, use(arguments="[]")], "invalid tool call"),
     ]
 
 

@@ -10,7 +10,7 @@ def test_repairs_are_counted_by_kind_and_routine_is_not_told() -> None:
         Repair(kind="media_removed", uuid="b"),
     ]
     assert describe_repairs(found) == (
-        "mended for this request, the log stays as it is: 2 images or documents left out"
+        "repaired for this request (the transcript is unchanged): 2 omitted images or documents"
     )
     assert describe_repairs(found[:1]) == ""
-    assert describe_repairs(found[:2]).endswith(": 1 image or document left out")
+    assert describe_repairs(found[:2]).endswith(": 1 omitted image or document")

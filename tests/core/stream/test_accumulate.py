@@ -559,7 +559,7 @@ def test_a_bearable_disorder_is_told_and_the_answer_is_complete(
 
 
 def test_a_last_event_without_its_blank_line_cuts_nothing_but_itself() -> None:
-    cut_off = StreamFault(kind="unfinished_event", message="9 bytes of it")
+    cut_off = StreamFault(kind="unfinished_event", message="9 bytes in")
     told = run([message_start(), start(0), text(0, "a"), stop(0), message_delta(), cut_off])
     assert faults(told) == ["message_stop_missing"]
     assert finished(told).complete
@@ -608,7 +608,7 @@ def test_usage_that_is_no_object_is_no_usage() -> None:
         ),
         ({"type": "error", "error": {"type": "api_error"}}, ("api_error", "api_error", None)),
         ({"type": "error", "error": "words"}, (None, "words", None)),
-        ({"type": "error"}, (None, "an error without words", None)),
+        ({"type": "error"}, (None, "error without a message", None)),
         ({"type": "error", "error": {"type": 3}, "request_id": 4}, (None, "3", None)),
     ],
 )
@@ -657,9 +657,9 @@ def test_a_cut_keeps_finished_blocks_and_partial_text_and_drops_the_rest() -> No
     (partial,) = of(BlockFinished, told)
     assert (partial.complete, partial.index) == (False, 2)
     assert [(e.index, e.why) for e in of(BlockDropped, told)] == [
-        (1, "the answer ended inside this tool_use"),
-        (3, "the answer ended inside this text"),
-        (4, "the answer ended inside this thinking"),
+        (1, "the response ended inside this tool_use block"),
+        (3, "the response ended inside this text block"),
+        (4, "the response ended inside this thinking block"),
     ]
     assert of(BlockDropped, told)[2].block["thinking"] == "h"
     last = finished(told)

@@ -28,7 +28,7 @@ def test_a_long_text_loses_its_middle_and_says_how_much() -> None:
     text = frame["message"]["content"]
     assert text.startswith("aaa")
     assert text.endswith("z")
-    assert "characters are left out" in text
+    assert "characters omitted" in text
     assert frame["uuid"] == "u"
 
 

@@ -139,7 +139,7 @@ def test_what_a_line_cannot_carry_whole_is_shortened_so_that_the_copy_goes_on(
     assert named == [s["uuid"] for s, _ in other]
     assert errors.count("the host's copy has it shortened, the transcript whole") == len(named) == 2
     (answer, _), (asked, _) = other
-    assert "characters are left out of this line" in answer["message"]["content"][0]["text"]
+    assert "characters omitted" in answer["message"]["content"][0]["text"]
     words = {"type": "text", "text": "[image: 1200000 characters are left out of this copy]"}
     assert asked["message"]["content"] == [words, prompt[1]]
 

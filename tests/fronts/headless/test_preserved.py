@@ -16,7 +16,7 @@ from tests.requirements import requirement
 
 Json = dict[str, Any]
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-TOLD = "no longer shown to the model, because "
+TOLD = "no longer shown to the model: "
 BOUND = "The block is bound to a different conversation"
 
 
@@ -83,7 +83,9 @@ def test_other_instructions_cost_the_thoughts_and_no_session(tmp_path: Path) -> 
         changed = say(tmp_path, server, "two", "--append-system-prompt", "Be brief.")
         later = say(tmp_path, server, "three", "--append-system-prompt", "Be brief.")
     assert (changed.returncode, later.returncode) == (0, 0)
-    assert changed.stderr.count(f"3 earlier thoughts are {TOLD}the system prompt changed") == 1
+    assert (
+        changed.stderr.count(f"3 earlier thinking blocks are {TOLD}the system prompt changed") == 1
+    )
     assert TOLD not in later.stderr
     assert bindings(server)[2:] == [{"prefix_mismatch_behavior": "drop_block"}] * 4
     assert all(CONTROLS in (r.header("anthropic-beta") or "") for r in server.requests[2:])
@@ -152,7 +154,7 @@ def test_a_session_of_another_program_goes_on(tmp_path: Path) -> None:
         later = say(tmp_path, server, "and on")
     assert (done.returncode, later.returncode) == (0, 0)
     assert service.refusals == []
-    assert done.stderr.count("1 earlier thought is no longer shown to the model") == 1
+    assert done.stderr.count("1 earlier thinking block is no longer shown to the model") == 1
     assert TOLD not in later.stderr
     assert [repair["uuid"] for repair in unbound(tmp_path)] == [theirs[0]["uuid"]]
 
@@ -175,7 +177,7 @@ def test_images_that_the_service_refuses_take_only_later_thoughts_along(tmp_path
         third = say(tmp_path, server, "on")
     assert [run.returncode for run in (first, second, third)] == [0, 0, 0]
     assert [request.status for request in server.requests].count(413) == 1
-    assert "3 earlier thoughts are " + TOLD in second.stderr
+    assert "3 earlier thinking blocks are " + TOLD in second.stderr
     assert service.refusals == []
     assert TOLD not in third.stderr
 
@@ -225,7 +227,7 @@ def test_a_terminal_goes_on_behind_an_edit_that_would_have_been_the_end(tmp_path
         terminal.type(f"/context exclude {first} now\n")
         terminal.expect("left out")
         terminal.type("three\n")
-        terminal.expect(f"3 earlier thoughts are {TOLD}something said before it changed")
+        terminal.expect(f"3 earlier thinking blocks are {TOLD}earlier messages changed")
         terminal.expect("Done.")
         terminal.expect("> ")
         terminal.type("four\n")
@@ -272,7 +274,7 @@ def test_thoughts_that_another_service_signed_are_refused_once_and_never_sent_ag
         later = say(tmp_path, server, "three")
     assert [(run.returncode, run.stdout) for run in (moved, later)] == [(0, "Done.\n")] * 2
     assert service.refused == 1
-    assert moved.stderr.count(f"3 earlier thoughts are {TOLD}the service refused") == 1
+    assert moved.stderr.count(f"3 earlier thinking blocks are {TOLD}the service refused") == 1
     assert TOLD not in later.stderr
 
 
@@ -297,7 +299,7 @@ def test_a_fallback_model_is_judged_as_itself(tmp_path: Path) -> None:
     with serving(service, strict=True) as server:
         done = say(tmp_path, server, "two", *changed, "--fallback-model", "claude-fable-5-1")
     assert (done.returncode, done.stdout) == (0, "Done.\n")
-    assert f"3 earlier thoughts are {TOLD}the system prompt changed" in done.stderr
+    assert f"3 earlier thinking blocks are {TOLD}the system prompt changed" in done.stderr
     assert service.refusals == []
     said = [(line, line["message"]["content"][0]["type"]) for line in lines(tmp_path, "assistant")]
     made = [line for line, kind in said if kind.endswith("thinking")]
@@ -362,5 +364,5 @@ def test_a_tool_that_failed_with_a_picture_shows_it_after_the_results(tmp_path: 
         done = say(tmp_path, server, "go on")
     assert (done.returncode, done.stdout) == (0, "Done.\n")
     result, shown, *_ = server.requests[0].body["messages"][2]["content"]
-    assert result == failed | {"content": "(the tool failed; what it gave follows)"}
+    assert result == failed | {"content": "(the tool failed; its output follows)"}
     assert shown["type"] == "image"

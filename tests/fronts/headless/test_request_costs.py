@@ -66,7 +66,7 @@ def test_what_a_history_needed_is_said_once_and_recorded_with_its_entries(tmp_pa
     with serving(FINE, strict=True) as server:
         first = clew(tmp_path, server.url, "-p", "on", "--resume", SESSION)
         again = clew(tmp_path, server.url, "-p", "on", "--resume", SESSION)
-    assert "mended for this request, the log stays as it is: 1 missing result\n" in first.stderr
+    assert ": 1 missing tool result\n" in first.stderr
     assert (first.returncode, again.returncode, again.stderr) == (0, 0, "")
     (line,) = lines(tmp_path, "request-repairs")
     assert {
@@ -88,7 +88,7 @@ def test_a_line_says_what_was_mended_since_the_one_before(tmp_path: Path) -> Non
         told = [line["repairs"] for line in lines(tmp_path, "request-repairs")]
         on = clew(tmp_path, server.url, "-p", "on", "--resume", SESSION)
         again = [line["repairs"] for line in lines(tmp_path, "request-repairs")]
-    assert first.stderr.count("1 call out of place") == 3
+    assert first.stderr.count("1 tool call out of order") == 3
     assert [[repair["kind"] for repair in line] for line in told] == [["call_moved"]] * 3
     assert (on.stderr, again) == ("", told)
 
@@ -101,7 +101,7 @@ def test_a_terminal_says_what_was_mended(tmp_path: Path) -> None:
     ):
         terminal.expect("> ")
         terminal.type("on\n")
-        terminal.expect("! mended for this request")
+        terminal.expect("! repaired for this request")
         terminal.expect("Fine.")
 
 

@@ -173,7 +173,7 @@ def test_a_call_that_died_with_its_process_gets_its_result_on_disk(
     checked = clew(tmp_path, server.url, "sessions", "check", SESSION)
     assert checked.returncode == 0, checked.stdout
     content = server.requests[-1].body["messages"][-1]["content"]
-    assert "clew itself ended" in content[0]["content"]
+    assert "clew exited" in content[0]["content"]
     assert [m["type"] for m in live(tmp_path, server.url, SESSION)][-4:] == [
         "assistant",
         "user",

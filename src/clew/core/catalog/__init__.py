@@ -1,1 +1,1 @@
-"""What is known of each model: limits, abilities, prices with their dates. What is not known is None."""
+"""Facts about each model: limits, capabilities and dated prices. An unknown fact is None."""

@@ -1,6 +1,6 @@
-"""Takes the models a person describes in their settings into a catalog.
+"""Add the models that the user describes in settings to a catalog.
 
-Must never take an entry it could not read whole.
+An entry with an invalid field is never added in part.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from clew.core.catalog.models import (
 
 
 def load_models(settings: Mapping[str, Any]) -> tuple[ModelCatalog, tuple[str, ...]]:
-    """The catalog with the models that the settings describe."""
+    """Return the catalog including the models from settings, and the problems found."""
     described = settings.get("models")
     if not isinstance(described, dict) or not described:
         return CATALOG, ()
@@ -34,10 +34,10 @@ def load_models(settings: Mapping[str, Any]) -> tuple[ModelCatalog, tuple[str, .
 def with_models(
     catalog: ModelCatalog, settings: Mapping[str, Any]
 ) -> tuple[ModelCatalog, list[str]]:
-    """The catalog and a person's own models over it, and what was wrong with any of them.
+    """Return the catalog extended with the user's models, and a list of problems.
 
-    `settings` maps an id to its facts, see `UserModel`. An entry that cannot be read is left out
-    and named; the others stand.
+    `settings` maps an ID to its facts, see `UserModel`. An invalid entry is reported and skipped;
+    the others still apply.
     """
     models = {model.id: model for model in catalog.models}
     aliases = dict(catalog.aliases)
@@ -47,7 +47,7 @@ def with_models(
             user_model = msgspec.convert(facts, UserModel, strict=False)
             models[model_id] = _described(catalog, model_id, user_model)
         except (msgspec.ValidationError, InvalidOperation, UnknownBaseError) as error:
-            why = "a price is not a number" if isinstance(error, InvalidOperation) else error
+            why = "price is not a number" if isinstance(error, InvalidOperation) else error
             problems.append(f"models.{model_id}: {why}")
             continue
         aliases |= dict.fromkeys((alias.lower() for alias in user_model.aliases), model_id)
@@ -59,7 +59,7 @@ def _described(catalog: ModelCatalog, model_id: str, user_model: "UserModel") ->
     if user_model.like is not None:
         like = catalog.find(user_model.like)
         if like is None:
-            raise UnknownBaseError(f"like: {user_model.like!r} is no model that is known")
+            raise UnknownBaseError(f'like: unknown model "{user_model.like}"')
         base = replace(like, id=model_id, name=model_id)
     fields = {
         field: value
@@ -73,11 +73,11 @@ def _described(catalog: ModelCatalog, model_id: str, user_model: "UserModel") ->
 
 
 class UnknownBaseError(ValueError):
-    """A person's entry builds on a model that is not there."""
+    """A user's model entry refers to an unknown model in `like`."""
 
 
 class UserPrice(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """US dollars per million tokens, as a person writes them."""
+    """US dollars per million tokens, as written in settings."""
 
     input: float | str
     output: float | str
@@ -87,7 +87,7 @@ class UserPrice(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknow
 
 
 class UserModel(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What a person may say of a model in their settings; whatever is left out stays unknown."""
+    """A model as described in settings; an omitted fact stays unknown."""
 
     like: str | None = None
     name: str | None = None

@@ -1,7 +1,7 @@
-"""Finds a model's entry by any of the names it goes by; `added` takes in the ones a person adds.
+"""Find a model's entry by any of its names; `added` adds models from settings.
 
-Owns how ids are spelt on each platform. Must never guess: a name that only resembles a known one is
-unknown, because a wrong window loses a conversation and a wrong price misleads quietly.
+Owns how IDs are spelled on each platform. Must never guess: a name that only resembles a known one
+is unknown, because a wrong context window loses a conversation and a wrong price misleads silently.
 
 Decision: docs/decisions/081-cost-from-the-log.md
 """
@@ -22,10 +22,10 @@ from clew.core.catalog.models import (
 )
 from clew.core.regex import lazy_pattern
 
-# The models of the Messages API as of November 2026: one entry each, newest first.
+# The models of the Messages API as of November 2026, one entry each, newest first.
 
 
-ALWAYS = ""  # a price without an earlier one holds for all time before
+ALWAYS = ""  # the price also applies to all earlier times
 
 TO_HIGH: tuple[EffortLevel, ...] = ("low", "medium", "high")
 TO_MAX: tuple[EffortLevel, ...] = ("low", "medium", "high", "max")
@@ -37,7 +37,7 @@ ADAPTIVE: tuple[ThinkingMode, ...] = ("adaptive", "disabled")
 BOTH: tuple[ThinkingMode, ...] = ("adaptive", "enabled", "disabled")
 BUDGET: tuple[ThinkingMode, ...] = ("enabled", "disabled")
 
-# The models with preserved thinking, as the vendor's page names them.
+# The models with preserved thinking, as the vendor's documentation lists them.
 BINDING = frozenset({
     "claude-fable-5-2", "claude-mythos-5-2", "claude-haiku-5-5", "claude-sonnet-5-5",
     "claude-opus-5-5", "claude-fable-5-1", "claude-mythos-5-1",
@@ -70,7 +70,7 @@ def _current(
     system_in_messages: bool = True,
     max_output: int = 128_000,
 ) -> Model:
-    """A model with a window of a million tokens that decides by itself how long it thinks."""
+    """Return a model with a 1M-token window that chooses how long to think."""
     return Model(
         id=model_id,
         name=name,
@@ -106,7 +106,7 @@ def _earlier(
     pdfs: bool = True,
     deferred_tools: bool | None = None,
 ) -> Model:
-    """A model with a window of 200,000 tokens that is told how long it may think, if at all."""
+    """Return a model with a 200k-token window and, if it thinks at all, a thinking budget."""
     return Model(
         id=model_id,
         name=name,
@@ -276,7 +276,7 @@ MODELS: tuple[Model, ...] = (
     ),
 )
 
-# The words people type; a request then names the model.
+# The short names that users type; the request contains the model ID.
 ALIASES: dict[str, str] = {
     "fable": "claude-fable-5-2",
     "opus": "claude-opus-5-5",
@@ -284,7 +284,7 @@ ALIASES: dict[str, str] = {
     "haiku": "claude-haiku-5-5",
 }
 
-# Other ids the service itself takes for a model; a request keeps them as they are.
+# Other IDs that the service accepts for a model; a request keeps them unchanged.
 SPELLINGS: dict[str, str] = {
     "claude-opus-4-0": "claude-opus-4",
     "claude-sonnet-4-0": "claude-sonnet-4",
@@ -302,13 +302,13 @@ _SUFFIX = lazy_pattern(r"(?:@\w+|-v\d+(?::\d+)?|-latest|-\d{8})+$")
 
 
 def plain_id(name: str) -> str:
-    """A model's id without what a platform or a date adds to it."""
+    """Return a model ID without the parts that a platform or a date adds."""
     last = name.strip().rpartition("/")[2].lower()
     return _SUFFIX.sub("", _PREFIX.sub("", last))
 
 
 class ModelCatalog:
-    """Entries by name; never changes."""
+    """An immutable set of model entries with their aliases."""
 
     def __init__(self, models: Iterable[Model], aliases: Mapping[str, str]) -> None:
         self._models = {model.id: model for model in models}
@@ -323,19 +323,19 @@ class ModelCatalog:
         return dict(self._aliases)
 
     def find(self, name: str) -> Model | None:
-        """The entry `name` means, its `id` being what to send; None if nobody knows it."""
+        """Return the entry for `name`, or None if unknown; its `id` is the ID to send."""
         wanted, million = _without_million(name.strip())
         meant = self._aliases.get(wanted.lower())
         entry = self._by_id(wanted) if meant is None else self._models.get(meant)
         if entry is None:
             return None
         if meant is None:
-            # Dates and platforms pin something: what was asked for is what is sent.
+            # A dated or platform ID pins a version, so send exactly what was asked for.
             entry = replace(entry, id=wanted)
         return _widened(entry) if million else entry
 
     def entry(self, name: str) -> Model:
-        """Like `find`; an unknown name gets an entry that assumes nothing."""
+        """Like `find`, but return an entry without any facts for an unknown name."""
         return self.find(name) or make_unknown_model(_without_million(name.strip())[0])
 
     def _by_id(self, name: str) -> Model | None:
@@ -350,7 +350,7 @@ def _without_million(name: str) -> tuple[str, bool]:
 
 
 def _widened(entry: Model) -> Model:
-    """The entry with the large window, where a beta gives it one."""
+    """Return the entry with the 1M-token window if a beta provides it."""
     if entry.million_beta is None:
         return entry
     return replace(entry, context_window=MILLION_TOKENS, betas=(*entry.betas, entry.million_beta))

@@ -1,7 +1,7 @@
-"""The shape of a model's entry. Owns the types only; the facts and the search are in `lookup`.
+"""The types of a model entry. The facts and the lookup are in `lookup`.
 
-An entry says what a request to the model may hold. Every fact may be unknown (None), and unknown is
-never read as nothing, nor as zero: a request then leaves the choice to the service.
+An entry describes what a request to the model may contain. Any fact may be unknown (None). Unknown
+never means "no" or zero: the request then leaves the choice to the service.
 """
 
 import re
@@ -10,13 +10,13 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-# What tokens cost, in US dollars per million, exact, and since when.
+# Exact token prices in US dollars per million, with the dates they apply from.
 
 
-# A search on the service's side; fetching costs its tokens only.
+# Per search run by the service. Fetching a page costs only its tokens.
 WEB_SEARCH_USD = Decimal("0.01")
 BATCH_FACTOR = Decimal("0.5")
-# Inference that is held in one country.
+# Applies to inference that is restricted to one country.
 RESIDENT_FACTOR = Decimal("1.1")
 
 MILLION = Decimal(1_000_000)
@@ -40,7 +40,7 @@ class Rates(Struct, frozen=True, kw_only=True):
         cache_write_1h_tokens: int = 0,
         cache_read_tokens: int = 0,
     ) -> Decimal:
-        """What these tokens cost; the API's `input_tokens` already leaves out cached ones."""
+        """Return the cost of these tokens; the API's `input_tokens` excludes cached ones."""
         total = (
             self.input * input_tokens
             + self.output * output_tokens
@@ -52,13 +52,16 @@ class Rates(Struct, frozen=True, kw_only=True):
 
 
 class Price(Struct, frozen=True, kw_only=True):
-    """Rates from a date on; prompts longer than `long_above` tokens (caches counted in) cost `long`."""
+    """Rates from a date on.
+
+    Prompts longer than `long_above` tokens (cached ones included) cost `long`.
+    """
 
     since: str
     rates: Rates
     long_above: int | None = None
     long: Rates | None = None
-    # What the fast mode multiplies every rate by, where there is one.
+    # The multiplier for every rate in fast mode, if the model has one.
     fast_factor: Decimal | None = None
 
     def for_prompt(self, prompt_tokens: int) -> Rates:
@@ -72,7 +75,7 @@ class Price(Struct, frozen=True, kw_only=True):
 
 
 def find_price(prices: tuple[Price, ...], at: str) -> Price | None:
-    """The price in force at an ISO date or time; before the first one, the first; None if none."""
+    """Return the price in force at an ISO date or time, or the first price for an earlier time."""
     in_force: Price | None = None
     for price in prices:
         if in_force is None or price.since <= at:
@@ -88,10 +91,10 @@ def make_rates(
     write_1h: str | None = None,
     read: str | None = None,
 ) -> Rates:
-    """Rates from their decimal text; what is not given follows from the input rate.
+    """Return rates parsed from decimal strings; omitted ones are derived from the input rate.
 
-    A write for five minutes costs 1.25 of the input, for an hour twice, a read a tenth: the rule
-    for most models, and where a model breaks it the table says so.
+    A cache write costs 1.25 times the input for five minutes and twice the input for an hour; a
+    read costs a tenth. These factors apply to most models, and the table lists the exceptions.
     """
     base = Decimal(given_input)
     return Rates(
@@ -108,32 +111,32 @@ EffortLevel: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
 
 
 class Model(Struct, frozen=True, kw_only=True):
-    """One model; `id` is what a request names, `prices` are in the order of their dates."""
+    """One model. `id` is the ID to send; `prices` are ordered by date."""
 
     id: str
     name: str
     family: str | None = None
     context_window: int | None = None
     max_output: int | None = None
-    # What a request asks for when nobody says otherwise.
+    # The output limit of a request when nothing else is set.
     default_output: int | None = None
     thinking: tuple[ThinkingMode, ...] | None = None
     effort: tuple[EffortLevel, ...] | None = None
-    # The highest level that it takes with its thinking switched off, where that is a lower one.
+    # The highest effort level with thinking disabled, if lower than with thinking.
     effort_without_thinking: EffortLevel | None = None
-    # How long its service keeps what it cached, where that is neither five minutes nor an hour.
+    # How long the service keeps its cache, if neither five minutes nor an hour.
     cache_seconds: float | None = None
     prefill: bool | None = None
     system_in_messages: bool | None = None
     images: bool | None = None
     pdfs: bool | None = None
-    # Whether it takes definitions of tools that are loaded when a result refers to them.
+    # Whether the model accepts tool definitions that load when a result refers to them.
     deferred_tools: bool | None = None
-    # Whether each of its thoughts is bound to all that stood before it, and refused behind anything else.
+    # Whether each thinking block is bound to everything before it and rejected after anything else.
     binds_thinking: bool | None = None
-    # Betas without which the model lacks something that clew uses.
+    # Betas without which the model lacks a feature that clew uses.
     betas: tuple[str, ...] = ()
-    # The beta that gives this model a window of a million tokens, where it has none of itself.
+    # The beta that gives this model a 1M-token window it does not have by default.
     million_beta: str | None = None
     prices: tuple[Price, ...] = ()
 
@@ -143,34 +146,34 @@ class Model(Struct, frozen=True, kw_only=True):
 
 
 def make_unknown_model(model_id: str) -> Model:
-    """A model nobody has described: usable, with nothing assumed of it."""
+    """Return an entry for a model without a description: usable, with nothing assumed."""
     return Model(id=model_id, name=model_id)
 
 
-# The versions of the Messages API that clew speaks, and what the later one no longer takes.
+# The Messages API versions that clew supports, and the fields that the later one rejects.
 
 
 EARLIER = "2023-06-01"
 LATER = "2026-10-21"
-# What a request says that names none: the official SDK's own default.
+# The version assumed for a request without one: the official SDK's default.
 USUAL = LATER
 
-# Members of a body that the later version knows no more.
+# Request fields that the later version no longer accepts.
 SAMPLING = ("temperature", "top_p", "top_k")
 
 _FORM = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def is_version(text: str) -> bool:
-    """Whether a text has the form of a version."""
+    """Return whether the text has the form of a version."""
     return _FORM.fullmatch(text) is not None
 
 
 def is_later(version: str) -> bool:
-    """Whether the rules of 2026-10-21 hold; those of versions after it are not known here."""
+    """Return whether the rules of 2026-10-21 apply. Later versions are not known here."""
     return version >= LATER
 
 
 def choose_other_version(version: str) -> str:
-    """Return the version to speak with an endpoint that refuses this one."""
+    """Return the version to use with an endpoint that rejects this one."""
     return EARLIER if is_later(version) else LATER

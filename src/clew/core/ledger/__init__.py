@@ -1,5 +1,5 @@
-"""What a session knows of itself: its state, what it cost, how much of the window it fills.
+"""The state of a session, its cost, and how much of the context window it fills.
 
-All of it is pure and small: values, events that change them, sums over recorded usage. Who writes them
-down and who shows them lives elsewhere. The arithmetic is told in docs/using/cost.md.
+Everything here is pure: values, events that change them and sums over recorded usage. Other
+packages store and display them. docs/using/cost.md explains the arithmetic.
 """

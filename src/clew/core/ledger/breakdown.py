@@ -1,7 +1,7 @@
-"""What fills the window: a request's tokens by where they come from.
+"""Break down the context window: the tokens of a request by source.
 
-Parts are estimated one by one and then scaled so that they add up to what the service counted last,
-where it did.
+Each part is estimated on its own. If the service has counted the tokens, the estimates are then
+scaled to add up to its last count.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from clew.core.normalize.tokens import (
 
 
 class WindowPart(Struct, frozen=True, kw_only=True):
-    """One source of tokens; `name` tells parts of one kind apart."""
+    """One source of tokens; `name` distinguishes parts of the same kind."""
 
     kind: str
     name: str
@@ -35,7 +35,7 @@ def break_down(
     tools: Iterable[dict[str, Any]] = (),
     counted: int | None = None,
 ) -> list[WindowPart]:
-    """The parts of a request, largest first; with `counted`, they add up to it."""
+    """Return the parts of a request, largest first; with `counted`, they add up to it."""
     sums: dict[tuple[str, str], int] = {}
 
     def put(kind: str, name: str, tokens: int) -> None:
@@ -82,7 +82,7 @@ def _put_entry(
 
 
 def _source(block: Any, names: dict[str, str], who: str) -> tuple[str, str]:
-    """The kind and name of the part that a block of a message belongs to."""
+    """Return the kind and name of the part that a message block belongs to."""
     if type(block) is not dict:
         return who, ""
     kind = block.get("type")
@@ -95,7 +95,7 @@ def _source(block: Any, names: dict[str, str], who: str) -> tuple[str, str]:
 
 
 def _scaled(sums: dict[tuple[str, str], int], counted: int | None) -> dict[tuple[str, str], int]:
-    """Parts that add up to `counted`, the rounding in the largest."""
+    """Scale the parts to add up to `counted`; the largest part absorbs the rounding."""
     total = sum(sums.values())
     if counted is None or not total:
         return sums

@@ -1,8 +1,8 @@
-"""Why a request was not read from the prompt cache: what the usage shows, what the service says, what clew knows.
+"""Explain why a request was not read from the prompt cache.
 
-A miss is seen in the usage: fewer tokens were read than the request before left in the cache. The
-service's `diagnostics` say what differed; where it says nothing, the time since the last request and
-clew's own comparison do. PURE.
+Usage reveals a miss: the request read fewer tokens than the previous one left in the cache. The
+service's `diagnostics` state what differed. Without them, the time since the last request and
+clew's own comparison provide the reason. Pure.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ from clew.core.ledger.spending import TokenCounts, tokens_of
 from clew.core.messages.text import format_count
 from clew.core.normalize.target import MARK
 
-# What of a request's beginning is another than in the request before, in words.
+# Describes what differs between the beginnings of two requests.
 
 
 SHOWN_TOOLS = 3
@@ -35,7 +35,7 @@ class CachedParts(Struct, frozen=True, kw_only=True):
 
 
 def describe_change(before: CachedParts, after: CachedParts) -> str:
-    """Say what changed first; empty if the later request only continues the earlier one."""
+    """Return the first change, or an empty string if the later request only extends the earlier."""
     if before.model != after.model:
         return f"the model changed from {before.model} to {after.model}"
     return (
@@ -46,7 +46,7 @@ def describe_change(before: CachedParts, after: CachedParts) -> str:
 
 
 def _by_name(tools: Sequence[Json]) -> dict[str, Json]:
-    """The definitions that are sent in full; a deferred one is no part of the cached beginning."""
+    """Return the definitions sent in full; deferred ones are not in the cached prefix."""
     return {str(tool.get("name")): tool for tool in tools if not tool.get(MARK)}
 
 
@@ -83,7 +83,7 @@ def _messages_change(before: Sequence[Json], after: Sequence[Json]) -> str:
 
 
 def _continues(old: Json, new: Json) -> bool:
-    """Whether the last message of a request only grew: results and words join the same message."""
+    """Return whether the last message only grew: later results and text join the same message."""
     old_blocks, now = _blocks(old), _blocks(new)
     return old.get("role") == new.get("role") and now[: len(old_blocks)] == old_blocks
 
@@ -93,37 +93,39 @@ def _blocks(message: Json) -> list[Any]:
     return content if isinstance(content, list) else [{"type": "text", "text": content}]
 
 
-# The entry of an answer holds it under this name.
+# The field of an assistant entry that contains the cache miss.
 RECORD = "cacheMiss"
-# The service caches no beginning that is shorter; a smaller difference is the mark that moved.
+# The service does not cache shorter prefixes. A smaller difference comes from a moved cache marker.
 LEAST_TOKENS = 512
 LIFETIME_S = {"5m": 300.0, "1h": 3600.0}
 EXPIRED, COMPACTED, UNKNOWN = "expired", "compacted", "unknown"
 PENDING = "pending"
-# What each reason means. The first six are the service's words, the others clew's.
+# Explanations by reason. The first six reasons are the service's, the others are clew's.
 MEANINGS = {
-    "model_changed": "the model changed, and each model has a cache of its own",
+    "model_changed": "the model changed; each model has its own cache",
     "system_changed": "the system prompt changed",
     "tools_changed": "the tools changed",
     "messages_changed": "an earlier message changed",
-    "previous_message_not_found": "the service no longer knows the request before",
-    "unavailable": "the service cannot say; a parameter such as thinking or effort may have changed",
+    "previous_message_not_found": "the service no longer has the previous request",
+    "unavailable": "reason unavailable; a parameter such as thinking or effort may have changed",
     EXPIRED: "the cache expired",
     COMPACTED: "the conversation was compacted",
-    PENDING: "the service was still comparing the requests",
-    UNKNOWN: "the service gives no reason; the cache was cleared early, or a gateway changed the request",
+    PENDING: "the service had not finished comparing the requests",
+    UNKNOWN: "no reason given; the cache was evicted early, or a gateway changed the request",
 }
-# Reasons that say less than clew's own comparison does.
+# Reasons that are less specific than clew's own comparison.
 _VAGUE = ("previous_message_not_found", "unavailable", PENDING, UNKNOWN)
 
 
 class CacheMiss(Struct, frozen=True, kw_only=True):
-    """`tokens` of input were not read from the cache, for `reason`; `compute_extra_usd` is what they cost more
-    than a read, None where no price is known."""
+    """A cache miss: `tokens` of input were not read from the cache, for `reason`.
+
+    `extra_usd` is the cost above that of a cache read, or None without a known price.
+    """
 
     reason: str
     tokens: int
-    # What clew found changed, in words; empty where nothing did.
+    # What clew found changed; empty if nothing did.
     changed: str = ""
     idle_s: float = 0.0
     extra_usd: Decimal | None = None
@@ -135,11 +137,11 @@ class CacheMiss(Struct, frozen=True, kw_only=True):
             why = f"{why}: {span(self.idle_s)} without a request"
         elif self.changed and self.reason != COMPACTED:
             why = self.changed if self.reason in MEANINGS else f"{why}: {self.changed}"
-        cost = "" if self.extra_usd is None else f", ${self.extra_usd:.4f} more than a read"
+        cost = "" if self.extra_usd is None else f", ${self.extra_usd:.4f} more than a cache read"
         return f"{why} ({self.tokens:,} tokens{cost})"
 
     def as_json(self) -> Json:
-        """The form in the transcript and for programs."""
+        """Return the form used in transcripts and JSON output."""
         fields: Json = {"reason": self.reason, "tokens": self.tokens}
         if self.changed:
             fields["changed"] = self.changed
@@ -151,7 +153,7 @@ class CacheMiss(Struct, frozen=True, kw_only=True):
 
 
 def span(seconds: float) -> str:
-    """A pause in words."""
+    """Format a duration."""
     minutes = round(seconds / 60)
     if minutes < 1:
         return f"{round(seconds)} s"
@@ -169,7 +171,7 @@ def find_miss(
     lifetime_s: float = LIFETIME_S["5m"],
     is_compacted: bool = False,
 ) -> tuple[str, int] | None:
-    """Return the reason and the missed tokens of a request; None if it read what there was."""
+    """Return the reason and the missed tokens of a request, or None if the cache was used."""
     cached = before.cache_read + before.cache_write_5m + before.cache_write_1h
     missed = min(cached, now.prompt) - now.cache_read
     if missed < LEAST_TOKENS:
@@ -196,7 +198,7 @@ def find_miss(
 
 
 def _reason_of(changed: str) -> str:
-    """The service's word for what clew found changed."""
+    """Return the service's name for a change that clew found."""
     for beginning, reason in (
         ("the model", "model_changed"),
         ("tools", "tools_changed"),
@@ -211,7 +213,7 @@ def _reason_of(changed: str) -> str:
 def compute_extra_usd(
     now: TokenCounts, missed: int, model: str, at: str, catalog: ModelCatalog
 ) -> Decimal | None:
-    """What missed tokens cost more than a read: those that were cached anew, then those that were not."""
+    """Return the cost of missed tokens above that of a read; newly cached tokens count first."""
     catalog_model = catalog.find(model)
     price = None if catalog_model is None else find_price(catalog_model.prices, at)
     if price is None:
@@ -228,7 +230,7 @@ def compute_extra_usd(
 
 
 def find_recorded_misses(entries: Iterable[Json]) -> Iterator[CacheMiss]:
-    """The misses that entries tell of, each once, as they stand."""
+    """Return the cache misses recorded in entries, in order."""
     for entry in entries:
         record = entry.get(RECORD) if entry.get("type") == "assistant" else None
         if isinstance(record, dict) and isinstance(record.get("reason"), str):
@@ -252,15 +254,17 @@ def _read(record: Json, at: str) -> CacheMiss:
 
 
 def sum_up(misses: Sequence[CacheMiss]) -> str:
-    """All of them in one sentence."""
+    """Summarize the misses in one sentence."""
     tokens = sum(miss.tokens for miss in misses)
     amounts = [miss.extra_usd for miss in misses if miss.extra_usd is not None]
-    cost = f"; ${sum(amounts, Decimal(0)):.4f} more than reads" if amounts else ""
-    return f"{format_count(len(misses), 'request')}: {tokens:,} tokens not read{cost}"
+    cost = f"; ${sum(amounts, Decimal(0)):.4f} more than cache reads" if amounts else ""
+    return (
+        f"{format_count(len(misses), 'request')}: {tokens:,} tokens not read from the cache{cost}"
+    )
 
 
 def read_usage_tokens(message: Json) -> TokenCounts | None:
-    """What the service counted for an answer; None where it counted nothing."""
+    """Return the service's token counts for a response, or None if it counted nothing."""
     usage = message.get("usage")
     tokens = tokens_of(usage)
     return tokens if isinstance(usage, dict) and tokens.prompt else None

@@ -1,8 +1,8 @@
-"""What a session cost: one charge for each response, and sums of them by anything.
+"""The cost of a session: one charge per response, and sums over the charges.
 
-A response is known by its message id and request id; however many entries repeat its usage, it is
-counted once, with the last usage said. Every sum is over the same charges, so that two places that show
-a cost show the same. Nothing here knows a file or a clock.
+A response is identified by message ID and request ID. It is counted once, with the last usage
+reported, even if several entries repeat it. All sums use the same charges, so two displays of a
+cost always agree. Pure: no files and no clock.
 
 Decision: docs/decisions/081-cost-from-the-log.md
 Decision: docs/decisions/220-long-sessions.md
@@ -23,18 +23,18 @@ from clew.core.ledger.spending import TokenCounts, price_tokens, tokens_of
 from clew.core.messages.messages import UserMessage
 from clew.core.messages.text import SYNTHETIC_MODEL
 
-# What a response was for. `withdrawn` was broken off and asked for again; `web` reads a page, `review`
-# judges a call, `hook` answers a hook's question, `warming` keeps the prompt cache warm.
+# The purpose of a response. `withdrawn` was interrupted and requested again, `web` reads a page,
+# `review` judges a tool call, `hook` answers a prompt hook, `warming` keeps the prompt cache warm.
 Purpose: TypeAlias = Literal[
     "turn", "withdrawn", "subagent", "compaction", "title", "web", "review", "hook", "warming",
     "other",
 ]  # fmt: skip
 Find: TypeAlias = Callable[[str], Model | None]
-ANSWER = "(answer)"  # where a response that called no tool is accounted
+ANSWER = "(answer)"  # the tool name for responses without tool calls
 
 
 class Charge(Struct, frozen=True, kw_only=True):
-    """One response. `usd` is None where the price is not known; `calls` are the tools it called."""
+    """One response. `usd` is None without a known price; `calls` are the tools it called."""
 
     message_id: str
     request_id: str
@@ -54,7 +54,7 @@ class Charge(Struct, frozen=True, kw_only=True):
 
 
 class Spend(Struct, frozen=True, kw_only=True):
-    """A sum of charges. `usd` is what is known; `unpriced` responses are not in it."""
+    """A sum of charges. `usd` covers only priced responses; `unpriced` counts the others."""
 
     requests: int = 0
     tokens: TokenCounts = TokenCounts()
@@ -82,7 +82,7 @@ class Spend(Struct, frozen=True, kw_only=True):
 
     @property
     def is_complete(self) -> bool:
-        """Whether every response in it has a price."""
+        """True if every response in the sum has a price."""
         return self.unpriced == 0
 
 
@@ -97,10 +97,10 @@ def spend_of(charge: Charge) -> Spend:
 
 
 class Sums:
-    """What a session spent, in all and by model, kept as charges come.
+    """Running totals of a session's cost, overall and by model.
 
-    Its size does not grow with the session: one by one only the last charges are known, so that a
-    response that is said again counts once. A `Ledger` knows all.
+    Only the most recent charges are stored, so the size does not grow with the session. They are
+    enough to count a repeated response once. A `Ledger` stores all charges.
     """
 
     _most: int | None = 100
@@ -120,7 +120,7 @@ class Sums:
         return dict(self._models)
 
     def add(self, charge: Charge) -> None:
-        """Takes a response in; one that is known already is replaced by what is said last."""
+        """Add a charge; a known one is replaced by the later report."""
         previous = self._charges.get(charge.key)
         if previous is not None:
             self._count(previous.model, Spend() - spend_of(previous))
@@ -138,7 +138,7 @@ class Sums:
 
 
 class Ledger(Sums):
-    """The charges of a session, each response once."""
+    """All charges of a session, one per response."""
 
     _most = None
 
@@ -149,7 +149,7 @@ class Ledger(Sums):
         return iter(self._charges.values())
 
     def by(self, name_of: Callable[[Charge], str]) -> dict[str, Spend]:
-        """Sums by whatever `name_of` says of a charge; together they are the total."""
+        """Return sums grouped by `name_of(charge)`; together they equal the total."""
         totals: dict[str, Spend] = {}
         for charge in self:
             name = name_of(charge)
@@ -166,11 +166,11 @@ class Ledger(Sums):
         return self.by(lambda charge: charge.agent or "")
 
     def by_tool(self) -> dict[str, Spend]:
-        """Each response under the tools it called, in equal shares; the shares add up exactly."""
+        """Return sums by tool; a response is split equally among its calls, without loss."""
         return self._shared(lambda call: call)
 
     def by_server(self) -> dict[str, Spend]:
-        """Each response under the MCP servers whose tools it called, in equal shares of its calls."""
+        """Return sums by MCP server; a response is split equally among its calls."""
         return self._shared(server_of)
 
     def _shared(self, name_of: Callable[[str], str]) -> dict[str, Spend]:
@@ -183,7 +183,7 @@ class Ledger(Sums):
 
 
 def _joined(previous: Charge, later: Charge) -> Charge:
-    """One response said twice: the later counts, and the calls and facts of both."""
+    """Merge two reports of one response: the later values win, and the calls are combined."""
     calls = previous.calls + tuple(call for call in later.calls if call not in previous.calls)
     return replace(
         later,
@@ -197,13 +197,13 @@ def _joined(previous: Charge, later: Charge) -> Charge:
 
 
 def server_of(call: str) -> str:
-    """The MCP server of a tool's name; empty for clew's own."""
+    """Return the MCP server in a tool's name, or an empty string for clew's own tools."""
     kind, _, rest = call.partition("__")
     return rest.partition("__")[0] if kind == "mcp" else ""
 
 
 def shares(spend: Spend, parts: int) -> list[Spend]:
-    """`spend` in equal parts that add up to it: whole tokens, and the rest in the first parts."""
+    """Split `spend` into equal parts that add up to it; the first parts get the remainder."""
 
     def whole(amount: int, part: int) -> int:
         return amount // parts + (part < amount % parts)
@@ -225,13 +225,13 @@ def shares(spend: Spend, parts: int) -> list[Spend]:
 
 
 def find_charges(entries: Iterable[dict[str, Any]], catalog: ModelCatalog) -> Iterator[Charge]:
-    """The charges that a log records, in its order; a response may come several times.
+    """Return the charges recorded in a transcript, in order; a response may appear repeatedly.
 
-    Answers stand on the chain; what no answer shows, the cost of a compaction or a title, stands in
-    records beside it.
+    Responses are on the chain. Costs without a response there, such as those of a compaction or a
+    title, are in separate records.
     """
     turn = 0
-    find = cache(catalog.find)  # thousands of answers are one model's
+    find = cache(catalog.find)  # thousands of responses share one model
     for entry in entries:
         kind = entry.get("type")
         if kind == "user":
@@ -247,7 +247,7 @@ def find_charges(entries: Iterable[dict[str, Any]], catalog: ModelCatalog) -> It
 
 
 def begins_turn(entry: dict[str, Any]) -> bool:
-    """Whether a person, or who speaks for one, said something here; not to a subagent."""
+    """Return whether an entry in the main conversation is a prompt from or for the user."""
     is_user = entry.get("type") == "user" and entry.get("isSidechain") is not True
     return is_user and ((message := UserMessage(entry)).face == "typed" or message.is_news)
 
@@ -309,7 +309,7 @@ def _of_record(entry: dict[str, Any], turn: int, find: Find) -> Charge | None:
 def _priced(
     usage: dict[str, Any], tokens: TokenCounts, model: Model | None, at: str, entry: dict[str, Any]
 ) -> Decimal | None:
-    """The table's price; for a model it does not have, what the entry itself says."""
+    """Return the price from the catalog, or the entry's own cost for an unknown model."""
     amount = price_tokens(usage, tokens, model, at)
     cost_usd = entry.get("costUSD")
     if amount is None and type(cost_usd) in (int, float):
@@ -322,5 +322,5 @@ def _number(value: Any) -> float:
 
 
 def is_spent(total: Spend, budget_usd: Decimal | None) -> bool:
-    """Whether a budget is used up; what has no price cannot use one up."""
+    """Return whether the budget is used up; responses without a price do not count."""
     return budget_usd is not None and total.usd >= budget_usd

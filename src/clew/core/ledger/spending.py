@@ -1,7 +1,7 @@
-"""What one answer of a model costs: its recorded usage times the prices in force.
+"""The cost of one model response: its recorded usage times the prices in force.
 
-Owns the arithmetic of one response. A price that nobody knows is None, and never zero. Amounts are
-decimals from the table to the sum.
+Owns the arithmetic for a single response. An unknown price is None, never zero. Amounts are
+decimals throughout.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ from clew.core.normalize.tokens import estimate_message_tokens
 
 
 class TokenCounts(Struct, frozen=True, kw_only=True):
-    """What a response was counted for. `input` leaves out what was read from or written to a cache."""
+    """The billed tokens of a response. `input` excludes tokens read from or written to a cache."""
 
     input: int = 0
     output: int = 0
@@ -35,7 +35,7 @@ class TokenCounts(Struct, frozen=True, kw_only=True):
 
     @property
     def prompt(self) -> int:
-        """All that was sent."""
+        """All input tokens, cached ones included."""
         return self.input + self.cache_read + self.cache_write_5m + self.cache_write_1h
 
     @property
@@ -59,7 +59,7 @@ class TokenCounts(Struct, frozen=True, kw_only=True):
 
 
 def tokens_of(usage: Any) -> TokenCounts:
-    """The counts of a recorded usage object; what is absent or no number counts as nothing."""
+    """Return the counts in a recorded usage object; missing or invalid ones are zero."""
     view = Usage(usage if isinstance(usage, dict) else {})
     searches = (view.server_tool_use or {}).get("web_search_requests")
     writes = view.cache_write_tokens
@@ -75,12 +75,12 @@ def tokens_of(usage: Any) -> TokenCounts:
 
 
 def compute_usd(usage: Any, model: str, at: str, catalog: ModelCatalog) -> Decimal | None:
-    """What a response with this usage cost at that time; None if the model's price is not known."""
+    """Return the cost of a response with this usage, or None if the price is unknown."""
     return price_tokens(usage, tokens_of(usage), catalog.find(model), at)
 
 
 def price_tokens(usage: Any, counts: TokenCounts, model: Model | None, at: str) -> Decimal | None:
-    """The same for whoever has counted the tokens and found the model already."""
+    """Return the cost of tokens that are already counted, for a model that is already looked up."""
     price = None if model is None else find_price(model.prices, at)
     if price is None:
         return None
@@ -103,26 +103,29 @@ def price_tokens(usage: Any, counts: TokenCounts, model: Model | None, at: str) 
     return amount + counts.web_searches * WEB_SEARCH_USD
 
 
-# What it costs that a request begins otherwise than the one before: its cached part is sent anew.
+# The cost of a request that starts differently from the previous one: its cached part is sent
+# again.
 
 
 class Recached(Struct, frozen=True, kw_only=True):
-    """`tokens` leave the cache; sent anew they cost `usd`, from the cache they had cost `cached_usd`.
-    None where no price is known."""
+    """The cost of losing the cache: `tokens` sent again cost `usd` instead of `cached_usd`.
+
+    The amounts are None without a known price.
+    """
 
     tokens: int
     usd: Decimal | None
     cached_usd: Decimal | None
 
     def __str__(self) -> str:
-        text = f"about {self.tokens:,} tokens are sent and cached anew"
+        text = f"about {self.tokens:,} tokens will be sent and cached again"
         if self.usd is None or self.cached_usd is None:
             return text
         return f"{text}: ${self.usd:.4f} instead of ${self.cached_usd:.4f}"
 
 
 def find_last_size(entries: Sequence[dict[str, Any]]) -> TokenCounts | None:
-    """The usage of the last answer that the service counted."""
+    """Return the token counts of the last response that the service counted."""
     for entry in reversed(entries):
         message = entry.get("message")
         if entry.get("type") != "assistant" or type(message) is not dict:
@@ -135,7 +138,7 @@ def find_last_size(entries: Sequence[dict[str, Any]]) -> TokenCounts | None:
 def estimate_recaching(
     last: TokenCounts, *, model: str, before: str, at: str, catalog: ModelCatalog
 ) -> Recached:
-    """What the next request to `model` costs, because nothing of the last one's is cached for it."""
+    """Return the cost of the next request to `model`, which finds nothing in the cache."""
     count = last.total
     return Recached(
         tokens=count,
@@ -144,19 +147,19 @@ def estimate_recaching(
     )
 
 
-# How large the next prompt is.
+# Estimates the size of the next prompt.
 
 
 class Estimator:
-    """Estimates that learn: `factor` is how far this session's estimates were off."""
+    """A token estimator that corrects itself: `factor` is the session's measured error."""
 
     def __init__(self, factor: float = 1.0) -> None:
         self.factor = factor
 
     def learn(self, estimated: int, counted: int) -> None:
-        """Takes in what the service counted for something that was estimated, uncorrected."""
+        """Correct the factor from an uncorrected estimate and the service's count."""
         if estimated < 200 or counted <= 0:
-            return  # too little to learn from
+            return  # too small a sample
         seen = min(3.0, max(0.4, counted / estimated))
         self.factor += (seen - self.factor) * 0.4
 
@@ -164,6 +167,6 @@ class Estimator:
         return round(estimate_message_tokens(messages) * self.factor)
 
     def next_prompt(self, usage: Any, tail: Sequence[dict[str, Any]]) -> int:
-        """How large the next prompt is: what was sent and answered last, and what came since."""
+        """Return the size of the next prompt: the last request and response plus what followed."""
         counts = tokens_of(usage)
         return counts.total + self.tail(tail)

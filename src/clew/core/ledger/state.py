@@ -1,7 +1,8 @@
-"""The state of a session: a value, and the events that change it.
+"""The state of a session as a value, and the events that change it.
 
-Every change is an event, and every event is told to whoever listens, the writer of the log first of all;
-there is no second way. What can be summed from the log (tokens, cost) is not kept here but in the ledger.
+Every change is an event and is sent to all listeners, first to the transcript writer. The state
+cannot change in any other way. Values that can be summed from the transcript (tokens, cost) are in
+the ledger instead.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ STATUSES: frozenset[str] = frozenset(get_args(Status))
 
 
 class TodoItem(Struct, frozen=True, kw_only=True):
-    """One thing to do, as the model keeps its list."""
+    """One item of the model's todo list."""
 
     content: str
     status: Status
@@ -25,7 +26,7 @@ class TodoItem(Struct, frozen=True, kw_only=True):
 
 
 class SessionState(Struct, frozen=True, kw_only=True):
-    """What is true of a session now. `environment` was read once, at the start."""
+    """The current state of a session. `environment` was read once at the start."""
 
     session_id: str
     original_cwd: str
@@ -49,57 +50,57 @@ class SessionState(Struct, frozen=True, kw_only=True):
 
     @property
     def model(self) -> str:
-        """The model of the next request."""
+        """The model for the next request."""
         return self.model_override or self.initial_model
 
 
 class Moved(Struct, frozen=True, kw_only=True, tag="moved"):
-    """The working folder changed; the original one never does."""
+    """The working directory changed; the original one never does."""
 
     cwd: str
 
 
 class ModelChosen(Struct, frozen=True, kw_only=True, tag="model"):
-    """Another model from now on; None goes back to the first."""
+    """The user chose a model; None returns to the initial one."""
 
     model: str | None
 
 
 class ApiTimed(Struct, frozen=True, kw_only=True, tag="api_time"):
-    """A request took so long, on a clock that only goes forward; its last attempt alone so long."""
+    """The duration of a request on a monotonic clock, in total and for its last attempt only."""
 
     duration_ms: float
     without_retries_ms: float = 0
 
 
 class ToolTimed(Struct, frozen=True, kw_only=True, tag="tool_time"):
-    """A tool took so long."""
+    """The duration of a tool call."""
 
     duration_ms: float
 
 
 class LinesChanged(Struct, frozen=True, kw_only=True, tag="lines"):
-    """A file was edited."""
+    """An edit added and removed lines."""
 
     added: int
     removed: int
 
 
 class Shipped(Struct, frozen=True, kw_only=True, tag="shipped"):
-    """Commits or pull requests were made."""
+    """Commits or pull requests were created."""
 
     commits: int = 0
     pull_requests: int = 0
 
 
 class TodosSet(Struct, frozen=True, kw_only=True, tag="todos"):
-    """The model wrote its list anew."""
+    """The model replaced its todo list."""
 
     todos: tuple[TodoItem, ...]
 
 
 def todos_of(outcome: Any) -> TodosSet | None:
-    """The list a tool's result leaves behind; None for a result of any other kind."""
+    """Return the todo list that a tool result contains, or None for any other result."""
     listed = outcome.get("newTodos") if type(outcome) is dict else None
     if type(listed) is not list:
         return None
@@ -111,13 +112,13 @@ def todos_of(outcome: Any) -> TodosSet | None:
         and t.get("status") in STATUSES
         and type(t["activeForm"]) is str
     )
-    # A list that is done is done with.
+    # A completed list is cleared.
     is_done = all(todo.status == "completed" for todo in todos)
     return TodosSet(todos=() if is_done else todos)
 
 
 def find_last_todos(entries: Sequence[dict[str, Any]]) -> tuple[TodoItem, ...]:
-    """The list as a conversation left it."""
+    """Return the todo list at the end of a conversation."""
     for entry in reversed(entries):
         todo_set = todos_of(entry.get("toolUseResult")) or _told_again(entry.get("attachment"))
         if todo_set is not None:
@@ -126,8 +127,10 @@ def find_last_todos(entries: Sequence[dict[str, Any]]) -> tuple[TodoItem, ...]:
 
 
 def _told_again(payload: Any) -> TodosSet | None:
-    """The list as it was told behind a summary that covers the result which made it; what another
-    tool keeps has no such form and is kept there."""
+    """Return the todo list repeated after a compaction that covers the original result.
+
+    The lists of other tools lack `activeForm` and are ignored.
+    """
     if type(payload) is not dict or payload.get("type") != "todo":
         return None
     listed = payload.get("content")
@@ -138,19 +141,19 @@ def _told_again(payload: Any) -> TodosSet | None:
 
 
 class Allowed(Struct, frozen=True, kw_only=True, tag="allowed"):
-    """A person allowed this for the session."""
+    """The user allowed a rule for the session."""
 
     rule: str
 
 
 class Interacted(Struct, frozen=True, kw_only=True, tag="interacted"):
-    """A person did something."""
+    """The user interacted with the session."""
 
     at: str
 
 
 class FallbackChanged(Struct, frozen=True, kw_only=True, tag="fallback"):
-    """Requests go to the fallback model, or no longer."""
+    """Requests switched to the fallback model or back."""
 
     active: bool
 
@@ -162,7 +165,7 @@ Change: TypeAlias = (
 
 
 def apply(state: SessionState, change: Change) -> SessionState:
-    """The state after a change."""
+    """Return the state after a change."""
     match change:
         case Moved():
             return replace(state, cwd=change.cwd)
@@ -204,8 +207,11 @@ Listener: TypeAlias = Callable[[Change | Charge, SessionState], None]
 
 
 class SessionTracker:
-    """The one way to a session's state and ledger. Listeners are called in order, at once; one that
-    writes only queues, so that a change waits for no disk."""
+    """The only way to change a session's state and ledger.
+
+    Listeners are called in order and synchronously. A listener that writes only queues the data, so
+    that a change never waits for the disk.
+    """
 
     def __init__(self, state: SessionState, ledger: Sums | None = None) -> None:
         self._state = state
@@ -228,7 +234,7 @@ class SessionTracker:
         self._tell(change)
 
     def charge(self, charge: Charge) -> None:
-        """Takes in what a response cost; the total is right from now on."""
+        """Record the cost of a response; the total is updated at once."""
         self._ledger.add(charge)
         self._tell(charge)
 
@@ -237,11 +243,11 @@ class SessionTracker:
             listener(event, self._state)
 
 
-# The state and the ledger of a session as a conversation beside it changes them. Pure.
+# The session's state and ledger as used by a subagent's conversation. Pure.
 
 
 class SideLedger(SessionTracker):
-    """`spent` is what this conversation alone came to."""
+    """A view of the session's tracker for one subagent; `spent` is this subagent's cost."""
 
     def __init__(self, session: SessionTracker, agent_id: str) -> None:
         self._session = session

@@ -1,7 +1,7 @@
-"""The totals that a session leaves behind, and what a later run takes up from them.
+"""The totals that a session saves on exit, and how a later run restores them.
 
-Owns the `cost-state` line: its spelling and how it is read. The log is what counts; of a line that
-says more than the part of the log that was read, the difference counts as one charge from before.
+Owns the format of the `cost-state` line. The transcript is authoritative. If a line contains more
+than the entries that were read, the difference becomes one earlier charge.
 
 Decision: docs/decisions/081-cost-from-the-log.md
 """
@@ -29,7 +29,7 @@ _COUNTS = {
 
 
 class Past(Struct, frozen=True, kw_only=True):
-    """What earlier runs of the session came to: spent, and for how long."""
+    """The totals of earlier runs of the session."""
 
     spend: Spend = Spend()
     started_at: Any = None
@@ -42,7 +42,7 @@ class Past(Struct, frozen=True, kw_only=True):
 
 
 def sum_usage_by_model(ledger: Sums) -> dict[str, dict[str, Any]]:
-    """Each model's totals, as readers of logs and results know them; an unknown price is null."""
+    """Return each model's totals in the format of transcripts; an unknown price is null."""
     return {name: _usage(spend) for name, spend in ledger.by_model().items()}
 
 
@@ -59,7 +59,7 @@ def _usage(spend: Spend) -> dict[str, Any]:
 
 
 def make_cost_state(session: SessionTracker, past: Past, *, duration_ms: float) -> dict[str, Any]:
-    """The session's totals at the end of a run, earlier runs included."""
+    """Return the session's totals at the end of a run, including earlier runs."""
     state, total = session.state, session.ledger.total
     return {
         "totalCostUSD": float(total.usd),
@@ -83,7 +83,7 @@ def restore(
     after: Iterable[dict[str, Any]],
     catalog: ModelCatalog,
 ) -> tuple[Ledger, Past]:
-    """The ledger and the past of a session: `covered` are the entries that `line` stands behind."""
+    """Restore the ledger and past totals of a session; `line` summarizes the `covered` entries."""
     ledger = Ledger(find_charges(covered, catalog))
     usage_by_model = line.get("modelUsage")
     spend_by_model = ledger.by_model()
@@ -107,7 +107,7 @@ def restore(
 
 
 def _more(model: str, usage: Any, spend: Spend) -> Charge | None:
-    """What a line says of a model beyond what the entries show, as one charge."""
+    """Return the usage in a line beyond what the entries contain, as one charge."""
     if type(usage) is not dict:
         return None
     counted_usage = _usage(spend)
@@ -131,12 +131,12 @@ def _more(model: str, usage: Any, spend: Spend) -> Charge | None:
 
 
 def _number(value: Any) -> float:
-    """A count or a time out of a line; what is none, or no finite one, is nothing."""
+    """Return a count or duration from a line, or 0 if it is missing or not finite."""
     return value if type(value) in (int, float) and abs(value) < 1e18 else 0
 
 
 def count_changed_lines(outcome: Any) -> LinesChanged | None:
-    """How many lines an edit added and removed, by the patch in its result."""
+    """Return how many lines an edit added and removed, from the patch in its result."""
     hunks = list_of(outcome.get("structuredPatch") if type(outcome) is dict else None)
     lines = [line for hunk in hunks for line in hunk["lines"]]
     added = sum(line.startswith("+") for line in lines)

@@ -1,7 +1,7 @@
-"""Whether it pays to keep the prompt cache warm while the next request is waited for.
+"""Decide whether keeping the prompt cache warm pays off while waiting for the next request.
 
-A warming request reads what is cached and so restarts its lifetime. It costs a read; without it, a
-request that comes after the lifetime pays for writing everything again. Prices are the ledger's. PURE.
+A warming request reads the cache and so restarts its lifetime, for the price of a read. Without it,
+a request after the lifetime pays for writing everything again. Prices come from the ledger. Pure.
 """
 
 import math
@@ -13,25 +13,28 @@ from msgspec import Struct
 
 from clew.core.catalog.models import Rates
 
-# What is waited for: the calls of an answer, or the user's next prompt.
+# The reason for waiting: running tool calls or the user's next prompt.
 Waiting: TypeAlias = Literal["tools", "user"]
 
-# How fast waits end that have lasted for some time, where the session knows none: after a wait of t, the
-# chance that it lasts beyond x is (t / x) ** PATIENCE. Users stay away longer than tools.
+# Assumed distribution of waits before the session has its own: after a wait of t, the chance that
+# it lasts beyond x is (t / x) ** PATIENCE. Users stay away longer than tools.
 PATIENCE: dict[Waiting, float] = {"tools": 1.0, "user": 0.6}
-# Who stays away longer than this is not expected back soon.
+# After this long, the end of the wait is not expected soon.
 LONGEST_S: dict[Waiting, float] = {"tools": 36_000.0, "user": 3_600.0}
-# So many waits of the session count as much as that assumption.
+# The assumption counts as much as this many waits of the session.
 WEIGHT = 2.0
-# This part of the lifetime before its end, a warming request is sent.
+# A warming request is sent when this fraction of the lifetime is left.
 LEAD = 0.1
-# What the service caches at least; nothing smaller is worth a request.
+# The smallest prefix that the service caches. A smaller one is not worth a request.
 LEAST_TOKENS = 512
 
 
 class Cached(Struct, frozen=True, kw_only=True):
-    """What the last request left in the cache: so many tokens, for so long, at these rates. `tail` are
-    tokens after the last mark, which each warming request pays as input."""
+    """The contents of the cache after the last request.
+
+    `tail` counts the tokens after the last cache marker, which each warming request pays for as
+    input.
+    """
 
     tokens: int
     tail: int
@@ -41,12 +44,12 @@ class Cached(Struct, frozen=True, kw_only=True):
 
     @property
     def read_usd(self) -> Decimal:
-        """What a warming request costs while the cache is there."""
+        """The cost of a warming request while the cache exists."""
         return self.rates.usd(cache_read_tokens=self.tokens, input_tokens=self.tail)
 
     @property
     def worst_usd(self) -> Decimal:
-        """What one costs if the service has dropped the cache: all of it is written again."""
+        """The cost of a warming request if the service has dropped the cache."""
         return max(self.read_usd, self.write_usd)
 
     @property
@@ -58,19 +61,19 @@ class Cached(Struct, frozen=True, kw_only=True):
 
     @property
     def saving_usd(self) -> Decimal:
-        """What a read in place of a miss saves the next request."""
+        """The amount that a read instead of a miss saves on the next request."""
         long, short = (self.tokens, 0) if self.is_long else (0, self.tokens)
         miss = self.rates.usd(cache_write_1h_tokens=long, cache_write_5m_tokens=short)
         return miss - self.rates.usd(cache_read_tokens=self.tokens)
 
     @property
     def due_s(self) -> float:
-        """How long after the last read or write a warming request is due."""
+        """The time after the last read or write at which a warming request is due."""
         return self.lifetime_s * (1 - LEAD)
 
 
 class WarmingWait(Struct, frozen=True, kw_only=True):
-    """A wait that has lasted for `elapsed_s`; `spent_usd` went into warming during it."""
+    """A wait that has lasted `elapsed_s` and in which warming has cost `spent_usd`."""
 
     waiting: Waiting
     elapsed_s: float
@@ -78,7 +81,10 @@ class WarmingWait(Struct, frozen=True, kw_only=True):
 
 
 def chance(wait: WarmingWait, begin_s: float, end_s: float, waits: Sequence[float]) -> float:
-    """How likely the wait ends between two moments of it; `waits` are the session's waits of its kind."""
+    """Return the probability that the wait ends between two points in time.
+
+    `waits` are the session's earlier waits of the same kind.
+    """
     now_s = max(wait.elapsed_s, 1.0)
     patience = PATIENCE[wait.waiting]
     usual = _lasts(now_s, begin_s, patience) - _lasts(now_s, end_s, patience)
@@ -88,12 +94,12 @@ def chance(wait: WarmingWait, begin_s: float, end_s: float, waits: Sequence[floa
 
 
 def _lasts(now_s: float, until_s: float, patience: float) -> float:
-    """How likely a wait of so long lasts until then, where nothing else is known of it."""
+    """Return the probability that a wait of `now_s` lasts until `until_s`, without session data."""
     return math.pow(now_s / max(until_s, now_s), patience)
 
 
 def expected_gain_usd(cached: Cached, wait: WarmingWait, waits: Sequence[float]) -> Decimal:
-    """What warming now, and again as long as that pays, saves on average; negative if it loses."""
+    """Return the average saving from warming now and while it pays; negative for a loss."""
     lead_s = cached.lifetime_s - cached.due_s
     expires_s, warmed_s = wait.elapsed_s + lead_s, wait.elapsed_s
     saving, read = float(cached.saving_usd), float(cached.read_usd)
@@ -109,7 +115,7 @@ def expected_gain_usd(cached: Cached, wait: WarmingWait, waits: Sequence[float])
 
 
 def most_requests(cached: Cached) -> int:
-    """How many warming requests of one wait cost together less than a miss."""
+    """Return how many warming requests in one wait cost less in total than one miss."""
     read, saving = cached.read_usd, cached.saving_usd
     if read <= 0 or saving <= 0:
         return 0
@@ -120,16 +126,18 @@ def most_requests(cached: Cached) -> int:
 def why_not_warm(
     cached: Cached, wait: WarmingWait, waits: Sequence[float], left_usd: Decimal
 ) -> str:
-    """Say why not to warm now; empty if it pays. `left_usd` is what may still be spent, and covers the
-    request even if the cache is gone."""
+    """Return the reason not to warm now, or an empty string if warming pays.
+
+    `left_usd` is the remaining budget. It must cover the request even if the cache is gone.
+    """
     if cached.tokens < LEAST_TOKENS:
         return "nothing is cached"
     if cached.worst_usd > left_usd:
         return "the budget is used up"
     if wait.elapsed_s > LONGEST_S[wait.waiting]:
-        return "it has been waited for too long"
+        return "the wait has lasted too long"
     if wait.spent_usd + cached.read_usd >= cached.saving_usd:
-        return "this wait has cost as much as a miss"
+        return "warming in this wait has cost as much as a miss"
     if expected_gain_usd(cached, wait, waits) <= 0:
-        return "the next request is not expected soon enough"
+        return "the next request is not expected in time"
     return ""

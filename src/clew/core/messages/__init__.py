@@ -1,6 +1,7 @@
-"""The vocabulary: every message, block, event and entry clew knows, and the few ways to make one.
+"""The types of messages, blocks, events and entries, and the functions that create them.
 
-Values from outside are decoded JSON objects; the views here name their fields and never change them.
-Imports nothing of clew's and nothing heavy: defining all of it costs less than loading `re`.
-The kinds are listed in `kinds.py`; `docs/internals/messages.md` says where each comes from and goes.
+External values are decoded JSON objects. The views here name their fields and never change them.
+This package imports nothing else of clew and nothing slow: defining all of it costs less than
+importing `re`. `kinds.py` lists the kinds, and `docs/internals/messages.md` describes their sources and
+readers.
 """

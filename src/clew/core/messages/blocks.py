@@ -1,7 +1,8 @@
-"""Content blocks: what a message is made of.
+"""Content blocks, the parts of a message.
 
-The Messages API's blocks, the platforms' own (video, guard content, reasoning, cache point) and any
-other kind, kept whole as `UnknownBlock`. A new kind is one class and one line of `BLOCKS`.
+Covers the Messages API's blocks and those of other platforms (video, guard content, reasoning,
+cache point). Any other kind is preserved as an `UnknownBlock`. A new kind needs one class and one
+line in `BLOCKS`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class Block(View):
-    """One content block. `streams`: the API sends it in deltas; `roles`: who may say it."""
+    """One content block.
+
+    `streams`: whether the API sends it in deltas. `roles`: the message roles it can appear in.
+    """
 
     __slots__ = ()
     streams: ClassVar[bool] = False
@@ -29,7 +33,7 @@ _ASSISTANT = frozenset({"assistant"})
 
 
 class TextBlock(Block):
-    """Words, from either side."""
+    """Text from either role."""
 
     __slots__ = ()
     tag = "text"
@@ -44,7 +48,7 @@ class TextBlock(Block):
 
 
 class Image(Block):
-    """A picture: inline (`base64`), by address (`url`) or by reference (`file`, or a stored blob)."""
+    """An image: inline (`base64`), by URL (`url`) or by reference (`file` or a stored blob)."""
 
     __slots__ = ()
     tag = "image"
@@ -60,7 +64,7 @@ class Image(Block):
 
 
 class DocumentBlock(Image):
-    """A PDF or text document; its source takes the same forms as an image's."""
+    """A PDF or text document; its source has the same forms as an image's."""
 
     __slots__ = ()
     tag = "document"
@@ -70,7 +74,7 @@ class DocumentBlock(Image):
 
 
 class ToolUseBlock(Block):
-    """A call of a tool: `id` is unique in its session, `input` is an object."""
+    """A tool call. `id` is unique in its session and `input` is an object."""
 
     __slots__ = ()
     tag = "tool_use"
@@ -83,7 +87,7 @@ class ToolUseBlock(Block):
 
 
 class ToolResultBlock(Block):
-    """What a tool answered, as the model sees it."""
+    """A tool result as the model sees it."""
 
     __slots__ = ()
     tag = "tool_result"
@@ -98,7 +102,7 @@ class ToolResultBlock(Block):
 
 
 class ThinkingBlock(Block):
-    """Reasoning under a signature; goes back to its own model byte for byte or not at all."""
+    """Signed reasoning; returned to the same model byte for byte or not at all."""
 
     __slots__ = ()
     tag = "thinking"
@@ -110,7 +114,7 @@ class ThinkingBlock(Block):
 
 
 class RedactedThinking(Block):
-    """Reasoning that only its model can read."""
+    """Reasoning that is encrypted and only its model can read."""
 
     __slots__ = ()
     tag = "redacted_thinking"
@@ -120,14 +124,14 @@ class RedactedThinking(Block):
 
 
 class ServerToolUse(ToolUseBlock):
-    """A call that the provider runs itself."""
+    """A tool call that the provider runs."""
 
     __slots__ = ()
     tag = "server_tool_use"
 
 
 class McpToolUse(ToolUseBlock):
-    """A call that the provider sends to an MCP server."""
+    """A tool call that the provider sends to an MCP server."""
 
     __slots__ = ()
     tag = "mcp_tool_use"
@@ -136,7 +140,7 @@ class McpToolUse(ToolUseBlock):
 
 
 class ServerToolResult(Block):
-    """What a provider-run tool answered; it stands in the assistant's message."""
+    """The result of a tool run by the provider, part of the assistant message."""
 
     __slots__ = ()
     roles = _ASSISTANT
@@ -146,7 +150,7 @@ class ServerToolResult(Block):
 
 
 class WebSearchToolResult(ServerToolResult):
-    """Hits of the provider's web search."""
+    """Results of the provider's web search."""
 
     __slots__ = ()
     tag = "web_search_tool_result"
@@ -188,7 +192,7 @@ class ToolSearchToolResult(ServerToolResult):
 
 
 class McpToolResult(ServerToolResult):
-    """What an MCP server answered to the provider."""
+    """The result of an MCP tool called by the provider."""
 
     __slots__ = ()
     tag = "mcp_tool_result"
@@ -197,7 +201,7 @@ class McpToolResult(ServerToolResult):
 
 
 class ToolReference(Block):
-    """Names a tool whose definition the provider loads on demand."""
+    """A reference to a tool whose definition the provider loads on demand."""
 
     __slots__ = ()
     tag = "tool_reference"
@@ -218,7 +222,7 @@ class SearchResult(Block):
 
 
 class ContainerUpload(Block):
-    """A file handed to the provider's sandbox."""
+    """A file uploaded to the provider's sandbox."""
 
     __slots__ = ()
     tag = "container_upload"
@@ -228,7 +232,7 @@ class ContainerUpload(Block):
 
 
 class CompactionBlock(Block):
-    """A summary that the provider made of what went before."""
+    """The provider's summary of the preceding conversation."""
 
     __slots__ = ()
     tag = "compaction"
@@ -239,7 +243,7 @@ class CompactionBlock(Block):
 
 
 class Video(Block):
-    """A film, on platforms that take one."""
+    """A video, on platforms that accept it."""
 
     __slots__ = ()
     tag = "video"
@@ -259,7 +263,7 @@ class GuardContent(Block):
 
 
 class Reasoning(Block):
-    """A platform's own form of thinking."""
+    """Another platform's form of thinking."""
 
     __slots__ = ()
     tag = "reasoning"
@@ -271,7 +275,7 @@ class Reasoning(Block):
 
 
 class CachePoint(Block):
-    """A platform's own form of `cache_control`: cache everything before this block."""
+    """Another platform's form of `cache_control`: cache everything before this block."""
 
     __slots__ = ()
     tag = "cache_point"
@@ -280,7 +284,7 @@ class CachePoint(Block):
 
 
 class UnknownBlock(Block):
-    """A block of a kind this version does not know; kept and passed on whole."""
+    """A block of an unknown kind; preserved unchanged."""
 
     __slots__ = ()
 
@@ -304,7 +308,7 @@ BLOCKS: dict[str, type[Block]] = {
 
 
 def view_block(value: Any) -> Block:
-    """The view of one element of a content list, whatever it is."""
+    """Return the view of one element of a content list; never raises."""
     if type(value) is not dict:
         return (
             TextBlock({"type": "text", "text": value})
@@ -316,7 +320,7 @@ def view_block(value: Any) -> Block:
 
 
 def view_blocks(content: Any) -> Iterator[Block]:
-    """The blocks of a `content`, be it a string, a list or something else."""
+    """Return the blocks of a `content` value: a string, a list or anything else."""
     if type(content) is list:
         return map(view_block, content)
     return iter(() if content is None else (view_block(content),))

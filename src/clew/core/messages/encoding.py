@@ -1,9 +1,9 @@
-"""JSON that is read whatever its writer did, and written so that every reader can read it.
+"""Read any JSON that a writer may have produced, and write JSON that every reader accepts.
 
-Reading: `msgspec` first; what it refuses (lone surrogates, bad UTF-8, control characters, huge
-numbers) goes to a lenient reading, and what is too deep for a recursive parser to an iterative one.
-Every string that comes out can be encoded again, and so can every number: one that no double holds
-is a `Decimal`. Only what is not JSON is refused, as a ValueError.
+`msgspec` reads first. Input that it rejects (lone surrogates, bad UTF-8, control characters, huge
+numbers) goes to a lenient parser, and input too deep for recursion to an iterative one. Every
+string and number in the result can be encoded again: a number beyond the range of a double is a
+`Decimal`. Only input that is not JSON raises ValueError.
 
 Decision: docs/decisions/012-json-reading-and-writing.md
 """
@@ -27,26 +27,27 @@ _write = msgspec.json.Encoder(decimal_format="number").encode
 _write_cautiously = msgspec.json.Encoder(decimal_format="string").encode
 
 BOM = b"\xef\xbb\xbf"
-# An escape; with a group it is half of a pair of surrogates, and the other half is not there.
+# Matches any escape. The group matches only half of a surrogate pair whose other half is missing.
 _ESCAPE = lazy_pattern(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
 _SPACE = lazy_pattern(r"[ \t\n\r]*")
-# Line ends to `str.splitlines`, which some readers cut a file with; legal in JSON, escaped by us.
+# `str.splitlines`, which some readers use, treats these as line ends. JSON allows them unescaped,
+# but clew escapes them.
 _LINE_ENDS = (
     (b"\xe2\x80\xa8", b"\\u2028"),
     (b"\xe2\x80\xa9", b"\\u2029"),
     (b"\xc2\x85", b"\\u0085"),
 )
-# The most digits Python turns into an int without being told to.
+# The most digits that Python converts to an int by default.
 _LONGEST_INT = 4300
 _BEYOND = (float("inf"), float("-inf"))
 
 
 def decode(line: bytes) -> Any:
-    """The value written in `line`, whatever stray marks surround it; ValueError if it is none."""
+    """Return the value in `line`, ignoring stray bytes around it; ValueError if it is not JSON."""
     try:
         return _read(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -54,7 +55,7 @@ def decode(line: bytes) -> Any:
 
 
 def decode_object(line: bytes) -> dict[str, Any]:
-    """Return the object written in `line`; an empty one if it holds none."""
+    """Return the object in `line`, or an empty one if it is not an object."""
     try:
         value = decode(line)
     except ValueError:
@@ -63,7 +64,7 @@ def decode_object(line: bytes) -> dict[str, Any]:
 
 
 def decode_lines(lines: bytes, count: int) -> list[Any] | None:
-    """The values of `count` lines that `decode` reads, in less time; None if it must be asked of each."""
+    """Decode `count` lines in one call, or return None if each needs its own `decode`."""
     try:
         values = _read_lines(lines)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -74,10 +75,10 @@ def decode_lines(lines: bytes, count: int) -> list[Any] | None:
 def _decode_leniently(line: bytes) -> Any:
     text = strip_marks(line).decode("utf-8", "replace")
     if not text:
-        raise ValueError("nothing but space" if line else "empty")
+        raise ValueError("only whitespace" if line else "empty")
     if "\\u" in text:
         text = _ESCAPE.sub(lambda match: r"\ufffd" if match[1] else match[0], text)
-    import json  # only broken lines pay for it
+    import json  # imported only for lines that msgspec rejects
 
     try:
         try:
@@ -85,12 +86,12 @@ def _decode_leniently(line: bytes) -> Any:
         except RecursionError:
             return _decode_deep(text)
     except json.JSONDecodeError as error:
-        what = error.msg.removesuffix(" at")  # some of Python's words for it end so
+        what = error.msg.removesuffix(" at")  # some of Python's messages end with this word
         raise ValueError(f"{what} at character {error.pos}") from None
 
 
 def strip_marks(line: bytes) -> bytes:
-    """`line` without the marks that crashes and editors leave around it: NULs, a BOM, space."""
+    """Return `line` without the NULs, BOM and whitespace that crashes and editors leave."""
     return line.strip(b"\0 \t\r\n").removeprefix(BOM).strip(b"\0 \t\r\n")
 
 
@@ -104,17 +105,17 @@ def read_float(digits: str) -> Any:
 
 
 def _beyond_double(digits: str) -> Any:
-    """A number that no double and no ordinary int holds, as it was written."""
+    """Return a number beyond the range of a double, or an int with too many digits, as written."""
     from decimal import Decimal, InvalidOperation
 
     try:
         return Decimal(digits)
-    except InvalidOperation:  # an exponent of twenty digits
+    except InvalidOperation:  # the exponent has twenty digits
         return None
 
 
 def _decode_deep(text: str) -> Any:
-    """Reads JSON with a stack of its own, so that depth costs memory and not the process."""
+    """Parse JSON with an explicit stack, so that nesting costs memory and not the process."""
     from json import JSONDecoder
 
     scalar = JSONDecoder(strict=False, parse_int=read_int, parse_float=read_float).raw_decode
@@ -130,7 +131,7 @@ def _decode_deep(text: str) -> Any:
         key, end = scalar(text, past_space(start))
         end = past_space(end)
         if type(key) is not str or text[end : end + 1] != ":":
-            raise ValueError(f"a key and a colon expected at character {end}")
+            raise ValueError(f"expected a key and a colon at character {end}")
         keys.append(key)
         return end + 1
 
@@ -162,18 +163,21 @@ def _decode_deep(text: str) -> Any:
                 position = past_key(position) if in_object else position
                 break
             if mark != ("}" if in_object else "]"):
-                raise ValueError(f"a comma or an end expected at character {position - 1}")
+                raise ValueError(
+                    f"expected a comma or a closing bracket at character {position - 1}"
+                )
             value = holders.pop()
         else:
             if past_space(position) != len(text):
-                raise ValueError(f"more than one value, at character {position}")
+                raise ValueError(f"extra data at character {position}")
             return value
 
 
 def encode(value: Any, *, beyond_double: Literal["number", "string"] = "number") -> bytes:
-    """`value` as compact JSON in valid UTF-8 on one line, by anybody's idea of a line.
+    """Encode `value` as compact JSON in valid UTF-8 on one line, whatever counts as a line end.
 
-    Numbers that no double holds go as they are; as strings to readers who might refuse them.
+    Numbers beyond the range of a double are written as numbers, or as strings for readers that
+    might reject them.
     """
     write = _write if beyond_double == "number" else _write_cautiously
     try:
@@ -187,7 +191,7 @@ def encode(value: Any, *, beyond_double: Literal["number", "string"] = "number")
 
 
 def repair_surrogates(text: str) -> str:
-    """`text` with the halves of a character that meet made one, and U+FFFD for a half alone."""
+    """Join surrogate pairs in `text` into characters and replace lone surrogates with U+FFFD."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -196,7 +200,7 @@ def _text(value: str) -> str:
 
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:
-    """Each member or element, with what is written before it."""
+    """Yield each member or element with the text that precedes it."""
     comma = ""
     if isinstance(value, dict):
         for key, member in value.items():
@@ -209,7 +213,7 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _pieces(value: Any, write: Callable[[Any], bytes]) -> Iterator[str]:
-    """The text of `value`, walked with a stack of its own."""
+    """Yield the text of `value`, traversed with an explicit stack."""
     open_now: list[tuple[Iterator[tuple[str, Any]], str]] = [(iter((("", value),)), "")]
     while open_now:
         children, closer = open_now[-1]

@@ -1,25 +1,25 @@
-"""The exceptions clew raises, split by whose move it is.
+"""The exceptions that clew raises, grouped by who has to act.
 
     ClewError
-    ├── InternalError        ours: clew broke a promise to itself; report it
-    │   └── MisuseError      a caller inside clew broke a contract (fed a closed machine, ...)
-    ├── OutsideError         theirs: the world did not do what was asked of it
-    └── UserError            the user's: says what, where, and what to do about it
-        ├── SettingsError    a settings file or variable that cannot be followed
-        ├── CommandLineError arguments that do not fit together
-        └── SessionError     no such session, or one that is in use elsewhere
+    ├── InternalError        a bug in clew that should be reported
+    │   └── MisuseError      a caller inside clew broke a contract (fed a closed parser, ...)
+    ├── OutsideError         a service, program or file system failed
+    └── UserError            the user can fix it: says what failed, where and what to do
+        ├── SettingsError    an invalid settings file or environment variable
+        ├── CommandLineError invalid or conflicting arguments
+        └── SessionError     a session that does not exist or is in use elsewhere
 
-What comes from a model, a tool, a file or a peer is a value, not an exception: malformed input is
-expected. These are for what stops the work at hand.
+Malformed input from a model, tool, file or peer is expected, so it is a value and not an exception.
+These exceptions stop the current operation.
 """
 
 
 class ClewError(Exception):
-    """Root of everything clew raises on purpose."""
+    """Base class of all exceptions that clew raises on purpose."""
 
 
 class InternalError(ClewError):
-    """Clew broke a promise to itself."""
+    """A bug in clew."""
 
 
 class MisuseError(InternalError):
@@ -27,34 +27,34 @@ class MisuseError(InternalError):
 
 
 class OutsideError(ClewError):
-    """The world did not do what was asked of it."""
+    """A service, program or file system failed."""
 
 
 class UserError(ClewError):
-    """Something the person can put right; the text says what, where and how."""
+    """An error that the user can fix; the text says what failed, where and what to do."""
 
 
 class SettingsError(UserError):
-    """A setting that cannot be followed."""
+    """An invalid setting."""
 
 
 class CommandLineError(UserError):
-    """Arguments that do not fit together."""
+    """Invalid or conflicting arguments."""
 
 
 class SessionError(UserError):
-    """A session that is not there, or not free."""
+    """A session that does not exist or is in use."""
 
 
 def describe_error(error: BaseException) -> str:
-    """What went wrong, for people and models: the system's words and the file, not its number."""
+    """Return the message for users and models: the system's text and the file, without errno."""
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
 def find_first_error(error: BaseException) -> BaseException:
-    """What went wrong first, out of the groups that tasks wrap it in."""
+    """Return the first exception inside the exception groups that tasks raise."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -1,7 +1,7 @@
-"""The only way to make a message, block, event or record of clew's own.
+"""The only functions that create clew's own messages, blocks, events and records.
 
-A factory returns the whole object in its written form. Ids and times are arguments: `at` is the
-moment as `2026-01-31T12:00:00.000Z`. What is absent is left out, not written as null.
+A factory returns the complete object in its written form. IDs and times are arguments: `at` is a
+time such as `2026-01-31T12:00:00.000Z`. Absent values are omitted, not written as null.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 
 def derive_uuid(parent: str, index: int) -> str:
-    """The id older programs give to part `index` of a message.
+    """Return the ID that older programs give to part `index` of a message.
 
-    Kept for reading what they wrote: parts of parts collide (`derive(derive(p, 1), 0)` equals
-    `derive(p, 0)`), so nothing of clew's identifies anything by it.
+    Only for reading their files. IDs of nested parts collide (`derive(derive(p, 1), 0)` equals
+    `derive(p, 0)`), so clew's own entries do not use it.
     """
     return f"{parent[:24]}{index:012x}"
 
 
 def format_timestamp(epoch_ms: int) -> str:
-    """`2026-01-31T12:00:00.000Z`: milliseconds since 1970 in UTC, three decimals and a Z."""
+    """Format milliseconds since 1970 as UTC with three decimals: `2026-01-31T12:00:00.000Z`."""
     from datetime import UTC, datetime, timedelta
 
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=epoch_ms)
@@ -46,7 +46,7 @@ def make_text(words: str) -> dict[str, Any]:
 
 
 def make_tool_result(tool_use_id: str, content: Any, *, is_error: bool = False) -> dict[str, Any]:
-    """The block that answers a call; a failure says so, a success does not."""
+    """Return the block that answers a tool call; `is_error` is written only for a failure."""
     block = {"type": "tool_result", "tool_use_id": tool_use_id, "content": content}
     return block | ({"is_error": True} if is_error else {})
 
@@ -78,7 +78,7 @@ def make_user(
     prompt_source: str | None = None,
     prompt_id: str | None = None,
 ) -> dict[str, Any]:
-    """Any user message; an empty content becomes the placeholder, because the API refuses none."""
+    """Return a user message. Empty content becomes a placeholder, because the API rejects it."""
     body = content if isinstance(content, str) else list(content)
     return {
         "type": "user",
@@ -115,7 +115,7 @@ def make_tool_answer(
     is_error: bool = False,
     mcp_meta: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The message that answers one call: `content` for the model, `raw` as the tool gave it."""
+    """Return the message that answers one call: `content` for the model, `raw` as returned."""
     result = NO_CONTENT if _is_empty(content) else content
     return make_user(
         [make_tool_result(tool_use_id, result, is_error=is_error)],
@@ -130,21 +130,21 @@ def make_tool_answer(
 def make_interruption(
     *, uuid: str, at: str, for_tool_use: bool, message_id: str | None = None
 ) -> dict[str, Any]:
-    """Marks where the person stopped the turn."""
+    """Return the message that marks where the user interrupted the turn."""
     words = INTERRUPTED_FOR_TOOL_USE if for_tool_use else INTERRUPTED
     entry = make_user([make_text(words)], uuid=uuid, at=at, is_synthetic=True)
     return entry | _without_nothing({"interruptedMessageId": message_id})
 
 
 def warning(words: str, *, uuid: str, at: str) -> dict[str, Any]:
-    """What clew tells the model beside the conversation; the person does not see it."""
+    """Return a reminder for the model that the user does not see."""
     return make_user(
         wrap_in_tag("system-reminder", words), uuid=uuid, at=at, is_meta=True, is_synthetic=True
     )
 
 
 def compact_summary(summary: str, *, uuid: str, at: str) -> dict[str, Any]:
-    """What stands for the conversation above a compaction's boundary."""
+    """Return the summary that replaces the conversation before a compaction boundary."""
     return make_user(
         f"{CONTINUED}\n\n{summary}",
         uuid=uuid,
@@ -155,7 +155,7 @@ def compact_summary(summary: str, *, uuid: str, at: str) -> dict[str, Any]:
     )
 
 
-# The model of an answer that does not say which one wrote it.
+# The model of a response that does not name one.
 UNKNOWN_MODEL = "unknown"
 
 
@@ -169,13 +169,12 @@ def make_assistant(
     is_aborted_mid_stream: bool = False,
     requested_model: str = "",
 ) -> list[dict[str, Any]]:
-    """The entries of one answer: one per block, each with the answer's id, ends and final usage; and with
-    the model that was asked, where another name stands below the answer.
+    """Return the entries of one response: one per block, each with the response's ID and usage.
 
-    `first` is the place of the first block in the answer, where `message` is only a part of it.
-
-    Readers count usage once per message id and request id, so both are on every entry: where a
-    gateway left one out, it follows from the first uuid.
+    `first` is the index of the first block if `message` is only part of the response. The requested
+    model is added if the response names another. Readers count usage once per message ID and
+    request ID, so every entry has both; if a gateway omitted one, it is derived from the first
+    uuid.
     """
     content = message.get("content")
     parts = content if isinstance(content, list) and content else [make_text(NO_CONTENT)]
@@ -208,7 +207,7 @@ def make_assistant(
 
 
 def _is_omitted(block: dict[str, Any]) -> bool:
-    """Whether the service kept the words of a thought to itself: it takes the signature back alone."""
+    """Return whether the service withheld the thinking text and sent only its signature."""
     is_thought = block.get("type") == "thinking" and bool(block.get("signature"))
     return is_thought and block.get("thinking") == ""
 
@@ -227,7 +226,7 @@ def synthetic_assistant(
     usage: dict[str, Any] | None = None,
     is_virtual: bool = False,
 ) -> dict[str, Any]:
-    """An assistant message no model wrote; its model says so."""
+    """Return an assistant message that clew wrote, marked by its model name."""
     parts = [make_text(content)] if isinstance(content, str) else list(content)
     if _is_empty(parts) or parts == [make_text("")]:
         parts = [make_text(NO_CONTENT)]
@@ -262,7 +261,7 @@ def make_api_error(
     error_type: str | None = None,
     request_id: str | None = None,
 ) -> dict[str, Any]:
-    """A request that was given up, in words for the person; never sent back to the API."""
+    """Return a failed request as a message for the user; never sent to the API."""
     message = synthetic_assistant(words, uuid=uuid, at=at, message_id=message_id)
     return message | _without_nothing(
         {
@@ -285,7 +284,7 @@ def make_system(
     level: str = "info",
     **fields: Any,
 ) -> dict[str, Any]:
-    """A note of the program. `fields` are the subtype's own fields in their written spelling."""
+    """Return a system message. `fields` are the subtype's own fields in their written spelling."""
     note = {"type": "system", "subtype": subtype} | _without_nothing({"content": content})
     return note | {"level": level, "uuid": uuid, "timestamp": at} | fields
 
@@ -300,8 +299,11 @@ def compact_boundary(
     preserved_segment: dict[str, str] | None = None,
     **fields: Any,
 ) -> dict[str, Any]:
-    """Where history begins anew. The chain is cut here: the entry's parent is null, its logical
-    parent says what stood above; `preserved_segment` names head, anchor and tail of what is kept."""
+    """Return the boundary after which the conversation continues from a summary.
+
+    The chain is cut here: the entry's parent is null, and its logical parent is the entry before
+    the boundary. `preserved_segment` names the head, anchor and tail of the preserved messages.
+    """
     metadata = {"trigger": trigger, "preTokens": pre_tokens} | fields
     if preserved_segment is not None:
         metadata["preservedSegment"] = preserved_segment
@@ -313,7 +315,10 @@ def compact_boundary(
 def make_attachment(
     payload: dict[str, Any], *, uuid: str, at: str, rendered: Sequence[str] = (), role: str = "user"
 ) -> dict[str, Any]:
-    """Context beside the talk. `rendered` is sent word for word, on resume too; none, nothing is."""
+    """Return context for the model outside the dialogue.
+
+    `rendered` is sent verbatim, also after a resume; without it, nothing is sent.
+    """
     entry: dict[str, Any] = {"type": "attachment", "attachment": payload}
     if rendered:
         entry |= {"rendered": [{"content": part} for part in rendered], "renderedRole": role}
@@ -323,7 +328,7 @@ def make_attachment(
 def progress(
     tool_use_id: str, data: Any, *, uuid: str, at: str, parent_tool_use_id: str | None = None
 ) -> dict[str, Any]:
-    """How far a tool is, in the tool's own terms."""
+    """Return a progress report in the tool's own format."""
     return {
         "type": "progress",
         "toolUseID": tool_use_id,
@@ -335,16 +340,19 @@ def progress(
 
 
 def tombstone(message: dict[str, Any]) -> dict[str, Any]:
-    """The event that withdraws an assistant message."""
+    """Return the event that withdraws an assistant message."""
     return {"type": "tombstone", "message": message}
 
 
 def record(tag: str, /, *, session_id: str, at: str | None = None, **fields: Any) -> dict[str, Any]:
-    """An entry off the chain, `fields` in their written spelling. It has no uuid: readers that do
-    not know its kind lose the history above it as soon as it looks like a part of the chain."""
+    """Return an entry off the chain, with `fields` in their written spelling.
+
+    It has no uuid: a reader that does not know the kind would treat an entry with a uuid as part of
+    the chain and lose the history before it.
+    """
     kind = KINDS.get(tag)
     if kind is None or kind.place != BESIDE or not kind.written or "uuid" in fields:
-        raise MisuseError(f"{tag} is no kind of record that clew writes, or it was given a uuid")
+        raise MisuseError(f'clew writes no record of type "{tag}", or the record has a uuid')
     place = {"type": tag, **fields, "sessionId": session_id}
     return place if at is None else place | {"timestamp": at}
 

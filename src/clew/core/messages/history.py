@@ -1,7 +1,7 @@
-"""The conversation so far, as a value: each change is a new history that shares what it keeps.
+"""The conversation so far as an immutable value; each new history shares storage with the old.
 
-Holds decoded messages in order. What a call still lacks is computed as uses minus results, so asking
-or repairing twice changes nothing.
+A history contains decoded messages in order. Missing results are computed as calls minus results,
+so checking or repairing twice changes nothing.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
 
 class History:
-    """An immutable sequence of messages. Growing costs what is added: a longer history shares the
-    list of the one it grew from and sees further into it; any other growth from there copies."""
+    """An immutable sequence of messages. Appending costs only the added messages.
+
+    A longer history shares the list of the one it extends and uses more of it. Extending the same
+    history a second time copies the list.
+    """
 
     __slots__ = ("_length", "_shared")
 
@@ -40,7 +43,7 @@ class History:
         return f"<History of {self._length} messages>"
 
     def with_messages(self, messages: Iterable[dict[str, Any]]) -> History:
-        """This history and then `messages`."""
+        """Return this history followed by `messages`."""
         longer = History()
         longer._shared = self._shared if self._is_tip else self._shared[: self._length]
         longer._shared.extend(messages)
@@ -52,23 +55,24 @@ class History:
         return len(self._shared) == self._length
 
     def without(self, uuids: Iterable[str]) -> History:
-        """This history less the withdrawn messages; nothing of it keeps them alive."""
+        """Return this history without the withdrawn messages, which become garbage."""
         gone = frozenset(uuids)
         return History(m for m in self if m.get("uuid") not in gone)
 
     def unanswered(self) -> list[tuple[ToolUseBlock, str | None]]:
-        """Each call without a result, with the uuid of the message that made it."""
+        """Return each call without a result, with the uuid of the message that made it."""
         return find_unanswered_calls(self)
 
 
 def find_unanswered_calls(
     messages: Iterable[dict[str, Any]],
 ) -> list[tuple[ToolUseBlock, str | None]]:
-    """Calls minus results, in the order of the calls; a call without an id cannot be answered."""
+    """Return calls without a result, in order; a call without an ID cannot have one."""
     calls: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
     answered: set[str] = set()
     for message in messages:
-        # Without views: a long session is walked through here before anything of it is seen.
+        # Raw dicts instead of views: a resumed session scans all its messages here before the first
+        # screen.
         match message.get("type"):
             case "assistant":
                 for block in _blocks(message, "tool_use"):
@@ -92,7 +96,7 @@ def _blocks(message: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 def make_missing_results(
     messages: Iterable[dict[str, Any]], words: str, *, new_uuid: Callable[[], str], at: str
 ) -> list[dict[str, Any]]:
-    """An error result, saying `words`, for each call that has none; added, it finds none missing."""
+    """Return an error result with the text `words` for each call without a result."""
     return [
         make_tool_answer(
             use.id or "",
@@ -107,19 +111,22 @@ def make_missing_results(
     ]
 
 
-# The three ways a conversation's messages change; there is no fourth.
+# The only ways to change a conversation's messages.
 
 
 def with_results(history: History, results: Iterable[dict[str, Any]]) -> History:
-    """`history` and then the results whose calls wait in it. A second result for a call is dropped,
-    because the API refuses it; one for a call that nobody made is a fault of the caller."""
+    """Return `history` followed by the results of its open calls.
+
+    A second result for a call is dropped, because the API rejects it. A result for an unknown call
+    raises MisuseError.
+    """
     waiting = [(m, {r.tool_use_id for r in UserMessage(m).tool_results}) for m in results]
     called, answered = _calls_behind(history, {call for _, calls in waiting for call in calls})
     messages: list[dict[str, Any]] = []
     for message, calls in waiting:
         if not calls or not calls <= called:
             raise MisuseError(
-                f"a result for {sorted(map(str, calls - called))}, which nobody called"
+                f"result for {sorted(map(str, calls - called))}, but no such call was made"
             )
         if not calls <= answered:
             answered |= calls
@@ -130,7 +137,7 @@ def with_results(history: History, results: Iterable[dict[str, Any]]) -> History
 def _calls_behind(
     history: History, wanted: set[str | None]
 ) -> tuple[set[str | None], set[str | None]]:
-    """The calls and the answers of `history`, read backwards until each wanted call is found."""
+    """Return calls and answered calls, scanning backwards until each wanted call is found."""
     called: set[str | None] = set()
     answered: set[str | None] = set()
     for index in range(len(history) - 1, -1, -1):
@@ -148,6 +155,6 @@ def _calls_behind(
 def with_cost(
     message: dict[str, Any], *, cost_usd: float | None, duration_ms: float
 ) -> dict[str, Any]:
-    """An assistant message with what its request took; an unknown cost is left out, never 0."""
+    """Return an assistant message with its cost and duration; an unknown cost is omitted."""
     cost_fields = {} if cost_usd is None else {"costUSD": cost_usd}
     return message | cost_fields | {"durationMs": duration_ms}

@@ -1,8 +1,8 @@
 """Messages: the entries of a conversation, each a view of its decoded object.
 
-User, assistant, system and attachment stand on the chain; progress is shown and forgotten. What a
-user message is for (its `face`) is told by its fields alone. Subtypes of system messages are a flat
-list: one that is not in it is a system message all the same.
+User, assistant, system and attachment entries are on the chain; progress is only displayed. The
+role of a user message (its `face`) is derived from its fields alone. Subtypes of system messages
+are a flat list; a subtype outside the list is still a system message.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# The subtypes of system messages that clew knows by name.
+# The subtypes of system messages that clew knows.
 SUBTYPES = frozenset(
     {
         "compact_boundary", "local_command", "api_error", "informational", "microcompact_boundary",
@@ -34,8 +34,8 @@ SUBTYPES = frozenset(
     }
 )  # fmt: skip
 
-# What a user message can be, the first that fits: the answer of a tool, the summary a compaction
-# left, for the screen only, for the model only, a program in the user's name, a person.
+# The faces of a user message, in order of precedence: tool result, compaction summary, screen only,
+# model only, written by a program for the user, typed by the user.
 FACES = ("tool_result", "compact_summary", "virtual", "meta", "synthetic", "typed")
 
 STOP_REASONS = {
@@ -48,7 +48,7 @@ STOP_REASONS = {
 
 
 class Entry(View):
-    """What every entry may carry: its place in the chain and where it was written."""
+    """The common fields of all entries: their place in the chain and their origin."""
 
     __slots__ = ()
 
@@ -71,7 +71,7 @@ class Entry(View):
 
 
 class Message(Entry):
-    """An entry with a `message` of the API inside; its blocks are made once, when asked for."""
+    """An entry with an API `message`; its blocks are created once, on first access."""
 
     __slots__ = ("_blocks",)
 
@@ -86,7 +86,7 @@ class Message(Entry):
 
     @property
     def message(self) -> dict[str, Any]:
-        """The API's message; an empty object where there is none."""
+        """The API message, or an empty object if it is missing."""
         value = self.data.get("message")
         return value if isinstance(value, dict) else {}
 
@@ -98,12 +98,12 @@ class Message(Entry):
 
     @property
     def text(self) -> str:
-        """The text blocks, joined by line ends."""
+        """The text blocks, joined by newlines."""
         return "\n".join(b.text for b in self.blocks if isinstance(b, blocks.TextBlock))
 
 
 class UserMessage(Message):
-    """Whatever the API calls a user's message; `face` says who speaks to whom."""
+    """Any message with the API's user role; `face` tells its real source and audience."""
 
     __slots__ = ()
     tag = "user"
@@ -128,14 +128,14 @@ class UserMessage(Message):
 
     @property
     def _answers(self) -> bool:
-        """Whether it has a tool's result, without a view of each block: faces are asked for thousands."""
+        """True if it contains a tool result; creates no block views, as it runs on many messages."""
         content = self.message.get("content")
         blocks = content if type(content) is list else (content,)
         return any(type(b) is dict and b.get("type") == "tool_result" for b in blocks)
 
     @property
     def face(self) -> str:
-        """One of `FACES`, told by fields alone."""
+        """One of `FACES`, derived from fields alone."""
         if self._answers:
             return "tool_result"
         for flag, face in (
@@ -150,10 +150,10 @@ class UserMessage(Message):
 
     @property
     def is_synthetic(self) -> bool:
-        """Whether a program wrote this in the user's name.
+        """True if a program wrote this in the user's name.
 
-        A field says so. Files of before that field are judged by the fixed texts, but never an
-        entry that names its source: a person may type those words too.
+        A field marks such messages. Files that predate the field are recognized by their fixed texts,
+        unless the entry names its source: a user may type the same words.
         """
         if "isSynthetic" in self.data or "promptSource" in self.data or "origin" in self.data:
             return self.data.get("isSynthetic") is True
@@ -161,13 +161,13 @@ class UserMessage(Message):
 
     @property
     def is_news(self) -> bool:
-        """Whether this tells the model of work beside the conversation."""
+        """True if this notifies the model of a background task."""
         origin = self.data.get("origin")
         return isinstance(origin, dict) and origin.get("kind") == "task-notification"
 
 
 class AssistantMessage(Message):
-    """A block, or all blocks, of one answer of the model; `message_id` joins those of one answer."""
+    """One or all blocks of a model response; `message_id` is shared by all its entries."""
 
     __slots__ = ()
     tag = "assistant"
@@ -199,7 +199,7 @@ class AssistantMessage(Message):
 
     @property
     def tool_uses(self) -> tuple[blocks.ToolUseBlock, ...]:
-        """The calls clew has to answer; those the provider runs itself are not among them."""
+        """The tool calls that clew must answer, without those that the provider runs."""
         return tuple(b for b in self.blocks if type(b) is blocks.ToolUseBlock)
 
     @property
@@ -208,7 +208,7 @@ class AssistantMessage(Message):
 
     @property
     def is_synthetic_api_error(self) -> bool:
-        """An API failure put into words for the reader; never sent back to the API."""
+        """True if this is an API error as shown to the user; never sent to the API."""
         return self.is_synthetic and self.is_api_error_message
 
     @property
@@ -219,7 +219,7 @@ class AssistantMessage(Message):
 
 
 class SystemMessage(Entry):
-    """A note of the program: `subtype` says which."""
+    """A message from clew; `subtype` names its kind."""
 
     __slots__ = ()
     tag = "system"
@@ -241,7 +241,7 @@ class SystemMessage(Entry):
 
 
 class Attachment(Entry):
-    """Context handed to the model beside the conversation; `rendered` is its frozen wire text."""
+    """Context for the model outside the dialogue; `rendered` is the exact text sent."""
 
     __slots__ = ()
     tag = "attachment"
@@ -253,7 +253,7 @@ class Attachment(Entry):
 
 
 class ProgressMessage(Entry):
-    """How far a running tool is; shown, never part of the conversation."""
+    """The progress of a running tool; displayed, never part of the conversation."""
 
     __slots__ = ()
     tag = "progress"
@@ -264,7 +264,7 @@ class ProgressMessage(Entry):
 
 
 class UnknownEntry(Entry):
-    """An entry of a kind this version does not know; kept and written back whole."""
+    """An entry of an unknown kind; written back unchanged."""
 
     __slots__ = ()
 

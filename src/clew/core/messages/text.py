@@ -1,4 +1,4 @@
-"""Texts that clew puts into a conversation: fixed ones that other programs match, and our own."""
+"""Texts that clew adds to a conversation: constants that other programs match, and its own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from functools import cache
 
 from clew.core.regex import lazy_pattern
 
-# How many of something, and how much, as a person says it. Pure.
+# Formats counts and sizes for display. Pure.
 
 
 def format_count(number: int, singular: str, several: str = "") -> str:
-    """`1 line`, `2 lines`, `1,000 lines`; `several` where an s behind the word does not make it many."""
+    """Format a count: `1 line`, `2 lines`, `1,000 lines`; `several` is an irregular plural."""
     return f"{number:,} {singular if number == 1 else several or f'{singular}s'}"
 
 
@@ -21,23 +21,23 @@ def format_size(size_bytes: float) -> str:
     return f"{size_bytes / 1e6:.1f} MB" if size_bytes >= 1e6 else f"{size_bytes / 1e3:.1f} kB"
 
 
-# Characters that no page shows and that rule whoever shows them: a terminal, a line, its direction.
+# Invisible characters that can affect a terminal, a line or the text direction.
 
 
-# Control characters, directions of writing, separators of lines that are none, tags that nobody sees, marks
-# of byte order. Joiners and selectors that emoji and scripts need are none of them.
+# Control characters, text direction marks, unusual line separators, tag characters and byte order
+# marks. Joiners and variation selectors, which emoji and some scripts need, are not included.
 UNSEEN = (
     "\x80-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
 )
-# Signs without a width, with which two different words look the same; and joiners that join nothing.
+# Zero-width characters, which make different words look the same, and joiners that join nothing.
 WITHOUT_WIDTH = "\xad\u034f\u115f\u1160\u180e\u200b\u2060-\u2064\u3164\uffa0"
 LONE_JOINER = "(?<![^\x00-\x7f])[\u200c\u200d]"
-# A joiner behind one of them joins nothing either once its escape stands there.
+# A joiner after one of these joins nothing once that character is escaped, so it is escaped too.
 _IN_JSON = lazy_pattern(f"(?:[\x7f{UNSEEN}{WITHOUT_WIDTH}]|{LONE_JOINER})[\u200c\u200d]*")
 
 
 def unescape_line(line: bytes) -> bytes:
-    """A line of JSON with the same meaning, whose escapes stand for them."""
+    """Return the same JSON with these characters written as escapes."""
     if line.isascii() and b"\x7f" not in line:
         return line
     return _IN_JSON.sub(_escape, line.decode()).encode()
@@ -56,14 +56,14 @@ RESULT_MISSING = "[Tool result missing due to internal error]"
 NO_RESPONSE_REQUESTED = "No response requested."
 SYNTHETIC_MODEL = "<synthetic>"
 
-# Tags in which transcripts wrap what is not plain talk.
+# Tags that transcripts use around text that is not dialogue.
 TAGS = (
     "system-reminder", "command-name", "command-message", "command-args", "local-command-stdout",
     "local-command-stderr", "local-command-caveat", "bash-input", "bash-stdout", "bash-stderr",
     "task-notification", "tool_use_error", "persisted-output", "pasted_content", "summary",
 )  # fmt: skip
 
-# How programs of before the marking field began what they said in the user's name.
+# How messages written in the user's name began before a field marked them.
 SYNTHETIC_TEXTS = (
     INTERRUPTED,
     INTERRUPTED_FOR_TOOL_USE,
@@ -73,89 +73,89 @@ SYNTHETIC_TEXTS = (
 )
 
 CANCELLED = (
-    "Cancelled before it began: the user stopped the turn. Nothing was changed by this call. "
-    "Wait for the user to say how to go on."
+    "Cancelled before it started: the user interrupted the turn. This call changed nothing. "
+    "Wait for the user to say how to continue."
 )
 INTERRUPTED_WHILE_RUNNING = (
-    "The user stopped this call while it ran. What it had done by then is not undone and not known "
-    "here; look before you rely on it."
+    "The user interrupted this call while it ran. Anything it had already done remains in effect and "
+    "is not known here. Check before you rely on it."
 )
 ENDED_WHILE_RUNNING = (
-    "clew itself ended before this call's result was kept. What the call had done by then is not "
-    "undone and not known here; look before you rely on it."
+    "clew exited before this call's result was saved. Anything the call had done remains in effect "
+    "and is not known here. Check before you rely on it."
 )
 AFTER_DENIAL = (
-    "You may reach the same end by another tool when that is its ordinary use, as one reads a file "
-    "with head where cat is not allowed. Do not get around the denial: no disguised commands, no "
-    "scripts that do what was refused, no tests or hooks used to run something else. If the refused "
-    "step is essential, stop and tell the user what you wanted to do and why."
+    "You may reach the same goal with another tool in its normal use, such as reading a file with "
+    "head if cat is not allowed. Do not work around the denial: no disguised commands, no scripts "
+    "that do what was denied, no tests or hooks used to run something else. If the denied step is "
+    "essential, stop and tell the user what you wanted to do and why."
 )
-OTHER_WORK = "Work that does not depend on this call may go on."
+OTHER_WORK = "Work that does not depend on this call may continue."
 
 
 AFTER_MAX_TOKENS = (
-    "Your last answer was cut off at its length limit. Go on exactly where it broke off, without "
+    "Your last response was cut off at its length limit. Continue exactly where it stopped, without "
     "greeting or recap, and in smaller steps from here."
 )
 CONTINUED = (
-    "This session goes on from an earlier conversation that no longer fitted. What follows is its "
-    "summary; take it as known and go on with the work it describes."
+    "This session continues an earlier conversation that no longer fit the context window. Its summary "
+    "follows. Treat it as known and continue the work it describes."
 )
 
 
-REFUSED = "The user refused this call; it did not run and nothing was changed."
+REFUSED = "The user denied this call. It did not run and nothing changed."
 REFUSED_SAYING = " The user said: "
-WAIT = " Stop here and wait for the user to say how to go on."
-REPORT = " Name the refused step in your report."
+WAIT = " Stop here and wait for the user to say how to continue."
+REPORT = " Name the denied step in your report."
 
 
 def describe_user_rejection(feedback: str = "") -> str:
-    """What the model reads when the person said no to a call."""
+    """Return the tool result for the model when the user denied a call."""
     reason = feedback.strip()
     return f"{REFUSED}{REFUSED_SAYING}{reason}" if reason else f"{REFUSED}{WAIT}"
 
 
 def for_person(words: str) -> str:
-    """What the model was told of a call that did not run, without what only tells it how to go on."""
+    """Return a denial as shown to the user, without the instructions for the model."""
     if words.startswith(REFUSED):
         text = words.removeprefix(REFUSED).removeprefix(WAIT)
         why = text.removeprefix(REFUSED_SAYING)
-        return f"refused; it did not run: {why}" if why else "refused; it did not run"
+        return f"Denied: {why}" if why else "Denied"
     for advice in (OTHER_WORK, AFTER_DENIAL, REPORT):
         words = words.replace(advice.strip(), "")
     return " ".join(words.split(" ")).rstrip()
 
 
 def rejected_in_subagent() -> str:
-    """What a subagent reads: there is nobody to ask, so the way on is a report."""
+    """Return the tool result for a subagent, which has no user to ask and can only report."""
     return (
-        "This call is not permitted here and did not run; there is no user in this conversation "
+        "This call is not permitted here and did not run. There is no user in this conversation "
         f"to ask. {OTHER_WORK} {AFTER_DENIAL}{REPORT}"
     )
 
 
 def describe_reviewer_rejection(reason: str) -> str:
-    """What the model reads when the automatic reviewer said no."""
+    """Return the tool result for the model when the automatic reviewer denied a call."""
     return (
-        f"The automatic review refused this call: {reason.strip().rstrip('.') or 'no reason given'}. "
+        f"The automatic review denied this call: {reason.strip().rstrip('.') or 'no reason given'}. "
         f"It did not run. {OTHER_WORK} {AFTER_DENIAL}"
     )
 
 
 def wrap_in_tag(tag: str, text: str) -> str:
-    """`text` in one of `TAGS`."""
+    """Return `text` wrapped in one of `TAGS`."""
     return f"<{tag}>{text}</{tag}>"
 
 
-# Tags of clew's own in text that is not clew's: escaped on the way into a request, and back.
+# Escapes clew's own tags in foreign text of a request, and reverses it.
 
 
-# `summary` is an element of HTML, and clew reads it in an answer of the model alone.
+# `summary` is also an HTML element, and clew parses it only in model responses.
 ESCAPED = tuple(tag for tag in TAGS if tag != "summary")
 _HEAD, _TAIL = "<system-reminder>", "</system-reminder>"
-# Tags that a result of a tool may be wrapped in as a whole.
+# Tags that may enclose a complete tool result.
 AROUND_RESULTS = ("tool_use_error", "persisted-output")
-# What is printed in the user's name: each of these around the words of a program.
+# Tags around program output that is sent in the user's name.
 AROUND_OUTPUT = ("bash-stdout", "bash-stderr", "local-command-stdout", "local-command-stderr")
 
 _BRACKETS = "<\uff1c\ufe64"
@@ -164,7 +164,7 @@ _UNSEEN = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00
 
 @cache
 def _pattern(between: str) -> re.Pattern[str]:
-    """Tags by these names, with what a reader may overlook between their letters."""
+    """Return a pattern for these tags that allows invisible characters between their letters."""
     names = "|".join(
         between.join("[-_\\s]*" if char in "-_" else char for char in tag) for tag in ESCAPED
     )
@@ -184,12 +184,12 @@ def _tags(text: str) -> re.Pattern[str]:
 
 
 def escape_tags(text: str) -> str:
-    """Return a text in which nothing is a tag of clew's; the same object where nothing was."""
+    """Return the text with clew's tags escaped; the same object if it contains none."""
     return _tags(text).sub(r"\1\2\\\3", text) if _may_hold(text) else text
 
 
 def unescape_tags(text: str) -> str:
-    """Return what `escape_tags` was given."""
+    """Reverse `escape_tags`."""
 
     def without(match: re.Match[str]) -> str:
         return f"{match[1]}{match[2][1:]}{match[3]}"
@@ -202,7 +202,7 @@ def _may_hold(text: str) -> bool:
 
 
 def escape_result(text: str) -> str:
-    """Return a tool's result with its look-alikes escaped, but for a tag around the whole."""
+    """Escape clew's tags in a tool result, except a tag around the complete result."""
     for tag in AROUND_RESULTS:
         head, tail = f"<{tag}>", f"</{tag}>"
         if text.startswith(head) and text.endswith(tail):
@@ -211,7 +211,7 @@ def escape_result(text: str) -> str:
 
 
 def escape_output(text: str) -> str:
-    """Return what a program printed in the user's name, with its look-alikes escaped."""
+    """Escape clew's tags in program output that is sent in the user's name."""
     match = _OUTPUT.fullmatch(text)
     if match is None:
         return text
@@ -222,16 +222,16 @@ def escape_output(text: str) -> str:
 
 
 def with_nonce(text: str, nonce: str) -> str:
-    """Return a reminder of clew's with the nonce in its tag and look-alikes escaped within."""
+    """Return a reminder with the nonce in its tag and with clew's tags escaped inside."""
     if not (nonce and text.startswith(_HEAD) and text.endswith(_TAIL)):
         return text
     return f'{_HEAD[:-1]} nonce="{nonce}">{escape_tags(text[len(_HEAD) : -len(_TAIL)])}{_TAIL}'
 
 
 def unescape_like(text: str, before: str) -> str:
-    """Return a new text for a place that held `before`, with the tags in it written as there.
+    """Return a replacement for `before`, with its tags escaped or not as they were there.
 
-    Who read that place saw its tags escaped, and may have copied them so.
+    The model saw the tags in `before` escaped and may have copied them that way.
     """
     has_tags = escape_tags(before) != before and unescape_tags(before) == before
     return unescape_tags(text) if has_tags else text

@@ -1,7 +1,7 @@
-"""Views: thin named windows on a decoded JSON object, which stays the truth.
+"""Views: thin classes that name the fields of a decoded JSON object, which stays the source.
 
-A view never changes its object and its fields are total: what an older, newer or broken writer left
-out, or wrote with another type, reads as the field's empty value. Nothing here raises on data.
+A view never changes its object. A field that a writer omitted or wrote with another type reads as
+the field's empty value. Nothing here raises because of the data.
 
 Decision: docs/decisions/002-start-up-imports.md
 Decision: docs/decisions/010-views-over-dicts.md
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class View:
-    """One decoded object under a kind's names; it holds the object itself, not a copy."""
+    """A view of one decoded object; it refers to the object and does not copy it."""
 
     __slots__ = ("_data",)
     tag: ClassVar[str] = ""
@@ -25,12 +25,12 @@ class View:
 
     @property
     def data(self) -> dict[str, Any]:
-        """The whole object, unknown fields included. To be read; whoever changes it, copies it."""
+        """The complete object, unknown fields included. Read-only: copy it before changing it."""
         return self._data
 
     @property
     def type(self) -> str:
-        """The discriminator as the view's own constant, so that equal kinds share one string."""
+        """The type as the view's own constant, so that all entries of a kind share one string."""
         return self.tag
 
     def __repr__(self) -> str:
@@ -38,7 +38,7 @@ class View:
 
 
 class Field:
-    """Reads one member of a view's object, or of the object it holds under `inside`."""
+    """A descriptor for one member of a view's object, or of its member object `inside`."""
 
     __slots__ = ("inside", "key")
 
@@ -65,7 +65,7 @@ class TextField(Field):
 
 
 class FlagField(Field):
-    """True only where the object says true."""
+    """A boolean; True only for JSON true."""
 
     __slots__ = ()
 
@@ -74,7 +74,7 @@ class FlagField(Field):
 
 
 class CountField(Field):
-    """A whole number, or None; JSON's true is not 1."""
+    """An integer, or None; JSON true is not 1."""
 
     __slots__ = ()
 
@@ -104,7 +104,7 @@ class ObjectField(Field):
 
 
 class ListField(Field):
-    """A list; empty where there is none."""
+    """A list, or an empty one."""
 
     __slots__ = ()
 
@@ -114,7 +114,7 @@ class ListField(Field):
 
 
 class AnyField(Field):
-    """Whatever is there, or None."""
+    """The value as it is, or None."""
 
     __slots__ = ()
 
@@ -123,18 +123,18 @@ class AnyField(Field):
 
 
 def fields(view_class: type[View]) -> dict[str, Field]:
-    """The declared fields of a view class, inherited ones first."""
+    """Return the declared fields of a view class, inherited ones first."""
     fields_by_name: dict[str, Field] = {}
     for base in reversed(view_class.__mro__):
         fields_by_name |= {name: f for name, f in vars(base).items() if isinstance(f, Field)}
     return fields_by_name
 
 
-# Token usage as the API states it: a fresh default, a view, and the form that readers rely on.
+# Token usage as the API reports it: an empty default, a view, and the form that readers need.
 
 
 def make_zero_usage() -> dict[str, Any]:
-    """The API's whole usage object with nothing counted; what a synthetic message carries."""
+    """Return the API's complete usage object with all counts zero, for synthetic messages."""
     return {
         "input_tokens": 0,
         "cache_creation_input_tokens": 0,
@@ -149,18 +149,20 @@ def make_zero_usage() -> dict[str, Any]:
     }
 
 
-# Beyond it no program of another language counts exactly, and no database keeps the sums.
+# Larger integers lose precision in languages with only doubles, and overflow the sums of databases.
 MOST_TOKENS = 2**53
 
 
 def _count(value: Any) -> int:
-    """What is no number of tokens counts as nothing."""
+    """Return a valid token count, or 0."""
     return value if type(value) is int and 0 <= value <= MOST_TOKENS else 0
 
 
 class Usage(View):
-    """Counts of one response; what is absent counts as nothing. Cache tokens are beside
-    `input_tokens`, never inside it."""
+    """The token counts of one response; missing ones are zero.
+
+    `input_tokens` excludes cached tokens.
+    """
 
     __slots__ = ()
 
@@ -193,7 +195,7 @@ class Usage(View):
 
     @property
     def cache_write_5m_tokens(self) -> int:
-        """Writes for five minutes: what was not said to be for an hour."""
+        """Cache writes for five minutes: all writes that are not for an hour."""
         return max(0, self.cache_write_tokens - self.cache_write_1h_tokens)
 
     @property
@@ -202,8 +204,11 @@ class Usage(View):
 
 
 def complete_usage(usage: Any) -> dict[str, Any]:
-    """A usage that no reader misreads: both counts are there, and a split of the cache writes
-    that does not add up to their total is left out, because readers trust it over the total."""
+    """Return a usage object that no reader misinterprets.
+
+    Both token counts are present. A breakdown of the cache writes that does not match their total
+    is removed, because readers trust it over the total.
+    """
     written = dict(usage) if isinstance(usage, dict) else {}
     for key in ("input_tokens", "output_tokens"):
         written[key] = _count(written.get(key))

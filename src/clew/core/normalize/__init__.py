@@ -1,6 +1,7 @@
-"""From a history to what a model or a screen is given.
+"""Turn a history into the messages of a request, or into the items of a screen.
 
-`for_api` makes the messages of a request out of the entries of a conversation, `validate` judges any
-request, `dialects` puts a request into two others, `for_display` orders a history
-for the screen. All of it is pure; what was repaired is said as values. Rules and order: docs/internals/requests.md.
+`for_api` builds the messages of a request from the entries of a conversation, `validate` checks any
+request, `dialects` converts a request to two other formats, and `for_display` orders a history for
+the screen. All of it is pure, and repairs are reported as values. docs/internals/requests.md describes the
+rules and their order.
 """

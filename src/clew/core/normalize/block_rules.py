@@ -1,4 +1,4 @@
-"""What a block of a request must be by itself: fields, types, words, media. Part of `validate`."""
+"""The rules for a single block of a request: fields, types, text and media. Part of `validate`."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ _RESULT = frozenset({"type", "tool_use_id", "content", "is_error"})
 
 
 class RequestViolation(Struct, frozen=True, kw_only=True):
-    """One thing the service would refuse."""
+    """One problem for which the service would reject the request."""
 
     rule: str
     where: str
@@ -23,14 +23,16 @@ class RequestViolation(Struct, frozen=True, kw_only=True):
 
 
 def kind_of(block: Any) -> str:
-    """The block's type; empty if it has none."""
+    """Return the block's type, or an empty string if it has none."""
     kind = block.get("type") if type(block) is dict else None
     return kind if type(kind) is str else ""
 
 
 def is_plain(block: dict[str, Any], kind: str) -> bool:
-    """Whether this is one of the three usual blocks with nothing unusual about it: most are, and a
-    long history is judged in milliseconds."""
+    """Return whether this is an ordinary text, call or result block that needs no further checks.
+
+    Most blocks are, which keeps the validation of a long history within milliseconds.
+    """
     if kind == "text":
         return block.keys() == _TEXT and says_something(block)
     if kind == "tool_use":
@@ -48,7 +50,7 @@ def says_something(block: dict[str, Any]) -> bool:
 
 
 class BlockJudge:
-    """Judges blocks one by one into `found`; counts the marks and images of the whole request."""
+    """A checker of single blocks that collects violations and counts cache marks and images."""
 
     def __init__(self, target: Target, violations: list[RequestViolation]) -> None:
         self._target = target
@@ -70,17 +72,15 @@ class BlockJudge:
         self._found.append(RequestViolation(rule=rule, where=where, what=what))
 
     def only_text(self, block: Any, where: str) -> None:
-        """A block in a place where only text may be."""
+        """Check a block in a place that allows only text."""
         if kind_of(block) == "text":
             self.judge(block, "text", where)
         else:
-            self._say("V1", where, "is not text")
+            self._say("V1", where, "must be a text block")
 
     def judge(self, block: dict[str, Any], kind: str, where: str) -> None:
-        """A block of this kind, whoever says it."""
-        if (
-            kind not in shapes.FIELDS
-        ):  # an assistant's block of a kind that is newer than this table
+        """Check a block of a known kind, whatever its role."""
+        if kind not in shapes.FIELDS:  # an assistant block of a kind newer than this table
             return
         self._shape(block, kind, where)
         if kind == "text":
@@ -94,31 +94,34 @@ class BlockJudge:
 
     def _shape(self, block: dict[str, Any], kind: str, where: str) -> None:
         for extra in block.keys() - shapes.FIELDS[kind]:
-            self._say("V1", f"{where}.{extra}", f"is not a field of {kind}")
+            self._say("V1", f"{where}.{extra}", f"is not a field of a {kind} block")
         for name, wanted in shapes.REQUIRED.get(kind, ()):
             if type(block.get(name)) is not wanted:
                 rule = "V6" if name == "input" else "V1"
-                self._say(rule, f"{where}.{name}", f"is not of the type {wanted.__name__}")
+                self._say(rule, f"{where}.{name}", f"must be of type {wanted.__name__}")
         self.marks += block.get("cache_control") is not None
 
     def _text(self, block: dict[str, Any], where: str) -> None:
         if not says_something(block):
-            self._say("V4", where, "is text without a word")
+            self._say("V4", where, "is blank text")
         citations = block.get("citations")
         if citations is not None and type(citations) is not list:
-            self._say("V1", f"{where}.citations", "is not a list")
+            self._say("V1", f"{where}.citations", "must be a list")
         for place, citation in enumerate(citations if type(citations) is list else ()):
             allowed_fields = shapes.CITATIONS.get(kind_of(citation))
             if allowed_fields is None or not citation.keys() <= allowed_fields:
-                self._say("V1", f"{where}.citations[{place}]", "is no citation the service takes")
+                self._say("V1", f"{where}.citations[{place}]", "is not a supported citation")
 
     def uncited(self, block: dict[str, Any], kind: str, where: str) -> None:
-        """Judge what a user says: from API version 2026-10-21 on, text there has no citations,
-        neither directly nor in the search results of a message or of a call."""
+        """Check that user content has no citations where they are no longer allowed.
+
+        API version 2026-10-21 and later reject them in text, and also in the search results of a
+        message or a tool result.
+        """
         if not is_later(self._target.api_version):
             return
         if kind == "text" and block.get("citations"):
-            self._say("V1", f"{where}.citations", "is not taken in what a user says")
+            self._say("V1", f"{where}.citations", "is not allowed in user content")
         if kind not in ("search_result", "tool_result"):
             return
         content = block.get("content")
@@ -129,12 +132,12 @@ class BlockJudge:
 
     def _result(self, block: dict[str, Any], where: str) -> None:
         if type(block.get("is_error", False)) is not bool:
-            self._say("V1", f"{where}.is_error", "is neither true nor false")
+            self._say("V1", f"{where}.is_error", "must be a boolean")
         content = block.get("content")
         if type(content) is str:
             content = [{"type": "text", "text": content}]
         if type(content) is not list:
-            self._say("V1", f"{where}.content", "is neither text nor a list")
+            self._say("V1", f"{where}.content", "must be a string or a list")
             return
         if not content:
             self._say("V4", f"{where}.content", "is empty")
@@ -142,32 +145,36 @@ class BlockJudge:
         for place, inner in enumerate(content):
             self._inside(inner, f"{where}.content[{place}]")
             if is_text_alone and kind_of(inner) != "text":
-                self._say("V1", f"{where}.content[{place}]", "is not text, in a result that failed")
+                self._say(
+                    "V1",
+                    f"{where}.content[{place}]",
+                    "must be text, because the result is an error",
+                )
 
     def _inside(self, block: Any, where: str) -> None:
         kind = kind_of(block)
         if kind not in shapes.IN_RESULT:
-            self._say("V1", where, f"a result holds no {kind or 'such block'}")
+            self._say("V1", where, f"is not allowed in a tool result: {kind or 'unknown block'}")
             return
         self.judge(block, kind, where)
         if kind == "tool_reference" and str(block.get("tool_name")) not in self._known_tools(block):
-            self._say("V9", where, "names a tool that the request does not have")
+            self._say("V9", where, "refers to a tool that the request does not offer")
 
     def _known_tools(self, block: dict[str, Any]) -> frozenset[str]:
-        """The request's tools; any will do while it is not known which it has."""
+        """Return the request's tools; while these are unknown, every name is accepted."""
         return frozenset({str(block.get("tool_name"))}) if self.tools is None else self.tools
 
     def _thinking(self, block: dict[str, Any], where: str) -> None:
         if block.get("signature") == "":
-            self._say("V5", where, "is thinking without a signature")
+            self._say("V5", where, "is a thinking block without a signature")
         words = block.get("thinking")
         if type(words) is str and not words.strip() and not self._target.blank_thinking:
-            self._say("V5", where, "is thinking whose words were taken away")
+            self._say("V5", where, "is a thinking block without its text")
 
     def _media(self, block: dict[str, Any], kind: str, where: str) -> None:
         target = self._target
         if not (target.images if kind == "image" else target.documents):
-            self._say("V8", where, f"is of a kind this model does not take: {kind}")
+            self._say("V8", where, f"is a block type that this model does not accept: {kind}")
         fault, size = find_media_fault(block, kind, target)
         if fault:
             self._say("V8", where, fault)

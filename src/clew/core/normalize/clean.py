@@ -1,7 +1,7 @@
-"""One block of a log becomes what a request may hold in its place: itself, a changed copy, or words.
+"""Convert one block of a transcript to its form in a request: as it is, changed or as text.
 
-Owns the rules that look at one block alone. A block that is in order is passed on as the very object
-it is. Must never decide about pairs, order or neighbours.
+Owns the rules that concern a single block. A valid block is returned as the same object. Must
+never decide about pairs, order or neighbors.
 """
 
 from typing import Any, TypeAlias
@@ -18,7 +18,7 @@ from clew.core.normalize.shapes import MISNAMED, find_media_fault, with_true_typ
 from clew.core.normalize.target import NO_FAMILY, Target, family_of
 
 Block: TypeAlias = dict[str, Any]
-# No block of a result that the service knows is nested deeper.
+# No block in a tool result of the service is nested deeper.
 MAX_ESCAPED_DEPTH = 8
 _TEXT = frozenset({"type", "text"})
 _USE = frozenset({"type", "id", "name", "input"})
@@ -30,10 +30,10 @@ def make_text_block(words: str) -> Block:
 
 
 class Cleaner:
-    """Cleans blocks for one target; `repairs` and `media` grow as it goes.
+    """A cleaner of blocks for one target, with the `repairs` and `media` found so far.
 
-    `media` holds the size of each image and document in order; the first `dropped` of them are
-    replaced by words, because the request would be too large with them.
+    `media` lists the size of each image and document in order. The first `dropped` of them are
+    replaced by text, because the request would be too large with them.
     """
 
     def __init__(
@@ -51,33 +51,35 @@ class Cleaner:
         self.media: list[tuple[str, int]] = []
         self.dropped = dropped
         self.crowded = crowded
-        # Kinds of block, unknown here, that the service does not know either.
+        # Unknown block kinds that the service has rejected too.
         self.refused = refused
-        # Thoughts that do not fit what stands before them; whoever found that told of it.
+        # Thinking blocks that do not fit their prefix. The caller has reported them.
         self._left_out = left_out
         self._tools = tools
         self._uuid: str | None = None
         self._may_be_blank = False
 
     def note(self, kind: RepairKind, detail: str, uuid: str | None) -> None:
-        """Records a repair to the entry `uuid`."""
+        """Record a repair of the entry `uuid`."""
         self.repairs.append(Repair(kind=kind, uuid=uuid, detail=detail))
 
     def _note(self, kind: RepairKind, detail: str = "") -> None:
         self.note(kind, detail, self._uuid)
 
-    # What an entry says, block by block
+    # The blocks of an entry
 
     def user(self, content: Any, uuid: str | None) -> list[Block]:
-        """The blocks of a user entry's content."""
+        """Return the clean blocks of a user entry."""
         self._uuid = uuid
         return [b for block in _listed(content) if (b := self._of_user(block)) is not None]
 
     def assistant(
         self, content: Any, uuid: str | None, model: object, *, is_blank: bool = False
     ) -> list[Block]:
-        """The blocks of an assistant entry's content, as said by `model`; `is_blank` where it left
-        the words of its thinking out."""
+        """Return the clean blocks of an assistant entry written by `model`.
+
+        `is_blank` tells that the service omitted the text of its thinking.
+        """
         self._uuid = uuid
         self._may_be_blank = is_blank and self.target.blank_thinking
         return [
@@ -97,14 +99,14 @@ class Cleaner:
         return self._foreign(block, kind)
 
     def _uncited(self, block: Block) -> Block:
-        """A user's text without citations, which the API takes there no more from 2026-10-21 on."""
+        """Remove the citations of a user's text if the API version does not accept them."""
         if not block.get("citations") or not is_later(self.target.api_version):
             return block
         self._note("fields_dropped", "citations")
         return {name: value for name, value in block.items() if name != "citations"}
 
     def _searched(self, block: Block) -> Block:
-        """A search result whose texts are without citations, where they may have none."""
+        """Remove the citations inside a search result if the API version does not accept them."""
         content = block.get("content") if block.get("type") == "search_result" else None
         if type(content) is not list:
             return block
@@ -122,13 +124,13 @@ class Cleaner:
         if not kind or kind in shapes.NOT_ASSISTANT or kind in shapes.FOREIGN:
             return self._foreign(block, kind)
         is_own = self.target.server_tools and family_of(model) == self.target.family
-        if kind not in shapes.FIELDS:  # a kind that is newer than this version goes back whole
+        if kind not in shapes.FIELDS:  # a kind newer than this version is sent back unchanged
             return block if is_own and kind not in self.refused else self._told(block, kind)
         if not is_own or not _has_required(block, kind):
             return self._told(block, kind)
         return self._documented(block, kind)
 
-    # Kind by kind
+    # Rules by kind
 
     def _text(self, block: Block) -> Block | None:
         words = block.get("text")
@@ -141,7 +143,7 @@ class Cleaner:
         return self._cited(block) if block.get("citations") else block
 
     def _cited(self, block: Block) -> Block:
-        """Citations in the form of a request, which has fewer fields than a response's."""
+        """Reduce citations to the request format, which has fewer fields than a response's."""
         cited = block["citations"]
         citations = []
         for citation in cited if type(cited) is list else ():
@@ -196,7 +198,7 @@ class Cleaner:
         return self._documented(block, "tool_result")
 
     def _inside(self, content: Any) -> Any:
-        """What a result holds; the same object if all of it may stay."""
+        """Return the clean content of a tool result; the same object if nothing changed."""
         if type(content) is not list:
             return [] if content is None else [make_text_block(as_text(content))]
         blocks = [b for inner in content if (b := self._in_result(inner)) is not None]
@@ -211,7 +213,7 @@ class Cleaner:
             return self._media(_escaped(block), kind)
         if kind == "tool_reference" and not self._has_tool(block.get("tool_name")):
             self._note("tool_unknown", str(block.get("tool_name")))
-            return make_text_block(f"(the tool {block.get('tool_name')}, no longer available)")
+            return make_text_block(f"(the tool {block.get('tool_name')} is no longer available)")
         if kind == "tool_reference" and not self.target.deferred_tools:
             return make_text_block(f"The tool {block['tool_name']} is loaded and can be called.")
         if kind in shapes.IN_RESULT and _has_required(block, kind):
@@ -229,13 +231,13 @@ class Cleaner:
                 self._note("thinking_told")
                 return make_text_block(f"(thinking) {words}")
             if self.target.family != NO_FAMILY:
-                # Where no thought goes back, leaving them out mends nothing.
-                self._note("thinking_dropped", "of another family of models")
+                # If no thinking goes back at all, omitting this block is not a repair.
+                self._note("thinking_dropped", "written by another model family")
             return None
         if self._left_out and identify_thought(block) in self._left_out:
             return None
         if not self._is_whole(block, kind):
-            return {"type": kind}  # its neighbours go with it: `pairing.without_thinking`
+            return {"type": kind}  # `pairing` then removes the response's other thinking
         return self._documented(block, kind)
 
     def _is_whole(self, block: Block, kind: str) -> bool:
@@ -254,29 +256,29 @@ class Cleaner:
             block = with_true_type(block)
             fault, size = find_media_fault(block, kind, self.target)
         if not (self.target.images if kind == "image" else self.target.documents):
-            fault = "is of a kind this model does not take"
+            fault = "has a type that this model does not accept"
         if not fault:
             data = block["source"].get("data")
             self.media.append((kind, len(data) if type(data) is str else 0))
             if len(self.media) <= self.dropped:
-                fault = "was left out to make room"
+                fault = "was omitted to save space"
             elif self.crowded and max(size) > self.target.max_crowded_px:
-                fault = "has too many pixels among so many images"
+                fault = "has too many pixels for a request with this many images"
         if fault:
             return self.without_media(block, fault, self._uuid)
         return self._documented(block, kind)
 
     def without_media(self, block: Block, fault: str, uuid: str | None) -> Block:
-        """The words that stand for an image or document that cannot go."""
+        """Return the text that replaces an image or document that cannot be sent."""
         self.note("media_removed", fault, uuid)
         return make_text_block(f"(this {block['type']} {fault} and is not shown)")
 
     def _foreign(self, block: Any, kind: str) -> Block | None:
-        """A block of another platform, or in a place that does not take it."""
+        """Convert a block of another platform, or one in a place that does not allow it."""
         if kind == "cache_point":
             return None
         if kind in shapes.THINKING:
-            self._note("thinking_dropped", "said by a user")
+            self._note("thinking_dropped", "in a user message")
             return None
         return self._told(block, kind)
 
@@ -286,7 +288,7 @@ class Cleaner:
         return make_text_block(words) if words.strip() else None
 
     def _documented(self, block: Block, kind: str) -> Block:
-        """`block` with the fields a request may have; marks for the cache are set later, anew."""
+        """Return `block` with only the fields of a request; cache marks are set later."""
         allowed_fields = shapes.FIELDS[kind]
         if block.keys() <= allowed_fields and "cache_control" not in block:
             return block
@@ -297,7 +299,7 @@ class Cleaner:
 
 
 def _escaped(value: Any, depth: int = 0) -> Any:
-    """What a tool gave, with no tag in it that could be clew's; the same object where there is none."""
+    """Escape clew's tags in a tool's output; return the same object if nothing changed."""
     if type(value) is str:
         return escape_tags(value)
     if depth > MAX_ESCAPED_DEPTH:
@@ -328,7 +330,7 @@ def _has_required(block: Block, kind: str) -> bool:
 
 
 def as_word(value: Any, longest: int) -> str:
-    """`value` with each character that no id or name may have as `_`, cut to `longest`."""
+    """Replace characters that are invalid in an ID or name with `_`, and truncate to `longest`."""
     if shapes.is_word(value, longest):
         return str(value)
     text = value if type(value) is str else ""
@@ -336,18 +338,18 @@ def as_word(value: Any, longest: int) -> str:
 
 
 def as_text(value: Any) -> str:
-    """What a block says, in words, for a place that cannot hold the block."""
+    """Return the content of a block as text, for a place that cannot contain the block."""
     if type(value) is not dict:
         return value if type(value) is str else as_json(value)
     if shapes.is_too_deep(value):
-        return "(something nested too deeply to be told)"
+        return "(omitted: nested too deeply)"
     kind = kind_of(value)
     if kind == "tool_use":
-        return f"(called the tool {value.get('name')} with {as_json(value.get('input'))})"
+        return f"(called tool {value.get('name')} with {as_json(value.get('input'))})"
     if kind == "tool_result":
-        return f"(a tool answered: {_all_text(value.get('content'))})"
+        return f"(tool result: {_all_text(value.get('content'))})"
     if kind in shapes.MEDIA or kind == "video":
-        return f"(a block of the type {kind})"
+        return f"(block of type {kind})"
     if kind == "guard_content" or kind == "text":
         return _all_text(value.get("text"))
     if kind == "reasoning":
@@ -367,4 +369,4 @@ def as_json(value: Any) -> str:
     try:
         return msgspec.json.encode(value).decode()
     except (UnicodeEncodeError, RecursionError):
-        return "(something that cannot be written)"
+        return "(omitted: cannot be encoded)"

@@ -1,7 +1,8 @@
-"""A request in the shape of Bedrock's Converse operation, and the rules that shape has.
+"""Convert a request to chat completions or to Bedrock's Converse operation, and check the result.
 
-`project` takes what `for_api` made for a target of `for_converse`; it changes the shape and never what
-is said. Blobs are base64 text, as the operation's JSON has them. Must never send anything.
+The input is what `for_api` built for a target of `for_chat` or `for_converse`. The conversion
+changes the format and never the content. Blobs are base64 text, as in the operation's JSON. Must
+never send anything.
 """
 
 from typing import Any, TypeAlias
@@ -14,7 +15,7 @@ from clew.core.normalize.block_rules import RequestViolation
 from clew.core.normalize.clean import as_json, as_text
 from clew.core.normalize.target import NO_FAMILY, Target
 
-# A request in the shape of OpenAI's chat completions, and the rules that shape has.
+# OpenAI's chat completions: the request format and its rules.
 
 
 Block: TypeAlias = dict[str, Any]
@@ -24,7 +25,7 @@ MAX_CALL_ID = 40
 
 
 def for_chat(target: Target) -> Target:
-    """What a model takes when it is asked through chat completions."""
+    """Return what a model accepts through chat completions."""
     return replace(
         target,
         family=NO_FAMILY,
@@ -44,7 +45,7 @@ def for_chat(target: Target) -> Target:
 def to_openai(
     messages: list[Block], *, system: Any = None, tools: list[Block] | None = None
 ) -> dict[str, Any]:
-    """The request's `messages` and `tools`."""
+    """Return the request's `messages` and `tools`."""
     output: list[Block] = []
     if system:
         words = system if isinstance(system, str) else "\n\n".join(b["text"] for b in system)
@@ -97,7 +98,7 @@ def _user(content: list[Block]) -> list[Block]:
 
 
 def _result(block: Block) -> tuple[str, list[Block]]:
-    """What a result says, and the parts that a result cannot hold there."""
+    """Return the text of a tool result, and the parts that must follow in a user message."""
     content = block["content"]
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
@@ -133,7 +134,7 @@ _PROJECT = {"system": _system, "assistant": _assistant, "user": _user}
 
 
 def openai_faults(body: dict[str, Any]) -> list[RequestViolation]:
-    """What chat completions would refuse of a body that `project` made."""
+    """Return the reasons for which chat completions would reject a converted body."""
     violations: list[RequestViolation] = []
     owed: list[str] = []
     for index, message in enumerate(body["messages"]):
@@ -146,29 +147,31 @@ def openai_faults(body: dict[str, Any]) -> list[RequestViolation]:
             owed = [call["id"] for call in calls]
             if any(not _is_call(call) for call in calls) or len(owed) != len(set(owed)):
                 violations.append(
-                    RequestViolation(rule="V6", where=where, what="has a call that is none")
+                    RequestViolation(rule="V6", where=where, what="has an invalid tool call")
                 )
     if owed:
         violations.append(
-            RequestViolation(rule="V3", where="messages", what=f"ends without {owed}")
+            RequestViolation(
+                rule="V3", where="messages", what=f"ends without the results of {owed}"
+            )
         )
     if not any(message["role"] in ("user", "tool") for message in body["messages"]):
-        violations.append(RequestViolation(rule="V4", where="messages", what="says nothing"))
+        violations.append(RequestViolation(rule="V4", where="messages", what="has no content"))
     return violations
 
 
 def _message_fault(message: Block, owed: list[str]) -> tuple[str, list[str]]:
-    """What is wrong with a message behind calls that are `owed` a result, and what is owed after it."""
+    """Return the problem of a message after the open calls `owed`, and the calls still open."""
     if message["role"] == "tool":
         if message["tool_call_id"] not in owed:
-            return "answers no open call", owed
+            return "answers no open tool call", owed
         if not message["content"].strip():
             return "is an empty result", owed
         return "", [use for use in owed if use != message["tool_call_id"]]
     if owed:
         return f"comes before the results of {owed}", []
     if not message["content"] and not message.get("tool_calls"):
-        return "says nothing", []
+        return "has no content", []
     return "", []
 
 
@@ -191,7 +194,7 @@ _DOCUMENT_NAME = shapes.WORD.replace("_", "") + " ()[]"
 
 
 def for_converse(target: Target) -> Target:
-    """What a model takes when it is asked through Converse."""
+    """Return what a model accepts through Converse."""
     return replace(
         target,
         server_tools=False,
@@ -208,7 +211,7 @@ def for_converse(target: Target) -> Target:
 def to_bedrock(
     messages: list[Block], *, system: Any = None, tools: list[Block] | None = None
 ) -> dict[str, Any]:
-    """The operation's `messages`, `system` and `toolConfig`."""
+    """Return the operation's `messages`, `system` and `toolConfig`."""
     names = _Names()
     body: dict[str, Any] = {
         "messages": [
@@ -225,7 +228,7 @@ def to_bedrock(
 
 
 class _Names:
-    """Names for documents: the operation wants one each, of few characters, none twice."""
+    """A generator of the unique document names that the operation requires."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -293,7 +296,7 @@ def _document(block: Block, names: _Names) -> Block:
 
 
 def bedrock_faults(body: dict[str, Any]) -> list[RequestViolation]:
-    """What Converse would refuse of a body that `project` made."""
+    """Return the reasons for which Converse would reject a converted body."""
     violations: list[RequestViolation] = []
 
     def say(rule: str, where: str, what: str) -> None:
@@ -305,12 +308,12 @@ def bedrock_faults(body: dict[str, Any]) -> list[RequestViolation]:
     for index, message in enumerate(body["messages"]):
         where = f"messages[{index}]"
         if message["role"] != ("user", "assistant")[index % 2]:
-            say("V2", where, "is out of turn")
+            say("V2", where, "has the wrong role for its position")
         if not message["content"]:
             say("V4", f"{where}.content", "is empty")
         answered = [b["toolResult"]["toolUseId"] for b in message["content"] if "toolResult" in b]
         if sorted(answered) != sorted(expected_ids):
-            say("V3", where, f"answers {answered} and was asked {expected_ids}")
+            say("V3", where, f"answers {answered}, but the calls were {expected_ids}")
         expected_ids = [b["toolUse"]["toolUseId"] for b in message["content"] if "toolUse" in b]
         has_calls = has_calls or bool(expected_ids)
         for place, block in enumerate(_all_blocks(message["content"])):
@@ -320,11 +323,11 @@ def bedrock_faults(body: dict[str, Any]) -> list[RequestViolation]:
             images += "image" in block
             documents += "document" in block
     if has_calls and "toolConfig" not in body:
-        say("V3", "toolConfig", "is missing, and the messages hold calls")
+        say("V3", "toolConfig", "is missing, but the messages contain tool calls")
     if images > MAX_IMAGES or documents > MAX_DOCUMENTS:
-        say("V8", "messages", f"has {images} images and {documents} documents")
+        say("V8", "messages", f"has {images} images and {documents} documents, which is too many")
     if not body["messages"] or body["messages"][-1]["role"] != "user":
-        say("V4", "messages", "does not end with the user")
+        say("V4", "messages", "must end with a user message")
     return violations
 
 
@@ -337,21 +340,23 @@ def _all_blocks(content: list[Block]) -> list[Block]:
 
 
 def _fault(block: Block) -> str:
-    """Why Converse would refuse this block by itself."""
+    """Return the reason for which Converse would reject this block, or an empty string."""
     if len(block) != 1:
-        return "is not of one kind"
+        return "must have exactly one type"
     if "text" in block:
-        return "" if block["text"].strip() else "is text without a word"
+        return "" if block["text"].strip() else "is blank text"
     if "toolUse" in block:
         use = block["toolUse"]
         is_named = shapes.is_word(use["name"], MAX_NAME) and shapes.is_word(use["toolUseId"], 64)
-        return "" if is_named and isinstance(use["input"], dict) else "is no call"
+        return "" if is_named and isinstance(use["input"], dict) else "is not a valid tool call"
     if "toolResult" in block:
         return "" if block["toolResult"]["content"] else "is an empty result"
     if "image" in block:
-        return "" if block["image"]["format"] in IMAGE_FORMATS else "is of no format it takes"
+        return (
+            "" if block["image"]["format"] in IMAGE_FORMATS else "has an unsupported image format"
+        )
     if "document" in block:
         name = block["document"]["name"]
         is_named = 0 < len(name) <= 200 and not name.strip(_DOCUMENT_NAME) and "  " not in name
-        return "" if is_named else "has a name it does not take"
-    return "" if "reasoningContent" in block else "is of no kind it takes"
+        return "" if is_named else "has an invalid document name"
+    return "" if "reasoningContent" in block else "has an unsupported type"

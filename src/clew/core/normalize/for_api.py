@@ -1,12 +1,13 @@
-"""The messages of a request out of the entries of a conversation, whatever happened to it.
+"""Build the messages of a request from the entries of a conversation, whatever happened to it.
 
-`for_api` does it from scratch. `Outgoing` does it for a history that grows: what an answer has closed is
-made and judged once, so that a turn pays for what is new. Both run the same fold over the entries.
+`for_api` builds them from scratch. `Outgoing` serves a growing history: a closed exchange is built
+and validated only once, so that a turn costs only its new entries. Both fold the entries in the
+same way.
 
     select -> clean each block -> collect exchanges -> pair, order, fill -> messages -> validate
 
-An exchange is closed by the next answer. From then on its messages never change: they are the prefix
-that the service has in its cache.
+The next response closes an exchange. Its messages then never change, because they are the prefix
+that the service has cached.
 
 Decision: docs/decisions/080-requests-by-exchange.md
 """
@@ -30,12 +31,12 @@ from clew.core.normalize.validate import Validator
 from clew.core.stream.json_pieces import MAX_DEPTH
 
 CONTINUE = "Continue."
-BEGINNING = "(what was said before is not recorded)"
+BEGINNING = "(earlier messages were not recorded)"
 _encode = msgspec.json.Encoder().encode
 
 
 class Projected(Struct, frozen=True, kw_only=True):
-    """The messages of a request, what had to be repaired for them, and what is wrong all the same."""
+    """The messages of a request, the repairs they needed, and the violations that remain."""
 
     messages: list[dict[str, Any]]
     repairs: list[Repair]
@@ -48,15 +49,17 @@ def for_api(
     *,
     tools: Sequence[dict[str, Any]] | None = None,
 ) -> Projected:
-    """The request that this conversation makes to `target`. `tools` are those the request will offer;
-    None leaves out what concerns them."""
+    """Return the request for this conversation to `target`.
+
+    `tools` are those that the request offers. With None, the rules about tools are skipped.
+    """
     outgoing = Outgoing(target, tools=tools)
     outgoing.extend(entries)
     return outgoing.request()
 
 
 class Outgoing:
-    """A growing history as requests. Entries are only added; after a rewind, begin a new one."""
+    """A growing history as requests. Entries are only added; start a new one after a rewind."""
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ class Outgoing:
         tools: Sequence[dict[str, Any]] | None = None,
         left_out: frozenset[str] = frozenset(),
     ) -> None:
-        """`left_out` are thoughts that no request holds any more (`core.normalize.prefix`)."""
+        """Start empty; thinking blocks in `left_out` are never sent."""
         self._left_out = left_out
         self._target = target
         self._tools = None if tools is None else list(tools)
@@ -89,7 +92,7 @@ class Outgoing:
         return _Fold(cleaner, validator, self._nonce)
 
     def extend(self, entries: Iterable[Entry]) -> None:
-        """Takes in what was added to the conversation."""
+        """Add the new entries of the conversation."""
         first = len(self._entries)
         self._entries += entries
         new = self._entries[first:]
@@ -109,7 +112,7 @@ class Outgoing:
             self._fold.add(entry)
 
     def request(self) -> Projected:
-        """The request as it would go now; asking changes nothing."""
+        """Return the request for the current entries; calling this repeatedly changes nothing."""
         dropped = self._fold.media_to_drop()
         crowded = self._fold.is_crowded()
         cleaner = self._fold.cleaner
@@ -121,30 +124,31 @@ class Outgoing:
 
 
 class _Fold:
-    """Entries one after another into exchanges; closed ones into messages."""
+    """A fold of entries into exchanges, and of closed exchanges into messages."""
 
     def __init__(self, cleaner: Cleaner, validator: Validator, nonce: str) -> None:
         self.cleaner = cleaner
-        # What clew's own tags bear in this conversation; empty in one that was told of none.
+        # The nonce in clew's own tags; empty if this conversation has none.
         self._nonce = nonce
         self._target = cleaner.target
         self._validator = validator
         self._closed: list[dict[str, Any]] = []
         self._calls = Calls(cleaner.target.max_id)
         self._open = PairedExchange([], None, nonce)
-        # Thinking whose answer has not said anything yet.
+        # Thinking blocks of a response that has no other block yet.
         self._thought: Said = []
         self._thought_id: str | None = None
-        # How many of the first media a failure told us to leave out; those before the open exchange;
-        # and whether a failure took the open exchange's already.
+        # `_refused`: how many of the first media must be omitted after an API error.
+        # `_media_before`: how many precede the open exchange. `_is_stripped`: whether the open
+        # exchange has lost its media already.
         self._refused = 0
         self._media_before = 0
         self._is_stripped = False
         self.refused_kinds: frozenset[str] = frozenset()
-        # The results that were taken out, and what stands in the place of each.
+        # The cleared tool results by call ID, with their replacement texts.
         self.references: dict[str, str] = {}
 
-    # In
+    # Input
 
     def add(self, entry: Entry) -> None:
         kind = entry.get("type")
@@ -171,7 +175,7 @@ class _Fold:
                 into.talk.append(block)
 
     def _referred(self, block: Any) -> Any:
-        """A block, or in the place of a result that was taken out, where to find it."""
+        """Return a block; a cleared tool result gets its replacement text."""
         if type(block) is not dict or block.get("type") != "tool_result":
             return block
         call = block.get("tool_use_id")
@@ -179,8 +183,11 @@ class _Fold:
         return block if words is None else block | {"content": words}
 
     def _settle(self, uuid: str | None) -> None:
-        """Somebody speaks again: a request may have left with what stands here and got no answer. What
-        it held stays where it was; behind a system message only an answer can stand."""
+        """Fix the order of the blocks so far, because more text follows them.
+
+        An earlier request may have been sent with these blocks and failed, so they stay where they
+        were. After a system message only a response may follow.
+        """
         into = self._open
         if not into.has_words or not into.is_answered:
             return
@@ -199,13 +206,13 @@ class _Fold:
         self._is_stripped = False
 
     def _note(self, entry: Entry) -> None:
-        """Of the program's own notes the model hears what a local command said."""
+        """Add the output of a local command; the model sees no other system entries."""
         if entry.get("subtype") == "local_command" and entry.get("isDisplayOnly") is not True:
             content = self.cleaner.user(entry.get("content"), _uuid(entry))
             self._open.talk += [self._own(block, entry) for block in content]
 
     def _own(self, block: Block, entry: Entry) -> Block:
-        """A block with clew's tags as its own, where clew wrote them, and with nobody else's."""
+        """Return a block with the nonce in the tags that clew wrote, and all other tags escaped."""
         if block["type"] != "text":
             return block
         words: str = block["text"]
@@ -250,7 +257,7 @@ class _Fold:
             self._begin(tagged_blocks, answer_id)
 
     def _continues(self, answer_id: str | None) -> bool:
-        """Whether the open answer goes on: more blocks of it, or the model after its own tools."""
+        """Return whether an entry extends the open response or continues it after a pause."""
         open_now = self._open
         if not open_now.answer or open_now.talk or open_now.answer_id != answer_id:
             return False
@@ -272,10 +279,12 @@ class _Fold:
             self._next(PairedExchange(tagged_blocks, answer_id, self._nonce))
 
     def _forget_thought(self) -> None:
-        self.cleaner.note("thinking_dropped", "an answer of nothing else", self._thought[-1][1])
+        self.cleaner.note(
+            "thinking_dropped", "the only content of a response", self._thought[-1][1]
+        )
 
     def _failure(self, entry: Entry) -> None:
-        """A request that was refused for what it held is not sent like that again."""
+        """Remember content that the service rejected, so that it is not sent again."""
         self.refused_kinds |= find_refused_kinds(entry)
         kinds = find_refused_media(entry)
         if not kinds:
@@ -294,7 +303,7 @@ class _Fold:
 
     def _stripped(self, block: Block, kinds: frozenset[str], uuid: str | None) -> Block:
         if block["type"] in kinds:
-            return self.cleaner.without_media(block, "was refused by the service", uuid)
+            return self.cleaner.without_media(block, "was rejected by the service", uuid)
         content = block.get("content")
         if block["type"] != "tool_result" or type(content) is not list:
             return block
@@ -302,15 +311,18 @@ class _Fold:
             return block
         return block | {"content": [self._stripped(inner, kinds, uuid) for inner in content]}
 
-    # Limits that depend on the whole
+    # Limits on the complete request
 
     def is_crowded(self) -> bool:
         images = sum(kind == "image" for kind, _ in self.cleaner.media)
         return images > self._target.crowd
 
     def media_to_drop(self) -> int:
-        """How many of the oldest images and documents have to go. In steps, so that a request with
-        one image more changes nothing that was sent before, most of the time."""
+        """Return how many of the oldest images and documents to omit.
+
+        The number grows in steps, so that one more image usually leaves the cached prefix
+        unchanged.
+        """
         media = self.cleaner.media
         target = self._target
         images = _stepped(sum(kind == "image" for kind, _ in media), target.max_images)
@@ -325,10 +337,10 @@ class _Fold:
             dropped += 1
         return max(dropped, self._refused)
 
-    # Out
+    # Output
 
     def _close(self) -> None:
-        """The open exchange becomes messages for good: an answer follows it."""
+        """Close the open exchange when a response follows; its messages are now final."""
         messages = _messages(self._open, self._calls, self.cleaner, is_last=False)
         for message in messages:
             self._validator.add(message)
@@ -354,7 +366,7 @@ class _Fold:
 
 
 def nonce_of(entry: Entry) -> str:
-    """What clew's own tags bear, where an entry tells it; empty elsewhere."""
+    """Return the nonce that an environment entry defines for clew's tags, or an empty string."""
     attachment = entry.get("attachment") if entry.get("type") == "attachment" else None
     nonce = (
         attachment.get("nonce")
@@ -365,7 +377,7 @@ def nonce_of(entry: Entry) -> str:
 
 
 def _is_of_clew(entry: Entry) -> bool:
-    """Whether no user typed it: what surrounds a prompt, and warnings."""
+    """Return whether clew wrote this entry: context around a prompt, or a reminder."""
     return entry.get("type") == "attachment" or entry.get("isMeta") is True
 
 
@@ -375,12 +387,15 @@ def _uuid(entry: Entry) -> str | None:
 
 
 def is_thought(content: Any) -> bool:
-    """Whether an entry is a thought alone: its answer's other blocks are entries beside it."""
+    """Return whether an entry contains only thinking.
+
+    The other blocks of its response are separate entries.
+    """
     return type(content) is list and all(kind_of(block) in shapes.THINKING for block in content)
 
 
 def _stepped(amount: int, limit: int) -> int:
-    """By how much `amount` has to shrink to fit: nothing, or whole steps of half the limit."""
+    """Return by how much to reduce `amount`: nothing, or a multiple of half the limit."""
     step = max(1, limit // 2)
     return 0 if amount <= limit else -(-(amount - limit) // step) * step
 
@@ -405,13 +420,13 @@ def _messages(
 
 
 def _writable(content: list[Block], cleaner: Cleaner) -> list[Block]:
-    """`content` in a form that can be written as JSON in UTF-8, and read by others."""
+    """Return `content` in a form that can be encoded as UTF-8 JSON and parsed by other programs."""
     try:
         written = _encode(content)
     except (UnicodeEncodeError, RecursionError):
         is_writable = False
     else:
-        # How deep Python writes differs from version to version; others stop long before.
+        # The nesting that Python can encode depends on its version; other programs allow much less.
         may_be_deep = written.count(b"{") + written.count(b"[") > MAX_DEPTH
         is_writable = not (may_be_deep and any(_is_too_deep(block) for block in content))
     if is_writable:

@@ -1,7 +1,7 @@
-"""A history as a screen shows it: one item per block, a call together with what belongs to it.
+"""Order a history for the screen: one item per block, with each call's results and hooks after it.
 
-Nothing is dropped and nothing derived: an item's id is the uuid of its entry and the place of its block,
-the same whatever else was split, compacted or rewound. Two passes over the entries, whatever their order.
+Nothing is dropped. An item's ID is the uuid of its entry and the index of its block, so splitting,
+compacting or rewinding does not change it. Two passes over the entries, in any order.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ from clew.core.messages import kinds
 Entry: TypeAlias = dict[str, Any]
 Cut: TypeAlias = Literal["blocks", "whole"]
 
-# Which entries are shown block by block; a test holds this complete.
+# The entry types that are shown block by block. A test checks that the table is complete.
 CUTS: dict[str, Cut] = dict.fromkeys(kinds.KINDS, "whole")
 CUTS |= {"user": "blocks", "assistant": "blocks"}
 
@@ -23,7 +23,7 @@ _AFTER = frozenset({"PostToolUse", "PostToolUseFailure"})
 
 
 class DisplayItem(Struct, frozen=True, kw_only=True):
-    """One thing on the screen: a block of an entry, or (`block` None) the entry as a whole."""
+    """One item on the screen: a block of an entry, or the complete entry if `block` is None."""
 
     uuid: str
     index: int
@@ -36,7 +36,7 @@ class DisplayItem(Struct, frozen=True, kw_only=True):
 
 
 def split(entries: Iterable[Entry]) -> Iterator[DisplayItem]:
-    """The items of the entries, in their order."""
+    """Yield the items of the entries in order."""
     for entry in entries:
         uuid = str(entry.get("uuid", ""))
         kind = entry.get("type")
@@ -57,7 +57,7 @@ def _content(entry: Entry) -> Sequence[Any]:
 
 
 class _Group:
-    """What belongs to one call, each part in the order it came."""
+    """The items that belong to one call, in order of arrival."""
 
     __slots__ = ("after", "before", "results")
 
@@ -73,9 +73,9 @@ class _Group:
 
 
 def for_display(entries: Iterable[Entry]) -> list[DisplayItem]:
-    """All items; behind each call come its hooks from before, its result and its hooks from after.
+    """Return all items; each call is followed by its pre hooks, its result and its post hooks.
 
-    What belongs to no call that is here stays where it is.
+    Items without a matching call stay in place.
     """
     items = list(split(entries))
     groups = {_call_id(item): _Group() for item in items if _call_id(item)}
@@ -95,13 +95,13 @@ def _kind(item: DisplayItem) -> Any:
 
 
 def _call_id(item: DisplayItem) -> str:
-    """The id of the call that an item is; empty if it is none."""
+    """Return the call ID of an item, or an empty string if it is not a call."""
     value = item.block.get("id") if _kind(item) == "tool_use" else None
     return value if type(value) is str else ""
 
 
 def _join(item: DisplayItem, groups: dict[str, _Group]) -> bool:
-    """Puts an item where it belongs to; False if it stands for itself."""
+    """Add an item to the group of its call; return False if it has none."""
     if _kind(item) == "tool_result":
         return _put(item, groups, item.block.get("tool_use_id"), "results")
     if item.block is not None:

@@ -1,8 +1,8 @@
-"""One exchange: an answer of the model, and all that was said to the model before the next answer.
+"""One exchange: a model response, and everything said to the model before the next response.
 
-Owns what concerns an answer and the message after it: every call gets its one result, results come
-first, nothing stands behind a call, ids are unique. What is missing is computed as calls minus results,
-so that doing it twice changes nothing.
+Owns the relation between a response and the message after it: each call has exactly one result,
+results come first, no block follows a call, and IDs are unique. Missing results are computed as
+calls minus results, so repeating it changes nothing.
 """
 
 from collections.abc import Callable
@@ -15,25 +15,25 @@ from clew.core.normalize.repairs import RepairKind
 
 Note: TypeAlias = Callable[[RepairKind, str, str | None], None]
 Said: TypeAlias = list[tuple[Block, str | None]]  # a block and the uuid of its entry
-# A call: the id that the log knows it by, the block with its id on the wire, the uuid of its entry.
+# A call: its ID in the transcript, the block with its ID in the request, the uuid of its entry.
 Use: TypeAlias = tuple[str, Block, str | None]
 _REMINDER = "<system-reminder"
-# What a result that was an error says, where it held only images or documents.
-MEDIA_FOLLOWS = "(the tool failed; what it gave follows)"
+# The text of an error result that contained only images or documents.
+MEDIA_FOLLOWS = "(the tool failed; its output follows)"
 
 
 class PairedExchange:
-    """Blocks in the order they came, already clean; `finish` in this module makes messages of them."""
+    """The cleaned blocks of an exchange in order of arrival; `finish` builds its messages."""
 
     __slots__ = ("answer", "answer_id", "before", "context", "nonce", "notices", "results", "talk")
 
     def __init__(self, answer: Said, answer_id: str | None, nonce: str = "") -> None:
-        # What clew's own tags bear here.
+        # The nonce in clew's own tags.
         self.nonce = nonce
         self.answer = answer
         self.answer_id = answer_id
         self.results: Said = []
-        # What stood here when more was said, and may have been sent like that: its order is settled.
+        # Blocks that an earlier request may have contained, so their order is fixed.
         self.before: list[Block] = []
         self.context: list[Block] = []
         self.talk: list[Block] = []
@@ -41,18 +41,18 @@ class PairedExchange:
 
     @property
     def has_words(self) -> bool:
-        """Whether anything but results was said to the model."""
+        """True if the model was sent anything but tool results."""
         return bool(self.before or self.context or self.talk or self.notices)
 
     @property
     def is_answered(self) -> bool:
-        """Whether every call of the answer has a result."""
+        """True if every call of the response has a result."""
         answered = {block["tool_use_id"] for block, _ in self.results}
         calls = {block["id"] for block, _ in self.answer if block["type"] == "tool_use"}
         return calls <= answered
 
     def settle(self) -> None:
-        """What is said from now on stands behind what was said so far."""
+        """Fix the order of the blocks so far; later ones follow them."""
         self.before += [*self.context, *self.talk]
         self.before += [make_text_block(reminder(str(b["text"]), self.nonce)) for b in self.notices]
         self.context, self.talk, self.notices = [], [], []
@@ -63,7 +63,7 @@ def _is_pause(last: Block) -> bool:
 
 
 class Calls:
-    """The ids that calls have taken so far; a branch takes ids on top without telling."""
+    """The call IDs in use. A branch adds IDs of its own without changing the original."""
 
     __slots__ = ("_copies", "_earlier", "_longest", "_taken", "server_open")
 
@@ -75,7 +75,7 @@ class Calls:
         self.server_open: set[str] = set() if earlier is None else set(earlier.server_open)
 
     def take(self, wanted: str) -> str:
-        """`wanted` if it is a free id, else the first free one like it."""
+        """Reserve and return `wanted`, or the first free ID derived from it."""
         base = as_word(wanted, self._longest) or "call"
         free_id, count = base, self._copies.get(base, 1)
         while free_id in self._taken or free_id in self._earlier:
@@ -101,10 +101,10 @@ def finish(
     may_pause: bool,
     error_media: bool = False,
 ) -> tuple[list[Block], list[Block], list[Block]]:
-    """The contents of the assistant's, the user's and the system's message of an exchange.
+    """Return the contents of the assistant, user and system messages of an exchange.
 
-    `filler` is said by the user where nothing else is and something has to be: everywhere but behind
-    a last answer that pauses.
+    `filler` becomes the user message if it would be empty and is required. It is not required after
+    a paused last response.
     """
     answer, uses, open_here = _answer(exchange, calls, note)
     answered, words = _results(exchange, uses, note)
@@ -125,22 +125,25 @@ def finish(
 
 
 def is_paused(exchange: PairedExchange, calls: Calls) -> bool:
-    """Whether the model waits for its own tools, so that the next answer continues this one."""
+    """Return whether the model waits for a server tool.
+
+    The next response then continues this one.
+    """
     if not exchange.answer or exchange.results or exchange.has_words:
         return False
     if not _is_pause(exchange.answer[-1][0]):
         return False
-    # A call whose id is taken, or a result without its call, is words by the time it is sent.
+    # A call with a used ID, or a result without a call, becomes text before it is sent.
     answer, uses, _ = _answer(exchange, calls, _unheard)
     return not uses and _is_pause(answer[-1])
 
 
 def _unheard(kind: RepairKind, detail: str, uuid: str | None) -> None:
-    """For a look ahead: what is repaired will be said when it is done."""
+    """Ignore a repair in a dry run; it is reported when it is applied."""
 
 
 def reminder(words: str, nonce: str) -> str:
-    """How a notice of the program is told in the user's name."""
+    """Return a notice as a reminder in a user message."""
     is_tagged = words.startswith(_REMINDER)
     return with_nonce(words if is_tagged else wrap_in_tag("system-reminder", f"\n{words}\n"), nonce)
 
@@ -148,7 +151,7 @@ def reminder(words: str, nonce: str) -> str:
 def _answer(
     exchange: PairedExchange, calls: Calls, note: Note
 ) -> tuple[list[Block], list[Use], set[str]]:
-    """What the assistant said, calls last; the calls; and the server's calls that are still open."""
+    """Return the assistant's blocks with calls last, the calls, and the server calls still open."""
     answer: list[Block] = []
     uses: list[Use] = []
     open_ids: set[str] = set()
@@ -163,17 +166,17 @@ def _answer(
             block = _server_block(block, calls, open_ids, note, uuid)
         answer.append(block)
     while answer and not uses and answer[-1]["type"] in shapes.THINKING:
-        note("thinking_dropped", "at the end of an answer", exchange.answer[-1][1])
+        note("thinking_dropped", "at the end of a response", exchange.answer[-1][1])
         answer.pop()
     return [*answer, *(block for _, block, _ in uses)], uses, open_ids
 
 
 def _without_broken_thinking(answer: Said, note: Note) -> Said:
-    """The answer; without any of its thinking, if the service would refuse a part of that."""
+    """Return the response, without any thinking if the service would reject part of it."""
     broken = [uuid for block, uuid in answer if len(block) == 1]
     if not broken:
         return answer
-    note("thinking_dropped", "unsigned, or emptied of its words", broken[0])
+    note("thinking_dropped", "unsigned or without text", broken[0])
     return [(b, uuid) for b, uuid in answer if b["type"] not in shapes.THINKING]
 
 
@@ -181,14 +184,14 @@ def _with_free_id(block: Block, calls: Calls, note: Note, uuid: str | None) -> B
     free_id = calls.take(block["id"])
     if free_id == block["id"]:
         return block
-    note("id_changed", f"{block['id']!r} is {free_id}", uuid)
+    note("id_changed", f"{block['id']!r} became {free_id}", uuid)
     return block | {"id": free_id}
 
 
 def _server_block(
     block: Block, calls: Calls, open_ids: set[str], note: Note, uuid: str | None
 ) -> Block:
-    """A call or result of a tool that the service runs; words where it has no other half."""
+    """Return a server tool's call or result; convert it to text if its counterpart is missing."""
     if block["type"] in shapes.SERVER_USES:
         use_id = block["id"]
         if calls.is_free(use_id):
@@ -207,7 +210,7 @@ def _server_block(
 def _close_server_calls(
     answer: list[Block], open_ids: set[str], calls: Calls, note: Note
 ) -> list[Block]:
-    """Turns the calls that the service never answered into words: somebody spoke since."""
+    """Convert unanswered server calls to text, because other messages follow them."""
     note("server_call_open", ", ".join(sorted(open_ids)), None)
     calls.server_open -= open_ids
     return [
@@ -221,8 +224,8 @@ def _close_server_calls(
 def _results(
     exchange: PairedExchange, uses: list[Use], note: Note
 ) -> tuple[list[Block], list[Block]]:
-    """One result for each call, in the order of the calls; and what answers none of them, in words."""
-    results: dict[str, Block] = {}  # by the id on the wire
+    """Return one result per call in the order of the calls, and unmatched results as text."""
+    results: dict[str, Block] = {}  # by the ID in the request
     waiting: dict[str, list[str]] = {}
     for old, block, _ in reversed(uses):
         waiting.setdefault(old, []).append(block["id"])
@@ -246,8 +249,7 @@ def _results(
 
 
 def _texts_alone(results: list[Block]) -> tuple[list[Block], list[Block]]:
-    """Return the results with nothing but text in those that failed, and the images and documents to
-    send after the results instead."""
+    """Return the results with failed ones reduced to text, and the media to send after them."""
     blocks: list[Block] = []
     media: list[Block] = []
     for result in results:
@@ -279,7 +281,7 @@ def _says_the_same(block: Block, other: Block) -> bool:
 
 
 def _told(result: Block) -> list[Block]:
-    """A result that answers no call, as words, and the images it held."""
+    """Return an unmatched result as text, followed by its images and documents."""
     content: Any = result["content"]
     media = [b for b in content if b["type"] in shapes.MEDIA] if type(content) is list else []
     return [make_text_block(as_text(result)), *media]

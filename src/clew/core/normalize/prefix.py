@@ -1,9 +1,10 @@
-"""The service's rule on preserved thinking: which thoughts of a request it would refuse, and the repair.
+"""The rule on preserved thinking: which thinking blocks the service would reject, and the repair.
 
-Current models bind each thought to everything before it: the system prompt, the set of tools, every
-earlier message and the thought before it. `Thoughts` knows what each thought of a conversation was made
-after, judges every request before it leaves, and says what is left out. The rule and the record are
-described in docs/internals/requests.md. Must never change a message: `Outgoing` leaves out what is named here.
+Current models bind each thinking block to everything before it: the system prompt, the tools, all
+earlier messages and the previous thinking block. `Thoughts` knows the prefix of each thinking block
+in a conversation, checks every request before it is sent, and names the blocks to omit.
+docs/internals/requests.md describes the rule and the record. Must never change a message: `Outgoing` omits
+what is named here.
 
 Decision: docs/decisions/329-preserved-thinking.md
 """
@@ -24,8 +25,8 @@ from clew.core.normalize.repairs import Repair
 from clew.core.normalize.select import SHORT, identify_thought, thoughts_of
 from clew.core.normalize.target import MARK
 
-# What a request asks of the service for thoughts that do not fit: nothing, to report what it leaves out
-# by itself, or to leave out what it would refuse.
+# How a request asks the service to treat thinking blocks that do not fit: unspecified, report the
+# ones it omits anyway, or omit those it would reject.
 Behavior: TypeAlias = Literal["", "report", "drop_block"]
 
 CONTROLS_BETA = "thinking-binding-controls-2026-08-01"
@@ -34,12 +35,12 @@ START = ""
 
 SYSTEM = "the system prompt changed"
 TOOLS = "the tools changed"
-MESSAGES = "something said before it changed"
-GAP = "the thought before it is gone"
+MESSAGES = "earlier messages changed"
+GAP = "the previous thinking block is gone"
 REFUSED = "the service refused it"
 
-# How the service says that a thought does not fit, that it does not take one back whatever stands before
-# it, and how one says that it knows nothing of the control.
+# Parts of the service's errors: a thinking block has a different prefix, it is not accepted at all,
+# or the control field is unknown.
 _BOUND_ELSEWHERE = "bound to a different conversation"
 _NOT_TAKEN = re.compile(
     r"invalid `?(?:signature|data)`? in `?(?:redacted_)?thinking`?"
@@ -51,19 +52,24 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def is_bound_elsewhere(words: str) -> bool:
-    """Whether a request was refused for a thought that does not fit."""
+    """Return whether a request was rejected because a thinking block does not fit its prefix."""
     return _BOUND_ELSEWHERE in words.lower()
 
 
 def is_not_taken(words: str) -> bool:
-    """Whether a request was refused for a thought that the service did not sign, or takes for another:
-    one of a gateway, say, of an account elsewhere, or of a log that somebody edited."""
+    """Return whether the service rejected a thinking block as not its own or as modified.
+
+    This happens with blocks from a gateway or another account, or after a transcript was edited.
+    """
     return _NOT_TAKEN.search(words) is not None
 
 
 class Bound(Struct, frozen=True, kw_only=True):
-    """What stood before a thought when it was made: the hash of each part. `after` is the last thought
-    before the request's answer; two thoughts of one answer are bound to the same."""
+    """The prefix that a thinking block is bound to, as a hash of each part.
+
+    `after` is the last thinking block before the response; all thinking blocks of a response have
+    the same prefix.
+    """
 
     system: str
     tools: str
@@ -71,13 +77,13 @@ class Bound(Struct, frozen=True, kw_only=True):
     after: str = ""
 
     def as_json(self) -> Json:
-        """The member `boundTo` of the entries of an answer's thoughts."""
+        """Return the `boundTo` field of an entry with thinking."""
         fields = {"system": self.system, "tools": self.tools, "messages": self.messages}
         return fields | {"after": self.after} if self.after else fields
 
     @staticmethod
     def of(entry: Json) -> "Bound | None":
-        """What an entry says that its thought is bound to; None if it says nothing that can be read."""
+        """Return the prefix recorded in an entry, or None if it is missing or invalid."""
         record = entry.get(RECORD)
         if type(record) is not dict:
             return None
@@ -104,12 +110,12 @@ def digest_system(system: list[Json] | str | None) -> str:
 
 
 def digest_tools(tools: Sequence[Json] | None) -> str:
-    """Definitions that wait for a reference are no part of what a thought is bound to."""
+    """Return a hash of the tools; deferred definitions are not part of the prefix."""
     return digest([tool for tool in tools or () if not tool.get(MARK)])
 
 
 def with_bound(entries: Iterable[Json], bound: Bound | None) -> list[Json]:
-    """The entries of an answer, those of its thoughts with what they are bound to."""
+    """Return the entries of a response, with the prefix recorded on those that contain thinking."""
     return [
         entry
         if bound is None or not any(thoughts_of(entry["message"].get("content")))
@@ -119,8 +125,11 @@ def with_bound(entries: Iterable[Json], bound: Bound | None) -> list[Json]:
 
 
 class ThoughtPlace(Struct, frozen=True, kw_only=True):
-    """A thought in a request. `starts` are the prefixes at which its answer may have begun: more than one
-    where a paused answer goes on in the same message."""
+    """The position of a thinking block in a request.
+
+    `starts` are the prefixes at which its response may have started. A paused response that
+    continues in the same message has several.
+    """
 
     thought: str
     message: int
@@ -128,23 +137,23 @@ class ThoughtPlace(Struct, frozen=True, kw_only=True):
 
 
 class _Link(Struct, frozen=True):
-    """A message, the prefix that ends with it, and how many thoughts stand up to its end."""
+    """A message, the hash of the prefix it ends, and the number of thinking blocks so far."""
 
     state: str
     thoughts: int
 
 
 class PrefixChain:
-    """The prefixes of a growing request. A message that stands where it stood is not read again."""
+    """The prefixes of a growing request. An unchanged message is not hashed again."""
 
     def __init__(self) -> None:
         self._messages: list[Json] = []
         self._links: list[_Link] = []
-        # The thoughts of all messages, in order.
+        # The thinking blocks of all messages, in order.
         self.places: list[ThoughtPlace] = []
 
     def follow(self, messages: Sequence[Json]) -> int:
-        """Takes in the messages of the next request; how many thoughts stand where they stood."""
+        """Set the messages of the next request; return how many thinking blocks are unchanged."""
         same = _same(self._messages, messages)
         del self._messages[same:], self._links[same:]
         count = self._links[-1].thoughts if self._links else 0
@@ -156,7 +165,7 @@ class PrefixChain:
         return count
 
     def _add(self, state: str, message: Json, at: int) -> str:
-        """The prefix that a message ends. Thoughts are no part of it; they have a chain of their own."""
+        """Return the prefix including a message; thinking blocks are chained separately."""
         starts = [state]
         for block in message["content"]:
             if block.get("type") in shapes.THINKING:
@@ -171,11 +180,11 @@ class PrefixChain:
 
     @property
     def state(self) -> str:
-        """The prefix that the next answer is made after."""
+        """The prefix for the next response."""
         return self._links[-1].state if self._links else START
 
     def thought_at(self, path: object) -> str | None:
-        """Which thought the service means by `messages.1.content.0`; None if there is none."""
+        """Return the ID of the thinking block at a path such as `messages.1.content.0`, or None."""
         words = path.split(".") if type(path) is str else []
         if len(words) != 4 or not (words[1].isdecimal() and words[3].isdecimal()):
             return None
@@ -189,9 +198,9 @@ class PrefixChain:
 
 
 def _same(before: Sequence[Json], now: Sequence[Json]) -> int:
-    """How many messages from the first on are the very same objects."""
+    """Return how many leading messages are identical objects."""
     most = min(len(before), len(now))
-    # Nearly always it is all but the last ones.
+    # Usually all but the last few are.
     sure = max(0, most - 4)
     at = sure if all(map(is_, before[:sure], now[:sure])) else 0
     while at < most and before[at] is now[at]:
@@ -200,7 +209,11 @@ def _same(before: Sequence[Json], now: Sequence[Json]) -> int:
 
 
 class Thought(Struct, frozen=True, kw_only=True):
-    """A thought of the log. `is_free`: its model binds nothing; else without `bound` nobody knows."""
+    """A thinking block in the transcript.
+
+    `is_free`: its model binds nothing. Otherwise a missing `bound` means that the prefix is
+    unknown.
+    """
 
     uuid: str | None
     maker: str
@@ -209,8 +222,11 @@ class Thought(Struct, frozen=True, kw_only=True):
 
 
 class _Mark(Struct, frozen=True):
-    """How a request stands behind one of its thoughts: the last that the model is shown and what that is
-    bound to, whether any is of another model, and whether any is bound to what nobody recorded."""
+    """The state after one thinking block of a request.
+
+    It consists of the last block that the model sees and its prefix, and of two flags: a block of
+    another model occurred, or a block whose prefix was guessed.
+    """
 
     last: str = ""
     bound: Bound | None = None
@@ -219,8 +235,7 @@ class _Mark(Struct, frozen=True):
 
 
 class RequestVerdict(Struct, frozen=True, kw_only=True):
-    """What becomes of a request: the thoughts to leave out of it, what the service is asked to do, and
-    what is to be told."""
+    """The blocks to omit from a request, the behavior to ask for, and the repairs to report."""
 
     leave_out: frozenset[str] = frozenset()
     behavior: Behavior = ""
@@ -243,10 +258,10 @@ def binds_nothing(_: str) -> bool:
 
 
 class Thoughts:
-    """The thoughts of one conversation as the rule sees them.
+    """The thinking blocks of one conversation, with the state that the rule needs.
 
-    A thought that was once told of as not fitting stays so, also when the session goes on elsewhere:
-    those made since were made without it.
+    A block reported as not fitting remains omitted, even after a resume: later blocks were created
+    without it.
     """
 
     def __init__(
@@ -256,8 +271,12 @@ class Thoughts:
         repairs: Iterable[Repair] = (),
         is_as_recorded: bool = False,
     ) -> None:
-        """`binds` says of a model's name whether it binds its thoughts; `repairs` are the repairs that the
-        log names; `is_as_recorded`: system prompt and tools are those that the log began with."""
+        """Start without entries.
+
+        `binds` returns whether a model binds its thinking, by name. `repairs` are those in the
+        transcript. `is_as_recorded`: the system prompt and tools are those that the session started
+        with.
+        """
         repairs = list(repairs)
         self._binds = binds
         self._is_as_recorded = is_as_recorded
@@ -273,21 +292,21 @@ class Thoughts:
         for repair in repairs:
             if repair.kind == "thought_unread":
                 self._told_unread.setdefault(repair.uuid, set()).add(repair.detail)
-        # Those that do not fit any more, and for each model those that it cannot read.
+        # Blocks that no longer fit, and pairs of a block and a model that cannot read it.
         self._gone: set[str] = set()
         self._unread: set[tuple[str, str]] = set()
-        # Sent in a request that was refused: they are left out whatever the service can do.
+        # Blocks of a rejected request, omitted whatever the service can do.
         self._refused: set[str] = set()
-        # Bound to something that nobody recorded.
+        # Blocks whose prefix was not recorded.
         self._guessed: set[str] = set()
         self._has_broken = bool(self._told)
         self._is_denied = self._was_refused = False
         self._asked: Behavior = ""
         self._reader = self._system = self._tools = ""
-        # What was found of each thought of the last request; void where what it hangs on is another.
+        # The state after each block of the last request, cleared when its inputs change.
         self._marks: list[_Mark] = []
         self._regime: tuple[str, str, str, int] = ("", "", "", 0)
-        # Rises with every thought that is shown no more; and how far neighbours were looked at.
+        # `_lost` counts omitted blocks. `_torn_at` is its value when neighbors were last checked.
         self._lost = 0
         self._torn_at = -1
         self._news: list[Repair] = []
@@ -297,7 +316,7 @@ class Thoughts:
         self._after_blank: set[str] = set()
 
     def learn(self, entries: Iterable[Json]) -> None:
-        """Takes in entries of the log."""
+        """Add entries of the transcript."""
         for entry in entries:
             message = entry.get("message") if entry.get("type") == "assistant" else None
             if type(message) is dict:
@@ -335,8 +354,11 @@ class Thoughts:
         reader: str,
         may_control: bool,
     ) -> RequestVerdict:
-        """Judges a request for `reader` before it leaves. Where `leave_out` names thoughts that stand in
-        it, it is made without them and looked at again."""
+        """Check a request for `reader` before it is sent.
+
+        If the result names blocks of the request in `leave_out`, build the request without them and
+        check again.
+        """
         count = self._chain.follow(messages)
         del self._marks[count:]
         self._reader, self._system, self._tools = reader, system, tools
@@ -364,7 +386,7 @@ class Thoughts:
 
     @property
     def bound(self) -> Bound | None:
-        """What the thoughts of the next answer are bound to; None for a model that binds nothing."""
+        """The prefix of the next response's thinking, or None if the model binds nothing."""
         if not self._binds(self._reader):
             return None
         return Bound(
@@ -379,7 +401,7 @@ class Thoughts:
         return self._marks[-1] if self._marks else _Mark()
 
     def _judge(self) -> dict[str, str]:
-        """The thoughts that do not fit, of those that were not judged before."""
+        """Return the blocks that do not fit, among those not checked yet, with the reasons."""
         regime = (self._system, self._tools, self._reader, self._lost)
         if regime != self._regime:
             self._regime = regime
@@ -410,33 +432,33 @@ class Thoughts:
         return broken
 
     def _misfit(self, bound: Bound, place: ThoughtPlace, before: _Mark) -> str:
-        """Why a thought does not fit what stands before it; empty if it does."""
+        """Return why a block does not fit its prefix, or an empty string if it does."""
         if bound.system != self._system:
             return SYSTEM
         if bound.tools != self._tools:
             return TOOLS
         if bound.messages not in place.starts:
             return MESSAGES
-        # The first thought that is shown may be any: the oldest ones may go.
+        # The oldest blocks may be missing, so the first one shown needs no predecessor.
         is_next = before.last in ("", bound.after) or before.bound == bound
         return "" if is_next else GAP
 
     def _guess(self, thought: Thought, place: ThoughtPlace, last: str) -> Thought:
-        """Takes a thought of which nobody recorded anything as bound to what stands before it now."""
+        """Assume that a block without a recorded prefix is bound to the current one."""
         bound = Bound(system=self._system, tools=self._tools, messages=place.starts[0], after=last)
         self._guessed.add(place.thought)
         self._known[place.thought] = replace(thought, bound=bound)
         return self._known[place.thought]
 
     def _is_unseen(self, thought: str) -> bool:
-        """Whether the model is not shown a thought anyway."""
+        """Return whether the model will not see a block in any case."""
         return thought in self._gone or (thought, self._reader) in self._unread
 
     def _unseen(self) -> set[str]:
         return self._gone | {thought for thought, model in self._unread if model == self._reader}
 
     def _skip_others(self) -> bool:
-        """What another model can read nobody says, and what follows hangs on it: none of theirs is sent."""
+        """Omit all blocks of other models, since this model may be unable to read them."""
         before = self._lost
         for place in self._chain.places:
             thought = self._known.get(place.thought)
@@ -460,7 +482,7 @@ class Thoughts:
         return bool(places)
 
     def _lose_neighbours(self) -> None:
-        """Of one message all thoughts are left out, or none."""
+        """Omit the remaining thinking of every message that lost some of it."""
         if self._torn_at == self._lost:
             return
         unseen = self._unseen()
@@ -471,8 +493,7 @@ class Thoughts:
         self._torn_at = self._lost
 
     def refused(self, words: str, *, may_control: bool) -> bool:
-        """Takes in that the service refused the last request with these words; whether the next one will
-        be another for it."""
+        """Handle the rejection of the last request; return whether the next one will differ."""
         text = words.lower()
         if is_bound_elsewhere(text):
             can_control = may_control and not self._is_denied and self._binds(self._reader)
@@ -490,7 +511,7 @@ class Thoughts:
         return False
 
     def _leave_out_all(self) -> bool:
-        """Nothing that the last request held goes out again; False if it held no thought."""
+        """Omit every thinking block of the last request; return False if it had none."""
         standing = [p.thought for p in self._chain.places if p.thought not in self._refused]
         self._refused.update(standing)
         for thought in standing:
@@ -499,7 +520,7 @@ class Thoughts:
         return bool(standing)
 
     def dropped(self, report: Any) -> list[Repair]:
-        """Takes in the `input_transformations` of an answer; the repairs nobody was told of yet."""
+        """Handle the `input_transformations` of a response; return the repairs not reported yet."""
         before, self._news = self._news, []
         for item in report if type(report) is list else ():
             if type(item) is dict and item.get("type") == "thinking_dropped":
@@ -519,7 +540,7 @@ class Thoughts:
             self._lose(thought, MESSAGES)
 
     def _skip(self, thought: str) -> None:
-        """The model that is asked does not read this one; another may."""
+        """Record that the current model does not read this block; another model may."""
         if (thought, self._reader) not in self._unread:
             self._unread.add((thought, self._reader))
             self._lost += 1

@@ -1,7 +1,7 @@
-"""What an attachment says to the model.
+"""Render attachments as text for the model.
 
-An attachment is rendered once, when it is recorded; its text is frozen in the log and sent verbatim ever
-after. Only for attachments of programs that did not freeze it are the words found here, anew.
+An attachment is rendered once, when it is recorded. The text is frozen in the transcript and sent
+verbatim from then on. Only attachments from programs that did not freeze a text are rendered here.
 """
 
 from typing import Any
@@ -9,12 +9,12 @@ from typing import Any
 from clew.core.messages.text import wrap_in_tag
 from clew.core.normalize.clean import Block, make_text_block
 
-# Hooks whose words the model hears.
+# Hook events whose output the model sees.
 _HEARD_HOOKS = frozenset({"SessionStart", "UserPromptSubmit"})
 
 
 def read_frozen_blocks(entry: dict[str, Any]) -> list[Block] | None:
-    """The blocks that were frozen in the entry; None if nothing was."""
+    """Return the blocks frozen in the entry, or None if it has none."""
     parts = entry.get("rendered")
     if type(parts) is not list:
         return None
@@ -29,7 +29,7 @@ def read_frozen_blocks(entry: dict[str, Any]) -> list[Block] | None:
 
 
 def render_attachment(attachment: Any) -> str:
-    """The words for an attachment that froze none; empty if it is not for the model."""
+    """Return the text of an attachment without a frozen one; empty if it is not for the model."""
     if type(attachment) is not dict:
         return ""
     kind = attachment.get("type")
@@ -55,12 +55,12 @@ def _file(attachment: dict[str, Any]) -> str:
     content = attachment.get("content")
     file = content.get("file") if type(content) is dict else None
     words = _text(file if type(file) is dict else content)
-    return f"The file {name}:\n{words}" if words else ""
+    return f"Contents of {name}:\n{words}" if words else ""
 
 
 def _edited(attachment: dict[str, Any]) -> str:
     words = _text(attachment.get("snippet"))
-    return f"{_text(attachment.get('filename'))} was changed by someone else:\n{words}"
+    return f"{_text(attachment.get('filename'))} was changed outside this session:\n{words}"
 
 
 def _hook(attachment: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What `for_api` had to change, as values: nothing is put right in silence."""
+"""The changes that `for_api` made to a history, as values, so that no repair goes unreported."""
 
 import re
 from collections import Counter
@@ -11,100 +11,107 @@ from clew.core.messages.text import format_count
 from clew.core.normalize.shapes import MEDIA
 
 RepairKind: TypeAlias = Literal[
-    "result_missing",  # a call had no result; one that says so was put in
-    "result_orphaned",  # a result answers no call here; it became text
-    "result_repeated",  # a second result of one call, the same as the first
-    "result_moved",  # a result stood behind something else
-    "id_changed",  # an id was empty, malformed or taken
-    "name_changed",  # a tool's name had characters no name may have
+    "result_missing",  # a call had no result, so an error result was added
+    "result_orphaned",  # a result had no matching call and became text
+    "result_repeated",  # a second, identical result of one call
+    "result_moved",  # a result came after other content
+    "id_changed",  # an ID was empty, malformed or in use
+    "name_changed",  # a tool name had invalid characters
     "input_not_object",  # a call whose input is not an object became text
-    "call_moved",  # something stood behind a call in one answer
-    "no_tools",  # the request offers no tools; calls and results became text
-    "thinking_dropped",  # unsigned, emptied, of another family of models, or at the end
-    "thinking_told",  # thinking of another family of models became text
-    "thought_unbound",  # what it was made after is not what stands before it now
-    "thought_unread",  # another model made it, and the one that is named is not shown it
+    "call_moved",  # other content came after a call in one response
+    "no_tools",  # the request offers no tools, so calls and results became text
+    "thinking_dropped",  # unsigned, without text, of another model family, or at the end
+    "thinking_told",  # thinking of another model family became text
+    "thought_unbound",  # its prefix has changed
+    "thought_unread",  # another model wrote it, and the model in `detail` does not see it
     "text_empty",
-    "block_unknown",  # a block this place does not take became text
-    "fields_dropped",  # fields that a request may not have
-    "tool_unknown",  # a reference to a tool the request does not have
-    "server_call_open",  # a call of a server tool was never answered; it became text
-    "media_removed",  # refused by the service, or by its rules; words stand in its place
-    "media_renamed",  # an image said another type than it is
+    "block_unknown",  # a block that is not allowed here became text
+    "fields_dropped",  # fields that are not allowed in a request
+    "tool_unknown",  # a reference to a tool that the request does not offer
+    "server_call_open",  # an unanswered call of a server tool became text
+    "media_removed",  # rejected by the service or its rules, and replaced by text
+    "media_renamed",  # an image had the wrong media type
     "not_writable",  # lone surrogates became U+FFFD
-    "turn_missing",  # two answers in a row, or an answer first or last; words stand between
-    "answer_empty",  # an answer of which nothing is left
+    "turn_missing",  # a message was inserted between two responses, or before or after one
+    "answer_empty",  # a response with nothing left to send
 ]
 
 
 class Repair(Struct, frozen=True, kw_only=True):
-    """One change between the log and the request; the log itself keeps what it has."""
+    """One difference between the transcript and the request; the transcript is not changed."""
 
     kind: RepairKind
-    uuid: str | None  # of the entry
+    uuid: str | None  # the entry's uuid
     detail: str = ""
 
 
-# What happens to whole histories too, and changes nothing that was said.
+# Common in normal histories, and without effect on the content.
 ROUTINE: frozenset[RepairKind] = frozenset({"fields_dropped", "text_empty", "turn_missing"})
-# Thoughts that the service would not show to the model.
+# Thinking blocks that the service would not show to the model.
 WITHHELD: frozenset[RepairKind] = frozenset({"thought_unbound", "thought_unread"})
-# One of them, and several.
+# Singular and plural.
 WORDS: dict[RepairKind, tuple[str, str]] = {
-    "result_missing": ("missing result", "missing results"),
-    "result_orphaned": ("result without its call", "results without their calls"),
-    "result_repeated": ("result given twice", "results given twice"),
-    "result_moved": ("result out of place", "results out of place"),
-    "id_changed": ("id taken twice", "ids taken twice"),
-    "name_changed": ("name of a tool", "names of tools"),
-    "input_not_object": ("call whose input cannot be sent", "calls whose input cannot be sent"),
-    "call_moved": ("call out of place", "calls out of place"),
-    "no_tools": ("call of a tool that is gone", "calls of tools that are gone"),
-    "thinking_dropped": ("thought that cannot go back", "thoughts that cannot go back"),
-    "thinking_told": ("thought of another model", "thoughts of another model"),
-    "thought_unbound": ("thought that no longer fits", "thoughts that no longer fit"),
-    "thought_unread": ("thought of another model", "thoughts of another model"),
-    "text_empty": ("empty text", "empty texts"),
-    "block_unknown": ("block of an unknown kind", "blocks of unknown kinds"),
-    "fields_dropped": ("field", "fields"),
-    "tool_unknown": ("reference to a tool that is gone", "references to tools that are gone"),
-    "server_call_open": ("search without an answer", "searches without an answer"),
-    "media_removed": ("image or document left out", "images or documents left out"),
-    "media_renamed": (
-        "image of another type than it said",
-        "images of another type than they said",
+    "result_missing": ("missing tool result", "missing tool results"),
+    "result_orphaned": ("tool result without a call", "tool results without a call"),
+    "result_repeated": ("duplicate tool result", "duplicate tool results"),
+    "result_moved": ("tool result out of order", "tool results out of order"),
+    "id_changed": ("invalid or duplicate call ID", "invalid or duplicate call IDs"),
+    "name_changed": ("invalid tool name", "invalid tool names"),
+    "input_not_object": ("tool call with invalid input", "tool calls with invalid input"),
+    "call_moved": ("tool call out of order", "tool calls out of order"),
+    "no_tools": ("call to an unavailable tool", "calls to unavailable tools"),
+    "thinking_dropped": (
+        "thinking block that cannot be sent back",
+        "thinking blocks that cannot be sent back",
     ),
-    "not_writable": ("character that cannot be written", "characters that cannot be written"),
-    "turn_missing": ("turn without an answer", "turns without an answer"),
-    "answer_empty": ("empty answer", "empty answers"),
+    "thinking_told": ("thinking block of another model", "thinking blocks of another model"),
+    "thought_unbound": ("thinking block that no longer fits", "thinking blocks that no longer fit"),
+    "thought_unread": ("thinking block of another model", "thinking blocks of another model"),
+    "text_empty": ("empty text block", "empty text blocks"),
+    "block_unknown": ("block of an unknown type", "blocks of unknown types"),
+    "fields_dropped": ("field", "fields"),
+    "tool_unknown": ("reference to an unavailable tool", "references to unavailable tools"),
+    "server_call_open": ("unanswered search", "unanswered searches"),
+    "media_removed": ("omitted image or document", "omitted images or documents"),
+    "media_renamed": (
+        "image with the wrong media type",
+        "images with the wrong media type",
+    ),
+    "not_writable": ("invalid character", "invalid characters"),
+    "turn_missing": ("missing message between turns", "missing messages between turns"),
+    "answer_empty": ("empty response", "empty responses"),
 }
 
 
 def describe_repairs(repairs: Iterable[Repair]) -> str:
-    """One line for a person; empty where nothing was changed that was said."""
+    """Summarize the repairs in one line for the user; empty if no content was affected."""
     unusual_repairs = [repair for repair in repairs if repair.kind not in ROUTINE]
     counts = Counter(repair.kind for repair in unusual_repairs if repair.kind not in WITHHELD)
     summary = ", ".join(format_count(count, *WORDS[kind]) for kind, count in counts.items())
-    mended = f"mended for this request, the log stays as it is: {summary}" if summary else ""
+    mended = (
+        f"repaired for this request (the transcript is unchanged): {summary}" if summary else ""
+    )
     return "; ".join(filter(None, [mended, _withheld(unusual_repairs)]))
 
 
 def _withheld(repairs: Iterable[Repair]) -> str:
-    """How many thoughts the model is not shown, and each reason once."""
+    """Describe how many thinking blocks the model does not see, with each reason once."""
     reasons = [
-        f"they are not {repair.detail}'s own" if repair.kind == "thought_unread" else repair.detail
+        f"written by a model other than {repair.detail}"
+        if repair.kind == "thought_unread"
+        else repair.detail
         for repair in repairs
         if repair.kind in WITHHELD
     ]
     if not reasons:
         return ""
     because = " and ".join(dict.fromkeys(reasons))
-    are = format_count(len(reasons), "earlier thought is", "earlier thoughts are")
-    return f"{are} no longer shown to the model, because {because}"
+    are = format_count(len(reasons), "earlier thinking block is", "earlier thinking blocks are")
+    return f"{are} no longer shown to the model: {because}"
 
 
 def from_record(line: dict[str, Any]) -> list[Repair]:
-    """The repairs that a line of the log tells of; what is none is passed."""
+    """Return the repairs recorded in a transcript line, skipping invalid ones."""
     items = line.get("repairs")
     kinds = frozenset(get_args(RepairKind))
     return [
@@ -117,7 +124,7 @@ def from_record(line: dict[str, Any]) -> list[Repair]:
     ]
 
 
-# What a refused request was refused for, read from the failure that the log keeps.
+# Finds out what content the service rejected, from the API error in the transcript.
 
 
 _TOO_LARGE = 413
@@ -137,7 +144,7 @@ _SUBJECTS = {"image": ("image",), "document": ("pdf", "document")}
 
 
 def find_refused_media(entry: dict[str, Any]) -> frozenset[str]:
-    """The kinds of block that a failed request's failure complains about; often none."""
+    """Return the media kinds that an API error complains about, often none."""
     if (
         entry.get("apiErrorStatus") == _TOO_LARGE
         or entry.get("apiErrorType") == "request_too_large"
@@ -155,7 +162,7 @@ _UNKNOWN_KIND = re.compile(r"Input tag '([^']{1,100})'")
 
 
 def find_refused_kinds(entry: dict[str, Any]) -> frozenset[str]:
-    """The kinds of block of which the service says that it knows none; often none."""
+    """Return the block kinds that the service reported as unknown, often none."""
     return frozenset(_UNKNOWN_KIND.findall(_words(entry)))
 
 

@@ -1,7 +1,7 @@
-"""Which entries of a chain are before the model, and what kind of thing each is.
+"""Select the entries of a chain that the model sees, and assign each a role.
 
-The loader gives the chain in order; here the part before the last compaction falls away. A compaction
-counts once its summary is there: a boundary alone, left by a crash, hides nothing.
+The loader provides the chain in order, and the part before the last compaction is removed here. A
+compaction counts only with its summary: a boundary alone, left by a crash, hides nothing.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,17 +16,18 @@ from clew.core.normalize import shapes
 
 Entry: TypeAlias = dict[str, Any]
 MICRO = "microcompact_boundary"
-# For a result whose taking out says nothing of where it is now.
-TAKEN_OUT = "[Old result, taken out]"
+# The replacement for a cleared result without a reference.
+TAKEN_OUT = "[Old tool result cleared]"
 Role: TypeAlias = Literal["answer", "talk", "note", "context", "never"]
 
-# What each kind of entry is to the model. Kinds beside the chain never go; a test holds this complete.
+# The role of each entry type for the model. Types off the chain are never sent. A test checks that
+# the table is complete.
 ROLES: dict[str, Role] = dict.fromkeys(kinds.KINDS, "never")
 ROLES |= {"assistant": "answer", "user": "talk", "system": "note", "attachment": "context"}
 
 
 class Entries(Protocol):
-    """Entries by their place; a history is one."""
+    """A sequence of entries by index, such as a history."""
 
     def __len__(self) -> int: ...
 
@@ -46,7 +47,7 @@ def is_micro(entry: Entry) -> bool:
 
 
 def find_references(entries: Iterable[Entry]) -> dict[str, str]:
-    """The results of tools that were taken out, and what stands in the place of each."""
+    """Return the cleared tool results by call ID, with their replacement texts."""
     texts: dict[str, str] = {}
     for entry in entries:
         metadata = entry.get("microcompactMetadata") if is_micro(entry) else None
@@ -61,8 +62,10 @@ def find_references(entries: Iterable[Entry]) -> dict[str, str]:
 
 
 def find_beginning(entries: Entries) -> int:
-    """Where what was said since the last compaction begins, in a history that begins with its
-    boundary; 0 in any other."""
+    """Return the index of the first entry after the last compaction.
+
+    This is 0 for a history that does not start with a compaction boundary.
+    """
     if not len(entries) or not is_boundary(entries[0]):
         return 0
     kept_ids = find_kept_uuids(entries[0])
@@ -81,8 +84,7 @@ def find_beginning(entries: Entries) -> int:
 
 
 def select_visible(entries: Sequence[Entry]) -> Sequence[Entry]:
-    """The entries from the last finished compaction on: what it tells again, its summary, what it
-    kept, what followed."""
+    """Return the entries since the last complete compaction, its summary and what it preserved."""
     for at in range(len(entries) - 1, -1, -1):
         if is_summary(entries[at]):
             boundary = _boundary_before(entries, at)
@@ -93,7 +95,7 @@ def select_visible(entries: Sequence[Entry]) -> Sequence[Entry]:
 
 
 def _boundary_before(entries: Sequence[Entry], summary: int) -> int | None:
-    """Where the boundary of this summary is; nothing anybody said stands between them."""
+    """Return the index of the summary's boundary; no message may be between them."""
     for at in range(summary - 1, -1, -1):
         if is_boundary(entries[at]):
             return at
@@ -103,7 +105,7 @@ def _boundary_before(entries: Sequence[Entry], summary: int) -> int | None:
 
 
 def _preserved(boundary: Entry, before: Sequence[Entry]) -> list[Entry]:
-    """What the compaction kept word for word; a loader may have put it behind the summary already."""
+    """Return the preserved entries; a loader may already have placed them after the summary."""
     wanted = find_kept_uuids(boundary)
     if not wanted:
         return []
@@ -111,23 +113,23 @@ def _preserved(boundary: Entry, before: Sequence[Entry]) -> list[Entry]:
 
 
 def find_kept_uuids(boundary: Entry) -> set[str]:
-    """The entries that a compaction kept word for word."""
+    """Return the uuids of the entries that a compaction preserved verbatim."""
     metadata = boundary.get("compactMetadata")
     preserved_messages = metadata.get("preservedMessages") if type(metadata) is dict else None
     uuids = preserved_messages.get("uuids") if type(preserved_messages) is dict else None
     return {u for u in uuids if type(u) is str} if type(uuids) is list else set()
 
 
-# A thought of a model as a block: which one it is, and which blocks are thoughts. Pure.
+# Identifies the thinking blocks of a model. Pure.
 
 
 Block: TypeAlias = dict[str, Any]
-# Hexadecimal digits of a hash: enough to tell apart what stands in one conversation.
+# Hexadecimal digits of a hash that suffice to be unique within one conversation.
 SHORT = 16
 
 
 def identify_thought(block: Block) -> str:
-    """Which thought a block is, wherever it was copied to."""
+    """Return an identifier for a thinking block that survives copying."""
     signed = block.get("signature" if block.get("type") == "thinking" else "data")
     return sha256(str(signed).encode("utf-8", "surrogatepass")).hexdigest()[:SHORT]
 
@@ -138,7 +140,7 @@ def thoughts_of(content: Any) -> Iterator[Block]:
             yield block
 
 
-# What a person took out of a conversation, or holds fast in it: ranges of entries, and what stands for them. Pure.
+# The user's edits of a conversation: excluded, summarized and pinned ranges of entries. Pure.
 
 
 Kind: TypeAlias = Literal["exclude", "summarise", "pin"]
@@ -146,7 +148,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class RangeEdit(Struct, frozen=True, kw_only=True):
-    """One range. `uuids` are its entries; `words` stand for them where they are summarised."""
+    """One range with its entries; `words` is the summary of a summarized one."""
 
     number: int
     kind: Kind
@@ -159,7 +161,7 @@ class RangeEdit(Struct, frozen=True, kw_only=True):
 
 
 class Edits(Struct, frozen=True, kw_only=True):
-    """All edits of a conversation; where two speak of an entry, the later one counts."""
+    """All edits of a conversation; for an entry in several ranges, the latest counts."""
 
     edits: tuple[RangeEdit, ...] = ()
 
@@ -176,7 +178,7 @@ class Edits(Struct, frozen=True, kw_only=True):
 
     @property
     def by_uuid(self) -> dict[str, RangeEdit]:
-        """For each entry the edit that counts."""
+        """The effective edit of each entry."""
         return {uuid: edit for edit in self.edits for uuid in edit.uuids}
 
     @property
@@ -187,7 +189,7 @@ class Edits(Struct, frozen=True, kw_only=True):
         return [edit.as_json() for edit in self.edits]
 
     def apply(self, entries: Iterable[Entry]) -> list[Entry]:
-        """What a request is built from."""
+        """Return the entries to build a request from."""
         by_uuid = self.by_uuid
         if not by_uuid:
             return list(entries)
@@ -209,9 +211,9 @@ def _left(entries: Iterable[Entry], by_uuid: dict[str, RangeEdit]) -> Iterator[E
 
 
 def _summary(entry: Entry, edit: RangeEdit) -> Entry:
-    """What stands for a range, in the place of its first entry that is left."""
+    """Return the summary of a range, in place of its first remaining entry."""
     words = (
-        "<system-reminder>A part of the conversation stood here; the person had it summarised:\n"
+        "<system-reminder>The user had this part of the conversation summarized:\n"
         f"{edit.words}\n</system-reminder>"
     )
     return {
@@ -224,7 +226,7 @@ def _summary(entry: Entry, edit: RangeEdit) -> Entry:
 
 
 def from_record(line: dict[str, Any]) -> Edits:
-    """The edits of a line; what of it cannot be read is as if it were not there."""
+    """Return the edits recorded in a transcript line, ignoring invalid ones."""
     listed = line.get("edits")
     read = [_edit(value) for value in listed] if type(listed) is list else []
     return Edits(edits=tuple(edit for edit in read if edit is not None))
@@ -241,7 +243,7 @@ def _edit(value: Any) -> RangeEdit | None:
 
 
 def widen_range(entries: Sequence[Entry], first: int, last: int) -> tuple[int, int]:
-    """The least range around two places that parts no answer and no call from its result."""
+    """Return the smallest range that splits no response and separates no call from its result."""
     spans = _spans(entries)
     begin, end = min(first, last), max(first, last)
     while True:
@@ -254,7 +256,7 @@ def widen_range(entries: Sequence[Entry], first: int, last: int) -> tuple[int, i
 
 
 def _spans(entries: Sequence[Entry]) -> list[tuple[int, int]]:
-    """From where to where each answer with its calls and their results reaches."""
+    """Return the first and last index of each response and of each call with its result."""
     spans: dict[tuple[str, str], tuple[int, int]] = {}
     for at, entry in enumerate(entries):
         for key in _bonds(entry):

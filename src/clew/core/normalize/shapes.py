@@ -1,6 +1,6 @@
-"""The Messages API's blocks as it documents them for requests: who may say them, which fields they have.
+"""The Messages API's blocks as documented for requests: their roles, fields and types.
 
-A response's block may have more fields than a request's; the service refuses each extra one.
+A response's block may have more fields than a request's; the service rejects every extra one.
 """
 
 import binascii
@@ -9,11 +9,11 @@ from typing import Any, Literal, TypeAlias
 from clew.core.normalize.target import Target
 from clew.core.stream.json_pieces import MAX_DEPTH
 
-# What a call may bring can go back: else the model would never see what it asked for.
+# Results of server tools can be sent back, so that the model sees what it asked for.
 
 _TOOL_RESULT = ("tool_use_id", "content")
 
-# Fields beside `type` and `cache_control`.
+# Fields besides `type` and `cache_control`.
 _FIELDS: dict[str, tuple[str, ...]] = {
     "text": ("text", "citations"),
     "image": ("source", "transformations"),
@@ -39,10 +39,10 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 FIELDS: dict[str, frozenset[str]] = {
     kind: frozenset({"type", "cache_control", *fields}) for kind, fields in _FIELDS.items()
 }
-for _kind in ("thinking", "redacted_thinking"):  # a cache mark cannot stand on them
+for _kind in ("thinking", "redacted_thinking"):  # they cannot have a cache mark
     FIELDS[_kind] -= {"cache_control"}
 
-# What each must have, and of which type.
+# The required fields of each block type, with their types.
 REQUIRED: dict[str, tuple[tuple[str, type], ...]] = {
     "text": (("text", str),),
     "image": (("source", dict),),
@@ -66,15 +66,15 @@ THINKING = frozenset({"thinking", "redacted_thinking"})
 MEDIA = frozenset({"image", "document"})
 USER = frozenset({"text", "image", "document", "search_result", "container_upload", "tool_result"})
 IN_RESULT = frozenset({"text", "image", "document", "search_result", "tool_reference"})
-# Of an assistant's message these are known; kinds a newer service invented pass too.
+# Not allowed in an assistant message. Any other kind passes, including newer ones.
 NOT_ASSISTANT = frozenset(
     {"image", "document", "search_result", "container_upload", "tool_result", "tool_reference"}
 )
-# Blocks of other platforms, which this API has no name for.
+# Blocks of other platforms that this API does not have.
 FOREIGN = frozenset({"video", "guard_content", "reasoning", "cache_point"})
 
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-# Fields of each kind of source.
+# The fields of each source type.
 IMAGE_SOURCES: dict[str, tuple[str, ...]] = {
     "base64": ("media_type", "data"),
     "url": ("url",),
@@ -119,17 +119,17 @@ TOOL_FIELDS = frozenset(
     }
 )  # fmt: skip
 
-# An id or a name goes into a URL-safe word; the service checks both.
+# The characters of an ID or tool name, which the service checks.
 WORD = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
 
 def is_word(value: Any, longest: int) -> bool:
-    """Whether `value` is of the letters, digits, `_` and `-` that ids and tool names are made of."""
+    """Return whether `value` consists of the characters allowed in IDs and tool names."""
     return type(value) is str and 0 < len(value) <= longest and not value.strip(WORD)
 
 
 def is_too_deep(value: Any, allowed: int = MAX_DEPTH) -> bool:
-    """Whether a decoded value nests deeper than a recursive reader should be trusted with."""
+    """Return whether a decoded value is nested too deeply for recursive parsers."""
     if type(value) is dict:
         value = value.values()
     elif type(value) is not list:
@@ -139,30 +139,32 @@ def is_too_deep(value: Any, allowed: int = MAX_DEPTH) -> bool:
     return any(is_too_deep(v, allowed - 1) for v in value if type(v) is dict or type(v) is list)
 
 
-# Images and documents: what the service would refuse in one, and how large an image is.
+# Images and documents: why the service would reject one, and the size of an image.
 
 
 Size: TypeAlias = tuple[int, int]
 UNKNOWN_SIZE: Size = (0, 0)
-MISNAMED = "is an image of another type than it says"
+MISNAMED = "has a media type that does not match its content"
 
 
 def find_media_fault(block: dict[str, Any], kind: str, target: Target) -> tuple[str, Size]:
-    """Why the service would refuse this image or document by itself, empty if it would not; and
-    the image's size in pixels where it can be seen."""
+    """Return why the service would reject this image or document, and an image's size in pixels.
+
+    The reason is empty for valid media. The size is `UNKNOWN_SIZE` where the data is not included.
+    """
     source = block.get("source")
     sources = IMAGE_SOURCES if kind == "image" else DOCUMENT_SOURCES
     source_kind = source.get("type") if type(source) is dict else None
     fields = sources.get(source_kind) if type(source_kind) is str else None
     if type(source) is not dict or fields is None or source_kind not in target.sources:
-        return "has a source of a form the service does not take", UNKNOWN_SIZE
+        return "has an unsupported source", UNKNOWN_SIZE
     if source.keys() != {"type", *fields}:
-        return "has a source of a form the service does not take", UNKNOWN_SIZE
+        return "has an unsupported source", UNKNOWN_SIZE
     if source_kind == "content":
         is_said = type(source["content"]) in (str, list) and source["content"]
-        return "" if is_said else "has a source with something missing", UNKNOWN_SIZE
+        return "" if is_said else "has an incomplete source", UNKNOWN_SIZE
     if any(type(source[name]) is not str or not source[name] for name in fields):
-        return "has a source with something missing", UNKNOWN_SIZE
+        return "has an incomplete source", UNKNOWN_SIZE
     if source_kind != "base64":
         return "", UNKNOWN_SIZE
     if kind == "image":
@@ -172,28 +174,28 @@ def find_media_fault(block: dict[str, Any], kind: str, target: Target) -> tuple[
 
 def _document_fault(media_type: str, data: str, target: Target) -> str:
     if media_type != "application/pdf":
-        return "is a document of a type the service does not take"
+        return "has an unsupported document type"
     if len(data) > target.max_document_bytes:
-        return "is too large a document"
-    return "" if _decoded(data).startswith(b"%PDF") else "is not the document it says it is"
+        return "is larger than the limit for documents"
+    return "" if _decoded(data).startswith(b"%PDF") else "is not a valid PDF"
 
 
 def _image_fault(media_type: str, data: str, target: Target) -> tuple[str, Size]:
     if media_type not in IMAGE_TYPES:
-        return "is an image of a type the service does not take", UNKNOWN_SIZE
+        return "has an unsupported image type", UNKNOWN_SIZE
     if len(data) > target.max_image_bytes:
-        return "is too large an image", UNKNOWN_SIZE
+        return "is larger than the limit for images", UNKNOWN_SIZE
     picture = _decoded(data)
     size = read_picture_size(picture)
     if not min(size):
-        return "is not an image", UNKNOWN_SIZE
+        return "is not a valid image", UNKNOWN_SIZE
     if detect_picture_type(picture) != media_type:
         return MISNAMED, size
     return ("has too many pixels" if max(size) > target.max_image_px else ""), size
 
 
 def _decoded(data: str) -> bytes:
-    """The bytes behind base64 text; none if one character of it is wrong."""
+    """Decode base64 text, or return nothing if it is invalid."""
     try:
         return binascii.a2b_base64(data, strict_mode=True)
     except ValueError:
@@ -201,7 +203,7 @@ def _decoded(data: str) -> bytes:
 
 
 def detect_picture_type(data: bytes) -> str:
-    """The media type that the first bytes of a picture show; empty if it is none of the four."""
+    """Return the media type that an image's first bytes show, or an empty string if unsupported."""
     if data[:8] == b"\x89PNG\r\n\x1a\n":
         return "image/png"
     if data[:6] in (b"GIF87a", b"GIF89a"):
@@ -212,7 +214,7 @@ def detect_picture_type(data: bytes) -> str:
 
 
 def with_true_type(block: dict[str, Any]) -> dict[str, Any]:
-    """An image whose source says another type than its bytes show, with the type put right."""
+    """Return an image block with the media type corrected to match its data."""
     source = block["source"]
     return block | {
         "source": source | {"media_type": detect_picture_type(_decoded(source["data"]))}
@@ -220,7 +222,7 @@ def with_true_type(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_picture_size(data: bytes) -> Size:
-    """Width and height in pixels of a PNG, GIF, WebP or JPEG; `UNKNOWN_SIZE` if it is none."""
+    """Return the width and height in pixels of a PNG, GIF, WebP or JPEG, or `UNKNOWN_SIZE`."""
     kind = detect_picture_type(data)
     if kind == "image/png" and len(data) >= 24:
         return _pair(data, 16, 4, "big")
@@ -252,7 +254,7 @@ def _webp(data: bytes) -> Size:
 
 
 def _jpeg(data: bytes) -> Size:
-    """Walks the segments before the one that holds the size: a profile, a thumbnail, tables."""
+    """Skip the segments before the size: color profile, thumbnail and tables."""
     at = 2
     while at + 9 <= len(data) and data[at] == 0xFF:
         marker = data[at + 1]

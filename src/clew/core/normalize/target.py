@@ -1,4 +1,4 @@
-"""What the receiver of a request takes; every rule that differs between models is a field here."""
+"""The capabilities of a request's receiver, with a field for every rule that depends on it."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, TypeAlias
@@ -7,43 +7,43 @@ from msgspec import Struct
 
 from clew.core.catalog.models import USUAL, Model
 
-# The family of a receiver that takes nobody's thinking back.
+# The family of a receiver that accepts no thinking at all.
 NO_FAMILY = "-"
 
 ForeignThinking: TypeAlias = Literal["drop", "text"]
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """One model behind one endpoint. The defaults are the Messages API's for a current model."""
+    """One model at one endpoint. The defaults are the Messages API's for a current model."""
 
-    # The version of the Messages API that is spoken; some rules hold from the later one on.
+    # The Messages API version in use; some rules apply only from the later one on.
     api_version: str = USUAL
-    # Whose signed thinking it takes back: a family of models, as `family_of` names it.
+    # The model family whose signed thinking is accepted, as named by `family_of`.
     family: str = "claude"
     foreign_thinking: ForeignThinking = "drop"
-    # Whether it may leave the words of its thinking out; such a block goes back where its entry says
-    # that they were left out, since one that lost them later would be refused.
+    # Whether the model may omit the text of its thinking. Such a block is sent back only if its
+    # entry says that the text was omitted; a block that lost its text later would be rejected.
     blank_thinking: bool = False
     system_messages: bool = False
     prefill: bool = False
     server_tools: bool = True
-    # Whether a result that failed may hold images and documents; the Messages API takes only text there.
+    # Whether an error result may contain images and documents. The Messages API allows only text.
     error_media: bool = False
-    # Whether definitions marked `defer_loading` are kept back until a result refers to them.
+    # Whether definitions marked `defer_loading` are hidden until a result refers to them.
     deferred_tools: bool = False
-    # Whether its thoughts are bound to what stands before them (`core.normalize.prefix`), and whether a
-    # request may ask the service to leave out those that do not fit.
+    # Whether thinking is bound to its prefix (`core.normalize.prefix`), and whether a request may
+    # ask the service to omit blocks that do not fit.
     binds_thinking: bool = False
     binding_control: bool = False
-    # Forms in which an image or document may be handed over.
+    # The source types accepted for images and documents.
     sources: frozenset[str] = frozenset({"base64", "url", "file", "text", "content"})
     images: bool = True
     documents: bool = True
     max_images: int = 100
-    # The service counts the base64 text, not the bytes behind it.
+    # The service counts the base64 text, not the decoded bytes.
     max_image_bytes: int = 5 * 1024 * 1024
     max_image_px: int = 8000
-    # From this many images on, each may have only `max_crowded_px` a side.
+    # With more images than this, each is limited to `max_crowded_px` per side.
     crowd: int = 20
     max_crowded_px: int = 2000
     max_documents: int = 100
@@ -54,7 +54,7 @@ class Target(Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def of(model: Model) -> "Target":
-        """The Messages API with a model of the catalog; what is not known of it is not used."""
+        """Return the Messages API target for a catalog model; unknown features are not used."""
         return Target(
             family=family_of(model.id),
             blank_thinking="adaptive" in (model.thinking or ()),
@@ -69,26 +69,29 @@ class Target(Struct, frozen=True, kw_only=True):
 
     @property
     def max_media_bytes(self) -> int:
-        """Three quarters of a body; the rest is for words."""
+        """Three quarters of the maximum body; the rest is for text."""
         return self.max_body_bytes * 3 // 4
 
 
 def family_of(model: object) -> str:
-    """Who can read what this model signed. Names of gateways and regions stand before the model's."""
+    """Return the model family, ignoring gateway and region prefixes.
+
+    Models of one family can read each other's thinking.
+    """
     name = model.lower() if isinstance(model, str) else ""
     if "claude" in name:
         return "claude"
     return name.rpartition("/")[2].partition("-")[0]
 
 
-# Which tools a request offers: all of them, or without those that nobody has looked for yet.
+# Selects the tools that a request offers: all, or without deferred ones that are not loaded.
 
 
 MARK = "defer_loading"
 
 
 def find_references(entries: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """The tools that results refer to, in the order of the conversation."""
+    """Yield the names of the tools that results refer to, in order."""
     for entry in entries:
         message = entry.get("message") if entry.get("type") == "user" else None
         content = message.get("content") if type(message) is dict else None
@@ -102,7 +105,7 @@ def find_references(entries: Iterable[dict[str, Any]]) -> Iterator[str]:
 def select_definitions(
     definitions: Iterable[dict[str, Any]], revealed: Iterable[str], *, takes_deferred: bool
 ) -> list[dict[str, Any]]:
-    """The `tools` of a request; `revealed` are the names that results refer to, in their order."""
+    """Return the `tools` of a request; `revealed` are the names that results refer to, in order."""
     if takes_deferred:
         return list(definitions)
     definitions_by_name = {definition["name"]: definition for definition in definitions}

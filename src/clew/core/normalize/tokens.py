@@ -1,6 +1,7 @@
-"""How many tokens blocks and texts are, before the service counted them: an estimate by the kinds of
-characters, by an image's size, by a document's length. Who corrects it by what was counted is
-`core.ledger.spending`.
+"""Estimate the tokens of text, images and documents before the service counts them.
+
+The estimate uses the kinds of characters, the size of an image and the length of a document.
+`core.ledger.spending` corrects it with actual counts.
 """
 
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ from clew.core.normalize.target import Target
 USE_OVERHEAD = 20
 RESULT_OVERHEAD = 10
 MESSAGE_OVERHEAD = 4
-# The service scales a picture down to this long a side, and charges by its area.
+# The service scales an image down to this length per side and charges by area.
 MAX_SIDE_PX = 1568
 PX_PER_TOKEN = 750
 UNKNOWN_PICTURE = 1600
@@ -25,8 +26,7 @@ _ANY = Target(max_image_px=10**9, max_image_bytes=10**9, max_document_bytes=10**
 
 
 def estimate_text_tokens(text: str) -> int:
-    """Tokens of a text: letters and spaces by the word, digits and signs by the pair, other scripts
-    by their bytes."""
+    """Estimate the tokens of a text, weighting letters, digits and signs, and other scripts."""
     if not text:
         return 0
     if text.isascii():
@@ -41,7 +41,7 @@ def estimate_text_tokens(text: str) -> int:
 
 
 def estimate_block_tokens(block: Any) -> int:
-    """Tokens of one block of a message."""
+    """Estimate the tokens of one message block."""
     if type(block) is not dict:
         return estimate_text_tokens(block) if type(block) is str else 0
     match block.get("type"):
@@ -59,7 +59,7 @@ def estimate_block_tokens(block: Any) -> int:
 
 
 def estimate_content_tokens(content: Any) -> int:
-    """Tokens of a message's or result's content, whatever its form."""
+    """Estimate the tokens of a message's or result's content of any type."""
     if type(content) is list:
         return sum(map(estimate_block_tokens, content))
     return _said(content)
@@ -82,7 +82,7 @@ def _json_tokens(value: Any) -> int:
 
 
 def picture_tokens(width: int, height: int) -> int:
-    """Tokens of a picture of this size, as the service scales it."""
+    """Estimate the tokens of an image of this size after the service's scaling."""
     longest = max(width, height)
     if longest > MAX_SIDE_PX:
         width, height = width * MAX_SIDE_PX // longest, height * MAX_SIDE_PX // longest

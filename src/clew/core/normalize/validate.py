@@ -1,8 +1,8 @@
-"""The rules every outgoing request keeps, judged on the request alone.
+"""The rules that every outgoing request must follow, checked on the request alone.
 
-`validate` is total: whatever it is given, it answers with the list of what the service would refuse,
-each with its rule (V1 to V9 of docs/internals/requests.md) and its place. It knows nothing of how requests are
-made. `Validator` judges messages as they are added, so that a long conversation is judged once.
+`validate` accepts any input and returns every reason for which the service would reject it, each
+with its rule (V1 to V9 of docs/internals/requests.md) and its place. It does not depend on how requests are
+built. `Validator` checks messages as they are added, so that a long conversation is checked once.
 """
 
 from collections.abc import Iterable
@@ -22,12 +22,12 @@ MAX_CACHE_MARKS = 4
 def validate(
     messages: Any, target: Target, *, system: Any = None, tools: Any = None
 ) -> list[RequestViolation]:
-    """What is wrong with a request's `system`, `tools` and `messages`; nothing, if it may go."""
+    """Return the violations in a request's `system`, `tools` and `messages`."""
     validator = Validator(target)
     validator.system(system)
     validator.tools(tools)
     if type(messages) is not list:
-        validator.say("V1", "messages", "is not a list")
+        validator.say("V1", "messages", "must be a list")
         messages = []
     for message in messages:
         validator.add(message)
@@ -36,12 +36,12 @@ def validate(
 
 
 def validate_body(body: dict[str, Any], target: Target) -> list[RequestViolation]:
-    """`validate`, and what else a request's body says about itself."""
+    """Return the violations in a complete request body, including its parameters."""
     messages = body.get("messages")
     unknown = [name for name in SAMPLING if name in body and is_later(target.api_version)]
     faults = [
         RequestViolation(
-            rule="V1", where=name, what=f"is not taken by API version {target.api_version}"
+            rule="V1", where=name, what=f"is not supported in API version {target.api_version}"
         )
         for name in unknown
     ]
@@ -50,22 +50,25 @@ def validate_body(body: dict[str, Any], target: Target) -> list[RequestViolation
     most = body.get("max_tokens")
     if type(most) is not int or most < 1:
         faults.append(
-            RequestViolation(rule="V8", where="max_tokens", what="is not a positive number")
+            RequestViolation(rule="V8", where="max_tokens", what="must be a positive integer")
         )
     elif isinstance(thinking, dict) and thinking.get("type") == "enabled":
         budget = thinking.get("budget_tokens")
         if type(budget) is not int or not 1024 <= budget < most:
-            what = f"is not between 1024 and max_tokens, {most}"
+            what = f"must be at least 1024 and less than max_tokens ({most})"
             faults.append(RequestViolation(rule="V8", where="thinking.budget_tokens", what=what))
         if not thinking_can_be_on(messages if isinstance(messages, list) else []):
-            what = "is on, and the turn that is under way began without it"
+            what = "is enabled, but the current turn began without it"
             faults.append(RequestViolation(rule="V5", where="thinking", what=what))
     return faults
 
 
 def thinking_can_be_on(messages: list[dict[str, Any]]) -> bool:
-    """Whether budgeted thinking may be asked for here: not in the middle of a round of tools that
-    was begun without it, or whose thinking had to be dropped."""
+    """Return whether a thinking budget is allowed here.
+
+    It is not within a sequence of tool calls that began without thinking, or whose thinking was
+    dropped.
+    """
     if not messages or not _holds(messages[-1], "tool_result"):
         return True
     answer = next((m for m in reversed(messages) if m.get("role") == "assistant"), None)
@@ -81,9 +84,10 @@ def _holds(message: dict[str, Any], kind: str) -> bool:
 
 
 class Validator:
-    """Judges a request's messages in order; `found` only grows.
+    """A checker of a request's messages in order; `found` only grows.
 
-    `branch` judges what may follow without taking it in: the part of a request that will still change.
+    Use `branch` for the part of a request that will still change: it checks messages without
+    adding them here.
     """
 
     def __init__(self, target: Target) -> None:
@@ -95,15 +99,17 @@ class Validator:
         self._earlier_ids: frozenset[str] | set[str] = frozenset()
         self._open: list[str] = []  # calls of the last assistant message
         self._server_open: set[str] = set()
-        self._server_here: set[str] = set()  # those of the last assistant message
+        self._server_here: set[str] = set()  # server calls of the last assistant message
         self._ends_paused = False
         self._bytes = 0
         self._has_calls = False
         self._blocks = BlockJudge(target, self.found)
 
     def branch(self) -> "Validator":
-        """A validator that knows all this one knows and finds on its own; use this one no more
-        before you have let go of it."""
+        """Return a copy with its own findings.
+
+        The copy shares state, so do not use the original until you have discarded the copy.
+        """
         other = Validator.__new__(Validator)
         other.__dict__.update(self.__dict__)
         other.found = list(self.found)
@@ -126,7 +132,7 @@ class Validator:
         if isinstance(system, str):
             system = [{"type": "text", "text": system}]
         if type(system) is not list:
-            self.say("V1", "system", "is neither text nor a list")
+            self.say("V1", "system", "must be a string or a list")
             return
         for index, block in enumerate(system):
             self._blocks.only_text(block, f"system[{index}]")
@@ -134,19 +140,19 @@ class Validator:
 
     def tools(self, tools: Any) -> None:
         if tools is not None and type(tools) is not list:
-            self.say("V1", "tools", "is not a list")
+            self.say("V1", "tools", "must be a list")
             tools = []
         names: set[str] = set()
         for index, tool in enumerate(tools or ()):
             where = f"tools[{index}]"
             if type(tool) is not dict:
-                self.say("V1", where, "is not an object")
+                self.say("V1", where, "must be an object")
                 continue
             name = tool.get("name")
             if not shapes.is_word(name, self._target.max_tool_name):
-                self.say("V9", f"{where}.name", "is not a tool's name")
+                self.say("V9", f"{where}.name", "is not a valid tool name")
             elif name in names:
-                self.say("V9", f"{where}.name", "is taken by an earlier tool")
+                self.say("V9", f"{where}.name", "is already used by an earlier tool")
             names.add(str(name))
             self._blocks.marks += "cache_control" in tool
             if tool.get("type", "custom") == "custom":
@@ -160,22 +166,22 @@ class Validator:
             self.say("V1", f"{where}.{extra}", "is not a field of a tool")
         schema = tool.get("input_schema")
         if type(schema) is not dict or schema.get("type") != "object":
-            self.say("V1", f"{where}.input_schema", "is not the schema of an object")
+            self.say("V1", f"{where}.input_schema", 'must be a JSON schema of type "object"')
 
     # Messages
 
     def add(self, message: Any) -> None:
-        """Takes in the next message."""
+        """Check the next message."""
         index = self._index
         self._index += 1
         if type(message) is not dict:
-            self.say("V1", f"messages[{index}]", "is not an object")
+            self.say("V1", f"messages[{index}]", "must be an object")
             return
         role = message.get("role")
         self._ends_paused = False
         fields = shapes.MESSAGE_FIELDS.get(role) if type(role) is str else None
         if fields is None:
-            self.say("V1", f"messages[{index}].role", "is no role of a message")
+            self.say("V1", f"messages[{index}].role", "is not a valid role")
             return
         if not message.keys() <= fields:
             for extra in message.keys() - fields:
@@ -189,7 +195,7 @@ class Validator:
     def _system_message(self, message: dict[str, Any], index: int) -> None:
         where = f"messages[{index}]"
         if not self._target.system_messages:
-            self.say("V2", where, "is a system message, which this model does not take")
+            self.say("V2", where, "is a system message, which this model does not support")
         if self._role != "user":
             self.say("V2", where, "is a system message that does not follow a user message")
         self._role = "system"
@@ -198,9 +204,9 @@ class Validator:
 
     def _turn(self, message: dict[str, Any], role: str, index: int) -> None:
         if role == self._role or (role == "user" and self._role == "system"):
-            self.say("V2", f"messages[{index}]", f"follows another message of the {role}")
+            self.say("V2", f"messages[{index}]", f"follows another {role} message")
         if not self._role and role != "user":
-            self.say("V2", f"messages[{index}]", "is the first and not the user's")
+            self.say("V2", f"messages[{index}]", "must be a user message, because it is the first")
         self._role = role
         blocks = self._content(message, index)
         if role == "user":
@@ -214,7 +220,7 @@ class Validator:
         if type(content) is str:
             return [{"type": "text", "text": content}]
         if type(content) is not list:
-            self.say("V1", f"messages[{index}].content", "is neither text nor a list")
+            self.say("V1", f"messages[{index}].content", "must be a string or a list")
             return []
         if not content:
             self.say("V4", f"messages[{index}].content", "is empty")
@@ -228,22 +234,26 @@ class Validator:
             kind = kind_of(block)
             if kind == "tool_result":
                 if others:
-                    self.say("V3", self._at(index, place), "is a result behind something else")
+                    self.say("V3", self._at(index, place), "is a tool result after other content")
                 self._result(block, left, index, place)
             else:
                 others = True
                 if kind not in shapes.USER:
-                    self.say("V1", self._at(index, place), f"a user says no {kind or 'such block'}")
+                    self.say(
+                        "V1",
+                        self._at(index, place),
+                        f"is not allowed in a user message: {kind or 'unknown block'}",
+                    )
                     continue
             if not is_plain(block, kind):
                 self._blocks.judge(block, kind, self._at(index, place))
                 self._blocks.uncited(block, kind, self._at(index, place))
         if others and self._server_here:
             self.say(
-                "V3", f"messages[{index}]", "says more than results while a server tool is open"
+                "V3", f"messages[{index}]", "has more than results while a server tool is pending"
             )
         for use_id in left:
-            self.say("V3", f"messages[{index}]", f"does not answer the call {use_id}")
+            self.say("V3", f"messages[{index}]", f"has no result for the call {use_id}")
 
     def _result(self, block: dict[str, Any], left: list[str], index: int, place: int) -> None:
         self._has_calls = True
@@ -251,11 +261,13 @@ class Validator:
         if use_id in left:
             left.remove(use_id)
         else:
-            self.say("V3", self._at(index, place), "answers no open call of the message before")
+            self.say(
+                "V3", self._at(index, place), "does not match an open call in the previous message"
+            )
 
     def _unanswered(self, index: int) -> None:
         for use_id in self._open:
-            self.say("V3", f"messages[{index}]", f"comes before the answer to the call {use_id}")
+            self.say("V3", f"messages[{index}]", f"comes before the result of the call {use_id}")
         self._open = []
 
     def _assistant(self, blocks: list[Any], index: int) -> None:
@@ -264,12 +276,14 @@ class Validator:
         for place, block in enumerate(blocks):
             before, kind = kind, kind_of(block)
             if before == "tool_use" != kind:
-                self.say("V3", self._at(index, place), "comes after a call")
+                self.say("V3", self._at(index, place), "comes after a tool call")
             if kind == "document" and not is_later(self._target.api_version):
                 pass
             elif kind in shapes.NOT_ASSISTANT or kind in shapes.FOREIGN or not kind:
                 self.say(
-                    "V1", self._at(index, place), f"no assistant says {kind or 'such a block'}"
+                    "V1",
+                    self._at(index, place),
+                    f"is not allowed in an assistant message: {kind or 'unknown block'}",
                 )
                 continue
             if kind == "tool_use":
@@ -279,18 +293,18 @@ class Validator:
             if not is_plain(block, kind):
                 self._blocks.judge(block, kind, self._at(index, place))
         if kind in shapes.THINKING:
-            self.say("V5", f"messages[{index}]", "ends with thinking")
+            self.say("V5", f"messages[{index}]", "ends with a thinking block")
         self._ends_paused = kind in shapes.SERVER_USES or kind in shapes.SERVER_RESULTS
 
     def _call(self, block: dict[str, Any], index: int, place: int) -> None:
         use_id = block.get("id")
         self._has_calls = True
         if not shapes.is_word(use_id, self._target.max_id):
-            self.say("V3", f"{self._at(index, place)}.id", "is not an id")
+            self.say("V3", f"{self._at(index, place)}.id", "is not a valid ID")
         elif self._is_taken(str(use_id)):
-            self.say("V3", f"{self._at(index, place)}.id", "is taken by an earlier call")
+            self.say("V3", f"{self._at(index, place)}.id", "is already used by an earlier call")
         if not shapes.is_word(block.get("name"), self._target.max_tool_name):
-            self.say("V3", f"{self._at(index, place)}.name", "is not a tool's name")
+            self.say("V3", f"{self._at(index, place)}.name", "is not a valid tool name")
         if shapes.is_too_deep(block.get("input")):
             self.say("V6", f"{self._at(index, place)}.input", "is nested too deeply")
         self._open.append(str(use_id))
@@ -304,18 +318,18 @@ class Validator:
     def _server(self, block: dict[str, Any], kind: str, index: int, place: int) -> None:
         where = self._at(index, place)
         if not self._target.server_tools:
-            self.say("V1", where, "is of a tool of another platform")
+            self.say("V1", where, "belongs to a server tool of another platform")
         if kind in shapes.SERVER_USES:
             use_id = str(block.get("id"))
             if self._is_taken(use_id):
-                self.say("V3", f"{where}.id", "is taken by an earlier call")
+                self.say("V3", f"{where}.id", "is already used by an earlier call")
             self._server_open.add(use_id)
             self._server_here.add(use_id)
         elif (use_id := str(block.get("tool_use_id"))) in self._server_open:
             self._server_open.discard(use_id)
             self._server_here.discard(use_id)
         else:
-            self.say("V3", where, "answers no open call of a server tool")
+            self.say("V3", where, "does not match an open call of a server tool")
 
     @staticmethod
     def _at(index: int, place: int) -> str:
@@ -326,39 +340,57 @@ class Validator:
             return len(_encode(value))
         except (UnicodeEncodeError, RecursionError, TypeError, ValueError) as fault:
             place = where if index is None else f"{where}[{index}]"
-            self.say("V1", place, f"cannot be written as JSON: {type(fault).__name__}")
+            self.say("V1", place, f"cannot be encoded as JSON: {type(fault).__name__}")
             return 0
 
     def close(self) -> None:
-        """Judges the whole: how it ends, how big it is, how many images it has."""
+        """Check the request as a whole: its end, its size, and its number of images."""
         target = self._target
         if not self._role:
             self.say("V4", "messages", "is empty")
         for use_id in self._open:
-            self.say("V3", "messages", f"ends before the answer to the call {use_id}")
+            self.say("V3", "messages", f"ends before the result of the call {use_id}")
         if self._role == "assistant" and not (target.prefill or self._ends_paused):
-            self.say("V4", "messages", "ends with the assistant, and this model takes no beginning")
+            self.say(
+                "V4",
+                "messages",
+                "ends with an assistant message, which this model does not support",
+            )
         if self._blocks.images > target.max_images:
             self.say(
-                "V8", "messages", f"has {self._blocks.images} images, more than {target.max_images}"
+                "V8",
+                "messages",
+                f"has {self._blocks.images} images, more than the limit of {target.max_images}",
             )
         if self._blocks.documents > target.max_documents:
-            self.say("V8", "messages", f"has {self._blocks.documents} documents")
+            self.say(
+                "V8",
+                "messages",
+                f"has {self._blocks.documents} documents, more than the limit of {target.max_documents}",
+            )
         if self._blocks.images > target.crowd:
             for where, longest in self._blocks.oversized:
-                self.say("V8", where, f"is {longest} pixels long among so many images")
+                self.say(
+                    "V8",
+                    where,
+                    f"is {longest} pixels long, too large for a request with this many images",
+                )
         if self._bytes > target.max_body_bytes:
-            self.say("V8", "messages", f"{self._bytes} bytes are more than {target.max_body_bytes}")
+            self.say(
+                "V8",
+                "messages",
+                f"has {self._bytes} bytes, more than the limit of {target.max_body_bytes}",
+            )
         if self._blocks.marks > MAX_CACHE_MARKS:
             self.say(
                 "V1",
                 "cache_control",
-                f"stands {self._blocks.marks} times, more than {MAX_CACHE_MARKS}",
+                f"is used {self._blocks.marks} times, more than the limit of {MAX_CACHE_MARKS}",
             )
         if self._has_calls and not self._blocks.tools and self._blocks.tools is not None:
-            self.say("V3", "tools", "is empty, and the messages hold calls")
+            self.say("V3", "tools", "is empty, but the messages contain tool calls")
 
 
 def violations(faults: Iterable[RequestViolation]) -> str:
-    """The list as lines, for a person."""
+    """Format the violations as lines for the user."""
     return "\n".join(f"{v.rule} {v.where} {v.what}" for v in faults)

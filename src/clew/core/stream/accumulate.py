@@ -1,11 +1,12 @@
-"""From the events of one answer to its message: a state machine keyed by block index.
+"""Assemble the events of one response into its message, in a state machine keyed by block index.
 
-It never raises because of what came and never guesses: what is out of order is a `StreamFault`, and
-a fatal one ends the answer, keeping what was complete. A tool may run only after `ToolUseReady`.
+It never raises because of received data and never guesses. Events out of order produce a
+`StreamFault`, and a fatal one ends the response with the blocks that were complete. A tool may run
+only after `ToolUseReady`.
 
     waiting -- message_start --> open -- message_stop, a fatal fault, close or abort --> finished
 
-The answer's dicts are handed out as they are; the accumulator changes none of them afterwards.
+The response's dicts are passed on as they are; the accumulator does not change them afterwards.
 
 Decision: docs/decisions/021-streams-and-tool-input.md
 """
@@ -31,29 +32,33 @@ from clew.core.stream.events import (
 )
 from clew.core.stream.json_pieces import Preview
 
-# Blocks that a model has no business to send, made into something every reader bears.
+# Converts blocks that a model must not send to a form that every reader accepts.
 
 
 KEPT_UNDER = "unexpected"
 
 
 def acceptable(index: int, block: Json) -> tuple[Json, list[StreamFault]]:
-    """The block as a model may say it, and what was wrong if it is another than before."""
+    """Return a block that is valid in a response, and a fault if it was converted."""
     if "assistant" in view_of(block).roles:
         return block, []
     kind = make_excerpt(str(block.get("type")))
-    fault = StreamFault(kind="foreign_block", message=f"a {kind} block in an answer", index=index)
+    fault = StreamFault(
+        kind="foreign_block", message=f"unexpected {kind} block in a response", index=index
+    )
     return told(block, kind), [fault]
 
 
 def told(value: Any, kind: str) -> Json:
-    words = f"(The answer held a block of kind {kind} here. It is kept, and not sent back.)"
+    words = f"(The response contained a block of type {kind} here. It is stored but not sent back.)"
     return {"type": "text", "text": words, KEPT_UNDER: value}
 
 
 def brought_along(content: Any) -> list[Json]:
-    """The content of a message_start, where none should be. A call in it was never judged, so it
-    must not look like one that waits for its result."""
+    """Convert content in a message_start event, which should have none.
+
+    A tool call in it was never checked, so it must not look like a call that waits for its result.
+    """
     blocks: list[Json] = []
     for value in content if isinstance(content, list) else [content]:
         if isinstance(value, str):
@@ -67,11 +72,11 @@ def brought_along(content: Any) -> list[Json]:
     return blocks
 
 
-# The usage of one answer as it comes: totals replace totals, in a dict that nobody else holds.
+# The usage of one response: newer totals replace older ones, in a dict that is not shared.
 
 
 class Totals:
-    """Null, and what a report does not mention, leaves what was."""
+    """Cumulative usage; null and missing fields leave the earlier value."""
 
     __slots__ = ("_said",)
 
@@ -91,7 +96,7 @@ class Totals:
 
 
 def _own(usage: Json) -> Json:
-    """A copy as deep as `take` changes it."""
+    """Return a copy as deep as the changes that `take` makes."""
     return {k: dict(v) if isinstance(v, dict) else v for k, v in usage.items()}
 
 
@@ -99,7 +104,10 @@ State: TypeAlias = Literal["waiting", "open", "finished"]
 
 
 class Accumulator:
-    """One answer. `new_tool_id` names tool calls whose own id is missing or already taken."""
+    """The assembly of one response.
+
+    `new_tool_id` creates IDs for tool calls whose ID is missing or in use.
+    """
 
     __slots__ = (
         "_calls",
@@ -128,7 +136,7 @@ class Accumulator:
 
     @property
     def message(self) -> Json | None:
-        """The message so far, its finished blocks and partial texts; None before it started."""
+        """The message so far with finished blocks and partial text; None before it starts."""
         if not self._message:
             return None
         blocks = dict(self._done)
@@ -136,7 +144,7 @@ class Accumulator:
         return self._as_it_is(blocks)
 
     def preview(self, index: int) -> Preview | None:
-        """What the input of an open block looks like so far; for display only."""
+        """Return the input of an open block so far, for display only."""
         block = self._open.get(index)
         return block.input.preview() if block is not None else None
 
@@ -149,26 +157,26 @@ class Accumulator:
         handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
         if self.state != "open" and kind not in _ANY_TIME[self.state]:
             if self.state == "finished":
-                return self._late(f"a {kind} after the end of the answer")
+                return self._late(f"{kind} after the end of the response")
             if handler is not None:
-                return self._fail("event_before_message_start", f"a {kind} before message_start")
+                return self._fail("event_before_message_start", f"{kind} before message_start")
         if handler is None:
             return [Ignored(what="event", kind=make_excerpt(str(kind)), event=event)]
         return handler(self, event)
 
     def close(self) -> list[AnswerEvent]:
-        """The stream has no more bytes."""
+        """Handle the end of the stream."""
         if self.state == "finished":
             return []
         if self.state == "waiting":
-            return self._fail("no_message", "the stream ended before its message started")
+            return self._fail("no_message", "the stream ended before the message started")
         if not self._all_said:
-            return self._fail("cut_short", "the stream ended in the middle of the answer")
+            return self._fail("cut_short", "the stream ended in the middle of the response")
         fault = _fault("message_stop_missing", "the stream ended without message_stop")
         return [fault, *self._finish(complete=True)]
 
     def abort(self) -> list[AnswerEvent]:
-        """The caller stops here and knows why: what is complete is kept, without a fault."""
+        """End the response at the caller's request: complete blocks remain, without a fault."""
         return [] if self.state == "finished" else self._finish(complete=False)
 
     @property
@@ -178,7 +186,7 @@ class Accumulator:
 
     def _message_start(self, event: Json) -> list[AnswerEvent]:
         if self.state == "open":
-            return self._fail("message_started_twice", "a second message_start")
+            return self._fail("message_started_twice", "second message_start")
         message = event.get("message")
         if not isinstance(message, dict):
             return self._malformed(event)
@@ -188,7 +196,7 @@ class Accumulator:
         events: list[AnswerEvent] = [MessageStarted(message=self._as_it_is({}))]
         if content := message.get("content"):
             self._content_before = brought_along(content)
-            events.append(_fault("content_in_message_start", "message_start brought content along"))
+            events.append(_fault("content_in_message_start", "message_start contained content"))
         return events
 
     def _block_start(self, event: Json) -> list[AnswerEvent]:
@@ -200,9 +208,11 @@ class Accumulator:
         events = self._calls.another_block_follows()
         if index != len(self._open) + len(self._done):
             expected = len(self._open) + len(self._done)
-            events.append(_fault("index_gap", f"block {index} where {expected} was next", index))
+            events.append(_fault("index_gap", f"got block {index}, expected {expected}", index))
         if self._stop_reason is not None:
-            events.append(_fault("block_after_stop_reason", f"block {index} after the end", index))
+            events.append(
+                _fault("block_after_stop_reason", f"block {index} after the stop reason", index)
+            )
         block, unexpected = acceptable(index, block)
         block, faults = self._calls.named(index, block)
         opened = self._open[index] = OpenBlock(index, block)
@@ -221,8 +231,12 @@ class Accumulator:
         block = self._open.get(index)
         if block is None:
             if index in self._done:
-                return self._fail("delta_after_stop", f"a delta after block {index} ended", index)
-            return self._fail("delta_without_block", f"a delta for block {index}, not open", index)
+                return self._fail(
+                    "delta_after_stop", f"delta for block {index}, which has ended", index
+                )
+            return self._fail(
+                "delta_without_block", f"delta for block {index}, which is not open", index
+            )
         out = block.apply(event, delta)
         if isinstance(out, StreamFault):
             return self._faulted(out)
@@ -235,7 +249,9 @@ class Accumulator:
         if index in self._done:
             return [_fault("block_stopped_twice", f"block {index} stopped twice", index)]
         if index not in self._open:
-            return self._fail("stop_without_block", f"a stop for block {index}, not open", index)
+            return self._fail(
+                "stop_without_block", f"stop for block {index}, which is not open", index
+            )
         finished = self._open.pop(index).finish()
         self._done[index] = finished.block
         self.completed_blocks += 1
@@ -243,7 +259,7 @@ class Accumulator:
         if finished.block.get("type") == "tool_use":
             events += self._calls.stopped(index, finished)
         elif finished.unreadable is not None:
-            message = f"the input of block {index}: {finished.unreadable.message}"
+            message = f"input of block {index}: {finished.unreadable.message}"
             events.append(_fault("invalid_server_tool_input", message, index))
         return events
 
@@ -265,10 +281,12 @@ class Accumulator:
     def _message_stop(self, _: Json) -> list[AnswerEvent]:
         if self._open:
             indexes = ", ".join(map(str, sorted(self._open)))
-            return self._fail("block_never_stopped", f"message_stop while open: block {indexes}")
+            return self._fail(
+                "block_never_stopped", f"message_stop while still open: block {indexes}"
+            )
         events: list[AnswerEvent] = []
         if self._stop_reason is None:
-            events.append(_fault("stop_reason_missing", "the answer ended without a stop reason"))
+            events.append(_fault("stop_reason_missing", "the response ended without a stop reason"))
         return events + self._finish(complete=True)
 
     def _ping(self, _: Json) -> list[AnswerEvent]:
@@ -279,7 +297,7 @@ class Accumulator:
         details: Json = error if isinstance(error, dict) else {"message": error}
         fault = StreamFault(
             kind="error_event",
-            message=str(details.get("message") or details.get("type") or "an error without words"),
+            message=str(details.get("message") or details.get("type") or "error without a message"),
             error_type=details["type"] if isinstance(details.get("type"), str) else None,
             error=details,
             request_id=event["request_id"] if isinstance(event.get("request_id"), str) else None,
@@ -287,21 +305,22 @@ class Accumulator:
         return self._faulted(fault)
 
     def _malformed(self, event: Json) -> list[AnswerEvent]:
-        return self._fail("malformed_event", f"a {event['type']} without its fields")
+        return self._fail("malformed_event", f"{event['type']} with missing or invalid fields")
 
     def _fail(self, kind: FaultKind, message: str, index: int | None = None) -> list[AnswerEvent]:
         return self._faulted(_fault(kind, message, index))
 
     def _faulted(self, fault: StreamFault) -> list[AnswerEvent]:
         if self.state == "finished":
-            return self._late(f"after the end of the answer: {fault.message}")
+            return self._late(f"after the end of the response: {fault.message}")
         if fault.kind == "unfinished_event" and self._all_said:
-            # Only message_stop can have been cut: some senders end their last event with the stream.
+            # Only message_stop can be cut off here: some servers close the stream right after their
+            # last event.
             return [_fault("message_stop_missing", fault.message), *self._finish(complete=True)]
         return [fault, *self._finish(complete=False)] if fault.fatal else [fault]
 
     def _late(self, message: str) -> list[AnswerEvent]:
-        """After a failure more may come and means nothing; after a whole answer it is told, once."""
+        """Ignore events after a failure; after a complete response, report the first one."""
         if self._late_told:
             return []
         self._late_told = True
@@ -320,7 +339,7 @@ class Accumulator:
                 self._done[index] = block.so_far()
                 events.append(BlockFinished(index=index, block=block.so_far(), complete=False))
             else:
-                why = f"the answer ended inside this {block.kind}"
+                why = f"the response ended inside this {block.kind} block"
                 events.append(BlockDropped(index=index, block=block.so_far(), why=why))
         self._open.clear()
         events += self._calls.answer_ended(self._stop_reason)
@@ -332,15 +351,15 @@ class Accumulator:
         return events
 
     def _as_it_is(self, blocks: dict[int, Json]) -> Json:
-        """The message with these blocks, in a dict of its own."""
+        """Return the message with these blocks in a new dict."""
         content = [*self._content_before, *(blocks[index] for index in sorted(blocks))]
         return self._message | {"content": content, "usage": self._usage.whole()}
 
 
-# Of a message_delta's fields, those that are not the message's, and those that no delta changes:
-# who says what was said, and under which id, stood when it was shown.
+# Fields of a message_delta that do not belong to the message, or that a delta must not change. The
+# role and the ID of displayed content are final.
 _OWN_FIELDS = frozenset({"type", "delta", "usage", "content", "id", "role"})
-# What may come although no message is open.
+# Events that are allowed while no message is open.
 _ANY_TIME: dict[State, tuple[str, ...]] = {
     "waiting": ("ping", "message_start", "error"),
     "finished": ("ping",),
@@ -358,7 +377,7 @@ _HANDLERS: dict[str, Callable[[Accumulator, Json], list[AnswerEvent]]] = {
 
 
 def _partial_text(block: OpenBlock) -> bool:
-    """Whether an unfinished block is worth keeping: half a text is, half a call or thought is not."""
+    """Return whether to store an unfinished block: only text is useful in part."""
     return block.kind == "text" and bool(str(block.so_far().get("text") or "").strip())
 
 

@@ -1,8 +1,8 @@
-"""The binary frames of AWS event streams (`application/vnd.amazon.eventstream`), from any cuts.
+"""Parse the binary frames of AWS event streams (`application/vnd.amazon.eventstream`).
 
-A frame: total length, length of the headers, CRC-32 of these eight bytes; headers; payload; CRC-32
-of all before it. All numbers big-endian. A frame that lies about itself ends the stream: after it
-nobody knows where the next one begins.
+A frame consists of the total length, the header length and the CRC-32 of these eight bytes, then
+headers, payload, and the CRC-32 of everything before it. All numbers are big-endian. Input may be
+split anywhere. An inconsistent frame ends the stream, because the start of the next one is unknown.
 """
 
 import struct
@@ -22,7 +22,7 @@ from clew.core.stream.json_pieces import parse_object
 
 Side: TypeAlias = Literal["client", "server"]
 
-# Who says what on a two-way stream.
+# The side that sends each kind of event on a two-way stream.
 KINDS: dict[str, Side] = {
     "ContinuedUserInput": "client",
     "ToolResultBlock": "client",
@@ -40,20 +40,20 @@ def wrap(value: Json) -> Json:
 
 
 def unwrap(payload: Json) -> Json | StreamFault:
-    """The object inside, whatever its kind; a payload that is none is a fault."""
+    """Return the wrapped object of any kind; an invalid payload is a fault."""
     data = payload.get("bytes")
     if not isinstance(data, str):
-        return _fault("a payload without `bytes`", payload)
+        return _fault("payload without `bytes`", payload)
     if payload.get("encoding", "base64") != "base64":
-        return _fault("a payload in an encoding other than base64", payload)
+        return _fault("payload with an encoding other than base64", payload)
     try:
         return parse_object(b64decode(data, validate=True))
-    except ValueError:  # outside the alphabet, wrong padding, not ASCII
-        return _fault("a payload that is not base64", payload)
+    except ValueError:  # invalid character or padding, or not ASCII
+        return _fault("payload is not valid base64", payload)
 
 
 def side_of(value: Json) -> Side | None:
-    """Which side says this; None for a kind this version does not know."""
+    """Return the side that sends this event, or None for an unknown kind."""
     kind = value.get("type")
     return KINDS.get(kind) if isinstance(kind, str) else None
 
@@ -82,20 +82,23 @@ _UUID_BYTES = 16
 
 
 class Frame(Struct, frozen=True):
-    """One frame whose two checksums are right."""
+    """One frame with valid checksums."""
 
     headers: dict[str, HeaderValue]
     payload: bytes
 
 
 class FrameDecoder:
-    """Bytes to frames. Memory: the bytes of the unfinished frame; no limit but the caller's."""
+    """A parser from bytes to frames.
+
+    It buffers only the unfinished frame. The caller may limit the size of a frame.
+    """
 
     __slots__ = ("_ended", "_max_frame_bytes", "_rest")
 
     def __init__(self, *, max_frame_bytes: int | None = None) -> None:
         self._max_frame_bytes = max_frame_bytes
-        self._rest = bytearray()  # begins at the beginning of a frame
+        self._rest = bytearray()  # starts at a frame boundary
         self._ended = False
 
     def feed(self, chunk: bytes) -> list[Frame | StreamFault]:
@@ -120,21 +123,21 @@ class FrameDecoder:
         if self._ended or not rest:
             return []
         self._ended = True
-        message = f"the stream ended inside a frame, after {len(rest)} bytes of it"
+        message = f"the stream ended {len(rest)} bytes into a frame"
         return [StreamFault(kind="unfinished_event", message=message, excerpt=make_excerpt(rest))]
 
     def _size_of_frame(self, at: int) -> int | StreamFault:
-        """The length of the whole frame at `at`, 0 if it is not all here, a fault if it lies."""
+        """Return the length of the frame at `at`, 0 if incomplete, or a fault if invalid."""
         if len(self._rest) - at < _PRELUDE.size:
             return 0
         size, headers_size, crc = _PRELUDE.unpack_from(self._rest, at)
         prelude = bytes(self._rest[at : at + _PRELUDE.size])
         if crc32(prelude[:8]) != crc:
-            return _bad("the checksum of a frame's lengths is wrong", prelude)
+            return _bad("wrong checksum of a frame's lengths", prelude)
         if size < _LEAST_BYTES + headers_size:
-            return _bad(f"a frame of {size} bytes with {headers_size} of headers", prelude)
+            return _bad(f"frame of {size} bytes with {headers_size} bytes of headers", prelude)
         if self._max_frame_bytes is not None and size > self._max_frame_bytes:
-            message = f"a frame of {size} bytes, more than {self._max_frame_bytes}"
+            message = f"frame of {size} bytes, more than the limit of {self._max_frame_bytes}"
             return StreamFault(kind="event_too_large", message=message)
         frame_size: int = size if len(self._rest) - at >= size else 0
         return frame_size
@@ -143,12 +146,12 @@ class FrameDecoder:
 def _frame(data: bytes) -> Frame | StreamFault:
     end = len(data) - _CRC.size
     if crc32(data[:end]) != _CRC.unpack_from(data, end)[0]:
-        return _bad("the checksum of a frame is wrong", data)
+        return _bad("wrong checksum of a frame", data)
     end_of_headers = _PRELUDE.size + _PRELUDE.unpack_from(data)[1]
     try:
         headers = _headers(data[_PRELUDE.size : end_of_headers])
     except (ValueError, IndexError, struct.error) as error:
-        return _bad(f"the headers of a frame cannot be read: {error}", data)
+        return _bad(f"invalid headers in a frame: {error}", data)
     return Frame(headers, data[end_of_headers:end])
 
 
@@ -160,13 +163,13 @@ def _headers(data: bytes) -> dict[str, HeaderValue]:
         name = data[at + 1 : end_of_name].decode("utf-8")
         value, at = _value(data, data[end_of_name], end_of_name + 1)
         if name in headers:
-            raise ValueError(f"{name!r} twice")
+            raise ValueError(f"duplicate header {name!r}")
         headers[name] = value
     return headers
 
 
 def _value(data: bytes, kind: int, at: int) -> tuple[HeaderValue, int]:
-    """The value of type `kind` that begins at `at`, and where the next header begins."""
+    """Return the value of type `kind` at `at`, and the position of the next header."""
     if kind in (_TRUE, _FALSE):
         return kind == _TRUE, at
     if kind in _NUMBERS:
@@ -178,9 +181,9 @@ def _value(data: bytes, kind: int, at: int) -> tuple[HeaderValue, int]:
         size = _LENGTH.unpack_from(data, at)[0]
         at += _LENGTH.size
     else:
-        raise ValueError(f"a value of type {kind}")
+        raise ValueError(f"unknown value type {kind}")
     if at + size > len(data):
-        raise ValueError("a value longer than all headers")
+        raise ValueError("value is longer than the headers")
     value = data[at : at + size]
     return value.decode("utf-8") if kind == _STRING else value, at + size
 
@@ -189,7 +192,7 @@ def _bad(message: str, data: bytes) -> StreamFault:
     return StreamFault(kind="bad_frame", message=message, excerpt=make_excerpt(data[:64]))
 
 
-# From the frames of an AWS event stream to the event dicts of the Messages API.
+# Converts the frames of an AWS event stream to event dicts of the Messages API.
 
 
 _ERROR_TYPES = {
@@ -205,7 +208,7 @@ _ERROR_TYPES = {
 
 
 class FrameEventDecoder:
-    """Bytes to event dicts and faults, in order; the twin of `decode.EventDecoder`."""
+    """A decoder from bytes to event dicts and faults; the counterpart of `decode.EventDecoder`."""
 
     __slots__ = ("_frames",)
 

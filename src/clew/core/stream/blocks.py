@@ -1,7 +1,7 @@
-"""One content block while it streams: what its deltas do to it, and what it is at its end.
+"""One content block while it streams: how deltas change it, and its final form.
 
-Blocks and deltas are the API's dicts. A kind of block that this version does not know takes every
-delta it knows and keeps all its fields; a delta of an unknown kind is passed on, not applied.
+Blocks and deltas are the API's dicts. A block of an unknown kind accepts all known deltas and
+retains all its fields. A delta of an unknown kind is passed on but not applied.
 """
 
 from collections.abc import Callable, Container
@@ -43,7 +43,10 @@ _TAKES: dict[str, frozenset[str]] = {
 
 
 class FinishedBlock(Struct, frozen=True, kw_only=True):
-    """A block at its stop. `unreadable`: why its input is no input; `bare`: it had none at all."""
+    """A block at its stop event.
+
+    `unreadable` is the reason for an invalid input; `bare` is set if there was no input at all.
+    """
 
     block: Json
     unreadable: UnreadableInput | None = None
@@ -51,7 +54,7 @@ class FinishedBlock(Struct, frozen=True, kw_only=True):
 
 
 class OpenBlock:
-    """A block between its start and its stop."""
+    """A block between its start and stop events."""
 
     __slots__ = ("_block", "_citations", "_takes", "_texts", "index", "input", "kind")
 
@@ -65,7 +68,7 @@ class OpenBlock:
         self._texts: dict[str, GrowingText] = {}
 
     def first_words(self) -> list[AnswerEvent]:
-        """What the start already said, as the delta it might have been."""
+        """Return the text in the start event as the delta it could have been."""
         text, thinking = self._block.get("text"), self._block.get("thinking")
         events: list[AnswerEvent] = []
         if isinstance(text, str) and text:
@@ -80,12 +83,12 @@ class OpenBlock:
         if how is None:
             return Ignored(what="delta", kind=make_excerpt(str(kind)), event=event)
         if self._takes is not None and kind not in self._takes:
-            message = f"a {kind} for a block of kind {self.kind}"
+            message = f"{kind} for a block of type {self.kind}"
             return StreamFault(kind="delta_mismatch", message=message, index=self.index)
         field, of, apply = how
         value = delta.get(field)
         if not isinstance(value, of):
-            message = f"a {kind} whose {field} is a {type(value).__name__}"
+            message = f"{kind} whose {field} is of type {type(value).__name__}"
             return StreamFault(kind="malformed_event", message=message, index=self.index)
         return apply(self, value, delta)
 
@@ -106,7 +109,7 @@ class OpenBlock:
         return CitationAdded(index=self.index, citation=citation)
 
     def _replace(self, _: str, delta: Json) -> AnswerEvent | None:
-        """A signature, a compaction: what comes replaces what was."""
+        """Replace the block's fields with those of a signature or compaction delta."""
         self._block.update((k, v) for k, v in delta.items() if k != "type")
         return None
 
@@ -116,7 +119,7 @@ class OpenBlock:
         return text
 
     def so_far(self) -> Json:
-        """The block with what has come, its input apart."""
+        """Return the block so far, without the streamed input."""
         block = self._block | {field: text.whole() for field, text in self._texts.items()}
         if self._citations:
             before = block.get("citations")
@@ -132,15 +135,15 @@ class OpenBlock:
         else:
             value = _whole_input(block.get("input"))
         if isinstance(value, UnreadableInput):
-            # An object, so that the message can be sent again; the name is the one the API's
-            # documentation gives to such input.
+            # The input must be an object so that the message can be sent again. The API's
+            # documentation uses this name for invalid input.
             block["input"] = {"INVALID_JSON": value.raw}
             return FinishedBlock(block=block, unreadable=value)
         block["input"] = value
         return FinishedBlock(block=block, bare=self.input.blank and not value)
 
 
-# What each kind of delta brings, under which name and of which type, and what it does.
+# For each delta type: the field that contains its value, the value's type and the method.
 _DELTAS: dict[str, tuple[str, type, Callable[[OpenBlock, Any, Json], AnswerEvent | None]]] = {
     "text_delta": ("text", str, OpenBlock._text),
     "thinking_delta": ("thinking", str, OpenBlock._thinking),
@@ -152,28 +155,28 @@ _DELTAS: dict[str, tuple[str, type, Callable[[OpenBlock, Any, Json], AnswerEvent
 
 
 def _whole_input(value: Any) -> Json | UnreadableInput:
-    """The input that a start brought along, for senders that do not stream it."""
+    """Return the input from the start event, for servers that do not stream it."""
     if not value and (value is None or isinstance(value, dict)):
         return {}
     raw = value if isinstance(value, str) else encode(value).decode()
     if isinstance(value, dict):
         return read_input(raw)
-    message = f"the input is a {type(value).__name__}, not an object"
+    message = f"the input is of type {type(value).__name__}, not an object"
     return UnreadableInput(reason="not_an_object", message=message, raw=raw)
 
 
-# The tool calls of one answer: each under an id of its own, each judged exactly once.
+# The tool calls of one response: each gets a unique ID and exactly one verdict.
 
 
-# The stop reasons after which a call without input is known to be meant so.
+# Stop reasons after which a call without input is known to be intentional.
 _SURE = frozenset({"end_turn", "tool_use"})
 _CUTTING = frozenset({"cut_by_max_tokens", "cut_by_context"})
-# What a call is called that names no tool: without a name it could neither be stored nor sent.
+# The name of a call without one, because it could otherwise not be stored or sent.
 UNNAMED = "unnamed"
 
 
 class ToolCalls:
-    """`tool_use` in a final message and verdicts (`ToolUseReady`, `ToolUseUnusable`) are one to one."""
+    """The tool calls of one response; each gets one verdict (`ToolUseReady` or `ToolUseUnusable`)."""
 
     __slots__ = ("_ids", "_nameless", "_new_id", "_taken", "_undecided")
 
@@ -185,9 +188,9 @@ class ToolCalls:
         self._undecided: tuple[int, FinishedBlock] | None = None
 
     def named(self, index: int, block: Json) -> tuple[Json, list[AnswerEvent]]:
-        """The block under an id that no other call has, so that none gets another's result.
+        """Return the block with an ID that no other call uses, so that results cannot be confused.
 
-        A call that the service runs keeps its id whatever it is: its result names it.
+        A call that the service runs retains its ID, because its result refers to it.
         """
         kind, tool_id, name = block.get("type"), block.get("id"), block.get("name")
         if not isinstance(kind, str) or kind not in TOOL_KINDS:
@@ -205,15 +208,15 @@ class ToolCalls:
     def _fault_of(self, index: int, tool_id: object, *, ours: bool) -> StreamFault | None:
         kind: FaultKind
         if not isinstance(tool_id, str) or not tool_id:
-            kind, message = "missing_tool_id", f"the call in block {index} has no id"
+            kind, message = "missing_tool_id", f"the call in block {index} has no ID"
         elif ours and (tool_id in self._ids or tool_id in self._taken):
-            kind, message = "duplicate_tool_id", f"another call has the id {tool_id} already"
+            kind, message = "duplicate_tool_id", f"the ID {tool_id} is already used by another call"
         else:
             return None
         return StreamFault(kind=kind, message=message, index=index)
 
     def stopped(self, index: int, call: FinishedBlock) -> list[AnswerEvent]:
-        # That another block ends after it shows it, too, was not cut off.
+        # Another block ended after it, so it was not cut off either.
         before = self._decide(cut=False, stop_reason="tool_use")
         if call.bare or call.unreadable is not None:
             self._undecided = (index, call)
@@ -221,7 +224,7 @@ class ToolCalls:
         return [*before, self._verdict(index, call, cut=False, stop_reason="tool_use")]
 
     def another_block_follows(self) -> list[AnswerEvent]:
-        """What stands before another block was not cut off."""
+        """Decide the pending call: a block followed by another one was not cut off."""
         return self._decide(cut=False, stop_reason="tool_use")
 
     def answer_ended(self, stop_reason: str | None) -> list[AnswerEvent]:
@@ -240,13 +243,16 @@ class ToolCalls:
     ) -> ToolUseReady | ToolUseUnusable:
         reason: UnusableReason
         if cut:
-            reason, why = "cut", f"the answer was cut off inside this call ({stop_reason})"
+            reason, why = "cut", f"the response was cut off inside this call ({stop_reason})"
         elif call.unreadable is not None:
             reason, why = call.unreadable.reason, call.unreadable.message
         elif index in self._nameless:
-            reason, why = "no_name", "the call names no tool"
+            reason, why = "no_name", "the call has no tool name"
         elif stop_reason not in _SURE:
-            reason, why = "unconfirmed", f"the answer ended ({stop_reason}) before any input came"
+            reason, why = (
+                "unconfirmed",
+                f"the response ended ({stop_reason}) before any input arrived",
+            )
         else:
             return ToolUseReady(index=index, block=call.block)
         raw = call.unreadable.raw if call.unreadable is not None else ""

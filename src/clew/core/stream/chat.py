@@ -1,7 +1,7 @@
-"""Chat completions, as OpenAI's service and many others stream them, told as the Messages API's events.
+"""Convert chat completions, as streamed by OpenAI and many others, to the Messages API's events.
 
-So that there is one way from an answer to a message, with the same checks and the same ids. Calls stay
-open until the answer ends: their pieces may come side by side, and only the end says they are whole.
+All responses then follow one path to a message, with the same checks and IDs. Calls stay open until
+the response ends: their pieces may be interleaved, and only the end makes them complete.
 
 Decision: docs/decisions/021-streams-and-tool-input.md
 """
@@ -23,23 +23,23 @@ STOPS = {
     "function_call": "tool_use",
     "content_filter": "refusal",
 }
-# OpenRouter and Mistral end an answer so that broke off: `finish_reason` of OpenRouter's streaming
-# errors, CompletionResponseStreamChoiceFinishReason of the `mistralai` package.
+# OpenRouter and Mistral use this finish reason for a response that failed: see OpenRouter's
+# streaming errors, and CompletionResponseStreamChoiceFinishReason in the `mistralai` package.
 FAILED = "error"
-# What servers call the thoughts of a model.
+# The fields that servers use for a model's thinking.
 THOUGHTS = ("reasoning_content", "reasoning")
 _HEAD_BYTES = 800
 
 
 class ChatEvents:
-    """The chunks of one answer to events; one that is no chunk says nothing."""
+    """A converter from the chunks of one response to events; invalid chunks are ignored."""
 
     __slots__ = ("_calls", "_growing", "_is_over", "_next", "_started", "_stop", "_usage")
 
     def __init__(self) -> None:
         self._started = False
         self._is_over = False
-        # The open block of words: its kind and its index.
+        # The type and index of the open text or thinking block.
         self._growing: tuple[str, int] | None = None
         self._calls: dict[object, int] = {}
         self._next = 0
@@ -48,7 +48,7 @@ class ChatEvents:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the service said how the answer ended."""
+        """True if the service has sent a finish reason."""
         return self._stop is not None
 
     def take(self, chunk: Json) -> list[Json]:
@@ -57,7 +57,7 @@ class ChatEvents:
         choice = _first(chunk.get("choices"))
         error = chunk.get("error") or choice.get("error")
         if not error and choice.get("finish_reason") == FAILED:
-            error = {"type": "api_error", "message": "the service ended its answer with an error"}
+            error = {"type": "api_error", "message": "the service ended its response with an error"}
         if error:
             self._is_over = True
             return [
@@ -81,7 +81,10 @@ class ChatEvents:
         return [*events, *self._finish(reason)] if type(reason) is str else events
 
     def done(self) -> list[Json]:
-        """Nothing more comes. Without a reason to stop, nothing says that the answer is whole."""
+        """Return the final events, or none if the finish reason is missing.
+
+        The response may then be incomplete.
+        """
         if self._stop is None or self._is_over:
             return []
         self._is_over = True
@@ -138,7 +141,7 @@ class ChatEvents:
     def _call(self, call: Json, place: int) -> list[Json]:
         function = object_of(call.get("function"))
         number = call.get("index")
-        # Servers that number no calls send each whole, under its id or alone.
+        # Servers that do not number calls send each in one piece, with or without an ID.
         key = number if type(number) is int else (call.get("id") or place)
         events: list[Json] = []
         if key not in self._calls:
@@ -167,7 +170,7 @@ class ChatEvents:
 
 
 class ChatDecoder:
-    """The bytes of a streamed chat completion to events and faults, in order."""
+    """A decoder from the bytes of a streamed chat completion to events and faults."""
 
     __slots__ = ("_any_event", "_events", "_head", "_sse")
 
@@ -193,31 +196,31 @@ class ChatDecoder:
         return out
 
     def close(self) -> list[Json | StreamFault]:
-        """The end of the bytes; some servers leave the last mark out."""
+        """Handle the end of the bytes; some servers omit the `[DONE]` marker."""
         faults = [event for event in self._sse.close() if isinstance(event, StreamFault)]
         if self._events.is_whole:
             return list[Json | StreamFault](self._events.done())
         if self._any_event or not self._head:
             return list[Json | StreamFault](faults)
-        message = "what came is not an event stream"
+        message = "the response is not an event stream"
         return [StreamFault(kind="no_message", message=message, excerpt=make_excerpt(self._head))]
 
 
 def events_of_completion(body: bytes) -> list[Json | StreamFault]:
-    """A completion in one piece, told as the events of a stream."""
+    """Convert a complete chat completion to the events of a stream."""
     value = parse_object(body)
     if isinstance(value, StreamFault):
         return [value]
     events = ChatEvents()
     first_events = events.take(value)
     if not events.is_whole and first_events[0]["type"] != "error":
-        message = "this is no chat completion"
+        message = "the response is not a chat completion"
         return [StreamFault(kind="malformed_event", message=message, excerpt=make_excerpt(body))]
     return [*first_events, *events.done()]
 
 
 def _usage(usage: Json) -> Json:
-    """The counts by our names: what was read from a cache is not input again."""
+    """Return the counts under the Messages API's names; the input excludes cached tokens."""
     prompt, cached = _count(usage.get("prompt_tokens")), 0
     details = usage.get("prompt_tokens_details")
     if type(details) is dict:
@@ -234,7 +237,7 @@ def _count(value: Any) -> int:
 
 
 def _first(choices: Any) -> Json:
-    """The one choice that was asked for."""
+    """Return the choice with index 0; clew requests only one."""
     for choice in choices if type(choices) is list else ():
         if type(choice) is dict and choice.get("index") in (0, None):
             return choice
@@ -242,7 +245,7 @@ def _first(choices: Any) -> Json:
 
 
 def _text(content: Any) -> Any:
-    """Words that some servers send as a list of parts."""
+    """Return text that some servers send as a list of parts."""
     if type(content) is not list:
         return content
     texts = [part.get("text") for part in content if type(part) is dict]

@@ -1,8 +1,8 @@
-"""From server-sent events to the event dicts of the Messages API.
+"""Convert server-sent events to the event dicts of the Messages API.
 
-Neighbouring deltas of one block that came in one chunk are handed on as one delta, which is what
-makes a fast answer cheap; `merge=False` hands on every event as it was sent, for those who relay
-the stream. Whatever is not an ordinary delta is decoded whole: no field is lost.
+Adjacent deltas of one block in the same chunk are merged into one, which makes a fast response
+cheap. With `merge=False`, every event is passed on as sent, for callers that relay the stream.
+Anything but an ordinary delta is decoded completely, so no field is lost.
 
 Decision: docs/decisions/021-streams-and-tool-input.md
 """
@@ -50,7 +50,7 @@ class _Input(
 class _Delta(
     msgspec.Struct, tag="content_block_delta", tag_field="type", forbid_unknown_fields=True
 ):
-    """The three deltas that make up nearly all of a stream: these fields and no others."""
+    """The three deltas that make up nearly all of a stream, with exactly these fields."""
 
     index: int
     delta: _Text | _Thinking | _Input
@@ -69,7 +69,7 @@ _HEAD_BYTES = 800
 
 
 class EventDecoder:
-    """The bytes of an SSE body to event dicts and faults, in order."""
+    """A decoder from the bytes of an SSE body to event dicts and faults."""
 
     __slots__ = ("_any_event", "_head", "_merge", "_sse")
 
@@ -77,7 +77,9 @@ class EventDecoder:
         self._sse = SseDecoder(max_event_bytes=max_event_bytes)
         self._merge = merge
         self._any_event = False
-        self._head = b""  # what came first, to say what it was if it was no event stream
+        self._head = (
+            b""  # the first bytes, for the error message about a body that is not an event stream
+        )
 
     def feed(self, chunk: bytes) -> list[Json | StreamFault]:
         events = self._sse.feed(chunk)
@@ -87,16 +89,16 @@ class EventDecoder:
         return merged(events) if self._merge else decoded(events)
 
     def close(self) -> list[Json | StreamFault]:
-        """The end of the bytes. A body without a single event is reported by its beginning."""
+        """Handle the end of the bytes; for a body without any event, report how it starts."""
         faults = self._sse.close()
         if self._any_event or not self._head:
             return decoded(faults)
-        message = "what came is not an event stream"
+        message = "the response is not an event stream"
         return [StreamFault(kind="no_message", message=message, excerpt=make_excerpt(self._head))]
 
 
 def decoded(events: Iterable[ServerSentEvent | StreamFault]) -> list[Json | StreamFault]:
-    """Every event as it was sent."""
+    """Decode each event as it was sent."""
     out: list[Json | StreamFault] = []
     for event in events:
         if isinstance(event, StreamFault):
@@ -109,18 +111,18 @@ def decoded(events: Iterable[ServerSentEvent | StreamFault]) -> list[Json | Stre
 
 
 def _plain(data: bytes) -> Json | None:
-    """An event that names its type and is too small for anything to be wrong with it."""
+    """Decode an event that names its type and is too short to be nested too deeply."""
     if len(data) > NEVER_TOO_DEEP_BYTES:
         return None
     try:
         value = _decode(data)
     except (ValueError, RecursionError):
-        return None  # unusual, perhaps wrong: `event_of` decides
+        return None  # unusual or invalid: `event_of` decides
     return value if type(value) is dict and "type" in value else None
 
 
 def merged(events: Iterable[ServerSentEvent | StreamFault]) -> list[Json | StreamFault]:
-    """The same events, with runs of ordinary deltas of one kind and one block made one delta."""
+    """Decode the events, merging runs of ordinary deltas for one block into one delta."""
     out: list[Json | StreamFault] = []
     run: list[_Text | _Thinking | _Input] = []
     index = -1
@@ -152,7 +154,7 @@ def _ordinary_delta(event: ServerSentEvent | StreamFault) -> _Delta | None:
     try:
         return _ordinary(event.data)
     except (ValueError, RecursionError):
-        return None  # unusual, perhaps wrong: `event_of` decides
+        return None  # unusual or invalid: `event_of` decides
 
 
 def _one_delta(index: int, run: list[_Text | _Thinking | _Input]) -> Json:
@@ -166,14 +168,14 @@ def _one_delta(index: int, run: list[_Text | _Thinking | _Input]) -> Json:
 
 
 def event_of(event: ServerSentEvent) -> Json | StreamFault | None:
-    """One event's dict, whole. Its type is the data's own, else the name the stream gave it."""
+    """Decode one event; its type comes from the data, or else from the event name."""
     if not event.data or event.data.isspace():
         return {"type": event.event} if event.event != "message" else None
     value = parse_object(event.data)
     if not isinstance(value, StreamFault):
         if "type" in value:
             return value
-        # Gateways put the error of the service behind them into a stream as it is, without a name.
+        # Gateways pass on an upstream error in the stream unchanged, without an event name.
         is_error = event.event == "message" and "error" in value
         return {"type": "error" if is_error else event.event, **value}
     if event.event == "ping":
@@ -185,15 +187,15 @@ def event_of(event: ServerSentEvent) -> Json | StreamFault | None:
     return value
 
 
-# A whole message, as a request without streaming answers it, told as the events of a stream.
+# Converts a complete message, the response without streaming, to the events of a stream.
 
 
-# Told at the end of a stream, not at its start.
+# Sent at the end of a stream, not at its start.
 _LATE = ("stop_reason", "stop_sequence", "stop_details")
 
 
 def events_of_body(body: bytes) -> list[Json | StreamFault]:
-    """The same from the bytes of the response."""
+    """Convert the body of a response without streaming to events."""
     message = parse_object(body)
     return [message] if isinstance(message, StreamFault) else events_of_message(message)
 
@@ -203,13 +205,17 @@ def events_of_message(message: Json) -> list[Json | StreamFault]:
         return [message]
     content = message.get("content")
     if content is None and message.get("error"):
-        # A gateway's error with HTTP 200.
+        # A gateway's error with HTTP status 200.
         return [message | {"type": "error"}]
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     if not isinstance(content, list):
         raw = make_excerpt(msgspec.json.encode(message))
-        return [StreamFault(kind="malformed_event", message="this is no message", excerpt=raw)]
+        return [
+            StreamFault(
+                kind="malformed_event", message="the response is not a message", excerpt=raw
+            )
+        ]
     late = {name: message[name] for name in _LATE if name in message}
     early = message | dict.fromkeys(late) | {"content": []}
     events: list[Json | StreamFault] = [{"type": "message_start", "message": early}]

@@ -1,7 +1,7 @@
-"""The values that come out of this package: what an answer did, and what was wrong with it.
+"""The output values of this package: what a response did, and what was wrong with it.
 
-They are closed types of our own; the blocks and messages inside them are the API's dicts, whole,
-unknown fields included. Nothing here is changed after it was handed out.
+These are closed types of clew. The blocks and messages inside them are the API's complete dicts,
+with unknown fields. They are not changed after they were passed on.
 """
 
 from typing import Literal, TypeAlias, get_args
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from clew.core.json_object import Json
 
-# After these nothing is lost that was said: the answer goes on and may still be complete.
+# After these faults no content is lost: the response continues and may still be complete.
 BearableKind: TypeAlias = Literal[
     # Events out of order.
     "message_stop_missing",
@@ -19,7 +19,7 @@ BearableKind: TypeAlias = Literal[
     "stop_reason_missing",
     "index_gap",
     "event_after_end",
-    # Content that does not fit where it came.
+    # Content in the wrong place.
     "content_in_message_start",
     "foreign_block",
     "delta_mismatch",
@@ -29,7 +29,7 @@ BearableKind: TypeAlias = Literal[
 ]
 
 GraveKind: TypeAlias = Literal[
-    # What the bytes said could not be read.
+    # Invalid bytes.
     "unfinished_event",
     "event_too_large",
     "invalid_utf8",
@@ -37,7 +37,7 @@ GraveKind: TypeAlias = Literal[
     "malformed_event",
     "bad_frame",
     "bad_payload",
-    # The service reported a failure in the middle of its answer.
+    # The service reported an error within its response.
     "error_event",
     # The stream ended too early.
     "no_message",
@@ -64,16 +64,16 @@ UnusableReason: TypeAlias = Literal[
 
 
 class StreamFault(Struct, frozen=True, kw_only=True):
-    """Something wrong with a stream; a `fatal` one means content was lost and ends the answer."""
+    """A problem in a stream; a `fatal` one means that content was lost, and ends the response."""
 
     kind: FaultKind
     message: str
     index: int | None = None
-    # Of an `error_event`: what the service said, and under which request.
+    # For an `error_event`: the service's error and its request ID.
     error_type: str | None = None
     error: Json | None = None
     request_id: str | None = None
-    # The beginning of what came, for diagnostics; never the whole of it.
+    # The beginning of the input, for diagnostics.
     excerpt: str = ""
 
     @property
@@ -82,13 +82,13 @@ class StreamFault(Struct, frozen=True, kw_only=True):
 
 
 class MessageStarted(Struct, frozen=True, kw_only=True):
-    """The answer has an id, a model and its first usage; `message` has no content yet."""
+    """The response has an ID, a model and its first usage; `message` has no content yet."""
 
     message: Json
 
 
 class BlockStarted(Struct, frozen=True, kw_only=True):
-    """A block opened; a tool_use already has the id it will keep."""
+    """A block started; a tool_use block already has its final ID."""
 
     index: int
     block: Json
@@ -105,7 +105,7 @@ class ThinkingDelta(Struct, frozen=True, kw_only=True):
 
 
 class InputDelta(Struct, frozen=True, kw_only=True):
-    """A piece of a tool's input as JSON text: to look at, never to run."""
+    """A piece of a tool's input as JSON text, for display only."""
 
     index: int
     partial_json: str
@@ -117,7 +117,7 @@ class CitationAdded(Struct, frozen=True, kw_only=True):
 
 
 class BlockFinished(Struct, frozen=True, kw_only=True):
-    """The block stands as it will in the message; not `complete`: a text that was cut off."""
+    """A block in its final form; `complete` is False for text that was cut off."""
 
     index: int
     block: Json
@@ -125,7 +125,7 @@ class BlockFinished(Struct, frozen=True, kw_only=True):
 
 
 class BlockDropped(Struct, frozen=True, kw_only=True):
-    """The stream ended inside this block and a part of it is of no use; the message is without it."""
+    """The stream ended inside this block, which is not part of the message."""
 
     index: int
     block: Json
@@ -133,17 +133,17 @@ class BlockDropped(Struct, frozen=True, kw_only=True):
 
 
 class ToolUseReady(Struct, frozen=True, kw_only=True):
-    """A tool may run: its input arrived whole, was parsed strictly and is an object."""
+    """A tool may run: its input is complete, strictly valid JSON and an object."""
 
     index: int
     block: Json
 
 
 class ToolUseUnusable(Struct, frozen=True, kw_only=True):
-    """A tool_use of the message that must not run; `raw` is what came as its input.
+    """A tool_use block that must not run; `raw` is the input as received.
 
-    Its block stays in the message, with the raw text wrapped under `INVALID_JSON`, and wants an
-    error result that tells the model.
+    The block stays in the message, with the raw text under `INVALID_JSON`. It needs an error result
+    that informs the model.
     """
 
     index: int
@@ -154,13 +154,16 @@ class ToolUseUnusable(Struct, frozen=True, kw_only=True):
 
 
 class UsageChanged(Struct, frozen=True, kw_only=True):
-    """Counts as one event told them. They are totals: each replaces the one before, and null none."""
+    """Token counts from one event.
+
+    They are totals: each replaces the earlier one, null does not.
+    """
 
     usage: Json
 
 
 class Ignored(Struct, frozen=True, kw_only=True):
-    """An event, or the delta of one, of a kind this version does not know: passed on, not applied."""
+    """An event or delta of an unknown kind, passed on but not applied."""
 
     what: Literal["event", "delta"]
     kind: str
@@ -172,7 +175,8 @@ Ending: TypeAlias = Literal[
     "unknown",
 ]  # fmt: skip
 
-# What each stop reason asks of the loop; a reason that is not here is "unknown", never an error.
+# What each stop reason means for the loop. A reason that is missing here is "unknown", never an
+# error.
 ENDINGS: dict[str, Ending] = {
     "end_turn": "turn",
     "stop_sequence": "turn",
@@ -186,7 +190,7 @@ ENDINGS: dict[str, Ending] = {
 
 
 class MessageFinished(Struct, frozen=True, kw_only=True):
-    """The last word on an answer, once. `complete`: every block ended and a stop reason came."""
+    """The final event of a response. `complete`: every block ended and a stop reason arrived."""
 
     message: Json
     stop_reason: str | None
@@ -216,7 +220,7 @@ AnswerEvent: TypeAlias = (
 
 
 def make_excerpt(raw: bytes | str) -> str:
-    """The beginning of what came, short enough for a log."""
+    """Return the beginning of the input, short enough for a log."""
     if isinstance(raw, str):
         return raw[:_EXCERPT_CHARACTERS]
     return raw[: _EXCERPT_CHARACTERS * 4].decode("utf-8", "replace")[:_EXCERPT_CHARACTERS]

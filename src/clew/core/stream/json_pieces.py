@@ -1,4 +1,4 @@
-"""One JSON object from bytes, or a fault that says why not."""
+"""Parse one JSON object from bytes, or return a fault with the reason."""
 
 import json
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from clew.core.json_object import Json
 from clew.core.messages.encoding import read_float, read_int, repair_surrogates
 from clew.core.stream.events import FaultKind, StreamFault, make_excerpt
 
-# Characters that a sender cut in half: `"\ud83d"` at the end of one delta, `"\ude00"` in the next.
+# Surrogate pairs that a server split: `"\ud83d"` at the end of one delta, `"\ude00"` in the next.
 
 
 def has_half(text: str) -> bool:
@@ -22,14 +22,14 @@ def has_half(text: str) -> bool:
 
 
 def join_halves(text: str) -> str:
-    """The text with the halves that meet made one; a half alone stays, and no codec takes it."""
+    """Join adjacent surrogate halves; a lone half stays, although no codec can encode it."""
     if not has_half(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 class GrowingText:
-    """A text in pieces, joined once."""
+    """Text that arrives in pieces and is joined on demand."""
 
     __slots__ = ("_pieces", "_waits")
 
@@ -38,7 +38,7 @@ class GrowingText:
         self._waits = ""
 
     def add(self, piece: str) -> str:
-        """What can be shown now: a first half at the end waits for its second."""
+        """Add a piece and return the displayable text; a high surrogate at the end is held back."""
         if not piece.isascii() or self._waits:
             piece, self._waits = hold_back(self._waits + piece)
         self._pieces.append(piece)
@@ -51,7 +51,7 @@ class GrowingText:
 
 
 def hold_back(text: str) -> tuple[str, str]:
-    """The text that can be shown now, and a first half at its end that waits for its second."""
+    """Split off a high surrogate at the end, which cannot be displayed without its other half."""
     if not has_half(text):
         return text, ""
     waits = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
@@ -59,7 +59,7 @@ def hold_back(text: str) -> tuple[str, str]:
 
 
 def mend_all(value: Any) -> Any:
-    """A decoded JSON value with every string mended, keys included."""
+    """Repair the surrogates in all strings of a decoded JSON value, including keys."""
     if isinstance(value, str):
         return repair_surrogates(value)
     if isinstance(value, list):
@@ -70,33 +70,33 @@ def mend_all(value: Any) -> Any:
 
 
 MAX_DEPTH = 200
-NEVER_TOO_DEEP_BYTES = 2 * MAX_DEPTH  # every level opens and closes
+NEVER_TOO_DEEP_BYTES = 2 * MAX_DEPTH  # every level needs two brackets
 
-# What the pieces of a text are called; see `surrogates.py` for what may stand at their ends.
+# The fields of a delta that contain pieces of text, which may start or end with half a pair.
 _GROWING = ("text", "thinking", "partial_json")
 
 _decode = msgspec.json.Decoder().decode
 
 
 def parse_object(data: bytes) -> Json | StreamFault:
-    """Strict JSON; a half character (a lone surrogate) is let through in deltas, else replaced.
+    """Parse strict JSON; replace lone surrogates, except in deltas.
 
-    The two halves of a character may come in two deltas, so there the accumulator joins them.
+    A surrogate pair may be split across two deltas, which the accumulator joins.
     """
     try:
         value = _decode(data)
     except UnicodeDecodeError:
-        return _fault("invalid_utf8", "an event holds bytes that are not UTF-8", data)
+        return _fault("invalid_utf8", "event is not valid UTF-8", data)
     except (ValueError, RecursionError) as error:
         return _second_reading(data, error)
     return _checked(value, data)
 
 
 def too_deep(value: Any, text: bytes | str) -> bool:
-    """Whether lists and objects are nested deeper than others can write again.
+    """Return whether a value is nested too deeply for other programs to encode.
 
-    Decoders stop at about a thousand levels, but what one stack could just read, a longer one
-    cannot write: such a value would lie in a session that nobody can save.
+    Decoders stop at about a thousand levels. A value close to that limit could be read and then not
+    written, leaving a session that cannot be saved.
     """
     if len(text) <= NEVER_TOO_DEEP_BYTES:
         return False
@@ -116,19 +116,19 @@ def _depth(value: Any) -> int:
 
 
 def _second_reading(data: bytes, error: Exception) -> Json | StreamFault:
-    """What msgspec refuses but JSON allows: half characters and numbers beyond a double."""
+    """Parse JSON that msgspec rejects: lone surrogates and numbers beyond the range of a double."""
     try:
         value = json.loads(
             data, parse_constant=_no_constant, parse_float=read_float, parse_int=read_int
         )
     except (ValueError, RecursionError):
-        return _fault("invalid_json", f"an event is not JSON: {error}", data)
+        return _fault("invalid_json", f"event is not valid JSON: {error}", data)
     checked = _checked(value, data)
     return checked if isinstance(checked, StreamFault) else _mended(checked)
 
 
 def _mended(event: Json) -> Json:
-    """The event without half characters, but for those of a delta that grows a text."""
+    """Replace lone surrogates in an event, except in the text of a delta."""
     mended: Json = mend_all(event)
     delta = event.get("delta")
     if isinstance(delta, dict):
@@ -139,40 +139,41 @@ def _mended(event: Json) -> Json:
 
 def _checked(value: Any, data: bytes) -> Json | StreamFault:
     if not isinstance(value, dict):
-        message = f"an event is a {type(value).__name__}, not an object"
+        message = f"event is of type {type(value).__name__}, not an object"
         return _fault("malformed_event", message, data)
     if too_deep(value, data):
-        message = f"an event is nested deeper than {MAX_DEPTH} levels"
+        message = f"event is nested deeper than {MAX_DEPTH} levels"
         return _fault("malformed_event", message, data)
     return value
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _fault(kind: FaultKind, message: str, data: bytes) -> StreamFault:
     return StreamFault(kind=kind, message=message, excerpt=make_excerpt(data))
 
 
-# The input of a tool while it arrives as pieces of JSON text.
+# A tool's input while it arrives as pieces of JSON text.
 
 
 TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 
-# A preview is computed anew when the text grew by a sixteenth: all previews together stay linear.
+# A preview is computed again when the text has grown by a sixteenth, which keeps the total cost
+# linear.
 _GROWTH = 16
 
 
 class Preview(Struct, frozen=True, kw_only=True):
-    """What a tool's input looks like so far; for display, never for a tool."""
+    """A tool's input so far; for display, never for a tool."""
 
     value: Any
     characters: int
 
 
 class UnreadableInput(Struct, frozen=True, kw_only=True):
-    """Why this text is no input; `raw` is all of it."""
+    """The reason why a text is not a valid input; `raw` is the complete text."""
 
     reason: Literal["invalid_json", "not_an_object"]
     message: str
@@ -180,14 +181,14 @@ class UnreadableInput(Struct, frozen=True, kw_only=True):
 
 
 class InputBuffer:
-    """The pieces of one block's input, joined once."""
+    """The pieces of one block's input, joined on demand."""
 
     __slots__ = ("_characters", "_pieces", "_preview", "blank")
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self._characters = 0
-        self.blank = True  # nothing but white space so far
+        self.blank = True  # only whitespace so far
         self._preview = Preview(value={}, characters=0)
 
     def append(self, piece: str) -> None:
@@ -199,7 +200,7 @@ class InputBuffer:
         return {} if self.blank else read_input(self._text())
 
     def preview(self) -> Preview:
-        """The latest preview; while little has come since, the one before."""
+        """Return a preview of the input, possibly without the last few characters."""
         grown = self._characters - self._preview.characters
         if grown >= max(1, self._preview.characters // _GROWTH):
             self._preview = _preview(self._text(), self._preview)
@@ -212,23 +213,23 @@ class InputBuffer:
 
 
 def read_input(raw: str) -> Json | UnreadableInput:
-    """The object written in `raw`, strictly: a number that no double holds is none."""
+    """Parse the object in `raw` strictly: a number beyond the range of a double is invalid."""
     try:
         value = _decode(join_halves(raw))
     except (ValueError, RecursionError) as error:
-        # How deep a decoder goes differs from one Python to the next.
+        # The maximum depth of a decoder differs between Python versions.
         message = TOO_DEEP if isinstance(error, RecursionError) else str(error)
         return UnreadableInput(reason="invalid_json", message=message, raw=repair_surrogates(raw))
     if too_deep(value, raw):
         return UnreadableInput(reason="invalid_json", message=TOO_DEEP, raw=repair_surrogates(raw))
     if isinstance(value, dict):
         return value
-    message = f"the input is a {type(value).__name__}, not an object"
+    message = f"the input is of type {type(value).__name__}, not an object"
     return UnreadableInput(reason="not_an_object", message=message, raw=raw)
 
 
 def _preview(text: str, before: Preview) -> Preview:
-    from jiter import from_json  # only those who show previews pay for it
+    from jiter import from_json  # imported only for callers that show previews
 
     try:
         value = from_json(repair_surrogates(text).encode(), partial_mode="trailing-strings")

@@ -1,23 +1,23 @@
-"""Server-sent events by the rules of the WHATWG, from bytes cut anywhere.
+r"""Parse server-sent events by the WHATWG specification, from bytes split anywhere.
 
-Events are parted by blank lines, so the bytes are cut at `\n\n` first and only unusual events are
-looked at line by line. Memory: the bytes of the unfinished event, once. There is no limit on the
-size of an event but the caller's.
+Blank lines separate events, so the bytes are split at `\n\n` first, and only unusual events are
+parsed line by line. Only the unfinished event is buffered. The caller may limit the size of an
+event.
 """
 
 from msgspec import Struct
 
 from clew.core.stream.events import StreamFault, make_excerpt
 
-# Lines of a byte stream: ended by LF, CRLF or CR, wherever the chunks were cut.
+# Lines of a byte stream that end in LF, CRLF or CR, wherever the chunks were split.
 
 
-# What a transport reads at once.
+# The size of one read from a transport.
 READ_SIZE_BYTES = 65_536
 
 
 class Newlines:
-    r"""Turns CRLF and CR into LF; a CRLF parted by a chunk boundary is one line end, not two."""
+    r"""A filter that converts CRLF and CR to LF, even if a chunk boundary splits a CRLF."""
 
     __slots__ = ("_after_cr",)
 
@@ -37,7 +37,7 @@ class Newlines:
 
 
 class LineSplitter:
-    """Bytes to lines without their ends. A line is handed out the moment its end arrives."""
+    """A splitter of bytes into lines without their ends; each line is returned once complete."""
 
     __slots__ = ("_newlines", "_rest")
 
@@ -47,7 +47,9 @@ class LineSplitter:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         first, *others = self._newlines.feed(chunk).split(b"\n")
-        self._rest += first  # a bytearray grows in place: a line in many pieces costs its length
+        self._rest += (
+            first  # a bytearray grows in place, so a line in many pieces costs only its length
+        )
         if not others:
             return []
         lines = [bytes(self._rest), *others]
@@ -55,18 +57,18 @@ class LineSplitter:
         return lines
 
     def close(self) -> list[bytes]:
-        """The last line, if the stream ended without ending it."""
+        """Return the last line if the stream ended without a line end."""
         rest, self._rest = bytes(self._rest), bytearray()
         return [rest] if rest else []
 
 
 _BOM = b"\xef\xbb\xbf"
 _NAMES_KEPT = 32
-_RETRY_DIGITS = 15  # more milliseconds than anybody waits, fewer digits than int() refuses
+_RETRY_DIGITS = 15  # longer than any sensible delay, and few enough digits for int()
 
 
 class ServerSentEvent(Struct, frozen=True):
-    """One dispatched event. `raw` is its lines as they came, comments and unknown fields included."""
+    """One dispatched event. `raw` contains its lines, including comments and unknown fields."""
 
     event: str
     data: bytes
@@ -75,12 +77,12 @@ class ServerSentEvent(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The data by the letter of the rules: bytes that are no UTF-8 are replaced."""
+        """The data as the specification decodes it: invalid UTF-8 is replaced."""
         return self.data.decode("utf-8", "replace")
 
 
 class SseDecoder:
-    """Bytes to events; nothing carries over from one event to the next but the last id."""
+    """A parser from bytes to events; only the last event ID carries over between events."""
 
     __slots__ = (
         "_ended",
@@ -97,7 +99,7 @@ class SseDecoder:
         self._max_event_bytes = max_event_bytes
         self._names: dict[bytes, str] = {}
         self._newlines = Newlines()
-        self._rest = bytearray()  # begins at the beginning of an event
+        self._rest = bytearray()  # starts at an event boundary
         self._started = False
         self._ended = False
         self.last_event_id = ""
@@ -122,16 +124,16 @@ class SseDecoder:
         return self._within_limit(self._events(blocks))
 
     def close(self) -> list[ServerSentEvent | StreamFault]:
-        """The end of the bytes: an event without its blank line is reported, not dispatched."""
+        """Handle the end of the bytes: an unfinished event is reported, not dispatched."""
         rest, self._rest = bytes(self._rest), bytearray()
         if self._ended or all(not line or line.startswith(b":") for line in rest.split(b"\n")):
             return []
         self._ended = True
-        message = f"the stream ended inside an event, after {len(rest)} bytes of it"
+        message = f"the stream ended {len(rest)} bytes into an event"
         return [StreamFault(kind="unfinished_event", message=message, excerpt=make_excerpt(rest))]
 
     def _without_bom(self, text: bytes) -> bytes:
-        """Holds the first bytes back until they are, or are not, a byte order mark."""
+        """Hold back the first bytes until it is clear whether they are a byte order mark."""
         text = bytes(self._rest) + text
         self._rest.clear()
         if len(text) < len(_BOM) and _BOM.startswith(text):
@@ -147,7 +149,7 @@ class SseDecoder:
             if self._max_event_bytes is not None and len(block) > self._max_event_bytes:
                 events.append(self._too_large())
                 break
-            # The form the service writes, under a name that was seen before.
+            # The service's usual format, under a known event name.
             first_line, separator, data = block.partition(b"\ndata: ")
             name = names.get(first_line)
             if name is not None and separator and b"\n" not in data:
@@ -180,11 +182,11 @@ class SseDecoder:
     def _within_limit(
         self, events: list[ServerSentEvent | StreamFault]
     ) -> list[ServerSentEvent | StreamFault]:
-        """Ends the stream if its unfinished event is larger than the caller allows."""
+        """End the stream if its unfinished event exceeds the caller's limit."""
         limit = self._max_event_bytes
         if limit is None or self._ended or not self._started:
             return events
-        # One line end at its end may be the first half of what ends the event.
+        # A line end at the end may be half of the blank line that ends the event.
         if len(self._rest) - self._rest.endswith(b"\n") > limit:
             events.append(self._too_large())
         return events
@@ -192,5 +194,5 @@ class SseDecoder:
     def _too_large(self) -> StreamFault:
         self._ended = True
         self._rest.clear()
-        message = f"an event of more than {self._max_event_bytes} bytes"
+        message = f"event of more than {self._max_event_bytes} bytes"
         return StreamFault(kind="event_too_large", message=message)

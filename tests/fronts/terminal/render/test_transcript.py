@@ -538,7 +538,7 @@ def test_an_agent_in_the_background_and_a_refusal_are_told_to_a_person_not_to_th
     assert out[1:] == ["  works in the background as a1; you are told when it has ended"]
     ended = finished(block | {"name": "Bash"}, describe_user_rejection("not now"), is_error=True)
     ended.entry["toolDenialKind"] = "user-rejected"
-    assert fed(transcript(), ended)[1:] == ["  refused; it did not run: not now"]
+    assert fed(transcript(), ended)[1:] == ["  Denied: not now"]
 
 
 RUNS = (
