@@ -10,7 +10,7 @@ PYTEST := PYTHONWARNDEFAULTENCODING=1 $(PY) -m pytest -q
 PIP    := PATH="$(CURDIR)/$(BIN):$$PATH" $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test laws e2e crash fuzz compat bench lint type imports fmt docs-check docs screenshots parity gauge lock secret-rules check clean
+.PHONY: help setup demo test laws e2e crash fuzz compat bench lint type imports fmt docs-check docs site screenshots parity gauge lock secret-rules check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,14 @@ fmt: $(READY) ## format and fix what can be fixed
 docs-check: $(READY) ## run what the docs say and compare
 	@$(PY) -m scripts.docs
 
+$(VENV)/.site: $(READY) locks/site.txt
+	@echo "adding the builder of the documentation site (once)"
+	@$(PIP) --require-hashes -r locks/site.txt >$(VENV)/site.log 2>&1 || { cat $(VENV)/site.log; exit 1; }
+	@touch $@
+
+site: $(VENV)/.site ## build the documentation site with search in .build/site
+	@$(PY) -m scripts.site
+
 screenshots: $(READY) ## make the pictures of the screen in docs/ anew, from a real run
 	@$(PY) -m scripts.screenshots
 
@@ -97,6 +105,7 @@ lock: $(READY) ## resolve the dependencies anew into locks/
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml -o locks/core.txt
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml --group dev -o locks/dev.txt
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml --group dev --group e2e -c locks/dev.txt -o locks/e2e.txt
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group site -c locks/dev.txt -o locks/site.txt
 
 check: lint type docs-check test ## every gate; what CI runs
 

@@ -39,7 +39,10 @@ class Fault:
 
 
 def pages() -> list[Path]:
-    roots = (ROOT / name for name in ("README.md", "AGENTS.md", "CHANGELOG.md"))
+    roots = (
+        ROOT / name
+        for name in ("README.md", "AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+    )
     return [p for p in (*roots, *sorted((ROOT / "docs").rglob("*.md"))) if p.exists()]
 
 
