@@ -82,7 +82,7 @@ $(VENV)/.site: $(READY) locks/site.txt
 	@touch $@
 
 site: $(VENV)/.site ## build the documentation site with search in .build/site
-	@$(PY) -m scripts.site
+	@$(PY) -m scripts.build_site
 
 screenshots: $(READY) ## make the pictures of the screen in docs/ anew, from a real run
 	@$(PY) -m scripts.screenshots
