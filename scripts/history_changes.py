@@ -1,19 +1,20 @@
-"""What each feature that changes a history does to the thoughts in it, on models with preserved thinking.
+"""The effect of each change of a history on its thinking blocks, on models with preserved thinking.
 
-One table, printed into docs/internals/requests.md by `python -m scripts.history_changes`; a test drives every row against a service that binds thoughts. A
-feature that comes to change what was sent needs a row here.
+The table is printed into docs/internals/requests.md by `python -m scripts.history_changes`. A test
+runs every row against a service that binds thinking. Every feature that changes messages that were
+already sent needs a row.
 """
 
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-# Which thoughts the model is still shown: all that are left, those before the change, or none.
+# The thinking blocks that the model still sees: all remaining ones, those before the change, or none.
 Keeps: TypeAlias = Literal["all", "before", "none"]
 
 
 class HistoryChange(Struct, frozen=True, kw_only=True):
-    """One way in which a request comes to begin otherwise than the one before, or is kept from it."""
+    """A change after which a request may start differently than the previous one."""
 
     feature: str
     keeps: Keeps
@@ -24,17 +25,17 @@ HISTORY_CHANGES: tuple[HistoryChange, ...] = (
     HistoryChange(
         feature="rewind",
         keeps="all",
-        how="what is left stands where it stood",
+        how="the remaining messages keep their context",
     ),
     HistoryChange(
         feature="fork, resume",
         keeps="all",
-        how="system prompt and tools are kept by hash, entries name what their thoughts are bound to",
+        how="system prompt and tools are saved by hash; entries record what their thinking is bound to",
     ),
     HistoryChange(
-        feature="resume where the system prompt is not kept",
+        feature="resume without the saved system prompt",
         keeps="none",
-        how="the transcript holds its hash alone; it is made anew",
+        how="the transcript has only its hash, so it is built again",
     ),
     HistoryChange(
         feature="--append-system-prompt, output style",
@@ -44,90 +45,90 @@ HISTORY_CHANGES: tuple[HistoryChange, ...] = (
     HistoryChange(
         feature="resume with -p, then on a terminal",
         keeps="none",
-        how="the tool that puts questions to you is there only where somebody can answer",
+        how="the tool for questions is available only in interactive sessions",
     ),
     HistoryChange(
         feature="memory files, date, git status",
         keeps="all",
-        how="what is new is appended; what was told stays as it was told",
+        how="changes are appended; what was sent stays as it was",
     ),
     HistoryChange(
         feature="other model",
         keeps="all",
-        how="system prompt and tools stay; what a model cannot read comes back with one that can",
+        how="system prompt and tools stay; thinking of another model is sent again when that model continues",
     ),
     HistoryChange(
         feature="new MCP tool",
         keeps="all",
-        how="loaded on demand: its definition is no part of what thoughts are bound to",
+        how="loaded on demand, so thinking isn't bound to its definition",
     ),
     HistoryChange(
-        feature="new MCP tool, where none is loaded on demand",
+        feature="new MCP tool, if tools are not loaded on demand",
         keeps="none",
-        how="the model or gateway takes no deferred tools, or alwaysLoad is set",
+        how="the model or gateway doesn't support deferred tools, or alwaysLoad is set",
     ),
     HistoryChange(
-        feature="tool that goes away",
+        feature="removed tool",
         keeps="all",
-        how="its definition stays in the session's requests; a call of it says that it is gone",
+        how="its definition stays in the session's requests; calls return that it is no longer available",
     ),
     HistoryChange(
         feature="long result",
         keeps="all",
-        how="it goes into a file before it is sent for the first time",
+        how="it is moved to a file before it is first sent",
     ),
     HistoryChange(
-        feature="old results put into files",
+        feature="old results moved to files",
         keeps="before",
-        how="only where the window is full or nothing is cached any more; the oldest first",
+        how="only if the context window is full or the cache has expired; oldest first",
     ),
     HistoryChange(
         feature="/context exclude, summarise",
         keeps="before",
-        how="you asked for it, and were shown how many thoughts go with it",
+        how="you asked for it and saw how much thinking is lost",
     ),
     HistoryChange(
         feature="/context restore",
         keeps="before",
-        how="those made since the edit go",
+        how="thinking since the edit is lost",
     ),
     HistoryChange(
         feature="/context pin",
         keeps="all",
-        how="it changes no request",
+        how="it doesn't change requests",
     ),
     HistoryChange(
         feature="summary",
         keeps="none",
-        how="newest turns that stay word for word stay without their thoughts",
+        how="the last turns stay verbatim, but without thinking",
     ),
     HistoryChange(
         feature="/compact --from",
         keeps="all",
-        how="what stands before the summary is kept as it is",
+        how="messages before the summary stay",
     ),
     HistoryChange(
         feature="/compact --undo",
         keeps="before",
-        how="those made behind the summary go; those before it are shown again",
+        how="thinking after the summary is lost; earlier thinking is sent again",
     ),
     HistoryChange(
-        feature="images of the open turn, refused",
+        feature="rejected images of the current turn",
         keeps="all",
-        how="they stand behind every thought, where words take their place",
+        how="they come after all thinking; text replaces them",
     ),
     HistoryChange(
-        feature="older images, refused or too many",
+        feature="older images, rejected or too many",
         keeps="before",
-        how="too many go in steps of half the limit, so that it happens rarely",
+        how="removed in steps of half the limit, so that it happens rarely",
     ),
 )
 
 
 def table() -> str:
-    """The rows of docs/internals/requests.md."""
+    """Return the table in docs/internals/requests.md."""
     rows = [f"| {row.feature} | {row.keeps} | {row.how} |" for row in HISTORY_CHANGES]
-    return "\n".join(["| what changes | thoughts still shown | how |", "|---|---|---|", *rows])
+    return "\n".join(["| change | thinking still sent | reason |", "|---|---|---|", *rows])
 
 
 if __name__ == "__main__":

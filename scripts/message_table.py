@@ -1,4 +1,4 @@
-"""Prints the tables of docs/internals/messages.md from the code: `python -m scripts.message_table kinds`."""
+"""Print the tables of docs/internals/messages.md: `python -m scripts.message_table kinds`."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -9,17 +9,17 @@ from clew.core.messages.messages import FACES, SUBTYPES, Entry
 from clew.core.messages.views import View, fields
 from clew.record.transcript.policy import CLEANED
 
-PLACES = {CHAIN: "On the chain", BESIDE: "Beside the chain", LIVE: "Only while clew runs"}
+PLACES = {CHAIN: "On the chain", BESIDE: "Outside the chain", LIVE: "Only at run time"}
 
 
 def summary(view: type[View]) -> str:
-    """The first sentence of a view's docstring, on one line."""
+    """Return the first sentence of a view's docstring on one line."""
     text = " ".join((view.__doc__ or "").split())
     return text.split(". ")[0].split("; ")[0].rstrip(".")
 
 
 def own_fields(view: type[View], *, shared: type[View] = Entry) -> str:
-    """The wire names of a view's fields, without those all entries share."""
+    """Return the wire names of a view's fields, without those that all entries share."""
     common = fields(shared) if issubclass(view, shared) else {}
     names = [
         f"{field.inside}.{field.key}" if field.inside else field.key
@@ -38,7 +38,7 @@ def kinds() -> Iterator[str]:
 
 
 def rows(chosen: dict[str, Kind]) -> Iterator[str]:
-    yield "| type | what it is | comes from | goes to | clew writes it |"
+    yield "| type | meaning | source | used by | written by clew |"
     yield "| --- | --- | --- | --- | --- |"
     for tag, kind in chosen.items():
         written = "yes" if kind.written else "no"
@@ -54,7 +54,7 @@ def kind_fields() -> Iterator[str]:
 
 
 def blocks() -> Iterator[str]:
-    yield "| type | what it is | said by | streams | fields |"
+    yield "| type | meaning | role | streamed | fields |"
     yield "| --- | --- | --- | --- | --- |"
     for tag, block in BLOCKS.items():
         roles = " and ".join(sorted(block.roles))
@@ -63,12 +63,12 @@ def blocks() -> Iterator[str]:
 
 
 def names() -> Iterator[str]:
-    yield f"- faces of a user message, the first that fits: {', '.join(f'`{f}`' for f in FACES)}"
-    yield f"- subtypes of a system message: {', '.join(f'`{s}`' for s in sorted(SUBTYPES))}"
+    yield f"- Kinds of user messages; the first match applies: {', '.join(f'`{f}`' for f in FACES)}"
+    yield f"- Subtypes of system messages: {', '.join(f'`{s}`' for s in sorted(SUBTYPES))}"
 
 
 def cleaning() -> Iterator[str]:
-    yield "| field | why it is taken out |"
+    yield "| field | reason for removing it |"
     yield "| --- | --- |"
     for field, why in CLEANED.items():
         yield f"| `{field}` | {why} |"
@@ -85,7 +85,7 @@ TABLES: dict[str, Callable[[], Iterator[str]]] = {
 
 def main() -> int:
     if len(sys.argv) != 2 or sys.argv[1] not in TABLES:
-        print(f"which table? {', '.join(TABLES)}")
+        print(f"expected one of {', '.join(TABLES)}")
         return 2
     print("\n".join(TABLES[sys.argv[1]]()).rstrip())
     return 0

@@ -1,4 +1,4 @@
-"""`python -m scripts.tool_table`: the tools and their inputs as docs/using/tools.md shows them."""
+"""Print the tools and their inputs for docs/using/tools.md: `python -m scripts.tool_table`."""
 
 import sys
 
@@ -22,14 +22,14 @@ def section(tool: Tool[Input]) -> str:
     if tool.is_deferred:
         head += " Loaded on demand."
     if not schema["properties"]:
-        return f"{head} Takes nothing.\n"
+        return f"{head} No input.\n"
     required = schema.get("required", ())
     rows = "".join(
         f"| `{name}` | {kind_of(one).replace('|', 'or')} "
         f"| {'yes' if name in required else ''} | {one.get('description', '')} |\n"
         for name, one in schema["properties"].items()
     )
-    return f"{head}\n\n| field | kind | required | meaning |\n|---|---|---|---|\n{rows}"
+    return f"{head}\n\n| field | type | required | meaning |\n|---|---|---|---|\n{rows}"
 
 
 if __name__ == "__main__":

@@ -126,50 +126,50 @@ OVERFLOW = "input length and `max_tokens` exceed context limit: 195000 + 128000 
 FAULTS: tuple[Fault, ...] = (
     Fault("no fault", [FINE]),
     Fault("no credentials", [FINE], url="https://api.anthropic.com", environment={"ANTHROPIC_API_KEY": ""}),
-    Fault("a proxy of a kind nobody speaks", [FINE], environment={"ALL_PROXY": "socks4://me:secret@proxy:1080"}),
-    Fault("nobody listens", [], url="http://127.0.0.1:1"),
-    Fault("hung up before an answer, once", [[b""], FINE]),
-    Fault("hung up before an answer, always", [[b""]]),
-    Fault("a kept connection was closed by the server", [[*KEPT_ALIVE], FINE], before=1),
+    Fault("unsupported kind of proxy", [FINE], environment={"ALL_PROXY": "socks4://me:secret@proxy:1080"}),
+    Fault("connection refused", [], url="http://127.0.0.1:1"),
+    Fault("connection closed before an answer, once", [[b""], FINE]),
+    Fault("connection closed before an answer, always", [[b""]]),
+    Fault("idle connection closed by the server", [[*KEPT_ALIVE], FINE], before=1),
     Fault("not HTTP", [[b"SSH-2.0-OpenSSH_9.2\r\n\r\n"]]),
     Fault("200 KB of headers", [[b"HTTP/1.1 200 OK\r\nX-Pad: " + b"p" * 200_000]]),
     Fault("HTTP 200 with a web page", [[answer(PAGE, headers="Content-Type: text/html\r\n")]]),
-    Fault("an answer in one piece where a stream was asked for", [[answer(json.dumps(WHOLE).encode(), headers=JSON)]]),
+    Fault("complete response instead of a stream", [[answer(json.dumps(WHOLE).encode(), headers=JSON)]]),
     Fault("HTTP 308 to another address", [[answer(b"", status="308 Permanent Redirect", headers="Location: https://gate.example/v1/messages\r\n")]]),
     Fault("HTTP 400", [error("400 Bad Request", "invalid_request_error", "messages: empty")]),
     Fault("HTTP 401", [error("401 Unauthorized", "authentication_error", "invalid x-api-key")]),
-    Fault("HTTP 404 for the model, a fallback model given", [error("404 Not Found", "not_found_error", "model: opus"), FINE], {"fallbacks": ("sonnet",)}),
+    Fault("HTTP 404 for the model, with a fallback model", [error("404 Not Found", "not_found_error", "model: opus"), FINE], {"fallbacks": ("sonnet",)}),
     Fault("HTTP 429, retry-after 30, once", [error("429 Too Many Requests", "rate_limit_error", "Slow down", "retry-after: 30\r\n"), FINE]),
     Fault("HTTP 429, retry-after two hours", [error("429 Too Many Requests", "rate_limit_error", "Slow down", "retry-after: 7200\r\n")]),
-    Fault("HTTP 429, a spend limit", [error("429 Too Many Requests", "rate_limit_error", "This would exceed your monthly spend limit")]),
+    Fault("HTTP 429, spending limit", [error("429 Too Many Requests", "rate_limit_error", "This would exceed your monthly spend limit")]),
     Fault("HTTP 500 three times", [error("500 Oops", "api_error", "Internal server error")] * 3 + [FINE]),
     Fault("HTTP 529 eight times", [BUSY] * 8 + [FINE]),
-    Fault("HTTP 529 for ever", [BUSY]),
-    Fault("HTTP 529 for ever, a fallback model given", [BUSY] * 3 + [FINE], {"fallbacks": ("sonnet",)}),
-    Fault("HTTP 529 that says not to try again", [error("529 Overloaded", "overloaded_error", "Overloaded", "x-should-retry: false\r\n")]),
-    Fault("silence before the head, once", [[Silence()], FINE]),
-    Fault("silence before the head, always", [[Silence()]]),
-    Fault("silence within a text, once", [[*stream(*HALF_TEXT), Silence()], FINE]),
+    Fault("HTTP 529 always", [BUSY]),
+    Fault("HTTP 529 always, with a fallback model", [BUSY] * 3 + [FINE], {"fallbacks": ("sonnet",)}),
+    Fault("HTTP 529 with `x-should-retry: false`", [error("529 Overloaded", "overloaded_error", "Overloaded", "x-should-retry: false\r\n")]),
+    Fault("silence before the response headers, once", [[Silence()], FINE]),
+    Fault("silence before the response headers, always", [[Silence()]]),
+    Fault("silence in a text, once", [[*stream(*HALF_TEXT), Silence()], FINE]),
     Fault("silence after a complete block", [[*stream(*A_BLOCK), Silence()]]),
-    Fault("nothing but pings, once", [[*stream(start()), Pings()], FINE]),
-    Fault("cut within a text, once", [stream(*HALF_TEXT), FINE]),
-    Fault("cut within a text, always", [stream(*HALF_TEXT)]),
-    Fault("cut three times, fine in one piece", [stream(*HALF_TEXT)] * 3 + [[answer(json.dumps(WHOLE).encode(), headers=JSON)]]),
-    Fault("cut after a complete block", [stream(*A_BLOCK)]),
-    Fault("cut within a tool call, after a complete one", [stream(start(), *tool(0, '{"file":"a"}'), *tool(1, '{"fi', stop=False))]),
-    Fault("cut within an event", [stream(start(), tail=b'event: content_block_start\ndata: {"ty'), FINE]),
+    Fault("only pings, once", [[*stream(start()), Pings()], FINE]),
+    Fault("cut off in a text, once", [stream(*HALF_TEXT), FINE]),
+    Fault("cut off in a text, always", [stream(*HALF_TEXT)]),
+    Fault("cut off three times; works without streaming", [stream(*HALF_TEXT)] * 3 + [[answer(json.dumps(WHOLE).encode(), headers=JSON)]]),
+    Fault("cut off after a complete block", [stream(*A_BLOCK)]),
+    Fault("cut off in a tool call, after a complete one", [stream(start(), *tool(0, '{"file":"a"}'), *tool(1, '{"fi', stop=False))]),
+    Fault("cut off in an event", [stream(start(), tail=b'event: content_block_start\ndata: {"ty'), FINE]),
     Fault("an event that is not JSON", [stream(start(), tail=b"data: {oops\n\n"), FINE]),
     Fault("events out of order", [stream(start(), *text(3, "x")[1:]), FINE]),
     Fault("an `error` event before a block is complete", [stream(*HALF_TEXT, error_event("overloaded_error")), FINE]),
     Fault("an `error` event after a complete block", [stream(*A_BLOCK, error_event("overloaded_error"))]),
-    Fault("no last word after the stop reason", [stream(*A_BLOCK, end()[0])]),
-    Fault("gzip cut short", [[f"HTTP/1.1 200 OK\r\n{SSE}Content-Encoding: gzip\r\n\r\n".encode() + gzip.compress(sse(*hello()), mtime=0)[:120]], FINE]),
-    Fault("gzip that unfolds without end, once", [[f"HTTP/1.1 200 OK\r\n{SSE}Content-Encoding: gzip\r\n\r\n".encode() + gzip.compress(sse(*hello()[:2]) + sse({"type": "ping"}) * 400_000, mtime=0)], FINE]),
-    Fault("the answer would not fit, a shorter one does", [error("400 Bad Request", "invalid_request_error", OVERFLOW), FINE]),
+    Fault("no `message_stop` after the stop reason", [stream(*A_BLOCK, end()[0])]),
+    Fault("truncated gzip", [[f"HTTP/1.1 200 OK\r\n{SSE}Content-Encoding: gzip\r\n\r\n".encode() + gzip.compress(sse(*hello()), mtime=0)[:120]], FINE]),
+    Fault("gzip that expands without limit, once", [[f"HTTP/1.1 200 OK\r\n{SSE}Content-Encoding: gzip\r\n\r\n".encode() + gzip.compress(sse(*hello()[:2]) + sse({"type": "ping"}) * 400_000, mtime=0)], FINE]),
+    Fault("the answer would not fit; a shorter one does", [error("400 Bad Request", "invalid_request_error", OVERFLOW), FINE]),
     Fault("the prompt does not fit", [error("400 Bad Request", "invalid_request_error", "prompt is too long: 205000 tokens > 200000 maximum")]),
-    Fault("cancelled before the head", [[Silence()]], cancel_at=Waiting),
-    Fault("cancelled within a text", [[*stream(*HALF_TEXT), Silence()]], cancel_at=TextDelta),
-    Fault("cancelled within a tool call, after a text", [[*stream(*A_BLOCK, *tool(1, '{"fi', stop=False)), Silence()]], cancel_at=InputDelta),
+    Fault("cancelled before the response headers", [[Silence()]], cancel_at=Waiting),
+    Fault("cancelled in a text", [[*stream(*HALF_TEXT), Silence()]], cancel_at=TextDelta),
+    Fault("cancelled in a tool call, after a text", [[*stream(*A_BLOCK, *tool(1, '{"fi', stop=False)), Silence()]], cancel_at=InputDelta),
 )  # fmt: skip
 
 
@@ -279,22 +279,22 @@ def hints(events: Sequence[Any]) -> Iterator[str]:
 
     if count(Waiting):
         first = next(e for e in events if isinstance(e, Waiting))
-        yield f"a hint after {first.silent_s:.0f} s of silence"
+        yield f"hint after {first.silent_s:.0f} s of silence"
     if count(HeldByRateLimit):
-        yield "held until the service may be asked again"
+        yield "held until the service accepts requests again"
     retried = [e for e in events if isinstance(e, Retrying)]
     if retried:
         times = "" if len(retried) == 1 else f", {len(retried)} times"
-        yield f"trying again{times} ({retried[0].failure.message})"
+        yield f"retrying{times} ({retried[0].failure.message})"
     if any(e.whole for e in retried):
-        yield "asked once in one piece"
+        yield "one request without streaming"
     if count(Withdrawn):
         yield f"{count(Withdrawn)} withdrawn"
     for event in events:
         if isinstance(event, FellBack):
-            yield f"{event.model} asked instead ({event.failure.message})"
+            yield f"{event.model} used instead ({event.failure.message})"
         if isinstance(event, Shrunk):
-            yield f"asked for {event.max_tokens} tokens instead"
+            yield f"{event.max_tokens} tokens requested instead"
 
 
 def kept(events: Sequence[Any]) -> str:
@@ -315,7 +315,7 @@ def table() -> list[list[str]]:
 
 
 def main() -> None:
-    head = ["fault", "what the person sees", "what is kept", "requests", "time"]
+    head = ["fault", "what you see", "what is kept", "requests", "time"]
     lines = [head, ["---"] * len(head), *table()]
     for line in lines:
         sys.stdout.write("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n")

@@ -98,76 +98,76 @@ REFUSED: tuple[Refused, ...] = (
     Refused("Anthropic", "the prompt is too long", COMPACT, 400, anthropic("invalid_request_error", TOO_LONG), is_chat=False, limit=200_000),
     Refused("Anthropic", "the body is too large", COMPACT, 413, anthropic("request_too_large", "Request exceeds the maximum size"), is_chat=False),
     Refused("Anthropic", "the account has no credit", GIVE_UP, 400, anthropic("invalid_request_error", "Your credit balance is too low to access the API."), is_chat=False, why=NO_CREDIT),
-    Refused("Anthropic", "a problem with the payment", GIVE_UP, 402, anthropic("billing_error", "Check your payment details."), is_chat=False, why=NO_CREDIT),
+    Refused("Anthropic", "payment problem", GIVE_UP, 402, anthropic("billing_error", "Check your payment details."), is_chat=False, why=NO_CREDIT),
     Refused("Anthropic", "the key is not valid", GIVE_UP, 401, anthropic("authentication_error", "invalid x-api-key"), is_chat=False, why="not help"),
     Refused("Anthropic", "the request is malformed", GIVE_UP, 400, anthropic("invalid_request_error", "tools.0.name: String should match pattern"), is_chat=False, why="not help"),
-    Refused("Anthropic", "a limit is reached, `retry-after: 20`", AGAIN, 429, anthropic("rate_limit_error", "This would exceed your rate limit"), headers={"retry-after": "20"}, is_chat=False, delay_s=20),
-    Refused("Anthropic", "a limit is reached, `retry-after` is a date", AGAIN, 429, anthropic("rate_limit_error", "This would exceed your rate limit"), headers={"retry-after": "Mon, 23 Nov 2026 08:00:45 GMT", "date": DATE}, is_chat=False, delay_s=45),
-    Refused("Anthropic", "a limit is reached, its reset is named", AGAIN, 429, anthropic("rate_limit_error", "This would exceed your rate limit"), headers={"anthropic-ratelimit-tokens-remaining": "0", "anthropic-ratelimit-tokens-reset": "2026-11-23T08:00:13Z", "anthropic-ratelimit-requests-remaining": "40", "anthropic-ratelimit-requests-reset": "2026-11-23T08:00:50Z", "date": DATE}, is_chat=False, delay_s=13),
-    Refused("Anthropic", "a limit is reached for two hours", GIVE_UP, 429, anthropic("rate_limit_error", "This would exceed your rate limit"), headers={"retry-after": "7200"}, is_chat=False, why="wait 2 h"),
+    Refused("Anthropic", "rate limit, `retry-after: 20`", AGAIN, 429, anthropic("rate_limit_error", "This would exceed your rate limit"), headers={"retry-after": "20"}, is_chat=False, delay_s=20),
+    Refused("Anthropic", "rate limit, `retry-after` is a date", AGAIN, 429, anthropic("rate_limit_error", "This would exceed your rate limit"), headers={"retry-after": "Mon, 23 Nov 2026 08:00:45 GMT", "date": DATE}, is_chat=False, delay_s=45),
+    Refused("Anthropic", "rate limit, with its reset time", AGAIN, 429, anthropic("rate_limit_error", "This would exceed your rate limit"), headers={"anthropic-ratelimit-tokens-remaining": "0", "anthropic-ratelimit-tokens-reset": "2026-11-23T08:00:13Z", "anthropic-ratelimit-requests-remaining": "40", "anthropic-ratelimit-requests-reset": "2026-11-23T08:00:50Z", "date": DATE}, is_chat=False, delay_s=13),
+    Refused("Anthropic", "rate limit for two hours", GIVE_UP, 429, anthropic("rate_limit_error", "This would exceed your rate limit"), headers={"retry-after": "7200"}, is_chat=False, why="wait 2 h"),
     Refused("Anthropic", "the service is overloaded", AGAIN, 529, anthropic("overloaded_error", "Overloaded"), is_chat=False),
     Refused("Anthropic", "overloaded, within the stream", AGAIN, stream=(start(), anthropic("overloaded_error", "Overloaded")), is_chat=False),
     Refused("Anthropic", "the prompt is too long, within the stream", COMPACT, stream=(start(), anthropic("invalid_request_error", TOO_LONG)), is_chat=False, limit=200_000),
     # OpenAI, by its page "Error codes" and the `openai` package.
     Refused("OpenAI", "the quota is used up", GIVE_UP, 429, openai(QUOTA, "insufficient_quota", "insufficient_quota"), why=NO_CREDIT),
-    Refused("OpenAI", "a hard limit of money", GIVE_UP, 400, openai("Billing hard limit has been reached", "invalid_request_error", "billing_hard_limit_reached"), why=NO_CREDIT),
-    Refused("OpenAI", "a limit is reached, the words say 4.0s", AGAIN, 429, openai("Rate limit reached for gpt-9 on requests per min (RPM): Limit 3, Used 3, Requested 1. Please try again in 4.0s.", "requests", "rate_limit_exceeded"), delay_s=4),
-    Refused("OpenAI", "a limit is reached, the words say 1m30s", AGAIN, 429, openai("Rate limit reached for gpt-9 on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000. Please try again in 1m30s.", "tokens", "rate_limit_exceeded"), delay_s=90),
-    Refused("OpenAI", "a limit is reached, `retry-after-ms: 250`", AGAIN, 429, openai("Rate limit reached", "requests", "rate_limit_exceeded"), headers={"retry-after-ms": "250", "retry-after": "1"}, delay_s=0.25),
-    Refused("OpenAI", "a limit is reached, its reset is named", AGAIN, 429, openai("Rate limit reached", "requests", "rate_limit_exceeded"), headers={"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m30s", "x-ratelimit-remaining-tokens": "29000", "x-ratelimit-reset-tokens": "6m0s"}, delay_s=90),
-    Refused("OpenAI", "one request is above the limit of a minute", COMPACT, 429, openai(PER_MINUTE, "tokens", "rate_limit_exceeded"), limit=30_000),
+    Refused("OpenAI", "hard billing limit", GIVE_UP, 400, openai("Billing hard limit has been reached", "invalid_request_error", "billing_hard_limit_reached"), why=NO_CREDIT),
+    Refused("OpenAI", "rate limit, the message says 4.0s", AGAIN, 429, openai("Rate limit reached for gpt-9 on requests per min (RPM): Limit 3, Used 3, Requested 1. Please try again in 4.0s.", "requests", "rate_limit_exceeded"), delay_s=4),
+    Refused("OpenAI", "rate limit, the message says 1m30s", AGAIN, 429, openai("Rate limit reached for gpt-9 on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000. Please try again in 1m30s.", "tokens", "rate_limit_exceeded"), delay_s=90),
+    Refused("OpenAI", "rate limit, `retry-after-ms: 250`", AGAIN, 429, openai("Rate limit reached", "requests", "rate_limit_exceeded"), headers={"retry-after-ms": "250", "retry-after": "1"}, delay_s=0.25),
+    Refused("OpenAI", "rate limit, with its reset time", AGAIN, 429, openai("Rate limit reached", "requests", "rate_limit_exceeded"), headers={"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m30s", "x-ratelimit-remaining-tokens": "29000", "x-ratelimit-reset-tokens": "6m0s"}, delay_s=90),
+    Refused("OpenAI", "one request exceeds the limit per minute", COMPACT, 429, openai(PER_MINUTE, "tokens", "rate_limit_exceeded"), limit=30_000),
     Refused("OpenAI", "the messages are too long", COMPACT, 400, openai(MAXIMUM, "invalid_request_error", "context_length_exceeded"), limit=8192),
-    Refused("OpenAI", "the input is too long, as `responses` says it", COMPACT, 400, openai("Your input exceeds the context window of this model. Please adjust your input and try again.", "invalid_request_error", "context_length_exceeded")),
-    Refused("OpenAI", "too long an answer was asked for", SHRINK, 400, openai("max_tokens is too large: 64000. This model supports at most 16384 completion tokens, whereas you provided 64000.", "invalid_request_error"), limit=16_384),
-    Refused("OpenAI", "the prompt is against its policy", GIVE_UP, 400, openai("Invalid prompt: your prompt was flagged", "invalid_request_error", "invalid_prompt"), why="not help"),
+    Refused("OpenAI", "the input is too long, in the form of `responses`", COMPACT, 400, openai("Your input exceeds the context window of this model. Please adjust your input and try again.", "invalid_request_error", "context_length_exceeded")),
+    Refused("OpenAI", "the requested answer is too long", SHRINK, 400, openai("max_tokens is too large: 64000. This model supports at most 16384 completion tokens, whereas you provided 64000.", "invalid_request_error"), limit=16_384),
+    Refused("OpenAI", "the prompt violates its policy", GIVE_UP, 400, openai("Invalid prompt: your prompt was flagged", "invalid_request_error", "invalid_prompt"), why="not help"),
     Refused("OpenAI", "the engine is overloaded", AGAIN, 503, openai("The engine is currently overloaded, please try again later", "server_error")),
-    Refused("OpenAI", "an error of the server, within the stream", AGAIN, stream=(chunk({"content": "Hal"}), openai("The server had an error", "server_error", "server_error"))),
-    Refused("OpenAI", "a limit, within the stream", AGAIN, stream=(openai("Please try again in 20ms.", "tokens", "rate_limit_exceeded"),), delay_s=0.02),
-    Refused("Azure", "a limit is reached, the words say 12 seconds", AGAIN, 429, openai("Requests to the Completion Operation have exceeded call rate limit. Please retry after 12 seconds.", None, "429"), delay_s=12),
+    Refused("OpenAI", "server error, within the stream", AGAIN, stream=(chunk({"content": "Hal"}), openai("The server had an error", "server_error", "server_error"))),
+    Refused("OpenAI", "rate limit, within the stream", AGAIN, stream=(openai("Please try again in 20ms.", "tokens", "rate_limit_exceeded"),), delay_s=0.02),
+    Refused("Azure", "rate limit, the message says 12 seconds", AGAIN, 429, openai("Requests to the Completion Operation have exceeded call rate limit. Please retry after 12 seconds.", None, "429"), delay_s=12),
     # Google, by google.rpc.Status and its details; a stream's error is a list of one.
     Refused("Gemini", "the input is too long", COMPACT, 400, [google(400, "INVALID_ARGUMENT", "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).")], limit=1_048_575),
-    Refused("Gemini", "the quota of a minute, RetryInfo says 34s", AGAIN, 429, google(429, "RESOURCE_EXHAUSTED", QUOTA, quota("GenerateRequestsPerMinutePerProjectPerModel", "5"), retry_info("34.07s")), delay_s=34.07),
-    Refused("Gemini", "the quota of the day", GIVE_UP, 429, google(429, "RESOURCE_EXHAUSTED", QUOTA, quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier", "50"), retry_info("34s")), why="daily quota"),
-    Refused("Gemini", "the model is not in the plan", GIVE_UP, 429, google(429, "RESOURCE_EXHAUSTED", QUOTA, quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier", "0"), retry_info("34s")), why="no quota for this model"),
+    Refused("Gemini", "quota per minute, RetryInfo says 34s", AGAIN, 429, google(429, "RESOURCE_EXHAUSTED", QUOTA, quota("GenerateRequestsPerMinutePerProjectPerModel", "5"), retry_info("34.07s")), delay_s=34.07),
+    Refused("Gemini", "daily quota", GIVE_UP, 429, google(429, "RESOURCE_EXHAUSTED", QUOTA, quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier", "50"), retry_info("34s")), why="daily quota"),
+    Refused("Gemini", "the model is not part of the plan", GIVE_UP, 429, google(429, "RESOURCE_EXHAUSTED", QUOTA, quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier", "0"), retry_info("34s")), why="no quota for this model"),
     Refused("Gemini", "the model is overloaded", AGAIN, 503, google(503, "UNAVAILABLE", "The model is overloaded. Please try again later.")),
     Refused("Gemini", "unavailable, within the stream", AGAIN, stream=(google(503, "UNAVAILABLE", "The service is currently unavailable."),)),
     # Bedrock, by the exceptions of its service model in `botocore`.
     Refused("Bedrock", "the input is too long", COMPACT, 400, {"message": "Input is too long for requested model."}, headers={"x-amzn-errortype": "ValidationException:http://internal.amazon.com/"}, is_chat=False),
-    Refused("Bedrock", "throttled for its tokens", AGAIN, 429, {"message": "Too many tokens, please wait before trying again."}, headers={"x-amzn-errortype": "ThrottlingException"}, is_chat=False),
-    Refused("Bedrock", "the model broke off", AGAIN, 424, {"message": "The model stream broke"}, headers={"x-amzn-errortype": "ModelStreamErrorException"}, is_chat=False),
+    Refused("Bedrock", "throttled because of tokens", AGAIN, 429, {"message": "Too many tokens, please wait before trying again."}, headers={"x-amzn-errortype": "ThrottlingException"}, is_chat=False),
+    Refused("Bedrock", "the model stopped in the middle", AGAIN, 424, {"message": "The model stream broke"}, headers={"x-amzn-errortype": "ModelStreamErrorException"}, is_chat=False),
     Refused("Bedrock", "the model refused", GIVE_UP, 424, {"message": "The request failed"}, headers={"x-amzn-errortype": "ModelErrorException"}, is_chat=False, why="not help"),
-    Refused("Bedrock", "the quota of the account", GIVE_UP, 400, {"message": "Your request exceeds the service quota"}, headers={"x-amzn-errortype": "ServiceQuotaExceededException"}, is_chat=False, why="not help"),
+    Refused("Bedrock", "account quota", GIVE_UP, 400, {"message": "Your request exceeds the service quota"}, headers={"x-amzn-errortype": "ServiceQuotaExceededException"}, is_chat=False, why="not help"),
     # Mistral, by the `mistralai` package.
     Refused("Mistral", "the prompt is too long", COMPACT, 400, {"object": "error", "message": "Prompt contains 40960 tokens and 0 draft tokens, too large for model with 32768 maximum context length", "type": "invalid_request_prompt", "param": None, "code": "3051"}, limit=32_768),
-    Refused("Mistral", "a field it does not know", GIVE_UP, 422, {"object": "error", "message": {"detail": [{"type": "extra_forbidden", "loc": ["body", "stream_options"]}]}, "type": "invalid_request_error", "code": None}, why="not help"),
+    Refused("Mistral", "unknown field", GIVE_UP, 422, {"object": "error", "message": {"detail": [{"type": "extra_forbidden", "loc": ["body", "stream_options"]}]}, "type": "invalid_request_error", "code": None}, why="not help"),
     Refused("Mistral", "the answer ends with `error`", AGAIN, stream=(chunk({"content": "Hal"}), chunk({}, "error"))),
     # OpenRouter, by its page "Errors".
-    Refused("OpenRouter", "credit for a shorter answer", SHRINK, 402, {"error": {"code": 402, "message": AFFORD}}, limit=5120),
+    Refused("OpenRouter", "credit for a shorter answer only", SHRINK, 402, {"error": {"code": 402, "message": AFFORD}}, limit=5120),
     Refused("OpenRouter", "no credit", GIVE_UP, 402, {"error": {"code": 402, "message": "Insufficient credits. Add more using the settings page"}}, why=NO_CREDIT),
-    Refused("OpenRouter", "the service behind it failed, within the stream", AGAIN, stream=(chunk({}, "error") | {"error": {"code": 502, "message": "Provider returned error"}},)),
-    Refused("OpenRouter", "the service behind it says too long", COMPACT, 400, {"error": {"code": 400, "message": "Provider returned error", "metadata": {"provider_name": "Anthropic", "raw": json.dumps(anthropic("invalid_request_error", TOO_LONG))}}}, limit=200_000),
-    Refused("OpenRouter", "too long, with its parts", COMPACT, 400, {"error": {"code": 400, "message": "This endpoint's maximum context length is 131072 tokens. However, you requested about 160000 tokens (140000 of text input, 20000 in the output)."}}, limit=131_072),
-    Refused("OpenRouter", "the free models' day, its reset is quoted", GIVE_UP, 429, {"error": {"code": 429, "message": "Rate limit exceeded: free-models-per-day", "metadata": {"headers": {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1795420800000"}}}}, headers={"date": "Mon, 23 Nov 2026 04:00:00 GMT"}, why="wait 4 h"),
+    Refused("OpenRouter", "the upstream service failed, within the stream", AGAIN, stream=(chunk({}, "error") | {"error": {"code": 502, "message": "Provider returned error"}},)),
+    Refused("OpenRouter", "the upstream service reports that the prompt is too long", COMPACT, 400, {"error": {"code": 400, "message": "Provider returned error", "metadata": {"provider_name": "Anthropic", "raw": json.dumps(anthropic("invalid_request_error", TOO_LONG))}}}, limit=200_000),
+    Refused("OpenRouter", "too long, with a breakdown", COMPACT, 400, {"error": {"code": 400, "message": "This endpoint's maximum context length is 131072 tokens. However, you requested about 160000 tokens (140000 of text input, 20000 in the output)."}}, limit=131_072),
+    Refused("OpenRouter", "daily limit of free models, with its reset time", GIVE_UP, 429, {"error": {"code": 429, "message": "Rate limit exceeded: free-models-per-day", "metadata": {"headers": {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1795420800000"}}}}, headers={"date": "Mon, 23 Nov 2026 04:00:00 GMT"}, why="wait 4 h"),
     # Others, by their own pages and the threads of those who use them.
-    Refused("DeepSeek", "no money", GIVE_UP, 402, openai("Insufficient Balance", "unknown_error", "invalid_request_error"), why=NO_CREDIT),
-    Refused("Moonshot", "no money", GIVE_UP, 429, openai("Your account is suspended, please check your plan", "exceeded_current_quota_error"), why=NO_CREDIT),
+    Refused("DeepSeek", "no credit", GIVE_UP, 402, openai("Insufficient Balance", "unknown_error", "invalid_request_error"), why=NO_CREDIT),
+    Refused("Moonshot", "no credit", GIVE_UP, 429, openai("Your account is suspended, please check your plan", "exceeded_current_quota_error"), why=NO_CREDIT),
     Refused("Moonshot", "the engine is overloaded", AGAIN, 429, openai("The engine is currently overloaded, please try again later", "engine_overloaded_error")),
-    Refused("Groq", "one request is above the limit of a minute", COMPACT, 413, openai("Request too large for model `llama` in organization `org_1` service tier `on_demand` on tokens per minute (TPM): Limit 6000, Requested 7000, please reduce your message size and try again.", "tokens", "rate_limit_exceeded"), limit=6000),
+    Refused("Groq", "one request exceeds the limit per minute", COMPACT, 413, openai("Request too large for model `llama` in organization `org_1` service tier `on_demand` on tokens per minute (TPM): Limit 6000, Requested 7000, please reduce your message size and try again.", "tokens", "rate_limit_exceeded"), limit=6000),
     Refused("Groq", "the messages are too long", COMPACT, 400, openai("Please reduce the length of the messages or completion.", "invalid_request_error", "context_length_exceeded")),
     Refused("xAI", "the prompt is too long", COMPACT, 400, {"code": "invalid-argument", "error": "This model's maximum prompt length is 131072 but the request contains 537812 tokens."}, limit=131_072),
     Refused("Together", "the input is too long", COMPACT, 400, openai("The input (140000 tokens) is longer than the model's context length (131072 tokens).", "invalid_request_error"), limit=131_072),
     # Servers on one's own machine.
     Refused("Ollama", "the prompt is too long", COMPACT, 400, openai("prompt too long; exceeded max context length by 4 tokens", "invalid_request_error")),
-    Refused("Ollama", "the model is not there", GIVE_UP, 404, openai("model 'qwen9' not found", "not_found_error"), why="not help"),
-    Refused("llama.cpp", "the prompt is too long, with counts beside it", COMPACT, 400, {"error": {"code": 400, "message": "the request exceeds the available context size, try increasing it", "type": "exceed_context_size_error", "n_prompt_tokens": 17_000, "n_ctx": 16_384}}, limit=16_384),
-    Refused("llama.cpp", "the prompt is too long, as the Messages API", COMPACT, 400, {"error": {"code": 400, "message": "request (17000 tokens) exceeds the available context size (16384 tokens), try increasing it", "type": "exceed_context_size_error"}}, is_chat=False, limit=16_384),
-    Refused("llama.cpp", "the model is being loaded", AGAIN, 503, {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}),
+    Refused("Ollama", "the model does not exist", GIVE_UP, 404, openai("model 'qwen9' not found", "not_found_error"), why="not help"),
+    Refused("llama.cpp", "the prompt is too long, with token counts", COMPACT, 400, {"error": {"code": 400, "message": "the request exceeds the available context size, try increasing it", "type": "exceed_context_size_error", "n_prompt_tokens": 17_000, "n_ctx": 16_384}}, limit=16_384),
+    Refused("llama.cpp", "the prompt is too long, over the Messages API", COMPACT, 400, {"error": {"code": 400, "message": "request (17000 tokens) exceeds the available context size (16384 tokens), try increasing it", "type": "exceed_context_size_error"}}, is_chat=False, limit=16_384),
+    Refused("llama.cpp", "the model is loading", AGAIN, 503, {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}),
     Refused("LM Studio", "the prompt is too long, within the stream", COMPACT, stream=({"error": {"message": "The number of tokens to keep from the initial prompt is greater than the context length. Try to load the model with a larger context length."}},)),
-    Refused("vLLM", "an error of the server, within the stream", AGAIN, stream=({"error": {"object": "error", "message": "EngineCore encountered an issue", "type": "InternalServerError", "param": None, "code": 500}},)),
+    Refused("vLLM", "server error, within the stream", AGAIN, stream=({"error": {"object": "error", "message": "EngineCore encountered an issue", "type": "InternalServerError", "param": None, "code": 500}},)),
     Refused("vLLM", "the prompt is too long", COMPACT, 400, {"error": {"object": "error", "message": "This model's maximum context length is 4096 tokens. However, your request has 5000 input tokens. Please reduce the length of the input messages.", "type": "BadRequestError", "param": "input_tokens", "code": 400}}, limit=4096),
-    Refused("LiteLLM", "the service behind it says too long", COMPACT, 400, openai(f"litellm.ContextWindowExceededError: litellm.BadRequestError: AnthropicException - {TOO_LONG}", "None", "400"), limit=200_000),
-    Refused("a gateway", "an error without a name, within the stream", AGAIN, stream=(start(), {"error": {"message": "upstream went away"}}), is_chat=False),
-    Refused("a gateway", "an error with HTTP 200, in one piece", AGAIN, 200, {"error": {"message": "upstream went away", "code": 502}}, is_chat=False),
+    Refused("LiteLLM", "the upstream service reports that the prompt is too long", COMPACT, 400, openai(f"litellm.ContextWindowExceededError: litellm.BadRequestError: AnthropicException - {TOO_LONG}", "None", "400"), limit=200_000),
+    Refused("a gateway", "error without a type, within the stream", AGAIN, stream=(start(), {"error": {"message": "upstream went away"}}), is_chat=False),
+    Refused("a gateway", "error with HTTP 200, without streaming", AGAIN, 200, {"error": {"message": "upstream went away", "code": 502}}, is_chat=False),
 )  # fmt: skip
 
 
@@ -255,13 +255,13 @@ class Told:
         match self.then:
             case "compact":
                 limit = self.ended.overflow.limit_tokens
-                return f"compacts{'' if limit is None else f'; the window holds {limit:,} tokens'}"
+                return f"compacts{'' if limit is None else f'; window of {limit:,} tokens'}"
             case "shrink":
                 [shrunk] = [e for e in self.events if isinstance(e, Shrunk)]
-                return f"asks for at most {shrunk.max_tokens:,} tokens"
+                return f"requests at most {shrunk.max_tokens:,} tokens"
             case "again":
                 delay_s = self.delay_s
-                return f"tries again after {delay_s:g} s" if delay_s else "tries again"
+                return f"retries after {delay_s:g} s" if delay_s else "retries"
         assert isinstance(self.ended, GaveUp)
         return f"gives up: {self.ended.why}"
 
@@ -272,7 +272,7 @@ class Told:
 
 
 def main() -> None:
-    lines = [["service", "what it says", "what clew does"], ["---"] * 3]
+    lines = [["service", "error", "what clew does"], ["---"] * 3]
     for row in REFUSED:
         told = asyncio.run(Told(row).run())
         where = f"HTTP {row.status}" if not row.stream else "in a stream"

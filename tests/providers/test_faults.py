@@ -16,5 +16,5 @@ def test_a_fault_ends_in_a_state_that_is_said_and_gives_no_secret_away(fault: Fa
     outcomes = ("answered", "marked incomplete: ", "given up, ", "compaction is due", "cancelled")
     assert sum(outcome in seen for outcome in outcomes) == 1
     assert ("marked incomplete" in seen) <= (kept != "nothing")
-    assert int(requests) <= (10 if "529 for ever" not in name else 45)
+    assert int(requests) <= (10 if "529 always" not in name else 45)
     assert "secret" not in seen
