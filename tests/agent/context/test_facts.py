@@ -44,11 +44,11 @@ def test_facts_go_to_the_model_from_the_log_and_not_into_the_system_prompt() -> 
         recorded(make_date_fact("2026-01-01")),
     ]
     said, facts = told(for_api(entries, Target(system_messages=True)).messages)
-    assert said.startswith("u: <system-reminder>\nInstructions for you")
-    assert "Contents of /a/CLAUDE.md (instructions of the project):\n\nbe kind" in said
+    assert said.startswith("u: <system-reminder>\nInstructions from files")
+    assert "Contents of /a/CLAUDE.md (project instructions):\n\nbe kind" in said
     assert said.endswith("</system-reminder> hi")
     assert facts == (
-        "s: Working folder: /a\nGit repository: yes\nPlatform: linux (6)\nModel: m\nFurther folder: /b"
+        "s: Working directory: /a\nGit repository: yes\nPlatform: linux (6)\nModel: m\nAdditional directory: /b"
         " Today is 2026-01-01."
     )
     (alone,) = told(for_api(entries, Target()).messages)

@@ -120,7 +120,7 @@ def test_the_difference_is_there_for_those_who_ask(repository: Path) -> None:
 def test_a_long_difference_is_cut_and_says_so(repository: Path) -> None:
     (repository / "a.py").write_text("x\n" * 200_000, "utf-8")
     made = with_launcher(lambda launcher: git.read_difference(launcher, repository, ENV))
-    assert made.endswith("(there is more)")
+    assert made.endswith("(output truncated)")
     assert len(made) < git.KEEP_BYTES + 100
 
 
@@ -164,14 +164,14 @@ def test_the_report_is_told_on_clean_lines() -> None:
     commit = Commit(hash="1", author="Ann", at="now", subject="begin")
     clean = format_report(Report(branch="main", main_branch="main", commits=(commit,)))
     assert clean.split("\n")[1:] == ["Main branch: main", "Working tree: clean", "Recent commits:", "  1 now Ann: begin"]  # fmt: skip
-    assert "not looked at to the end" in format_report(Report(branch="x", is_cut=True))
+    assert "Working tree: unknown" in format_report(Report(branch="x", is_cut=True))
 
 
 def test_many_paths_are_told_in_few_lines() -> None:
     many = Report(branch="x", untracked=tuple(f"f{n}" for n in range(5_000)), is_cut=True)
     words = format_report(many)
     assert "... and 4960 more" in words
-    assert "stopped before" in words
+    assert "(incomplete:" in words
     assert len(format_report(Report(branch="b" * 9_000))) == git_report.MAX_TOLD
 
 

@@ -107,8 +107,8 @@ def test_what_a_file_imports_speaks_right_behind_it(place: Place) -> None:
     memory = place.load()
     assert [t.split()[0] for t in place.said(memory)] == ["first", "second", "third", "fourth"]
     assert memory.files[1].imported_by == str(place.root / "CLAUDE.md")
-    why = [s.why.split()[0:3] for s in memory.skipped]
-    assert why == [["is", "loaded", "already"]] + [["is", "imported", "by"]] * 2
+    why = [s.why.split()[0:2] for s in memory.skipped]
+    assert why == [["already", "loaded"]] + [["imported", "by"]] * 2
 
 
 @requirement("C8")
@@ -118,7 +118,7 @@ def test_imports_end_four_files_deep(place: Place) -> None:
         place.write(f"work/project/{n}.md", f"{n} @{n + 1}.md")
     memory = place.load()
     assert [t.split()[0] for t in place.said(memory)] == [str(n) for n in range(MAX_DEPTH + 1)]
-    assert "more than 4 files deep" in memory.skipped[0].why
+    assert "more than 4 levels deep" in memory.skipped[0].why
 
 
 @requirement("W15")
@@ -162,7 +162,7 @@ def test_one_file_under_two_names_speaks_once(place: Place) -> None:
     os.link(place.root / "AGENTS.md", place.root / "CLAUDE.local.md")
     memory = place.load()
     assert place.said(memory) == ["agents"]
-    assert [s.why for s in memory.skipped] == ["is loaded already"]
+    assert [s.why for s in memory.skipped] == ["already loaded"]
 
 
 def test_the_config_home_inside_a_parent_folder_is_the_persons_and_not_the_projects(
@@ -204,7 +204,10 @@ def test_limits_are_named_and_hold(place: Place) -> None:
     memory = place.load()
     assert len(memory.files) == MAX_RULES
     whys = sorted({s.why.split(" in ")[0] for s in memory.skipped})
-    assert whys == [f"{MAX_FILE_BYTES + 1} bytes are too many", f"more than {MAX_RULES} rules"]
+    assert whys == [
+        f"over the limit of {MAX_RULES} rules",
+        f"too large ({MAX_FILE_BYTES + 1} bytes)",
+    ]
 
 
 def test_what_cannot_be_read_is_said(place: Place) -> None:
@@ -212,7 +215,7 @@ def test_what_cannot_be_read_is_said(place: Place) -> None:
     broken = place.root / "CLAUDE.local.md"
     broken.symlink_to(broken)
     memory = place.load()
-    assert [s.why for s in memory.skipped] == ["cannot be read: Too many levels of symbolic links"]
+    assert [s.why for s in memory.skipped] == ["can't be read: Too many levels of symbolic links"]
 
 
 def test_an_empty_file_and_bad_bytes(place: Place) -> None:
@@ -252,5 +255,5 @@ def test_the_model_is_told_who_says_what() -> None:
         path="/a/CLAUDE.md", layer="local", text=read_directives("be kind").text, sha256=""
     )
     assert in_order([file]) == (
-        "Contents of /a/CLAUDE.md (the person's own instructions for this project):\n\nbe kind"
+        "Contents of /a/CLAUDE.md (the user's own instructions for this project):\n\nbe kind"
     )

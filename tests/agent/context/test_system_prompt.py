@@ -30,7 +30,7 @@ def test_tools_are_not_listed_in_it_but_guided_where_they_are_there() -> None:
 
 @requirement("R116")
 @pytest.mark.parametrize(
-    ("model", "word"), [("claude-haiku-4-5", "one step"), ("openai/gpt-5", "Go on until")]
+    ("model", "word"), [("claude-haiku-4-5", "one step"), ("openai/gpt-5", "Continue until")]
 )
 def test_a_family_of_models_hears_what_it_needs(model: str, word: str) -> None:
     assert word in text(model)
@@ -45,7 +45,7 @@ def test_a_person_may_replace_it_or_add_to_it() -> None:
     assert words(instead="") == []
     assert words(extra="and rhyme")[-1] == "and rhyme"
     assert len(words(extra="and rhyme")) == 3
-    assert "Speak Welsh with the person" in "".join(words(language="Welsh"))
+    assert "in Welsh" in "".join(words(language="Welsh"))
 
 
 def test_an_agent_is_told_its_own_words_and_how_its_tools_are_used() -> None:
@@ -60,7 +60,7 @@ def test_a_style_stands_where_else_is_said_how_to_speak() -> None:
         "\n".join(block["text"] for block in system_prompt("m", ["Read"], style=style))
         for style in ("", "Say little.")
     )
-    assert "# How you speak\n\nSay little." in terse
+    assert "# Communication\n\nSay little." in terse
     assert "Say little." not in usual
     other = system_prompt("m", ["Read"], style="You write poems.", keeps_work=False)
     assert len("".join(b["text"] for b in other)) < len(terse)

@@ -20,7 +20,7 @@ def test_a_change_says_what_is_new_and_what_is_gone() -> None:
     first = entry(make_tool_listing_fact((), ("a", "b")))
     change = make_tool_listing_fact(find_listed_tools([first]), ("b", "c"))
     assert change is not None
-    assert change.rendered == ("Tools that ToolSearch can load:\nc\nTools that are gone:\na",)
+    assert change.rendered == ("Tools that ToolSearch can load:\nc\nTools no longer available:\na",)
     assert find_listed_tools([first, entry(change)]) == {"b", "c"}
 
 

@@ -237,10 +237,10 @@ def test_a_style_of_a_project_waits_for_trust_and_says_so(tmp_path: Path) -> Non
         chosen = clew(tmp_path, server.url, "-p", "/output-style pirate")
         clew(tmp_path, server.url, "config", "trust")
         counts = clew(tmp_path, server.url, "-p", "/output-style", *named)
-    trust = "waits until the folder is trusted: clew config trust"
-    assert waits.stderr == f"clew: outputStyle: the project's style 'Pirate' {trust}\n"
+    trust = "not loaded until you trust this folder: clew config trust"
+    assert waits.stderr == f'clew: outputStyle: the project\'s style "Pirate" is {trust}\n'
     assert f"of the project; {trust}" in waits.stdout
-    assert chosen.stderr == f"clew: the project's style 'pirate' {trust}\n"
+    assert chosen.stderr == f'clew: the project\'s style "pirate" is {trust}\n'
     assert counts.stderr == ""
     assert "pirate (now)" in counts.stdout
 

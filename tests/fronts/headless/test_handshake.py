@@ -95,7 +95,7 @@ def test_a_handshake_says_how_to_plan(tmp_path: Path) -> None:
     assert "calls that would change anything are refused" in before
     assert str(tmp_path / "config" / "plans") in before
     assert "ExitPlanMode" in after
-    assert "A plan says what will change" not in told
+    assert "how it will be verified" not in told
 
 
 FORM = json.dumps({"mcpServers": {"memo": entry("rude")}})

@@ -121,6 +121,6 @@ def test_planning_without_a_person_is_told_and_changes_nothing(tmp_path: Path) -
     assert results[0]["is_error"]
     assert not (tmp_path / "work" / "x.txt").exists()
     _, sent, _ = run(tmp_path, [], "--continue")
-    assert "Plan mode is over" in json.dumps(sent[0])
+    assert "Plan mode is off" in json.dumps(sent[0])
     _, sent, _ = run(tmp_path, [], "--continue")
-    assert json.dumps(sent[0]).count("Plan mode is over") == 1
+    assert json.dumps(sent[0]).count("Plan mode is off") == 1

@@ -94,4 +94,4 @@ def test_the_model_hears_once_that_plan_mode_is_on_and_once_that_it_is_over(tmp_
             )  # fmt: skip
         told = json.dumps(server.requests[-1].body["messages"])
     assert told.count("Plan mode is on") == 1
-    assert told.count("Plan mode is over") == 1
+    assert told.count("Plan mode is off") == 1

@@ -241,10 +241,10 @@ def test_what_a_change_costs_in_cache_is_said_before_it_is_sent(tmp_path: Path) 
         as_before = clew(tmp_path, server.url, "-p", "on", "--resume", SESSION, *words)
         models = [request.body["model"] for request in server.requests]
     assert other.stderr.startswith(
-        "clew: the model is not as in the last request, so nothing is cached for it: about 10,010 "
+        "clew: the model changed since the last request, so its cache can't be used: about 10,010 "
     )
     assert "instead of $" in other.stderr
-    assert rhymed.stderr.startswith("clew: the instructions are not as in the last request")
+    assert rhymed.stderr.startswith("clew: the instructions changed since the last request")
     assert as_before.stderr == ""
     assert models[1:] == [models[1]] * 3
 
@@ -262,7 +262,7 @@ def test_where_no_prompt_can_be_kept_the_model_is_not_said_to_be_another(tmp_pat
         other = clew(tmp_path, server.url, "-p", "on", "--resume", SESSION, "--model", "opus")
     assert not lines(tmp_path, "prompt-hashes")
     assert again.stderr == ""
-    assert other.stderr.startswith("clew: the model is not as in the last request")
+    assert other.stderr.startswith("clew: the model changed since the last request")
 
 
 def test_a_gateway_that_signs_with_another_name_changes_no_model(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_a_gateway_that_signs_with_another_name_changes_no_model(tmp_path: Path)
         as_before = clew(tmp_path, server.url, "-p", "on", "--resume", SESSION)
         asked = [request.body["model"] for request in server.requests]
     assert (again.stderr, as_before.stderr) == ("", "")
-    assert other.stderr.startswith("clew: the model is not as in the last request")
+    assert other.stderr.startswith("clew: the model changed since the last request")
     assert asked[:2] == [asked[0]] * 2
     assert asked[2:] == [asked[2]] * 2
     entries = lines(tmp_path, "assistant")
@@ -289,5 +289,5 @@ def test_a_gateway_that_signs_with_another_name_changes_no_model(tmp_path: Path)
         first, second = (
             clew(tmp_path, server.url, "-p", "on", "--resume", SESSION).stderr for _ in "ab"
         )
-    assert first.startswith("clew: the model is not as in the last request")
+    assert first.startswith("clew: the model changed since the last request")
     assert second == ""

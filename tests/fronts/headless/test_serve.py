@@ -584,7 +584,7 @@ def test_hosts_are_told_the_style_that_the_settings_name(tmp_path: Path) -> None
         assert host.ask("initialize")["response"]["output_style"] == "of-nobody"
         host.say("hello")
         host.result()
-        assert "there is no style 'of-nobody'" in host.errors()
+        assert 'unknown style "of-nobody"' in host.errors()
 
 
 def test_sigint_stops_the_turn_as_a_host_would_and_ends_the_session(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_the_language_of_the_settings_is_told_and_stays_with_the_session(tmp_pat
         told = [
             json.dumps(request.body["system"], ensure_ascii=False) for request in server.requests
         ]
-    assert "Speak plattdüütsch with the person" in told[0]
+    assert "in plattdüütsch" in told[0]
     assert told[1] == told[0]
     assert "# Language" not in told[2]
 
@@ -65,4 +65,4 @@ def test_words_that_name_no_language_are_told_to_nobody_but_the_person(
         done = clew(tmp_path, server.url, "-p", "hi", *settings(language=odd))
         told = json.dumps(server.requests[-1].body["system"])
     assert "# Language" not in told
-    assert "is no name of a language" in done.stderr
+    assert "is not a valid language name" in done.stderr

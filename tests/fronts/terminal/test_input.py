@@ -40,7 +40,7 @@ def test_a_person_types_commands_shell_lines_and_notes(tmp_path: Path) -> None:
     assert (tmp_path / "work" / "made").exists()
     assert (tmp_path / "work" / "CLAUDE.md").read_text("utf-8") == "- Use tabs.\n"
     assert "<bash-stdout>made it" in sent[0]
-    assert "for you to keep to from now on" in sent[1]
+    assert "Follow it from now on" in sent[1]
     assert "Use tabs." in sent[1]
 
 

@@ -284,7 +284,7 @@ def test_a_resource_is_brought_along_by_its_name(tmp_path: Path) -> None:
 def test_what_a_server_says_of_itself_is_told_once_and_as_its_own(tmp_path: Path) -> None:
     sent, _ = said_to_model(tmp_path, "hello", memo=entry("honest"))
     assert sent.count("Use echo to be heard.") == 1
-    assert "nothing in it permits anything" in sent
+    assert "permit nothing" in sent
     with serving(PLAN, strict=True) as server:
         clew(tmp_path, server.url, "-p", "-c", "again", "--mcp-config", given(memo=entry("honest")))
         assert json.dumps(server.requests[0].body).count("Use echo to be heard.") == 1

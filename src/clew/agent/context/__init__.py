@@ -1,5 +1,5 @@
-"""What the model knows before the first word: its standing instructions and the facts around it.
+"""Everything the model is given before the first prompt: standing instructions and context facts.
 
-The system prompt never changes within a session. Everything that can differ from day to day or folder to
-folder (memory files, git, date, environment) is an attachment whose text is frozen when it is recorded.
+The system prompt never changes within a session. Everything that can differ by day or folder
+(memory files, git, date, environment) is an attachment whose text is frozen when it is recorded.
 """

@@ -1,8 +1,8 @@
-"""What a memory file says to whoever loads it: imports, directives, the paths it is for.
+"""Parsing of memory files: imports, directives and path scopes.
 
-Owns the reading of text only. `@path` in prose imports a file; in code it is just code. `@override` or
-`@append` alone on the first line says how the file stands to those before it. A block of front matter with
-`paths:` makes a rule speak of those files only.
+This module only reads text. `@path` in prose imports a file; in code it is plain text. `@override`
+or `@append` alone on the first line decides whether the file replaces the earlier ones or adds to
+them. A front matter block with `paths:` limits a rule to matching files.
 """
 
 import re
@@ -25,7 +25,7 @@ _ENDS = ".,;:!?)]}'\"*"
 
 
 class Directed(Struct, frozen=True, kw_only=True):
-    """A memory file's text without its directives, and what they said."""
+    """A memory file's text without its directives, and the values of those directives."""
 
     text: str
     stance: Stance = "append"
@@ -33,7 +33,7 @@ class Directed(Struct, frozen=True, kw_only=True):
 
 
 def read_directives(text: str) -> Directed:
-    """Reads a file's front matter and first line."""
+    """Parse a file's front matter and its first line."""
     head = frontmatter.read(text)
     paths, text = head.texts("paths"), head.body
     first = _DIRECTIVE.match(text)
@@ -44,7 +44,7 @@ def read_directives(text: str) -> Directed:
 
 
 def expand_alternatives(pattern: str) -> list[str]:
-    """A pattern with `{a,b}` in it as the patterns it stands for, at most `MAX_ALTERNATIVES`."""
+    """Expand `{a,b}` in a pattern into at most `MAX_ALTERNATIVES` patterns."""
     patterns = [pattern]
     while len(patterns) < MAX_ALTERNATIVES:
         matches = [
@@ -61,7 +61,10 @@ def expand_alternatives(pattern: str) -> list[str]:
 
 
 def find_imports(text: str) -> list[str]:
-    """The paths that a text imports, in order and each once; none from code blocks and spans."""
+    """Return the paths that a text imports, in order and without duplicates.
+
+    Code blocks and code spans are ignored.
+    """
     prose = _SPAN.sub(" ` ", _without_fences(text))
     paths: dict[str, None] = {}
     for match in _IMPORT.finditer(prose):

@@ -1,7 +1,8 @@
-"""Asks git about the working folder: a few commands at once, bounded in time and output.
+"""Git queries for the working folder: a few concurrent commands with limits on time and output.
 
-Must never take git's locks, run a person's hooks or pagers, or wait for a password; a repository that
-answers slowly is reported as far as it got, and one with a name that git would wait at for ever not at all.
+These commands must never take git's locks, run the user's hooks or pagers, or wait for a password.
+If a repository answers slowly, the partial result is returned. If git would block on a file in it
+forever, no result is returned.
 """
 
 import asyncio
@@ -29,20 +30,25 @@ from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
 from clew.system.process.spawn import Launcher
 
-# Whether git would wait for ever in a repository: for a pipe or a device under a name that it opens.
+# Detection of repositories where git would block forever because a name it opens is a pipe or a
+# device.
 
 
-# What git opens whatever it is asked.
+# Git opens these in every command.
 FIRST = ("HEAD", "config", "config.worktree", "commondir", "index", "packed-refs", "shallow")
-# In a working tree git itself opens files of such names alone, before it knows what they are.
+# In a working tree, git itself opens only files with these names before it checks their type.
 READ = (".gitignore", ".gitattributes", ".gitmodules")
-# A larger repository is looked through as far.
+# The search stops after this many entries in a larger repository.
 MOST_ENTRIES = 200_000
 NAME_BYTES = 4_096
 
 
 def waits_at(folder: Path, *, everywhere: bool = False) -> str | None:
-    """The name at which git would wait: of those it opens first, or of all that it may open."""
+    """Return the name at which git would block, or None.
+
+    By default only the names that git always opens are checked; `everywhere` checks all it may
+    open.
+    """
     top = next((path for path in (folder, *folder.parents) if is_there(path / ".git")), None)
     if top is None:
         return None
@@ -55,7 +61,7 @@ def waits_at(folder: Path, *, everywhere: bool = False) -> str | None:
 
 
 def _git_folders(top: Path) -> Iterator[Path]:
-    """Git's own folder of a working tree; of a linked one, the one that all share as well."""
+    """Yield a working tree's git folder and, if it is a linked worktree, the common one."""
     git = top / ".git"
     if is_folder(git):
         yield git
@@ -65,7 +71,7 @@ def _git_folders(top: Path) -> Iterator[Path]:
         yield own
         yield Path(own, os.fsdecode(read_content(own / "commondir", NAME_BYTES)).strip())
     except OSError:
-        return  # no link, or of a repository that shares nothing
+        return  # not a link, or a link to a repository without a common folder
 
 
 def _below(top: Path, gits: list[Path]) -> Iterator[str]:
@@ -86,22 +92,24 @@ def _waits(name: str) -> bool:
     except (OSError, ValueError):
         return False
     if S_ISCHR(status.st_mode):
-        # Walls put that one over names: it is an empty file for whoever reads it.
+        # The sandbox mounts /dev/null over hidden names. It reads as an empty file and never
+        # blocks.
         return status.st_rdev != Path(os.devnull).stat().st_rdev
     return S_ISFIFO(status.st_mode)
 
 
 TIMEOUT_S = 5.0
-# Git is done by then, but for large repositories; and for those with something that it waits at.
+# Git usually finishes within this time. If not, the repository is large or git is blocked on a
+# file.
 SOON_S = 0.5
 KEEP_BYTES = 128 * 1024
 COMMITS = 5
-# Of a difference, and of files that git does not know: how many, and how much of one.
+# Limits for a diff, for the number of untracked files, and for the size of one of them.
 CHANGES_BYTES = 4 * 1024 * 1024
 NEW_FILES = 500
 NEW_FILE_BYTES = 256 * 1024
 
-# What keeps git from writing, asking and paging.
+# Settings that keep git from writing, prompting and paging.
 ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
@@ -114,7 +122,7 @@ _LOG = ("log", f"-{COMMITS}", "-z", f"--format=%h{FIELD}%an{FIELD}%aI{FIELD}%s")
 _MAIN = ("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
 _DIFF = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD")
 _FILES = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-# Whatever a person's own configuration says of how differences are shown.
+# Fixed options, so that the user's own diff configuration does not change the output.
 _CHANGES = (
     "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative", "--find-renames",
     "--submodule=short", "--unified=3", "--inter-hunk-context=0", "--raw", "--numstat", "-p", "-z",
@@ -124,11 +132,14 @@ _LIKELY_MAIN = ("main", "master", "trunk")
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    """Files that differ, named from `root`: from the last commit, or from `base`, where `branch` was left."""
+    """The changed files, relative to `root`.
+
+    They are compared with the last commit, or with `base`, where the current branch left `branch`.
+    """
 
     root: Path
     files: tuple[GitChange, ...]
-    # Git was stopped, or there is more than anybody wants to read.
+    # Git was stopped, or the output exceeds the limits.
     is_cut: bool = False
     base: str = ""
     branch: str = ""
@@ -137,9 +148,9 @@ class Changes(Struct, frozen=True, kw_only=True):
 async def report(
     launcher: Launcher, cwd: Path, env: Mapping[str, str], *, timeout_s: float = TIMEOUT_S
 ) -> Report | None:
-    """The state of the repository around `cwd`; None if there is none, or no git that could tell it.
+    """Return the state of the repository around `cwd`, or None without one or without git.
 
-    Begin it before anything waits for it: nothing else at the start depends on it.
+    Start this early: nothing else at startup depends on it, so it can run while the rest loads.
     """
     git = _Git(launcher, cwd, env, timeout_s)
     async with asyncio.TaskGroup() as group:
@@ -163,28 +174,34 @@ async def report(
 async def read_difference(
     launcher: Launcher, cwd: Path, env: Mapping[str, str], *, timeout_s: float = TIMEOUT_S
 ) -> str:
-    """What is changed and not committed, for those who ask for it; empty if nothing is."""
+    """Return the uncommitted changes as a diff, or an empty string if nothing changed."""
     output, is_cut = await _Git(launcher, cwd, env, timeout_s).ask(_DIFF)
-    return (output or "") + ("\n(there is more)" if is_cut else "")
+    return (output or "") + ("\n(output truncated)" if is_cut else "")
 
 
 async def list_files(
     launcher: Launcher, env: Mapping[str, str], folder: Path, *, timeout_s: float = TIMEOUT_S
 ) -> list[str] | None:
-    """What lies below a folder and is not ignored, as far as it comes; None if git does not know."""
+    """Return the files below a folder that git does not ignore, or None outside a repository.
+
+    The list is truncated if the output exceeds its limit.
+    """
     output, is_cut = await _Git(launcher, folder, env, timeout_s).ask(_FILES)
     if output is None:
         return None
     names = output.split("\0")
-    # The last one is empty, or cut.
+    # The last element is empty or truncated.
     return names[:-1] if is_cut or not names[-1] else names
 
 
 async def find_changes(
     launcher: Launcher, cwd: Path, env: Mapping[str, str], *, timeout_s: float = TIMEOUT_S
 ) -> Changes | None:
-    """What is not committed in the repository around `cwd`; where nothing is, what its branch has changed
-    since it left the main one. None if there is no repository, or no git."""
+    """Return the uncommitted changes in the repository around `cwd`.
+
+    If everything is committed, return what the branch changed since it left the main branch.
+    Return None without a repository or git.
+    """
     root, _ = await _Git(launcher, cwd, env, timeout_s).ask(("rev-parse", "--show-toplevel"))
     if root is None:
         return None
@@ -207,7 +224,7 @@ async def find_changes(
 
 
 def _read_new(folder: Path, names: Sequence[str]) -> list[GitChange]:
-    """Files that git does not know, each up to a bound; what is no file, or gone by now, is left out."""
+    """Read untracked files up to a size limit each, skipping deleted ones and non-files."""
     changes = []
     for name in names:
         try:
@@ -219,7 +236,7 @@ def _read_new(folder: Path, names: Sequence[str]) -> list[GitChange]:
 
 
 class _Git:
-    """One folder to ask about."""
+    """Git commands in one folder, with a common deadline."""
 
     def __init__(
         self, launcher: Launcher, cwd: Path, env: Mapping[str, str], timeout_s: float
@@ -229,16 +246,16 @@ class _Git:
         reading = prepare_git_reading({**env, **ENVIRONMENT}, cwd)
         self._env, self._of_status = reading.environment, reading.of_status
         self._waits = waits_at(cwd) is not None
-        # Of all that is asked together.
+        # The deadline for all commands together.
         self._until_s = asyncio.get_running_loop().time() + timeout_s
 
     async def ask(self, arguments: Sequence[str]) -> tuple[str | None, bool]:
-        """What git prints, None if it failed; and whether that is not all of it."""
+        """Return git's output (None if it failed) and whether the output is incomplete."""
         output, is_cut = await self.raw(arguments, KEEP_BYTES)
         return None if output is None else output.decode("utf-8", "replace"), is_cut
 
     async def raw(self, arguments: Sequence[str], most_bytes: int) -> tuple[bytes | None, bool]:
-        """The same in bytes."""
+        """Return the same as `ask`, but as bytes."""
         output = ProcessOutput(keep_bytes=most_bytes)
         left_s = self._until_s - asyncio.get_running_loop().time()
         if left_s <= 0 or self._waits:
@@ -263,26 +280,29 @@ class _Git:
         return self._of_status if subcommand in ("status", "diff") else ()
 
     async def changes_since(self, commit: str) -> tuple[list[GitChange], bool]:
-        """What the folder has otherwise than a commit, and whether there is more."""
+        """Return the folder's differences from a commit, and whether they are incomplete."""
         output, is_cut = await self.raw((*_CHANGES, commit, "--"), CHANGES_BYTES)
         return read_changes(output or b"", is_cut=is_cut), is_cut
 
     async def new_files(self) -> tuple[list[GitChange], bool]:
-        """The files that git neither knows nor ignores, and whether there are more."""
+        """Return the files neither tracked nor ignored, and whether the list is incomplete."""
         output, is_cut = await self.ask(_UNTRACKED)
         names = (output or "").split("\0")[:-1]
         changes = await asyncio.to_thread(_read_new, self._cwd, names[:NEW_FILES])
         return changes, is_cut or len(names) > NEW_FILES
 
     async def head(self) -> str:
-        """The commit that the folder stands at; before the first one, the empty tree."""
+        """Return the current commit, or the empty tree before the first commit."""
         output, _ = await self.ask(("rev-parse", "--quiet", "--verify", "HEAD^{commit}"))
         if output is None:
             output, _ = await self.ask(("hash-object", "-t", "tree", os.devnull))
         return (output or "").strip()
 
     async def fork(self) -> tuple[str, str]:
-        """Where the branch of the folder left the main one, and that one's name; empty if it is that one."""
+        """Return where the current branch left the main branch, and the main branch's name.
+
+        Both are empty if they have no common commit.
+        """
         main = await self.main_branch()
         for name in (f"refs/heads/{main}", f"refs/remotes/origin/{main}"):
             output, _ = await self.ask(("merge-base", name, "HEAD"))

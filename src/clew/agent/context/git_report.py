@@ -1,11 +1,11 @@
-"""What git says about a folder, read from its output and told to the model. Pure: who runs git is `git`."""
+"""Parsing of git's output and its summary for the model. Pure: `git` runs the commands."""
 
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-# What git says has changed in a working folder, read from its output: files, lines, hunks. Pure.
+# Changed files, lines and hunks, parsed from `git diff`.
 
 
 Status: TypeAlias = Literal["added", "modified", "removed", "renamed"]
@@ -14,7 +14,7 @@ STATUS: dict[str, Status] = {"A": "added", "C": "added", "D": "removed", "R": "r
 
 
 class Hunk(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Lines of a file that stand together; each begins with what became of it: a space, + or -."""
+    """A hunk of a diff; each line begins with a space, + or -."""
 
     old_start: int
     old_lines: int
@@ -24,7 +24,7 @@ class Hunk(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class GitChange(Struct, frozen=True, kw_only=True):
-    """A file that is another than it was; `previous` is its name before, where that was another one."""
+    """A changed file; `previous` is its former name if it was renamed."""
 
     path: str
     status: Status
@@ -33,21 +33,25 @@ class GitChange(Struct, frozen=True, kw_only=True):
     removed: int = 0
     is_binary: bool = False
     is_untracked: bool = False
-    # None: not read, or not all of it.
+    # None if the hunks were not read, or not completely.
     hunks: tuple[Hunk, ...] | None = ()
 
 
 def read_changes(output: bytes, *, is_cut: bool = False) -> list[GitChange]:
-    """The changes of `git diff --raw --numstat -p -z`, in its order; of a cut output as far as they are whole."""
+    """Parse the output of `git diff --raw --numstat -p -z`, in its order.
+
+    If the output is truncated, the last file gets no hunks.
+    """
     records, patch = split(output)
     names, counts = read_records(records)
     if is_cut:
-        # Nobody knows what is missing of the last file.
+        # The last file's hunks are incomplete, and how much is missing is unknown.
         patch = patch[: patch.rfind(b"\ndiff --git ") + 1]
     hunks = list(sections(patch))
     changes: list[GitChange] = []
     for (kind, previous, path), (added, removed) in zip(names, counts, strict=False):
-        # A file that became a link, or the other way round, is told as two: one gone, one new.
+        # A change between a file and a symlink appears as two patches: one deletion and one
+        # addition.
         own = [hunks.pop(0) for _ in range(2 if kind == "T" else 1) if hunks]
         changes.append(
             GitChange(
@@ -64,7 +68,7 @@ def read_changes(output: bytes, *, is_cut: bool = False) -> list[GitChange]:
 
 
 def split(output: bytes) -> tuple[list[bytes], bytes]:
-    """The records before the patch, and the patch: an empty record stands between them."""
+    """Split the output into the records and the patch; an empty record separates them."""
     records: list[bytes] = []
     at = 0
     while (end := output.find(b"\0", at)) >= 0:
@@ -81,8 +85,10 @@ Counted: TypeAlias = tuple[int | None, int | None]
 
 
 def read_records(records: list[bytes]) -> tuple[list[Named], list[Counted]]:
-    """Of each change its kind, the name before and the name; then the lines that it adds and takes away,
-    None for what is no text. A rename has two names in either."""
+    """Return (kind, previous name, name) and (added lines, removed lines) for each change.
+
+    A binary file has None for its counts. A rename has two names in both kinds of records.
+    """
     names: list[Named] = []
     counts: list[Counted] = []
     rest = iter(records)
@@ -109,7 +115,7 @@ def text(data: bytes) -> str:
 
 
 def sections(patch: bytes) -> Iterator[list[Hunk]]:
-    """The hunks of each file of a patch."""
+    """Yield the hunks of each file in a patch."""
     hunks: list[Hunk] | None = None
     lines = iter(patch.split(b"\n"))
     for line in lines:
@@ -124,12 +130,16 @@ def sections(patch: bytes) -> Iterator[list[Hunk]]:
 
 
 def read_hunk(head: bytes, lines: Iterator[bytes]) -> Hunk:
-    """One hunk: its head says how many lines it has, so that no line of a file is taken for a head."""
+    """Parse one hunk.
+
+    The line counts in its header determine where it ends, so a line of content is never taken for a
+    header.
+    """
     old_start, old_lines, new_start, new_lines = ranges(head)
     old, new = old_lines, new_lines
     hunk_lines: list[str] = []
     while (old > 0 or new > 0) and (line := next(lines, None)) is not None:
-        mark = line[:1] or b" "  # git may leave out the space of an empty line
+        mark = line[:1] or b" "  # git may omit the space of an empty line
         if mark == b"\\":
             continue
         old -= mark != b"+"
@@ -145,7 +155,7 @@ def read_hunk(head: bytes, lines: Iterator[bytes]) -> Hunk:
 
 
 def ranges(head: bytes) -> tuple[int, int, int, int]:
-    """`@@ -1,7 +1,6 @@` as numbers; a count that is left out is one."""
+    """Parse `@@ -1,7 +1,6 @@` into four numbers; an omitted count is 1."""
     _, before, after, *_ = head.split(b" ", 3)
     old, _, old_lines = before[1:].partition(b",")
     new, _, new_lines = after[1:].partition(b",")
@@ -153,7 +163,7 @@ def ranges(head: bytes) -> tuple[int, int, int, int]:
 
 
 def describe_untracked(path: str, data: bytes | None) -> GitChange:
-    """A file that git does not know, as all new; None: too large to be read."""
+    """Return an untracked file as an addition; pass no `data` if the file is too large to read."""
     if data is None or b"\0" in data[:8000]:
         return GitChange(
             path=path, status="added", is_untracked=True, is_binary=data is not None,
@@ -184,7 +194,7 @@ FIELD = "\x1f"
 
 
 class Commit(Struct, frozen=True, kw_only=True):
-    """One commit of the history."""
+    """One commit of the log."""
 
     hash: str
     author: str
@@ -193,7 +203,7 @@ class Commit(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """The state of a repository; paths as git prints them, from the repository's root."""
+    """The state of a repository, with paths relative to its root, as git prints them."""
 
     branch: str
     main_branch: str = ""
@@ -204,12 +214,12 @@ class Report(Struct, frozen=True, kw_only=True):
     ahead: int = 0
     behind: int = 0
     commits: tuple[Commit, ...] = ()
-    # Git was stopped before it had said everything.
+    # Git was stopped before it had listed everything.
     is_cut: bool = False
 
 
 def read_status(output: str) -> Report:
-    """The output of `git status --porcelain=v2 --branch -z`."""
+    """Parse the output of `git status --porcelain=v2 --branch -z`."""
     groups: dict[str, list[str]] = {"staged": [], "modified": [], "untracked": [], "conflicted": []}
     branch, ahead, behind = "HEAD", 0, 0
     records = iter(output.split("\0"))
@@ -251,7 +261,7 @@ def _read_path(kind: str, rest: str, groups: dict[str, list[str]], records: Iter
         return
     state, path = parts[0], parts[-1]
     if kind == "2":
-        next(records, "")  # where it was before
+        next(records, "")  # the previous name
     if kind == "u":
         groups["conflicted"].append(path)
         return
@@ -262,7 +272,7 @@ def _read_path(kind: str, rest: str, groups: dict[str, list[str]], records: Iter
 
 
 def read_log(output: str) -> tuple[Commit, ...]:
-    """The output of `git log -z` with the four fields behind one another."""
+    """Parse the output of `git log -z` with four separated fields per commit."""
     commits = []
     for record in output.split("\0"):
         parts = record.strip("\n").split(FIELD)
@@ -272,7 +282,7 @@ def read_log(output: str) -> tuple[Commit, ...]:
 
 
 def format_report(report: Report) -> str:
-    """The report in words, bounded, with how much was left out."""
+    """Return the report as text, truncated with a count of what was omitted."""
     lines = [f"Branch: {report.branch}"]
     if report.ahead or report.behind:
         lines[0] += f" ({report.ahead} ahead, {report.behind} behind its upstream)"
@@ -283,10 +293,10 @@ def format_report(report: Report) -> str:
         lines += _listed(name.capitalize(), getattr(report, name))
     if not any(getattr(report, name) for name in parts):
         lines.append(
-            "Working tree: not looked at to the end" if report.is_cut else "Working tree: clean"
+            "Working tree: unknown, git did not finish" if report.is_cut else "Working tree: clean"
         )
     elif report.is_cut:
-        lines.append("(git was stopped before it had listed everything)")
+        lines.append("(incomplete: git was stopped)")
     if report.commits:
         lines.append("Recent commits:")
         lines += [f"  {c.hash} {c.at} {c.author}: {c.subject[:120]}" for c in report.commits]
@@ -303,5 +313,5 @@ def _listed(title: str, paths: Iterable[str]) -> list[str]:
 
 
 def _visible(path: str) -> str:
-    """A path on one line, whatever its name holds."""
+    """Return a path on one line, with unprintable characters escaped."""
     return path if path.isprintable() else repr(path)

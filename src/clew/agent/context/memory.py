@@ -1,11 +1,13 @@
-"""Memory files: which there are, in which order they speak, and what they say.
+"""Memory files: discovery, order of precedence and contents.
 
-Lowest first: managed, the person's own, then every folder from the root of the file system down to the
-working folder (its CLAUDE.md, `.claude/CLAUDE.md`, rules, CLAUDE.local.md; AGENTS.md where there is no
-CLAUDE.md). They are put one behind another; a file that says `@override` silences those before it, the
-managed ones excepted. Files below the working folder are loaded when something there is read.
+Lowest precedence first: the managed files, the user's own, then those of every folder from the file
+system root down to the working folder (CLAUDE.md, `.claude/CLAUDE.md`, rules, CLAUDE.local.md;
+AGENTS.md replaces a missing CLAUDE.md). They are concatenated in this order. A file with
+`@override` drops all earlier ones except the managed ones. Files below the working folder are
+loaded when something in their folder is read.
 
-Must never import a file outside the project that nobody approved, read one twice, or follow a circle.
+Must never import a file outside the project without approval, read a file twice, or follow an
+import cycle.
 """
 
 import hashlib
@@ -34,7 +36,7 @@ from clew.system.config.load import trusts
 from clew.system.config.paths import Places, find_places
 from clew.system.files import is_file, is_there
 
-# Which memory files may not be sent to the model, and why.
+# Memory files that must not be sent to the model, and the reasons.
 
 
 RESTRAINING: tuple[Behavior, ...] = ("deny", "ask")
@@ -42,7 +44,10 @@ CONFIGURATION = ".claude"
 
 
 class MemoryGate:
-    """Asked for each file before it is read. What an untrusted project may not send is news, once each."""
+    """Decides for each memory file, before it is read, whether it may be sent to the model.
+
+    Each file refused because of an untrusted project is reported once.
+    """
 
     def __init__(self, standing: Callable[[], CurrentRules]) -> None:
         self._standing = standing
@@ -50,7 +55,7 @@ class MemoryGate:
         self._told: set[str] = set()
 
     def refusal(self, path: Path, root: Path, layer: "Layer") -> str | None:
-        """Return why a file may not be sent; `root` is the project's folder."""
+        """Return why a file may not be sent, or None if it may; `root` is the project's folder."""
         if layer == "managed":
             return None
         standing = self._standing()
@@ -61,18 +66,18 @@ class MemoryGate:
         if layer == "user":
             return None
         if not resolved.known:
-            return "it cannot be told which file this is"
+            return "its real path can't be determined"
         why = why_protected_read(resolved) or _leads_out(standing, resolved, path, root)
         if why is not None:
             self._news[f"{path} is not sent to the model: {why}"] = None
         return why
 
     def refusal_of_link(self, path: Path, root: Path, layer: "Layer") -> str | None:
-        """Return the same for a skill, command or agent, which is judged only where a link leads to its file."""
+        """Return why a skill, command or agent file may not be sent; only symlinks are checked."""
         return None if os.path.realpath(path) == str(path) else self.refusal(path, root, layer)
 
     def news(self) -> tuple[str, ...]:
-        """Return what you should know of and were not told yet, in one sentence."""
+        """Return a one-sentence notice about newly refused files, at most one per call."""
         new_lines = [line for line in self._news if line not in self._told]
         self._told.update(new_lines)
         if not new_lines:
@@ -106,11 +111,14 @@ def _leads_out(
         return None
     if trusts(standing.places, root):
         return None
-    return f"it is a link to {resolved.real}, and {root} is not trusted"
+    return f"it is a symlink to {resolved.real}, and {root} is not trusted"
 
 
 def _home_of(path: Path, root: Path) -> Path:
-    """The folder that a memory file belongs to: the project, or one above it that has its own."""
+    """Return the folder that a memory file belongs to.
+
+    This is the project, or the parent folder with its own configuration.
+    """
     if path.is_relative_to(root):
         return root
     parents = path.parents
@@ -124,12 +132,12 @@ MAX_DEPTH = 4
 MAX_FILE_BYTES = 256 * 1024
 MAX_TOTAL_BYTES = 1024 * 1024
 MAX_RULES = 200
-# A change so shortly after the last look may have left size and time as they were.
+# A file changed within this time of the last read may still have the same size and mtime.
 UNSETTLED_NS = 2_000_000_000
 
 
 class MemoryFile(Struct, frozen=True, kw_only=True):
-    """One file that speaks. `paths` are the files a rule is for; without any it is for all."""
+    """A loaded memory file; `paths` are the files that a rule is limited to (empty: all files)."""
 
     path: str
     layer: Layer
@@ -140,23 +148,23 @@ class MemoryFile(Struct, frozen=True, kw_only=True):
 
 
 class Skipped(Struct, frozen=True, kw_only=True):
-    """One file that does not speak, and why."""
+    """A memory file that was not loaded, and the reason."""
 
     path: str
     why: str
 
 
 class Memory(Struct, frozen=True, kw_only=True):
-    """What was found: files in the order they speak, rules that wait for their paths, what was left."""
+    """The result of loading: files in order of precedence, path-scoped rules, and skipped files."""
 
     files: tuple[MemoryFile, ...] = ()
     rules: tuple[MemoryFile, ...] = ()
     skipped: tuple[Skipped, ...] = ()
-    # Imports from outside the project that wait for the person's word.
+    # Imports from outside the project that need the user's approval.
     to_approve: tuple[str, ...] = ()
 
 
-# Why a file below the project's folder may not be sent, by its path, that folder and the layer.
+# Returns why a file may not be sent, from its path, the project's folder and its layer.
 Refuses: TypeAlias = Callable[[Path, Path, Layer], str | None]
 
 
@@ -165,20 +173,23 @@ def _refuses_none(_: Path, __: Path, ___: Layer) -> str | None:
 
 
 class Sources(Struct, frozen=True, kw_only=True):
-    """Where memory files may be. `root` is the project's folder: inside it imports need no approval."""
+    """The locations of memory files.
+
+    Imports from inside `root`, the project's folder, need no approval.
+    """
 
     cwd: Path
     root: Path
     home: Path
     config_home: Path
     managed_folders: tuple[Path, ...] = ()
-    # Both AGENTS.md and CLAUDE.md of one folder, where a setting asks for it.
+    # Load both AGENTS.md and CLAUDE.md of a folder, if a setting asks for it.
     both: bool = False
     refuses: Refuses = _refuses_none
 
 
 def find_sources(environ: dict[str, str], cwd: Path, gate: MemoryGate) -> Sources:
-    """Where memory files may be for this environment and folder, and which may not be sent."""
+    """Return the memory file locations for this environment and folder."""
     places = find_places(environ, cwd)
     return Sources(
         cwd=cwd,
@@ -191,7 +202,7 @@ def find_sources(environ: dict[str, str], cwd: Path, gate: MemoryGate) -> Source
 
 
 def project_of(places: Places) -> Path:
-    """The folder of the project: the repository's, else the one with settings of its own."""
+    """Return the project's folder: the repository root, else the folder that has settings."""
     return _repository_of(places.cwd, places.home) or places.root
 
 
@@ -212,7 +223,10 @@ class _Known(Struct, frozen=True):
 
 
 class FileCache:
-    """File contents by path; a file is read again when its time or size changed, or may have."""
+    """File contents by path.
+
+    A file is read again if its mtime or size changed or may have changed.
+    """
 
     def __init__(self, now_ns: Callable[[], int] = time.time_ns) -> None:
         self._known: dict[str, _Known] = {}
@@ -220,7 +234,7 @@ class FileCache:
         self.reads = 0
 
     def read(self, path: Path) -> tuple[str, str]:
-        """The text and its sha256. Raises OSError."""
+        """Return the text and its SHA-256. Raise OSError if the file can't be read."""
         stat = path.stat()
         stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
         entry = self._known.get(str(path))
@@ -242,7 +256,7 @@ def _nobody(_: Path) -> bool:
 
 
 def load_memory(sources: Sources, cache: FileCache, *, approved: Approved = _nobody) -> Memory:
-    """All memory that speaks at the start of a session in this folder."""
+    """Load all memory that applies at the start of a session in this folder."""
     loader = _Loader(sources, cache, approved)
     for folder in sources.managed_folders:
         loader.folder_of(folder, "managed")
@@ -260,8 +274,11 @@ def load_nested(
     *,
     approved: Approved = _nobody,
 ) -> list[MemoryFile]:
-    """What speaks besides, once `touched` is read: folders between it and the working folder, and the
-    rules whose paths it matches. The caller remembers what was told."""
+    """Load the memory that applies once `touched` is read.
+
+    This includes files in the folders between it and the working folder, and the rules whose paths
+    match it. The caller keeps track of what was already sent.
+    """
     loader = _Loader(sources, cache, approved)
     loader.know(memory)
     if touched.is_relative_to(sources.cwd):
@@ -278,7 +295,7 @@ def load_nested(
 
 
 def matches(paths: Sequence[str], touched: Path, root: Path) -> bool:
-    """Whether patterns are meant for a file; they are read from the project's folder."""
+    """Return whether a file matches any of the patterns, relative to the project's folder."""
     if not touched.is_relative_to(root):
         return False
     patterns = [alternative for pattern in paths for alternative in expand_alternatives(pattern)]
@@ -286,7 +303,7 @@ def matches(paths: Sequence[str], touched: Path, root: Path) -> bool:
 
 
 class _Loader:
-    """Collects files in the order they speak, each once."""
+    """Collects memory files in order of precedence, each once."""
 
     def __init__(self, sources: Sources, cache: FileCache, approved: Approved) -> None:
         self._sources = sources
@@ -300,7 +317,7 @@ class _Loader:
         self._bytes = 0
 
     def know(self, memory: Memory) -> None:
-        """Takes the files that speak already as read."""
+        """Mark files that are already loaded as read."""
         for file in (*memory.files, *memory.rules):
             try:
                 stat = Path(file.path).stat()
@@ -317,7 +334,7 @@ class _Loader:
         )
 
     def folder_of(self, folder: Path, layer: Layer) -> None:
-        """A folder of configuration: its CLAUDE.md and its rules."""
+        """Load a configuration folder: its CLAUDE.md and its rules."""
         self._take(folder / "CLAUDE.md", layer)
         self._take_rules(folder / "rules", layer)
 
@@ -336,7 +353,7 @@ class _Loader:
         for path in paths[:MAX_RULES]:
             self._take(path, layer)
         for path in paths[MAX_RULES:]:
-            self._skip(path, f"more than {MAX_RULES} rules in {folder}")
+            self._skip(path, f"over the limit of {MAX_RULES} rules in {folder}")
 
     def _take(
         self,
@@ -347,31 +364,32 @@ class _Loader:
         depth: int = 0,
         paths: tuple[str, ...] = (),
     ) -> None:
-        """Adds a file and what it imports behind it; a file that is not there is no news.
+        """Add a file and, after it, its imports.
 
-        What a rule imports is for the rule's `paths` too.
+        A missing file is reported only if another file imports it. Imports of a rule are limited to
+        the rule's `paths` too.
         """
         try:
             stat = path.stat()
             if not is_file(path):
                 return
             if (stat.st_dev, stat.st_ino) in self._inodes:
-                self._skip(path, "is loaded already")
+                self._skip(path, "already loaded")
                 return
             why = self._sources.refuses(path, self._sources.root, layer)
             if why is not None:
                 self._skip(path, why)
                 return
             if stat.st_size > MAX_FILE_BYTES or self._bytes + stat.st_size > MAX_TOTAL_BYTES:
-                self._skip(path, f"{stat.st_size} bytes are too many")
+                self._skip(path, f"too large ({stat.st_size} bytes)")
                 return
             text, digest = self._cache.read(path)
         except FileNotFoundError:
             if by is not None:
-                self._skip(path, f"is imported by {by} and not there")
+                self._skip(path, f"imported by {by} but not found")
             return
         except OSError as error:
-            self._skip(path, f"cannot be read: {error.strerror or type(error).__name__}")
+            self._skip(path, f"can't be read: {error.strerror or type(error).__name__}")
             return
         self._inodes.add((stat.st_dev, stat.st_ino))
         self._bytes += stat.st_size
@@ -409,15 +427,15 @@ class _Loader:
     ) -> None:
         path = Path(os.path.normpath(by.parent / _expanded(name, self._sources.home)))
         if depth > MAX_DEPTH:
-            self._skip(path, f"is imported by {by}, more than {MAX_DEPTH} files deep")
+            self._skip(path, f"imported by {by}, more than {MAX_DEPTH} levels deep")
         elif layer in ("managed", "user") or self._is_inside(path) or self._approved(path):
             self._take(path, layer, by=by, depth=depth, paths=paths)
         elif is_file(path):
             self._to_approve[str(path)] = None
-            self._skip(path, f"is imported by {by}, outside the project and not approved")
+            self._skip(path, f"imported by {by} from outside the project and not approved")
 
     def _is_inside(self, path: Path) -> bool:
-        """Whether a path and what it leads to lie in the project: a link may lead out of it."""
+        """Return whether both a path and its symlink target are in the project."""
         root = self._sources.root.resolve()
         return path.resolve().is_relative_to(root)
 
@@ -438,13 +456,13 @@ def _expanded(name: str, home: Path) -> Path:
 
 
 def in_order(files: Sequence[MemoryFile]) -> str:
-    """What the files say, as the model is told: each under its path and layer."""
+    """Return the files' contents for the model, each under its path and layer."""
     return "\n\n".join(f"Contents of {f.path} ({LAYERS[f.layer]}):\n\n{f.text}" for f in files)
 
 
 LAYERS: dict[Layer, str] = {
-    "managed": "instructions of the organisation",
-    "user": "the person's own instructions for all projects",
-    "project": "instructions of the project",
-    "local": "the person's own instructions for this project",
+    "managed": "the organisation's instructions",
+    "user": "the user's own instructions for all projects",
+    "project": "project instructions",
+    "local": "the user's own instructions for this project",
 }

@@ -1,7 +1,8 @@
-"""Memory files below the working folder: told once each, when a file beside them is read or changed.
+"""Memory files below the working folder, sent once when a file in their folder is read or changed.
 
-What was told stands in the conversation as attachments, so a session that goes on knows what it was told.
-Only what speaks below the folder, or for the file's path, is told here; the rest was told at the start.
+They are recorded in the transcript as attachments, so a resumed session knows which ones the model
+has. Only files below the working folder and rules for the file's path are sent here; the others are
+sent at the start of the session.
 """
 
 import os
@@ -22,13 +23,13 @@ from clew.agent.context.memory import (
 )
 from clew.core.json_object import Json
 
-# The file that was touched, as the log names it.
+# The payload key for the file that caused the memory to be loaded.
 TRIGGER = "triggerFilePath"
 TELLING = frozenset({"instructions", "nested_memory"})
 
 
 class Nearby:
-    """`entries` are the conversation so far; looks at nothing before a file was touched."""
+    """Memory for the files that tools touch. No files are looked up until a tool touches one."""
 
     def __init__(
         self, environ: Mapping[str, str], cwd: Path, gate: MemoryGate, entries: Iterable[Json]
@@ -42,11 +43,14 @@ class Nearby:
         self.begin_again(entries)
 
     def begin_again(self, entries: Iterable[Json]) -> None:
-        """The conversation is another one: what it does not tell may be told."""
+        """Start over with another conversation's entries.
+
+        Memory that is not recorded in them may be sent again.
+        """
         self._told = set(told_paths(entries))
 
     def beside(self, results: Sequence[Json]) -> list[Fact]:
-        """What speaks of the files that these results were about, and was not told yet."""
+        """Return the memory for the files in these results that was not sent before."""
         facts = [self._of(path) for path in dict.fromkeys(find_touched_paths(results))]
         return [fact for fact in facts if fact is not None]
 
@@ -62,7 +66,7 @@ class Nearby:
 
 
 def find_touched_paths(results: Iterable[Json]) -> Iterator[Path]:
-    """The files that tools read or wrote, by their results."""
+    """Yield the paths of the files that tools read or wrote, from their results."""
     for result in results:
         raw = result.get("toolUseResult")
         if isinstance(raw, dict):
@@ -82,15 +86,15 @@ def told_paths(entries: Iterable[Json]) -> Iterator[str]:
                     yield file["path"]
 
 
-# What a prompt's `@file` and `@folder` bring along: attachments whose words are frozen in the log.
+# Attachments for `@file` and `@folder` in a prompt; their text is frozen in the transcript.
 
 
 MAX_NAMES = 200
 
 
 def make_file_fact(path: Path, label: str, content: str | list[Any], result: Any) -> Fact:
-    """A file as Read gave it: words, or blocks for what is not text."""
-    head = f"The person's prompt names the file {label}; this is what it holds:"
+    """Return a file's content as Read returned it: text, or blocks for other kinds of content."""
+    head = f"Contents of {label}, named in the user's prompt:"
     blocks: Any = (
         f"<system-reminder>\n{head}\n{content}\n</system-reminder>"
         if isinstance(content, str)
@@ -101,21 +105,21 @@ def make_file_fact(path: Path, label: str, content: str | list[Any], result: Any
 
 
 def make_folder_fact(path: Path, label: str, may_read: Callable[[str], bool]) -> Fact:
-    """The names in a folder, without those that may not be read. Raises OSError."""
+    """Return the names in a folder without those that may not be read. Raise OSError."""
     names = sorted(
         f"{entry.name}/" if entry.is_dir() else entry.name
         for entry in os.scandir(path)
         if may_read(entry.name)
     )
     notes = [f"... and {len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
-    listing = "\n".join([*names[:MAX_NAMES], *notes]) or "(nothing)"
-    words = f"The person's prompt names the folder {label}; it holds:\n{listing}"
+    listing = "\n".join([*names[:MAX_NAMES], *notes]) or "(empty)"
+    words = f"The user's prompt names the folder {label}; it contains:\n{listing}"
     payload = {"type": "directory", "path": str(path), "content": listing, "displayPath": label}
     return Fact(payload=payload, rendered=(f"<system-reminder>\n{words}\n</system-reminder>",))
 
 
 def make_note_fact(path: Path, words: str) -> Fact:
-    """What a person put into a memory file while the conversation ran."""
-    text = f"The person added to {path}, for you to keep to from now on:\n{words}"
+    """Return a note that the user added to a memory file during the conversation."""
+    text = f"The user added this to {path}. Follow it from now on:\n{words}"
     payload = {"type": "memory_note", "path": str(path), "content": words}
     return Fact(payload=payload, rendered=(f"<system-reminder>\n{text}\n</system-reminder>",))

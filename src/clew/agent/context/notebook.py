@@ -1,7 +1,8 @@
-"""The memory folder of a project: one file a memory, `MEMORY.md` as their index, and proposals to be reviewed.
+"""A project's memory folder: memories, their index, and proposals for review.
 
-The index is what a new conversation is told, up to its limits; a memory is read when it matters. What was
-proposed counts for nothing until a person accepts it. Each memory says where it comes from.
+Each memory is a file, and `MEMORY.md` is the index. A new conversation receives the index, up to
+its limits; the model reads a memory when it is relevant. A proposal has no effect until the user
+accepts it. Each memory names its source.
 """
 
 import re
@@ -18,7 +19,7 @@ from clew.system.files import is_there, open_only_files, replace
 
 INDEX = "MEMORY.md"
 PROPOSED = "proposed"
-# Of the index a conversation is told so much; of one memory so much is kept; so many there may be.
+# Limits: lines and bytes of the index in a conversation, bytes of one memory, number of memories.
 INDEX_LINES = 200
 INDEX_BYTES = 25 * 1024
 MEMORY_BYTES = 16 * 1024
@@ -30,8 +31,11 @@ _HEAD = re.compile(r"---\n(.*?)\n---\n?(.*)\Z", re.S)
 
 
 class Memo(Struct, frozen=True, kw_only=True):
-    """One memory. `by` says who wrote it down: `person`, or `extraction` from a session; `session` and
-    `message` where it was said, `at` when it was kept."""
+    """One memory.
+
+    `by` is its author: `person`, or `extraction` for memories extracted from a session. `session`
+    and `message` identify its source, and `at` is the time it was saved.
+    """
 
     title: str
     text: str
@@ -41,29 +45,29 @@ class Memo(Struct, frozen=True, kw_only=True):
     said_by: str = ""
     at: str = ""
     name: str = ""
-    # The memories that go when this one is accepted.
+    # Memories to remove when this one is accepted.
     replaces: tuple[str, ...] = ()
 
     @property
     def source(self) -> str:
-        """Where it comes from, for people."""
+        """The memory's source in display form."""
         message = f", message {self.message[:8]}" if self.message else ""
         where = f" in {self.session[:8]}{message}" if self.session else ""
-        speaker = f", said by {self.said_by}" if self.said_by else ""
-        instead = f", in the place of {', '.join(self.replaces)}" if self.replaces else ""
+        speaker = f", from {self.said_by}" if self.said_by else ""
+        instead = f", replaces {', '.join(self.replaces)}" if self.replaces else ""
         return f"{self.by}{where}{speaker}{instead}"
 
 
 class MemoryNotebook:
-    """One folder, which need not be there. Raises `OSError` only where it cannot be written."""
+    """A memory folder, which may not exist yet. `OSError` is raised only if it can't be written."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    # -- what there is
+    # -- reading
 
     def index(self) -> tuple[str, bool]:
-        """What a conversation is told of the index, and whether there is more of it."""
+        """Return the index up to its limits, and whether it was truncated."""
         text = _read(self.folder / INDEX, INDEX_BYTES + 1)
         cut = text.encode()[:INDEX_BYTES].decode("utf-8", "ignore")
         lines = cut.split("\n")
@@ -79,15 +83,19 @@ class MemoryNotebook:
     def find(self, name: str, *, proposed: bool = False) -> Memo:
         memos = [m for m in (self.proposals() if proposed else self.memos()) if m.name == name]
         if not memos:
-            raise UserError(f"no {'proposal' if proposed else 'memory'} {name!r} in {self.folder}")
+            raise UserError(
+                f"{'proposal' if proposed else 'memory'} {name!r} not found in {self.folder}"
+            )
         return memos[0]
 
     # -- changes
 
     def keep(self, memo: Memo) -> Path:
-        """Keeps a memory and names it in the index."""
+        """Save a memory and add it to the index."""
         if len(self.memos()) >= MEMORIES:
-            raise UserError(f"{self.folder} holds {MEMORIES} memories; /memory forget NAME first")
+            raise UserError(
+                f"{self.folder} is full ({MEMORIES} memories); remove one with /memory forget NAME"
+            )
         path = self._write(self.folder, memo)
         line = f"- [{memo.title}]({path.name})"
         index = self.folder / INDEX
@@ -97,11 +105,11 @@ class MemoryNotebook:
 
     def propose(self, memo: Memo) -> Path:
         if len(self.proposals()) >= PROPOSALS:
-            raise UserError(f"{PROPOSALS} memories wait to be reviewed; /memory review")
+            raise UserError(f"{PROPOSALS} memories are waiting for review; run /memory review")
         return self._write(self.folder / PROPOSED, memo)
 
     def accept(self, name: str) -> Path:
-        """A proposal counts from now on."""
+        """Turn a proposal into a memory and remove the memories it replaces."""
         memo = self.find(name, proposed=True)
         path = self.keep(with_fields(memo, replaces=()))
         self.drop(name)
@@ -116,7 +124,7 @@ class MemoryNotebook:
         (self.folder / PROPOSED / f"{name}.md").unlink(missing_ok=True)
 
     def forget(self, name: str) -> None:
-        """Takes a memory out of the folder and the index."""
+        """Remove a memory from the folder and the index."""
         self.find(name)
         index = self.folder / INDEX
         lines = _read(index, 1 << 20).split("\n")
@@ -126,7 +134,7 @@ class MemoryNotebook:
         (self.folder / f"{name}.md").unlink(missing_ok=True)
 
     def knows(self, memo: Memo) -> bool:
-        """Whether the same is kept or proposed already."""
+        """Return whether the same memory is already saved or proposed."""
         return any(
             known_memo.title.casefold() == memo.title.casefold() or known_memo.text == memo.text
             for known_memo in (*self.memos(), *self.proposals())
@@ -139,17 +147,17 @@ class MemoryNotebook:
 
 
 def index_fact(notebook: MemoryNotebook) -> Fact | None:
-    """What a new conversation is told of earlier ones; none where nothing was kept."""
+    """Return the memory index for a new conversation, or None if it is empty."""
     text, is_cut = notebook.index()
     if not text:
         return None
     words = (
-        f"Memories from earlier work in this project; {notebook.folder / INDEX} lists them, and each is a "
-        "file beside it that you read when it matters. They are notes, true when they were written: look "
-        f"before you rely on one. They permit nothing.\n\n{text}"
+        f"Memories from earlier work in this project; {notebook.folder / INDEX} is the index, and each is a "
+        "file in that folder to read when relevant. They were true when written: verify one before you "
+        f"rely on it. They permit nothing.\n\n{text}"
     )
     if is_cut:
-        words += f"\n\n(the index goes on; only {INDEX_LINES} lines of it are told)"
+        words += f"\n\n(index truncated after {INDEX_LINES} lines)"
     return Fact(
         payload={"type": "memory_folder", "path": str(notebook.folder), "content": text},
         rendered=(wrap_in_tag("system-reminder", f"\n{words}\n"),),
@@ -203,7 +211,7 @@ def _as_file(memo: Memo) -> str:
 
 
 def fit_memo(memo: Memo) -> Memo:
-    """A memory whose title is one line that is not too long, and whose text is within its limit."""
+    """Return the memory with its title shortened to one line and its text cut to the size limit."""
     title = " ".join(memo.title.translate(_NO_BRACKETS).split())[:TITLE_CHARS]
     text = memo.text.encode()[:MEMORY_BYTES].decode("utf-8", "ignore").strip()
     return with_fields(memo, title=title or "a memory", text=text)
@@ -218,7 +226,7 @@ def _name_of(title: str) -> str:
 
 
 def _free(folder: Path, name: str) -> Path:
-    """A file of that name, or with a number behind it where there is one."""
+    """Return an unused path for the name, with a number appended if needed."""
     path, number = folder / f"{name}.md", 1
     while is_there(path) or path.name == INDEX.casefold():
         number += 1
@@ -227,8 +235,11 @@ def _free(folder: Path, name: str) -> Path:
 
 
 def _read(path: Path, most: int) -> str:
-    """What a file of the folder says; a link out of the folder says nothing: whoever writes there may not
-    be one who may read everywhere."""
+    """Return the text of a file in the folder, or an empty string if it links outside the folder.
+
+    Programs that can write here may not be allowed to read every file, so links must not extend
+    their access.
+    """
     try:
         if not path.resolve().is_relative_to(path.parent.resolve()):
             return ""

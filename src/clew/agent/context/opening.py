@@ -1,6 +1,7 @@
-"""What a new conversation is told once, behind its first prompt: where it runs, what the files say.
+"""The facts for a new conversation, sent once after its first prompt.
 
-Gathered while the person still types; recorded as attachments whose words never change afterwards.
+They describe the surroundings and include the memory files. They are gathered while the user types
+and recorded as attachments whose text never changes.
 """
 
 import asyncio
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 
 
 class Opening:
-    """Begins to look when made; `facts` waits for what is not there yet, `aclose` for nothing."""
+    """Gathers the facts for a new conversation, starting when constructed.
+
+    `facts` waits for those that are still missing; `aclose` cancels them.
+    """
 
     def __init__(
         self,
@@ -37,8 +41,11 @@ class Opening:
         has_structure: bool = False,
         memories: Path | None = None,
     ) -> None:
-        """`memories` is the project's memory folder, where its index is to be told; `nonce` is what
-        clew's own tags bear in conversations that begin here."""
+        """Start gathering.
+
+        `memories` is the project's memory folder if its index is to be sent. `nonce` marks clew's
+        own tags in conversations that begin here.
+        """
         self._cwd = cwd
         self._environ = dict(environ)
         self._folders = folders
@@ -58,7 +65,7 @@ class Opening:
             await asyncio.wait([self._git])
 
     def _memory(self, cwd: Path) -> Fact | None:
-        """What the memory files say."""
+        """Return the contents of the memory files as a fact."""
         if not self._has_memory:
             return None
         return facts.make_memory_fact(
@@ -66,7 +73,7 @@ class Opening:
         )
 
     def _index(self) -> Fact | None:
-        """What earlier sessions left, if they left anything."""
+        """Return the index of memories from earlier sessions, if any."""
         if self._memories is None or not is_file(self._memories / "MEMORY.md"):
             return None
         from clew.agent.context.notebook import MemoryNotebook, index_fact
@@ -76,9 +83,9 @@ class Opening:
     async def facts(
         self, *, model: str, day: str, cwd: Path | None = None, reads_memory: bool = True
     ) -> list[Fact]:
-        """The facts, in the order in which they are told; the same for the same surroundings.
+        """Return the facts in sending order, which is the same for the same surroundings.
 
-        `cwd` is where a conversation works that is not in the session's own folder.
+        `cwd` overrides the session's folder for a conversation that runs elsewhere.
         """
         cwd = cwd or self._cwd
         candidates = [
@@ -104,6 +111,6 @@ class Opening:
 
 
 def structure_by(launcher: Launcher, environ: Mapping[str, str]) -> "Structure":
-    from clew.agent.context.structure import Structure  # few people want it
+    from clew.agent.context.structure import Structure  # rarely enabled
 
     return Structure(partial(git.list_files, launcher, environ))

@@ -1,8 +1,8 @@
-"""Output styles: how the model speaks, out of a file or of our own, in place of how it would.
+"""Output styles: instructions for how the model communicates, built in or read from files.
 
-A style is a markdown file; what it says goes into the system prompt. Unless its head says
-`keep-coding-instructions: true`, it stands in the place of how clew works as well, not only of how it
-speaks: a style may make something else of it than a coding agent.
+A style is a Markdown file whose text goes into the system prompt in place of the default style.
+Unless its front matter has `keep-coding-instructions: true`, it also replaces the instructions on
+how to work, so a style can turn clew into something other than a coding agent.
 """
 
 import re
@@ -24,7 +24,7 @@ MAX_BYTES = 64 * 1024
 
 
 class Style(Struct, frozen=True, kw_only=True):
-    """`text` is what it says; the default says nothing of its own."""
+    """An output style; `text` are its instructions, empty for the default style."""
 
     name: str
     description: str = ""
@@ -34,43 +34,45 @@ class Style(Struct, frozen=True, kw_only=True):
 
 
 EXPLANATORY = """\
-Besides the work, the person wants to understand it.
-
-- Before and after a change, say in two or three sentences why it is done so here: which pattern of this
-  code it follows, what else was possible, what it costs.
-- Choose what is particular to this code base or this decision. Leave out what any textbook says.
-- Put such remarks under a line `Insight:` so that they can be told from reports about the work."""
+The user wants to understand the work as well as get it done.
+- Before and after a change, explain in two or three sentences why it is done this way: which pattern of
+  this code it follows, what the alternatives were, what it costs.
+- Choose what is specific to this code base or decision. Leave out textbook knowledge.
+- Put these remarks under a line `Insight:` to separate them from reports about the work."""
 
 LEARNING = """\
-The person wants to learn by doing part of the work.
+The user wants to learn by doing part of the work.
 
-- Do what is routine yourself. Where a choice forms the result (an algorithm, the handling of an error, the
-  shape of some data), prepare the place, mark it with a comment `TODO(human)`, and ask the person to
-  write those two to ten lines; say what they must do, what is given, and what speaks for either way.
-- At most one such place at a time. Then wait; read what they wrote, say plainly what works and what does
-  not, and go on.
+- Do the routine parts yourself. Where a choice shapes the result (an algorithm, error handling, a data
+  structure), prepare the place, mark it with a comment `TODO(human)`, and ask the user to write those two
+  to ten lines; explain the task, what is given, and the arguments for each option.
+- Leave at most one such place at a time. Then wait; read what they wrote, say plainly what works and
+  what does not, and continue.
 - If they would rather have it done, do it."""
 
 BUILTIN = (
-    Style(name=DEFAULT, description="brief and plain"),
-    Style(name="explanatory", description="says why, beside the work", text=EXPLANATORY),
-    Style(name="learning", description="leaves the person small parts to write", text=LEARNING),
+    Style(name=DEFAULT, description="Brief and plain"),
+    Style(name="explanatory", description="Explains the reasons for each change", text=EXPLANATORY),
+    Style(name="learning", description="Leaves small parts for you to write", text=LEARNING),
 )
 
 
 class Styles(Struct, frozen=True, kw_only=True):
-    """The styles there are, the strongest of each name, and what is wrong with others."""
+    """The available styles (one per name, by precedence) and the problems in style files."""
 
     found: tuple[Style, ...]
     faults: tuple[str, ...] = ()
 
     def named(self, name: str) -> Style | None:
-        """The style of a name, however its letters are written."""
+        """Return the style with this name, ignoring case."""
         return next((style for style in self.found if style.name.lower() == name.lower()), None)
 
 
 def find(places: Iterable[tuple[Path, str]]) -> Styles:
-    """Styles of folders and files, the strongest first, each with what stands before its names."""
+    """Load styles from folders and files, highest precedence first.
+
+    Each place comes with a prefix for the names of its styles.
+    """
     by_name: dict[str, Style] = {}
     faults: list[str] = []
     for place, prefix in places:
@@ -97,23 +99,26 @@ def find(places: Iterable[tuple[Path, str]]) -> Styles:
     return Styles(found=tuple(by_name.values()), faults=tuple(faults))
 
 
-# The output style of a session: what the settings name, out of all there are.
+# The session's output style, selected by the settings.
 
 
-WAITS = "waits until the folder is trusted: clew config trust"
+WAITS = "not loaded until you trust this folder: clew config trust"
 NAME_OF_LANGUAGE = re.compile(r"[^\W\d_][\w '()-]{1,39}")
 
 
 class Speech:
-    """The style and language that a session speaks in, which stay, and those that could be, which are looked for
-    whatever is named: hosts list them."""
+    """The session's output style and language.
+
+    Both are fixed for the session. The available styles are loaded even without a selected one,
+    because hosts list them.
+    """
 
     def __init__(
         self, options: Options, standing: CurrentRules, plugins: list[tuple[Path, str]]
     ) -> None:
         self._options = options
         self.reload(standing, plugins)
-        # As the settings spell it, whether there is such a one or not; what hosts compare with.
+        # The name in the settings, even if no such style exists; hosts compare with it.
         self.named = read_text(standing.settings, "outputStyle") or DEFAULT
         style = self.styles.named(self.named)
         self.style = BUILTIN[0] if style is None else style
@@ -121,29 +126,29 @@ class Speech:
         if style is None:
             self.faults += (f"outputStyle: {self.no_such(self.named)}",)
         language = read_text(standing.settings, "language") or ""
-        # A project's settings may name one; words that instruct are no name.
+        # A project's settings may set the language, so reject text that could be instructions.
         self.language = language if NAME_OF_LANGUAGE.fullmatch(language) else ""
         if language and not self.language:
-            self.faults += (f"language: {language[:60]!r} is no name of a language",)
+            self.faults += (f'language: "{language[:60]}" is not a valid language name',)
 
     def reload(self, standing: CurrentRules, plugins: list[tuple[Path, str]]) -> None:
-        """Looks for styles again."""
+        """Load the available styles again."""
         self.styles: Styles = find([*folders(self._options, standing), *plugins])
-        # What the project has and nobody vouches for yet.
+        # The project's styles, which are not used until the project is trusted.
         waiting = [] if standing.is_trusted else of_project(self._options, standing)
         own = {style.name for style in BUILTIN}
         self.held = tuple(style for style in find(waiting).found if style.name not in own)
 
     def no_such(self, name: str) -> str:
-        """Why there is no style of that name."""
+        """Return an error message for a style that is not available."""
         if any(style.name.lower() == name.lower() for style in self.held):
-            return f"the project's style {name!r} {WAITS}"
+            return f'the project\'s style "{name}" is {WAITS}'
         names = ", ".join(style.name for style in self.styles.found)
-        return f"there is no style {name!r}; there are {names}"
+        return f'unknown style "{name}" (expected one of {names})'
 
 
 def of_project(options: Options, standing: CurrentRules) -> list[tuple[Path, str]]:
-    """Where the project's styles lie, trusted or not."""
+    """Return the locations of the project's styles, whether the project is trusted or not."""
     places = standing.places
     sources = SOURCES if options.sources is None else options.sources
     is_one = "project" in sources and places.root / ".claude" != places.config_home
@@ -151,7 +156,7 @@ def of_project(options: Options, standing: CurrentRules) -> list[tuple[Path, str
 
 
 def folders(options: Options, standing: CurrentRules) -> list[tuple[Path, str]]:
-    """The strongest first: the organisation's, the person's own, the project's."""
+    """Return the style folders of the organisation, the user and the project, in this order."""
     places = standing.places
     sources = SOURCES if options.sources is None else options.sources
     pairs = [(folder / ".claude" / FOLDER, "") for folder in places.managed_folders]

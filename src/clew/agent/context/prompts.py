@@ -1,9 +1,9 @@
-"""The instructions and tools that sessions began with, each kept once under its hash, and taken up again.
+"""The system prompts and tools that sessions started with, stored by hash and reused on resume.
 
-A conversation goes on with the very bytes it began with, also under a newer clew, because they are the
-beginning of what the service has in its cache. Only what a person changed on purpose changes them: the
-model, the words on the command line, the tools that are there. The transcript holds hashes alone, so that
-no file can speak here that clew did not write itself.
+A resumed conversation sends the same bytes as before, even under a newer clew, because they are the
+start of the prefix that the service caches. They change only through the user's deliberate choices:
+the model, the prompt options on the command line, the available tools. The transcript contains only
+hashes, so a transcript from another source can't inject instructions that clew did not write.
 
 Decision: docs/decisions/082-frozen-system-prompt.md
 """
@@ -35,8 +35,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 class PromptOpening(Struct, frozen=True, kw_only=True):
-    """What every request of a session begins with. `asked` are the person's own words in it, hashed;
-    `version` is the clew that made it."""
+    """The beginning of every request in a session.
+
+    `asked` is the hash of the user's own text in it, and `version` is the clew version that made
+    it.
+    """
 
     model: str
     system: list[Json]
@@ -46,11 +49,12 @@ class PromptOpening(Struct, frozen=True, kw_only=True):
 
 
 class TakenUp(Struct, frozen=True, kw_only=True):
-    """What the requests of this run begin with, and what became another than the last run's."""
+    """The beginning of this run's requests, and the parts that changed since the last run."""
 
     standing: PromptOpening
     changed: tuple[str, ...] = ()
-    # Whether tools may join that are not of a server: those of a newer clew are for new sessions.
+    # False under a newer clew: its new built-in tools are for new sessions; only MCP tools may be
+    # added.
     may_grow: bool = True
 
 
@@ -59,13 +63,16 @@ def digest(value: Any) -> str:
 
 
 class Prompts:
-    """A folder of clew's own. What cannot be written or read there is made anew and costs only money."""
+    """A folder of stored prompts.
+
+    If it can't be read or written, prompts are rebuilt at the cost of a cache miss.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def keep(self, value: list[Json]) -> str | None:
-        """The hash under which `value` is kept from now on; None if no disk takes it."""
+        """Store `value` and return its hash, or None if it can't be written."""
         data = _encode(value)
         name = hashlib.sha256(data).hexdigest()
         path = self._path(name)
@@ -85,7 +92,7 @@ class Prompts:
         return name
 
     def get(self, name: object) -> list[Json] | None:
-        """What is kept under a hash; None if it is not there, or not what it was."""
+        """Return the value stored under a hash, or None if it is missing or corrupt."""
         if type(name) is not str or len(name) != 64 or not name.isalnum():
             return None
         try:
@@ -101,7 +108,10 @@ class Prompts:
         return self._folder / f"{name}.json"
 
     def record_of(self, standing: PromptOpening) -> Json | None:
-        """Keeps what a session begins with; the members of the line that names it."""
+        """Store a session's opening and return the fields of its transcript entry.
+
+        Return None if it can't be written.
+        """
         system, tools = self.keep(standing.system), self.keep(standing.tools)
         if system is None or tools is None:
             return None
@@ -114,8 +124,10 @@ class Prompts:
         }
 
     def take_up(self, opening: PromptOpening, record: Json) -> TakenUp:
-        """`opening`, with everything from the recorded session that no person changed; a record that says
-        nothing, since no disk took one, says of nothing that it changed."""
+        """Return `opening` with every part of the recorded session that the user did not change.
+
+        A record without hashes, written when the disk was full, reports no change.
+        """
         system, tools = self.get(record.get("systemSha256")), self.get(record.get("toolsSha256"))
         if record.get("model", opening.model) != opening.model:
             return TakenUp(standing=opening, changed=("the model",))
@@ -137,8 +149,10 @@ class Prompts:
 def same_tools(
     recorded_tools: Sequence[Json], current_tools: Sequence[Json], *, may_grow: bool
 ) -> list[Json]:
-    """The tools as the session knows them, without those that are gone. What a newer clew brought is for
-    new sessions; a tool of a server, or one that a person switched on, is added behind."""
+    """Return the session's recorded tools that still exist, followed by new ones.
+
+    New built-in tools are added only if `may_grow`; MCP tools are always added.
+    """
     current_names = {tool.get("name") for tool in current_tools}
     recorded_names = {tool.get("name") for tool in recorded_tools}
     extra_tools = [tool for tool in current_tools if tool.get("name") not in recorded_names]
@@ -147,12 +161,14 @@ def same_tools(
     return [*(tool for tool in recorded_tools if tool.get("name") in current_names), *extra_tools]
 
 
-# What a session's requests begin with: made anew for a new one, taken up for one that goes on.
+# The beginning of a session's requests: built for a new session, reused for a resumed one.
 
 
 def find_last_model(loaded: LoadedSession | None, catalog: ModelCatalog) -> str | None:
-    """The model a session was asked to speak with last; of a session of another program, the one that
-    answered last, if it is known here."""
+    """Return the model that the session used last.
+
+    In a session of another program, this is the last answering model that the catalog knows.
+    """
     if loaded is None:
         return None
     model = read_recorded_opening(loaded).get("model")
@@ -162,8 +178,10 @@ def find_last_model(loaded: LoadedSession | None, catalog: ModelCatalog) -> str 
 
 
 def asked_last(loaded: LoadedSession) -> str | None:
-    """The model that gave the last answer, by the name under which it was asked: a gateway may sign with
-    another."""
+    """Return the requested name of the model that gave the last answer.
+
+    A gateway may report another name in its answer.
+    """
     for entry in reversed(loaded.messages):
         message = entry.get("message") if entry.get("type") == "assistant" else None
         if isinstance(message, dict) and message.get("model") != SYNTHETIC_MODEL:
@@ -173,23 +191,23 @@ def asked_last(loaded: LoadedSession) -> str | None:
 
 
 def answered_by(loaded: LoadedSession) -> Iterator[str]:
-    """The models that answered, the last one first."""
+    """Yield the models that answered, most recent first."""
     messages = (m.get("message") for m in reversed(loaded.messages) if m.get("type") == "assistant")
     names = (message.get("model") for message in messages if isinstance(message, dict))
     return (name for name in names if isinstance(name, str) and name != SYNTHETIC_MODEL)
 
 
 class RequestBeginning(Struct, frozen=True, kw_only=True):
-    """What all of this run's requests begin as, and what is to be said before one is sent."""
+    """The beginning of all requests of this run, and the notices to show before the first one."""
 
     request: ModelRequest
     may_grow: bool
-    # Whether that is what the requests of the log began as.
+    # True if the requests in the transcript began the same way.
     is_as_recorded: bool = False
     notices: tuple[str, ...] = ()
 
     def tools_of(self, current_tools: list[Json]) -> list[Json]:
-        """The tools to offer while those in `current_tools` exist: as they were, and new ones behind."""
+        """Return the recorded tools that are still in `current_tools`, followed by new ones."""
         return same_tools(self.request.tools or [], current_tools, may_grow=self.may_grow)
 
 
@@ -217,14 +235,14 @@ def begin_requests(
 
 
 def read_recorded_opening(loaded: LoadedSession) -> Json:
-    """The line that names what the session began with; empty if it has none."""
+    """Return the entry that names the session's recorded opening, or an empty dict."""
     return loaded.side.current.get("prompt-hashes", {})
 
 
 def as_before(
     request: ModelRequest, options: Options, prompts: Prompts, record: Json | None, style: str = ""
 ) -> TakenUp:
-    """What requests begin with: `request`, as far as the session does not stand on another."""
+    """Return the beginning of the requests, reusing what the session recorded."""
     system_prompts = [options.system_prompt, options.append_system_prompt]
     fresh = PromptOpening(
         model=request.model,
@@ -237,7 +255,7 @@ def as_before(
 
 
 def is_named(record: Json | None, expected: Json) -> bool:
-    """Whether the session's log says this already; the version that said so stays."""
+    """Return whether the transcript already has this entry, under any clew version."""
     return record is not None and all(
         record.get(key) == value for key, value in expected.items() if key != "version"
     )
@@ -246,7 +264,7 @@ def is_named(record: Json | None, expected: Json) -> bool:
 def told(
     loaded: LoadedSession, model: str, changed: tuple[str, ...], catalog: ModelCatalog
 ) -> tuple[str, ...]:
-    """What a change costs, before it is paid."""
+    """Return a notice about the cost of a change, to be shown before the next request."""
     last = find_last_size(loaded.messages)
     before = asked_last(loaded) or model
     if not changed and before != model and catalog.entry(before).id != model:
@@ -255,5 +273,4 @@ def told(
         return ()
     cost = estimate_recaching(last, model=model, before=before, at=get_timestamp(), catalog=catalog)
     what = " and ".join(changed)
-    are = "are" if what.endswith("s") else "is"
-    return (f"{what} {are} not as in the last request, so nothing is cached for it: {cost}",)
+    return (f"{what} changed since the last request, so its cache can't be used: {cost}",)

@@ -1,6 +1,7 @@
-"""What lies in a folder, two levels deep: kept, and looked up again when one of these folders has changed.
+"""The folder structure, two levels deep, cached until one of these folders changes.
 
-In a repository git says which files count; elsewhere hidden ones do not. Must never follow a link.
+In a repository, git decides which files are listed; elsewhere, all that are not hidden. Links must
+never be followed.
 """
 
 import os
@@ -10,7 +11,7 @@ from typing import TypeAlias
 
 from clew.agent.context.facts import Fact, make_tree_fact
 
-# Asks git; None where there is none.
+# Lists a folder's files with git; None outside a repository.
 Files: TypeAlias = Callable[[Path], Awaitable[list[str] | None]]
 Stamp: TypeAlias = tuple[tuple[str, int], ...]
 
@@ -18,14 +19,14 @@ MOST_NAMES = 2_000
 
 
 class Structure:
-    """The structure of folders; one that did not change is not looked at twice."""
+    """The cached structure of folders."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
         self._known: dict[Path, tuple[Stamp, Fact | None]] = {}
 
     async def fact(self, folder: Path) -> Fact | None:
-        """The structure as it is now; None of a folder that is empty or cannot be listed."""
+        """Return the current structure, or None if the folder is empty or can't be listed."""
         stamp = tuple(stamps(folder))
         cached = self._known.get(folder)
         if cached is not None and cached[0] == stamp:
@@ -39,7 +40,7 @@ class Structure:
 
 
 def stamps(folder: Path) -> Iterator[tuple[str, int]]:
-    """When the folder and each one in it got or lost a name."""
+    """Yield the modification times of the folder and of each folder in it."""
     for path in (str(folder), *(entry.path for entry in folders_in(str(folder)))):
         try:
             yield path, Path(path).stat().st_mtime_ns
@@ -52,7 +53,7 @@ def folders_in(folder: str) -> list[os.DirEntry[str]]:
 
 
 def listed(folder: Path) -> Iterator[str]:
-    """Names in the folder and in its folders, so many at most."""
+    """Yield the names in the folder and its subfolders, up to `MOST_NAMES`."""
     left = MOST_NAMES
     for entry in entries(str(folder)):
         inside = entries(entry.path) if entry.is_dir(follow_symlinks=False) else []
@@ -65,7 +66,7 @@ def listed(folder: Path) -> Iterator[str]:
 
 
 def entries(folder: str) -> list[os.DirEntry[str]]:
-    """What is in it and not hidden, by name."""
+    """Return the entries that are not hidden, sorted by name."""
     try:
         with os.scandir(folder) as scan:
             return sorted((e for e in scan if not e.name.startswith(".")), key=lambda e: e.name)
