@@ -21,7 +21,7 @@ def digging(rounds: list[Json]) -> Callable[[Json], Json]:
     """A model whose agent digs for so many rounds; `rounds` takes what the agent was asked with."""
 
     def part(body: Json) -> Json:
-        if "given one piece of work" not in body["system"][0]["text"]:
+        if "with one task" not in body["system"][0]["text"]:
             told = results(body)
             return answered(f"heard {told[0]}" if told else [agent("dig deep")], body)
         rounds.append(body)

@@ -101,7 +101,7 @@ def test_an_order_to_summarise_that_comes_to_nothing_is_answered_once(tmp_path: 
     window = Window(
         lambda body: answered("Hello!", body), summary=lambda body: answered("no", body)
     )
-    why = "no summary could be written: the model wrote no summary"
+    why = "the summary failed: the model wrote no summary"
     with serving(window, strict=True) as server:
         assert clew(tmp_path, server.url, "-p", "hi", *ARGS).returncode == 0
         once = clew(tmp_path, server.url, "-p", "/compact", "--continue", *ARGS)
@@ -217,7 +217,7 @@ def test_without_any_summary_the_conversation_still_goes_on(tmp_path: Path) -> N
         grown(tmp_path, server.url, 7)
     receipt = boundaries(tmp_path)[-1]["compactMetadata"]["covers"]
     assert receipt["summaryBy"] == "record"
-    assert "What the person asked, oldest first" in text_of(window.asked[-1])
+    assert "The user's requests, oldest first" in text_of(window.asked[-1])
 
 
 def test_a_model_that_calls_tools_instead_of_summarising_is_asked_otherwise(tmp_path: Path) -> None:
@@ -526,8 +526,8 @@ def test_where_the_beginning_alone_fills_the_window_a_person_is_told_what_does(
     with serving(window, strict=True) as server:
         done = clew(tmp_path, server.url, "-p", "Paint.", *ARGS, *long)
         assert done.returncode == 1
-        assert "of 24,000 tokens: the system prompt" in done.stderr
-        assert "(--tools, /mcp disable) or a shorter system prompt does" in done.stderr
+        assert "of 24,000 tokens: system prompt" in done.stderr
+        assert "(--tools, /mcp disable) or a shorter system prompt" in done.stderr
         # The session is as good as before, and goes on once there is room.
         assert "I paint." in resumed(tmp_path, server.url, "Paint now.")
 

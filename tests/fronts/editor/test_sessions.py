@@ -436,7 +436,7 @@ def test_a_conversation_is_summarised_in_an_editor_and_what_cannot_be_is_said(
     with serving(window, strict=True) as server, Editor(tmp_path, server.url, *ARGS) as editor:
         session = editor.new()
         editor.prompt(session, "/compact")
-        assert "there is nothing to summarise yet" in editor.said()
+        assert "nothing to summarise yet" in editor.said()
         editor.prompt(session, "Paint it. " + PARAGRAPH)
         editor.told.clear()
         assert editor.prompt(session, "/compact the north side") == {"stopReason": "end_turn"}
@@ -446,7 +446,7 @@ def test_a_conversation_is_summarised_in_an_editor_and_what_cannot_be_is_said(
         assert "the north side" in text_of(window.summaries[0])
         assert "the north side is done" in text_of(window.asked[-1])
         editor.prompt(session, "/compact --undo")
-        assert "the whole conversation stands again" in editor.said()
+        assert "the full conversation is restored" in editor.said()
 
 
 def test_what_comes_of_an_order_to_summarise_is_said_once_in_an_editor(tmp_path: Path) -> None:

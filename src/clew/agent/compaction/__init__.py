@@ -1,1 +1,1 @@
-"""Shortening a conversation that outgrows its window: how much, where to cut, what to say instead."""
+"""Compaction of a conversation that outgrows its context window."""

@@ -1,7 +1,7 @@
-"""Where a conversation is cut, and the entry that says so.
+"""Compaction boundaries: where a conversation may be cut, and the entry that records the cut.
 
-Pure. A cut never parts a call from its result, nor an answer from itself. The format of the boundary
-is in docs/internals/transcript.md.
+Pure. A cut never separates a tool call from its result, or the parts of one answer. The format of
+the boundary is described in docs/internals/transcript.md.
 
 Decision: docs/decisions/160-compaction.md
 """
@@ -20,19 +20,22 @@ from clew.core.normalize.select import Edits
 from clew.core.normalize.tokens import MESSAGE_OVERHEAD, estimate_content_tokens
 from clew.record.transcript.siblings import find_block_ids
 
-# What a summary stands for: which entries, which files, which open tasks. Pure.
+# The receipt of a summary: the entries, files and open tasks that it covers. Pure.
 
 
 MAX_NAMED = 200
 SHOWN_FILES = 12
-# How a summary's left-out part begins that says why it is a record only.
-NO_MODEL = "no model wrote it: "
+# The prefix of a `leftOut` item that explains why no model wrote the summary.
+NO_MODEL = "no model wrote the summary: "
 
 
 def covers(
     covered: Sequence[Json], *, todos: Sequence[Json], by: str, left_out: Sequence[str] = ()
 ) -> Json:
-    """The receipt: `by` is who wrote the summary, `left_out` what it did not see."""
+    """Return the receipt of a summary.
+
+    `by` names the author of the summary, and `left_out` lists what the author did not see.
+    """
     uuids = [str(entry["uuid"]) for entry in covered if "uuid" in entry]
     read, changed = list_used_files(covered)
     return {
@@ -51,7 +54,7 @@ def covers(
 
 
 def list_used_files(entries: Sequence[Json]) -> tuple[list[str], list[str]]:
-    """The files that tools read, and those that they changed, newest first."""
+    """Return the files that tools read and the files they changed, newest first."""
     read: dict[str, None] = {}
     changed: dict[str, None] = {}
     for entry in reversed(entries):
@@ -67,7 +70,7 @@ def list_used_files(entries: Sequence[Json]) -> tuple[list[str], list[str]]:
 
 
 def in_words(receipt: Json, *, kept_count: int, transcript: str) -> str:
-    """The receipt as the model reads it, behind the summary."""
+    """Return the receipt as text for the model, to be appended to the summary."""
     changed = receipt["filesChanged"]
     omitted_count = len(changed) - SHOWN_FILES
     file_names = ", ".join(changed[:SHOWN_FILES]) + (
@@ -75,21 +78,21 @@ def in_words(receipt: Json, *, kept_count: int, transcript: str) -> str:
     )
     lines = [f"This summary covers {receipt['entries']} entries of the conversation."]
     if kept_count:
-        lines.append(f"{kept_count} entries are kept word for word.")
+        lines.append(f"{kept_count} entries are kept verbatim.")
     if file_names:
-        lines.append(f"Files changed in the part it covers: {file_names}.")
-    lines.append(f"Nothing is lost: the whole conversation is in {transcript}.")
+        lines.append(f"Files changed in the summarised part: {file_names}.")
+    lines.append(f"The full conversation is in {transcript}.")
     return " ".join(lines)
 
 
 def describe_boundary(boundary: Json) -> str:
-    """What a person is told of a compaction: what went, what stayed, how to have it back."""
+    """Return a description of a compaction for the user: what was summarised and what was kept."""
     metadata = boundary["compactMetadata"]
     receipt = metadata.get("covers") or {}
     uuids = (metadata.get("preservedMessages") or {}).get("uuids") or []
     lines = [
         f"{metadata['preTokens']:,} tokens before, about {metadata.get('postTokens', 0):,} now; "
-        f"{format_count(receipt.get('entries', 0), 'entry', 'entries')} summarised, {len(uuids)} kept word for word"
+        f"{format_count(receipt.get('entries', 0), 'entry', 'entries')} summarised, {len(uuids)} kept verbatim"
     ]
     for label, name in (("changed", "filesChanged"), ("read", "filesRead"), ("open", "openTodos")):
         names = receipt.get(name) or []
@@ -97,19 +100,22 @@ def describe_boundary(boundary: Json) -> str:
             suffix = f" and {len(names) - SHOWN_FILES} more" if len(names) > SHOWN_FILES else ""
             lines.append(f"{label}: {', '.join(names[:SHOWN_FILES])}{suffix}")
     for words in receipt.get("leftOut") or ():
-        lines.append(words if words.startswith(NO_MODEL) else f"not seen by the summary: {words}")
+        lines.append(
+            words if words.startswith(NO_MODEL) else f"not covered by the summary: {words}"
+        )
     return "\n".join(lines)
 
 
 def make_summary_entry(words: Sequence[str], *, uuid: str, at: str) -> Json:
-    """The entry that stands for what was covered."""
+    """Return the entry that replaces the covered part."""
     return factories.compact_summary("\n\n".join(filter(None, words)), uuid=uuid, at=at)
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """What a compaction covers and what it keeps word for word: behind its summary, or before it.
+    """The entries that a compaction summarises, and those it keeps verbatim.
 
-    `is_row`: what is kept was said in a row, so that its first and last entry name it all.
+    The kept ones come after the summary, or before it if `is_before` is set. `is_row` is true if
+    the kept entries were consecutive, so that the first and last identify all of them.
     """
 
     covered: list[Json]
@@ -119,7 +125,7 @@ class Selection(Struct, frozen=True, kw_only=True):
 
 
 def entry_tokens(entry: Json) -> int:
-    """About how much of a request an entry is."""
+    """Return the estimated number of tokens of an entry in a request."""
     message = entry.get("message")
     if isinstance(message, dict):
         if entry.get("isApiErrorMessage") is True:
@@ -136,7 +142,7 @@ def rendered(entry: Json) -> Iterator[Json]:
 
 
 def with_tail(entries: Sequence[Json], keep_tokens: int) -> Selection:
-    """The longest end of the conversation that fits is kept; it may be nothing."""
+    """Select a compaction that keeps the longest tail that fits; the tail may be empty."""
     floor = select.find_beginning(entries)
     allowed = cuts(entries)
     cut, at, size = len(entries), len(entries), 0
@@ -147,27 +153,27 @@ def with_tail(entries: Sequence[Json], keep_tokens: int) -> Selection:
             break
         cut = at if allowed[at] else cut
     if cut <= floor:
-        # Else what was summarised before would be all that is summarised now.
+        # Otherwise this compaction would only summarise the previous summary again.
         cut = next((at for at in range(floor + 1, len(entries)) if allowed[at]), len(entries))
     return Selection(covered=_said(entries[:cut]), kept=list(entries[cut:]))
 
 
 def select_up_to(entries: Sequence[Json], place: int) -> Selection:
-    """Everything before a place is covered; from there on all is kept."""
+    """Select everything before a place for the summary and keep the rest."""
     cut = _allowed(entries, place)
     is_row = cut >= select.find_beginning(entries)
     return Selection(covered=_said(entries[:cut]), kept=list(entries[cut:]), is_row=is_row)
 
 
 def select_since(entries: Sequence[Json], place: int) -> Selection:
-    """Everything from a place on is covered; what stands before it is kept."""
+    """Select everything from a place on for the summary and keep what precedes it."""
     cut = _allowed(entries, place)
     kept_entries = _said(entries[:cut])
     return Selection(covered=list(entries[cut:]), kept=kept_entries, is_before=True, is_row=False)
 
 
 def with_edits(selection: Selection, edits: Edits, *, keeps_pins: bool) -> Selection:
-    """What a person left out is not summarised either; what is held fast is kept, wherever it stood."""
+    """Apply the user's edits: drop hidden entries from the summary and keep pinned ones."""
     pins = _with_ties(selection.covered, edits.pinned) if keeps_pins else frozenset()
     pinned = [entry for entry in selection.covered if entry.get("uuid") in pins]
     covered = [entry for entry in selection.covered if entry.get("uuid") not in pins]
@@ -180,7 +186,7 @@ def with_edits(selection: Selection, edits: Edits, *, keeps_pins: bool) -> Selec
 
 
 def _with_ties(entries: Sequence[Json], uuids: frozenset[str]) -> frozenset[str]:
-    """These entries and what belongs to them: the rest of an answer, a call's result, its call."""
+    """Return these entries plus the rest of each answer and the matching tool calls and results."""
     if not uuids:
         return uuids
     ties: set[tuple[str, object]] = set()
@@ -206,19 +212,21 @@ def _ties(entry: Json) -> Iterator[tuple[str, object]]:
 
 
 def _said(entries: Sequence[Json]) -> list[Json]:
-    """The entries without the boundary of an earlier compaction, which stands for nothing itself."""
+    """Return the entries without the boundary of an earlier compaction, which has no content."""
     return [entry for entry in entries if not select.is_boundary(entry)]
 
 
 def _allowed(entries: Sequence[Json], place: int) -> int:
-    """The nearest place before this one where the conversation may be cut."""
+    """Return the nearest place, at or before this one, where the conversation may be cut."""
     allowed = cuts(entries)
     return next((at for at in range(place, 0, -1) if allowed[at]), 0)
 
 
 def cuts(entries: Sequence[Json]) -> list[bool]:
-    """For each place whether the conversation may be cut before it: something begins there, and
-    nothing that stands above it is answered below."""
+    """Return for each place whether the conversation may be cut before it.
+
+    This requires that a message begins there and that no answer or tool call spans the place.
+    """
     first: dict[tuple[str, object], int] = {}
     crossed = [0] * (len(entries) + 1)
     begins: list[bool] = []
@@ -268,8 +276,11 @@ def make_boundary(
     duration_ms: float,
     covers: Json,
 ) -> Json:
-    """The boundary. What is kept stands behind the summary, or, where its end was summarised,
-    between boundary and summary."""
+    """Return the boundary entry.
+
+    Kept entries follow the summary; if the end of the conversation was summarised, they are between
+    the boundary and the summary.
+    """
     kept_ids = [str(entry["uuid"]) for entry in selection.kept]
     anchor = uuid if selection.is_before else summary_uuid
     fields: Json = {}
@@ -297,7 +308,7 @@ def make_boundary(
 
 
 def count_dropped_tokens(entries: select.Entries) -> int:
-    """What earlier compactions of this conversation took out of it, in tokens."""
+    """Return the number of tokens that earlier compactions removed from this conversation."""
     first = entries[0] if len(entries) else {}
     metadata = first.get("compactMetadata") if select.is_boundary(first) else None
     dropped = metadata.get("cumulativeDroppedTokens") if isinstance(metadata, dict) else None

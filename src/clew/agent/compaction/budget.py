@@ -1,7 +1,7 @@
-"""How much of a window may be used before a conversation is shortened, and what each part may take.
+"""The token budget of a context window: when to compact, and how large each part may be.
 
-Pure. A window is shared out once for each model: room for the answer, the size at which a person is
-warned, the size at which the conversation is shortened, and how much of it survives word for word.
+Pure. A window is divided once per model: space for the answer, the size at which the user is
+warned, the size at which the conversation is compacted, and how much of it is kept verbatim.
 """
 
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-# What an answer needs of the window, and how far off an estimate may be.
+# Tokens reserved for an answer, and the margin for estimation errors.
 ANSWER_TOKENS = 20_000
 MARGIN_TOKENS = 13_000
-# Where nobody knows the window, the parts of one of this size.
+# The window size that limits are derived from if the model's window is unknown.
 USUAL_WINDOW = 200_000
 LEAST_WINDOW = 4_000
 
@@ -21,20 +21,21 @@ Step: TypeAlias = Literal["nothing", "warn", "free", "shorten"]
 
 
 class Room(Struct, frozen=True, kw_only=True):
-    """A window shared out, in tokens; `auto` and `warn` are None where the window is not known."""
+    """A window's budget in tokens; `auto` and `warn` are set only for a known window."""
 
     window: int | None
     auto: int | None
     warn: int | None
-    # What survives a compaction: the last exchanges, the files, one file, the last prompt's words.
+    # Kept after a compaction: recent messages, all files, one file, the text of the last prompt.
     kept: int
     files: int
     file: int
     quote: int
-    # How long a summary may become, and how much a request for one may hold.
+    # The maximum size of a summary, and of the request for one.
     summary: int
     question: int
-    # Old results are taken out where that frees so much, and, with nothing cached, from here on.
+    # Old results are removed if that frees at least `freed`, and with a cold cache only above
+    # `cold`.
     freed: int
     cold: int
 
@@ -42,7 +43,10 @@ class Room(Struct, frozen=True, kw_only=True):
 def divide_window(
     window: int | None, *, output: int | None = None, at: float | None = None
 ) -> Room:
-    """The parts of a window. `at` is when to shorten: a part of the window up to 1, else tokens."""
+    """Divide a window into its budget.
+
+    `at` is when to compact: a fraction of the window up to 1, otherwise a number of tokens.
+    """
     size = max(LEAST_WINDOW, window or USUAL_WINDOW)
     answer = min(output or ANSWER_TOKENS, ANSWER_TOKENS, size // 5)
     auto = size - answer - min(MARGIN_TOKENS, size // 15)
@@ -66,8 +70,11 @@ def divide_window(
 
 
 def at_of(setting: Any, model: str) -> float | None:
-    """When to shorten a conversation with `model`, by a setting: a number, or one for each pattern
-    of names, the first that fits."""
+    """Return the compaction threshold for `model` from a setting, or None if it is not set.
+
+    The setting is a number, or a mapping from model name patterns to numbers; the first match is
+    used.
+    """
     if isinstance(setting, Mapping):
         values = (value for pattern, value in setting.items() if fnmatchcase(model, str(pattern)))
         return at_of(next(values, None), model)
@@ -77,8 +84,11 @@ def at_of(setting: Any, model: str) -> float | None:
 
 
 def choose_step(size: int, room: Room, *, freeable: int, is_cold: bool) -> Step:
-    """What to do before a request of this size. Old results are taken out where that is enough, or
-    where nothing is cached that it could spoil."""
+    """Return what to do before a request of this size.
+
+    Old results are removed if that is sufficient, or if the cache is cold and nothing is lost by
+    it.
+    """
     if room.auto is None or room.warn is None:
         return "nothing"
     pays = freeable >= room.freed

@@ -1,9 +1,10 @@
-"""Keeps a conversation within its window: before a request, after one that did not fit, on request.
+"""Keeps a conversation within its window: before a request, after an overflow, or on demand.
 
-Owns the order of a compaction: hooks may prevent it, the summary is asked for, then boundary, what is
-told again and the summary join the log in one piece, the summary last; until its line is there the
-conversation is what it was. Whatever fails on the way, there is a next step: a shorter question, a
-summary without a model, fewer kept messages. Never runs beside a round: the loop waits for it.
+Owns the sequence of a compaction. Hooks may prevent it and the summary is requested. Then the
+boundary, the restored facts and the summary are appended to the log in one write, the summary last;
+until its line is complete, the conversation is unchanged. Every failure has a fallback: a shorter
+request for the summary, a summary without a model, fewer kept messages. A compaction never runs
+concurrently with a round, because the loop waits for it.
 
 Decision: docs/decisions/160-compaction.md
 """
@@ -35,50 +36,51 @@ from clew.core.normalize.tokens import estimate_content_tokens, estimate_tool_to
 from clew.providers.answer_events import CompactionDue
 from clew.providers.base import ModelRequest
 
-# How often in a row a request that does not fit is made shorter.
+# Maximum consecutive attempts to shorten a request that does not fit.
 MAX_TRIES = 3
-# With nothing cached any more, taking results out costs nothing.
+# After this time the cache has expired, so removing results costs nothing.
 COLD_AFTER_S = 300.0
-# A conversation that a compaction left this full is not compacted again before it has grown.
+# If a compaction frees too little, the next one waits until the conversation has grown by this
+# factor.
 GROWTH = 1.1
 NEVER = 1 << 62
 WARNING = (
-    "{part} % of the window is used; at {auto:,} tokens the conversation is summarised. /compact does "
-    "it now, /clear begins anew."
+    "{part} % of the context window is used. The conversation will be compacted at {auto:,} tokens. "
+    "Run /compact to do it now, or /clear to start over."
 )
 WITHOUT_TALK = (
-    "what every request begins with takes about {standing:,} of {window:,} tokens: the system prompt "
-    "{system:,}, {count} tools {tools:,}. No summary makes that smaller. A model with a larger window "
-    "(/model), fewer tools (--tools, /mcp disable) or a shorter system prompt does"
+    "the fixed part of every request takes about {standing:,} of {window:,} tokens: system prompt "
+    "{system:,}, {count} tools {tools:,}. Compacting can't reduce it. Use a model with a larger window "
+    "(/model), fewer tools (--tools, /mcp disable) or a shorter system prompt"
 )
 SHORTENED = (
-    "the model was not told {what}. Shorter files, or a model with a larger window (/model), let it "
-    "read all"
+    "not sent to the model: {what}. To send everything, use shorter files or a model with a larger "
+    "window (/model)"
 )
 TURNED_OFF = (
-    "automatic compaction is off (autoCompactEnabled); /compact summarises the conversation"
+    "automatic compaction is off (autoCompactEnabled); run /compact to compact the conversation"
 )
 
 
 class CompactionContext(Struct, frozen=True, kw_only=True):
-    """What a compaction needs of its session."""
+    """The session's services that a compaction needs."""
 
-    # A model's window shared out; the second is what a service said of one that nobody knows.
+    # Returns a model's budget; the second argument is the limit that the service reported, if any.
     room: Callable[[str, int | None], Room]
     is_on: Callable[[], bool]
     estimate: Callable[[ModelRequest, History], int]
     summaries: Summaries
-    # What is told again behind a boundary, for what is covered and what is kept.
+    # Returns the facts to restore after a boundary, from the covered and the kept entries.
     facts: Callable[[Sequence[Json], Sequence[Json], Room], Awaitable[list[Fact]]]
     todos: Callable[[], Sequence[Json]]
-    # A file that holds a text from now on; None where none can be written.
+    # Saves a text to a file and returns its path, or None if it can't be written.
     keep: Callable[[str], str | None]
-    # How long nothing was said to the service, which forgets what it cached.
+    # Returns the time since the last request, after which the service's cache expires.
     idle_s: Callable[[], float]
 
 
 class Prevented(Struct, frozen=True, kw_only=True):
-    """A compaction that did not happen, and why."""
+    """A compaction that did not happen, and the reason."""
 
     why: str
 
@@ -88,13 +90,13 @@ class Compactor:
         self._around = around
         self._is_warned = False
         self._held = 0
-        # What a service said of a window that nobody knew.
+        # Window limits that the service reported for models with unknown windows.
         self._learnt: dict[str, int] = {}
 
-    # -- when
+    # -- triggers
 
     async def make_room(self, deps: Deps, request: ModelRequest, emit: Emit) -> bool:
-        """Takes out old results, shortens the conversation, or warns; most often nothing."""
+        """Remove old results, compact the conversation or warn, if any of this is due."""
         room = self._room(request.model)
         if room.auto is None or not self._around.is_on():
             return False
@@ -111,7 +113,7 @@ class Compactor:
             case "shorten" if size >= self._held:
                 selection = boundary.with_tail(list(deps.story.history), room.kept)
                 if not retelling.is_answered(selection.covered):
-                    return False  # nothing to summarise yet; whether it fits, the service knows
+                    return False  # nothing to summarise yet; the service decides whether the request fits
                 order = CompactSession()
                 work = Work(request=request, room=room, size=size, may_ask_whole=True)
                 done = await self._shorten(deps, "auto", order, selection, work, emit)
@@ -126,7 +128,7 @@ class Compactor:
     async def after_overflow(
         self, deps: Deps, request: ModelRequest, due: CompactionDue | None, tries: int, emit: Emit
     ) -> bool:
-        """Makes the conversation fit, a step harder with each try."""
+        """Shorten the conversation after an overflow, more aggressively with each try."""
         self._learn(due)
         if tries > MAX_TRIES:
             await self._tell_of_beginning(request, emit)
@@ -148,7 +150,7 @@ class Compactor:
         return await self._shorten(deps, "auto", CompactSession(), selection, work, emit) is None
 
     async def _tell_of_beginning(self, request: ModelRequest, emit: Emit) -> None:
-        """Where nothing is left to be shortened: what takes the room, and what a person can do."""
+        """Tell the user what fills the window if compaction can't help."""
         window = self._room(request.model).window
         tools = request.tools or []
         system, described = (
@@ -166,7 +168,7 @@ class Compactor:
             await emit(Noticed(messages=(words,)))
 
     async def run(self, deps: Deps, order: CompactSession, emit: Emit) -> TurnEnded:
-        """Does what a person ordered between two turns."""
+        """Run a compaction that the user requested between two turns."""
         if order.undo:
             return await self._undone(deps)
         await join_outcome(
@@ -198,8 +200,8 @@ class Compactor:
         why = await deps.story.uncompact()
         if why:
             return TurnEnded(reason="failed", message=why)
-        self._held = NEVER  # who takes a summary back wants no other one at once
-        words = "the last summary was taken back; the whole conversation stands again"
+        self._held = NEVER  # after an undo, do not compact again automatically
+        words = "The last compaction was undone; the full conversation is restored."
         return TurnEnded(reason="completed", message=words)
 
     def _room(self, model: str) -> Room:
@@ -212,7 +214,7 @@ class Compactor:
     # -- old results
 
     async def _free(self, deps: Deps, old: Sequence[micro.Old], size: int, emit: Emit) -> bool:
-        """Takes results out, each into a file; a disk that takes none keeps them where they are."""
+        """Replace results with references to files; keep those that can't be saved."""
         references: dict[str, str] = {}
         saved_tokens = 0
         for result in old:
@@ -235,7 +237,7 @@ class Compactor:
         await ensure_saved(deps, emit)
         return True
 
-    # -- the summary
+    # -- summary
 
     async def _shorten(
         self,
@@ -246,7 +248,7 @@ class Compactor:
         work: "Work",
         emit: Emit,
     ) -> str | None:
-        """Replaces what is selected by its summary; why not, where it could not."""
+        """Replace the selection with its summary; return the reason if that fails."""
         edits = deps.story.edits
         selection = boundary.with_edits(selection, edits, keeps_pins=not work.is_last)
         focus = order.focus
@@ -254,7 +256,7 @@ class Compactor:
             deps, emit, "PreCompact", trigger=trigger, custom_instructions=focus or None
         )
         if outcome.block is not None or outcome.halt is not None:
-            why = f"a hook prevented the summary: {outcome.block or outcome.halt}"
+            why = f"a hook prevented the compaction: {outcome.block or outcome.halt}"
             await emit(NotCompacted(message=why, trigger=trigger))
             return why
         await emit(Compacting(trigger=trigger))
@@ -285,7 +287,7 @@ class Compactor:
         )
         if isinstance(result, str):
             if not work.must:
-                return Prevented(why=f"no summary could be written: {result}")
+                return Prevented(why=f"the summary failed: {result}")
             words = retelling.without_model(selection.covered)
             result = SummaryResult(
                 words=words, by="record", left_out=(f"{receipt.NO_MODEL}{result}",)
@@ -301,7 +303,11 @@ class Compactor:
         work: "Work",
         emit: Emit,
     ) -> None:
-        """From here to the log without a wait: what is chosen and what is written belong together."""
+        """Write the compaction to the log.
+
+        Everything after gathering the facts happens without an await up to the write, so that the
+        recorded selection matches the conversation.
+        """
         room = work.room
         facts = await self._around.facts(selection.covered, selection.kept, room)
         left_out, shortened = list(result.left_out), list[str]()
@@ -324,7 +330,8 @@ class Compactor:
         )
         words = [
             result.words,
-            # Between two turns what was asked last is done; quoted, it might be done again.
+            # After a finished turn (manual compaction) the quoted request could be carried out
+            # again.
             self._last_request(selection, room) if trigger == "auto" else "",
             receipt.in_words(
                 covers,
@@ -360,7 +367,7 @@ class Compactor:
             await emit(Noticed(messages=(SHORTENED.format(what="; ".join(shortened)),)))
 
     def _last_request(self, selection: Selection, room: Room) -> str:
-        """What the person asked last, word for word, where only the summary would tell of it."""
+        """Return the user's last request verbatim if only the summary would mention it."""
         if selection.is_before or retelling.list_prompts(selection.kept, last=1):
             return ""
         prompts = retelling.list_prompts(selection.covered, last=1)
@@ -378,45 +385,45 @@ class Compactor:
 
 
 def loose(story: Story) -> list[Json]:
-    """The entries that nobody holds fast."""
+    """Return the entries that are not pinned."""
     pins = story.edits.pinned
     return [entry for entry in story.history if entry.get("uuid") not in pins]
 
 
 class Work(Struct, frozen=True, kw_only=True):
-    """One compaction: the request that is too long, how long it is, and how much is at stake."""
+    """One compaction: the request to shorten, its size, and which fallbacks are allowed."""
 
     request: ModelRequest
     room: Room
     size: int
-    # Whether the summary may be asked with the conversation itself, which is cached, as its prompt.
+    # Whether the conversation itself, which is cached, may be the prompt for the summary.
     may_ask_whole: bool = False
-    # Without a summary there is no next request.
+    # The next request can't be sent without a compaction.
     must: bool = False
     is_last: bool = False
 
 
 def selected(entries: Sequence[Json], order: CompactSession) -> Selection | str:
-    """What an order covers and keeps; why it cannot be done."""
+    """Return what the user's order summarises and keeps, or an error message."""
     if not retelling.is_answered(entries):
-        return "there is nothing to summarise yet"
+        return "nothing to summarise yet"
     if order.up_to is None and order.since is None:
         return boundary.with_tail(entries, 0)
     place = place_of(entries, order.up_to or order.since or "")
     if place is None:
-        return f"no message {order.up_to or order.since} stands in this conversation"
+        return f'message "{order.up_to or order.since}" not found in this conversation'
     selection = (
         boundary.select_up_to(entries, place)
         if order.up_to
         else boundary.select_since(entries, place)
     )
     if not selection.covered or not (selection.kept or order.up_to):
-        return "that would leave nothing to summarise or nothing before it"
+        return "nothing would be left to summarise, or nothing to keep before it"
     return selection
 
 
 def place_of(entries: Sequence[Json], name: str) -> int | None:
-    """Where a message stands: by its id, or the beginning of one that only it has."""
+    """Return the index of a message by its ID or a unique ID prefix."""
     places = [
         at for at, e in enumerate(entries) if name and str(e.get("uuid", "")).startswith(name)
     ]

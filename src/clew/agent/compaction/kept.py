@@ -1,8 +1,8 @@
-"""What survives a compaction as data and not as somebody's prose: instructions, tasks, plan, files.
+"""Facts that survive a compaction as data instead of prose: instructions, tasks, plan, files.
 
-Takes facts from whoever has them and fits them into their share of the window. What the conversation
-itself was told beside the talk is carried on word for word. Must never read a file by itself: `read`
-is what the session lets it see.
+Gathers facts from their owners and fits them into their share of the window. Attachments recorded
+in the conversation itself are carried over verbatim. Must never read a file directly: `read`
+applies the session's permissions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,15 +20,15 @@ from clew.core.messages.text import wrap_in_tag
 from clew.core.normalize.tokens import estimate_content_tokens, estimate_text_tokens
 
 MAX_FILES = 5
-# A token holds more characters than that in most languages.
+# A conservative minimum; a token has more characters than this in most languages.
 SAFE_CHARS = 2
-# Told once, when the model came upon a folder or a file; it is not told again by itself. Skills at work
-# are: `parts.skills.listing` gathers their texts anew for each summary.
+# Sent once when the model first touched a folder or file, and not sent again automatically. Active
+# skills are not included: `parts.skills.listing` gathers their texts again for each summary.
 CARRIED = frozenset({"nested_memory", "memory_note"})
 
 
 def collect_carried_facts(covered: Iterable[Json]) -> Iterator[Fact]:
-    """What the covered part was told and has to go on knowing."""
+    """Yield the attachments in the covered part that must be kept."""
     for entry in covered:
         payload = entry.get("attachment") if entry.get("type") == "attachment" else None
         if isinstance(payload, dict) and payload.get("type") in CARRIED:
@@ -44,7 +44,7 @@ def collect_carried_facts(covered: Iterable[Json]) -> Iterator[Fact]:
 
 
 def select_new_facts(facts: Iterable[Fact], kept_entries: Sequence[Json]) -> Iterator[Fact]:
-    """The facts that the kept part of the conversation does not hold already."""
+    """Yield the facts that the kept part of the conversation does not contain yet."""
     known_facts = {
         (entry["attachment"].get("type"), _words(entry.get("rendered")))
         for entry in kept_entries
@@ -61,7 +61,7 @@ def _words(rendered: Any) -> tuple[Any, ...]:
 
 
 def fit_facts(facts: Sequence[Fact], limit_tokens: int) -> tuple[list[Fact], list[str]]:
-    """The facts, of those that are larger than this the two ends, and what is to be said of them."""
+    """Return the facts, with oversized ones cut in the middle, and descriptions of the cuts."""
     fitting_facts: list[Fact] = []
     shortened: list[str] = []
     for fact in facts:
@@ -80,11 +80,11 @@ def fit_facts(facts: Sequence[Fact], limit_tokens: int) -> tuple[list[Fact], lis
 
 
 def todos_fact(todos: Sequence[Json]) -> Fact | None:
-    """The tasks as the list has them; what is done stays done."""
+    """Return the task list as a fact."""
     if not todos:
         return None
     lines = [f"- [{todo.get('status')}] {todo.get('content')}" for todo in todos]
-    words = "The list of tasks as it stands; what is completed is not to be done again:\n"
+    words = "The current task list; do not repeat completed tasks:\n"
     return Fact(
         payload={"type": "todo", "content": list(todos), "itemCount": len(todos)},
         rendered=(_reminder(words + "\n".join(lines)),),
@@ -92,13 +92,13 @@ def todos_fact(todos: Sequence[Json]) -> Fact | None:
 
 
 def tasks_fact(rows: Sequence[Json]) -> Fact | None:
-    """What works in the background: a summary may have taken away the call that began it."""
+    """Return the running background tasks, because the calls that started them may be summarised."""
     if not rows:
         return None
     lines = [f"- {row['taskId']}: {row['kind']} “{row['title']}”" for row in rows]
     words = (
-        "These tasks work in the background; TaskOutput shows what is new of one, TaskStop ends it, "
-        "and you are told when it has ended:\n"
+        "These background tasks are running. TaskOutput shows a task's new output, TaskStop stops it, and you "
+        "are notified when it ends:\n"
     )
     return Fact(
         payload={"type": BACKGROUND_TASKS, "tasks": list(rows)},
@@ -124,7 +124,7 @@ def read_recent_files(
     total_tokens: int,
     file_tokens: int,
 ) -> Iterator[Fact]:
-    """The files that were last in use, as they are now, the newest first."""
+    """Yield the current contents of the most recently used files, newest first."""
     in_sight = {path for file in list_used_files(kept_entries) for path in file}
     left, count = total_tokens, 0
     for path in _newest(covered):
@@ -143,7 +143,7 @@ def read_recent_files(
 
 
 def _newest(covered: Sequence[Json]) -> list[str]:
-    """Files by when they were last in use, whoever read or wrote them."""
+    """Return the files by last use, whether they were read or written."""
     order: dict[str, None] = {}
     for entry in reversed(covered):
         for file in list_used_files([entry]):
@@ -152,7 +152,7 @@ def _newest(covered: Sequence[Json]) -> list[str]:
 
 
 def _fitted(text: str, tokens: int) -> str:
-    """The beginning of a text, whole lines, as far as it fits."""
+    """Return the beginning of a text that fits, in complete lines."""
     if tokens <= 0 or estimate_text_tokens(text) <= tokens:
         return text if tokens > 0 else ""
     part = text[: tokens * 3]
@@ -160,8 +160,8 @@ def _fitted(text: str, tokens: int) -> str:
 
 
 def _file_fact(path: str, text: str, *, is_whole: bool) -> Fact:
-    note = "" if is_whole else " (its beginning; read on where it matters)"
-    words = f"{path}, which was in use before the summary, is now{note}:\n{text}"
+    note = "" if is_whole else " (beginning only; read on if needed)"
+    words = f"Current contents of {path}, which was in use before the summary{note}:\n{text}"
     payload = {"type": "file", "filename": path, "displayPath": path, "truncated": not is_whole}
     return Fact(payload=payload, rendered=(_reminder(words),))
 

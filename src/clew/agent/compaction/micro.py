@@ -1,7 +1,7 @@
-"""Old results of tools, taken out of a conversation one by one and replaced by where to find them.
+"""Removal of old tool results from a conversation, one by one, leaving a reference to a file.
 
-Pure. Each result that goes is named with the words that stand for it from then on, in an entry of the
-chain, so that a session that goes on sends the same request. What it said stays in a file.
+Pure. An entry in the chain records the replacement text for each removed result, so that a resumed
+session sends the same request. The text of the result remains in a file.
 
 Decision: docs/decisions/160-compaction.md
 """
@@ -16,29 +16,32 @@ from clew.core.messages import factories
 from clew.core.normalize import select
 from clew.core.normalize.tokens import estimate_block_tokens
 
-# The last results stay, whatever their size: the model works with them.
+# The latest results are kept regardless of size, because the model is working with them.
 RECENT = 6
 LEAST_TOKENS = 400
-# Where a request did not fit, even the newest goes if it is large.
+# After an overflow, even the newest results are removed if they are larger than this.
 LARGE_TOKENS = 2_000
-# What is still shown of a result: of an old one its beginning, of a new one both ends.
+# Characters still shown: the beginning of an old result, both ends of a recent one.
 BEGIN_CHARS = 120
 SEEN_CHARS = 1_600
 
 
 class Old(Struct, frozen=True, kw_only=True):
-    """A result that can go; its text and about how much going frees."""
+    """A removable result, with its text and the approximate number of tokens it would free."""
 
     tool_use_id: str
     tool: str
     text: str
     tokens: int
-    # The model has hardly seen it yet.
+    # The model has barely used it yet.
     is_recent: bool = False
 
 
 def removable(entries: Sequence[Json], *, recent: int, least_tokens: int) -> list[Old]:
-    """The results that can go, oldest first. What is no text stays: nobody could read it again."""
+    """Return the removable results, oldest first.
+
+    Results with anything but text are kept, because the model could not read them again.
+    """
     gone = select.find_references(entries)
     tools: dict[str, str] = {}
     candidates: list[Old | None] = []
@@ -69,7 +72,7 @@ def _old(block: Json, tools: dict[str, str], gone: dict[str, str], least: int) -
 
 
 def _text(content: Any) -> str | None:
-    """The text of a result; None where it is more than text."""
+    """Return the text of a result, or None if it has other content."""
     if type(content) is str:
         return content
     blocks = content if type(content) is list else [None]
@@ -80,19 +83,21 @@ def _text(content: Any) -> str | None:
 
 
 def describe_reference(old: Old, path: str) -> str:
-    """What the model reads in place of a result: the way to it, and how much of it was new."""
+    """Return the text that replaces a result for the model: its location, size and an excerpt."""
     half = SEEN_CHARS // 2 if old.is_recent else BEGIN_CHARS
     begin, end = old.text[:half].strip(), old.text[-half:].strip()
     words = (
-        f"[This result of {old.tool} was taken out to make room. Its {len(old.text):,} characters are "
-        f"in {path}; read them there if they matter. It began: {begin}"
+        f"[This {old.tool} result was removed to save space. Its {len(old.text):,} characters are in {path}; "
+        f"read them there if needed. It began: {begin}"
     )
     return f"{words}\n...\nIt ended: {end}]" if old.is_recent else f"{words}]"
 
 
 def select_results(entries: Sequence[Json], over_tokens: int) -> list[Old]:
-    """What to take out of a conversation that is too long by so much: old results, and where they
-    are not enough, large ones of the last rounds."""
+    """Return the results to remove from a conversation that is too long by `over_tokens`.
+
+    These are old results and, if those are not enough, large ones of the latest rounds.
+    """
     old = removable(entries, recent=RECENT, least_tokens=LEAST_TOKENS)
     if sum(result.tokens for result in old) > over_tokens:
         return old
@@ -115,8 +120,8 @@ def select_results(entries: Sequence[Json], over_tokens: int) -> list[Old]:
 def make_entry(
     references: dict[str, str], *, uuid: str, at: str, trigger: str, pre_tokens: int, saved: int
 ) -> Json:
-    """The entry that says which results are gone from here on."""
-    words = f"{len(references)} old results of tools were taken out"
+    """Return the entry that records which results are removed from here on."""
+    words = f"{len(references)} old tool results were removed"
     metadata = {
         "trigger": trigger,
         "preTokens": pre_tokens,

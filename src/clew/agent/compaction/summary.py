@@ -1,8 +1,10 @@
-"""Asks for a summary, in the cheapest way that works: with the conversation as it is cached, else with
-its record in plain text, shorter each time it does not fit.
+"""Requests a summary in the cheapest way that works.
 
-What was asked is charged to the session as a compaction's cost. A failure is words; nothing is raised
-but a cancellation.
+The first attempt uses the cached conversation as the prompt. Later attempts use its record in plain
+text, shortened each time it does not fit.
+
+The cost is charged to the session as compaction. A failure is returned as text; only a cancellation
+is raised.
 
 Decision: docs/decisions/160-compaction.md
 """
@@ -26,7 +28,7 @@ MAX_SHORTER = 4
 
 
 class SummaryResult(Struct, frozen=True, kw_only=True):
-    """A summary, who wrote it, and what its writer did not see."""
+    """A summary, its author, and what the author did not see."""
 
     words: str
     by: str
@@ -48,9 +50,12 @@ class Summaries:
         size: int,
         is_full: bool,
     ) -> SummaryResult | str:
-        """The summary of what is selected; `is_full` says that the conversation may be the prompt."""
+        """Return the summary of the selection, or an error message.
+
+        `is_full` allows the conversation itself to be the prompt.
+        """
         if not retelling.is_answered(selection.covered):
-            return "there was no answer in it yet"
+            return "the conversation has no answer yet"
         words = retelling.compose_instruction(focus, keeps=bool(selection.kept))
         if is_full and fits(size + room.summary, room):
             ended = await self._put(with_question(request, words, room.summary, size))
@@ -90,12 +95,12 @@ class Summaries:
 
 
 def fits(size: int, room: Room) -> bool:
-    """Whether a request and its answer have room, with something to spare for the estimate."""
+    """Return whether a request and its answer fit, with a margin for the estimate."""
     return room.window is None or size + room.window // 50 <= room.window
 
 
 def with_question(request: ModelRequest, words: str, max_tokens: int, size: int) -> ModelRequest:
-    """The request as it is, and behind it the question; what is cached of it stays so."""
+    """Return the request with the question appended, so that its cached prefix stays valid."""
     messages, unshared = retelling.with_question(request.messages, words)
     return replace(
         request,
@@ -108,7 +113,7 @@ def with_question(request: ModelRequest, words: str, max_tokens: int, size: int)
 
 
 def summary_of(ended: Ended, *, is_last: bool = False) -> str | None:
-    """The summary that came, if one did; in the end any words of some length are one."""
+    """Return the summary, or None; the last attempt also accepts untagged text of some length."""
     if not isinstance(ended, Answered):
         return None
     text = AssistantMessage({"type": "assistant", "message": ended.message}).text
@@ -119,7 +124,10 @@ def summary_of(ended: Ended, *, is_last: bool = False) -> str | None:
 
 
 def is_of_thoughts(ended: Ended) -> bool:
-    """Whether the conversation was refused for thoughts that do not fit; its record holds none."""
+    """Return whether the request was refused because of incompatible thinking blocks.
+
+    The plain-text record contains none, so it can be tried next.
+    """
     return isinstance(ended, GaveUp) and is_bound_elsewhere(ended.failure.message)
 
 
