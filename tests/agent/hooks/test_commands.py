@@ -102,7 +102,8 @@ def test_faults_are_listed_with_their_line_and_the_exit_code_says_so(tmp_path: P
     done = hooks(tmp_path, "list")
     assert done.returncode == 1
     assert (
-        "settings.json:1: hooks.Stopp[0].hooks[0]: no such event; did you mean Stop?" in done.stderr
+        'settings.json:1: hooks.Stopp[0].hooks[0]: unknown event (did you mean "Stop"?)'
+        in done.stderr
     )
 
 
@@ -115,8 +116,8 @@ def test_a_hook_that_needs_a_model_or_a_server_says_that_there_is_none(tmp_path:
     settings(tmp_path, {"hooks": {"Stop": [{"hooks": handlers}]}})
     said = json.loads(hooks(tmp_path, "test", "Stop", "--json").stdout)
     assert [h["trouble"] for h in said["hooks"]] == [
-        "no model can be asked from here",
-        "no agent can be asked from here",
-        "no MCP server s is connected",
+        "no model is available here",
+        "no agent is available here",
+        'MCP server "s" is not connected',
     ]
     assert said["outcome"].keys() == {"people read"}

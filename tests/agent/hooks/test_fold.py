@@ -99,7 +99,7 @@ def test_exit_code_two_does_what_the_table_says(event: str) -> None:
     row = BY_NAME[event]
     prevents = row.blocking in ("prevents", "remarks", "fails")
     assert outcome.block == ("no" if prevents else None)
-    told = f"{event}" if row.blocking == "is_told" else None
+    told = f"{event}" if row.blocking == "shown" else None
     assert bool(outcome.notices) is (told is not None)
 
 

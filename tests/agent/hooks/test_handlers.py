@@ -112,12 +112,12 @@ def test_a_matcher_where_none_is_held_against_is_ignored() -> None:
         ("x", "Stop", "Expected `object`, got `str`"),
         ({"type": "command", "command": "x", "timeout": 0}, "Stop", "more than 0 seconds"),
         ({"type": "command", "command": "x", "shell": "powershell"}, "Stop", "PowerShell"),
-        ({"type": "command", "command": "x", "if": "Bash(a)"}, "Stop", "about a call, and Stop"),
+        ({"type": "command", "command": "x", "if": "Bash(a)"}, "Stop", "requires a tool call, and Stop"),
         ({"type": "command", "command": "x", "if": "B ("}, "PreToolUse", "if: B (: expected"),
-        ({"type": "prompt", "prompt": "x"}, "SessionStart", "cannot run at SessionStart"),
-        ({"type": "http", "url": "x"}, "SessionStart", "these can: command, mcp_tool"),
-        ({"type": "command", "command": "x"}, "PreToolUs", "no such event; did you mean PreToolUse?"),
-        ({"type": "command", "command": "x"}, "Qqq", "no such event"),
+        ({"type": "prompt", "prompt": "x"}, "SessionStart", "can't run at SessionStart"),
+        ({"type": "http", "url": "x"}, "SessionStart", "expected one of command, mcp_tool"),
+        ({"type": "command", "command": "x"}, "PreToolUs", 'unknown event (did you mean "PreToolUse"?)'),
+        ({"type": "command", "command": "x"}, "Qqq", "unknown event"),
     ],
 )  # fmt: skip
 def test_what_cannot_run_is_told_with_its_place(handler: Any, event: str, told: str) -> None:
@@ -137,7 +137,7 @@ def test_what_cannot_run_is_told_with_its_place(handler: Any, event: str, told: 
         ({"Stop": [{"matcher": "x"}]}, "expected an object with an array `hooks`"),
         ({"Stop": [{"matcher": 7, "hooks": []}]}, "hooks.Stop[0].matcher: expected a string"),
         ({"PreToolUse": [{"matcher": "(", "hooks": [{"type": "command", "command": "x"}]}]},
-         "no regular expression"),
+         "not a valid regular expression"),
     ],
 )  # fmt: skip
 def test_settings_of_another_form_are_told(hooks: Any, told: str) -> None:
@@ -159,7 +159,7 @@ def test_a_part_without_a_file_says_what_it_says_itself() -> None:
     (hook,) = found.hooks
     assert (hook.source, hook.where) == ("plugin:p", "")
     assert hook.variables == (("CLAUDE_PLUGIN_ROOT", "/p"),)
-    assert found.faults == ("hooks.Nope[0].hooks[0]: no such event",)
+    assert found.faults == ("hooks.Nope[0].hooks[0]: unknown event",)
 
 
 def test_hooks_of_all_layers_add_up_and_the_same_one_runs_once() -> None:
@@ -171,7 +171,7 @@ def test_hooks_of_all_layers_add_up_and_the_same_one_runs_once() -> None:
 
 def test_settings_without_a_file_say_their_scope() -> None:
     given = Layer(scope="cli", root="/", data={"hooks": {"Nope": [{"hooks": [{}]}]}})
-    assert read_layers([given]).faults == ("(cli): hooks.Nope[0].hooks[0]: no such event",)
+    assert read_layers([given]).faults == ("(cli): hooks.Nope[0].hooks[0]: unknown event",)
 
 
 SAY: Json = {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}

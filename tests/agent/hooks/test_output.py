@@ -51,9 +51,9 @@ def test_plain_words_are_plain_words() -> None:
 
 def test_lines_of_json_that_answer_nothing_are_plain_words() -> None:
     assert said('{"a": 1}\n{"b": 2}').words == '{"a": 1}\n{"b": 2}'
-    assert "not JSON" in said('{"a": 1}\n{"continue": false}').error
-    assert "not JSON" in said('{"a": 1\n"b": 2}').error
-    assert "not JSON" in said('{"a": [}').error
+    assert "not valid JSON" in said('{"a": 1}\n{"continue": false}').error
+    assert "not valid JSON" in said('{"a": 1\n"b": 2}').error
+    assert "not valid JSON" in said('{"a": [}').error
 
 
 def test_an_object_says_its_fields() -> None:
@@ -81,7 +81,7 @@ def test_a_valid_object_counts_whatever_the_exit_code(exit_code: int) -> None:
         ({"decision": "perhaps"}, "Invalid enum value 'perhaps' - at `decision`"),
         ({"continue": "no"}, "Expected `bool | null`, got `str` - at `continue`"),
         ({"hookSpecificOutput": {}}, "missing required field `hookEventName`"),
-        (deny("Stop"), "its answer is for Stop, not for PreToolUse"),
+        (deny("Stop"), "its reply is for Stop, not for PreToolUse"),
         ('{"a": ' * 200_000 + "1" + "}" * 200_000, "not"),
     ],
 )
@@ -117,7 +117,7 @@ def test_one_that_could_not_run_says_so_and_blocks_only_where_it_must() -> None:
 
 def test_one_that_answers_in_json_alone_does_so() -> None:
     assert read(PRE, Ran(stdout="", is_structured=True)).error == ""
-    assert "no JSON object" in read(PRE, Ran(stdout="fine", is_structured=True)).error
+    assert "not a JSON object" in read(PRE, Ran(stdout="fine", is_structured=True)).error
 
 
 def test_a_reason_is_one_only_where_something_blocks() -> None:

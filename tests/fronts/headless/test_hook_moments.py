@@ -216,7 +216,7 @@ def test_hooks_hear_of_another_model_and_may_refuse_it(tmp_path: Path) -> None:
             answering("PreModelSwitch", permissionDecision="ask", permissionDecisionReason="dear"),
             "the model stays as it is",
         ),
-        (command("sleep 60", timeout=0.3), "gave no answer within 0.3 s"),
+        (command("sleep 60", timeout=0.3), "no reply within 0.3 s"),
     ],
 )
 def test_a_model_that_a_hook_refuses_is_not_taken(tmp_path: Path, handler: Json, why: str) -> None:

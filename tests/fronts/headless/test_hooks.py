@@ -337,11 +337,11 @@ def test_a_hook_can_end_the_run(tmp_path: Path) -> None:
     ("body", "told"),
     [
         ("echo broken >&2; exit 1", "Failed with non-blocking status code: broken"),
-        ("echo '{\"decision\": '; echo '}'", "its output is not JSON"),
-        ('echo \'{"decision": "perhaps"}\'', "its answer is not valid"),
+        ("echo '{\"decision\": '; echo '}'", "its output is not valid JSON"),
+        ('echo \'{"decision": "perhaps"}\'', "its reply is invalid"),
         (
             'echo \'{"hookSpecificOutput": {"hookEventName": "Stop"}}\'',
-            "its answer is for Stop, not for PreToolUse",
+            "its reply is for Stop, not for PreToolUse",
         ),
         ("kill -9 $$", "exit code 137"),
         ("/nowhere/at-all", "not found"),
@@ -362,7 +362,7 @@ def test_a_hook_that_hangs_is_ended_at_its_time_with_all_it_started(tmp_path: Pa
     settings(tmp_path, at("PreToolUse", command("sleep 600 & echo $! > pid; sleep 600", timeout=2)))
     done, messages = run(tmp_path, plan(bash("echo it ran")), "--allowedTools", "Bash")
     assert "it ran" in texts(messages)
-    assert "gave no answer within 2 s and was ended" in done.stderr
+    assert "no reply within 2 s" in done.stderr
     pid = (tmp_path / "work" / "pid").read_text("utf-8").strip()
     assert not Path(f"/proc/{pid}").exists()
     assert any(a["type"] == "hook_cancelled" for a in attachments(tmp_path))
@@ -372,7 +372,7 @@ def test_a_hook_that_prints_without_end_is_ended(tmp_path: Path) -> None:
     settings(tmp_path, at("PreToolUse", command("yes")))
     done, messages = run(tmp_path, plan(bash("echo it ran")), "--allowedTools", "Bash")
     assert "it ran" in texts(messages)
-    assert "printed more than 64 MiB and was ended" in done.stderr
+    assert "stopped after printing more than 64 MiB" in done.stderr
 
 
 def test_a_hook_that_forks_away_is_not_waited_for_and_ends_with_clew(tmp_path: Path) -> None:
@@ -387,8 +387,8 @@ def test_long_words_go_into_a_file_and_their_beginning_to_the_model(tmp_path: Pa
     settings(tmp_path, at("UserPromptSubmit", command("head -c 30000 /dev/zero | tr '\\0' x")))
     _, messages = run(tmp_path, plan())
     said = texts(messages)
-    assert "30,000 characters in all; the whole is in " in said
-    path = Path(said.split("the whole is in ")[1].split("]")[0])
+    assert "30,000 characters in total; full text in " in said
+    path = Path(said.split("full text in ")[1].split("]")[0])
     assert path.read_text("utf-8") == "x" * 30_000
     assert path.stat().st_mode & 0o777 == 0o600
 
@@ -528,7 +528,7 @@ def test_an_agent_may_look_before_it_judges_and_asks_no_hook_itself(tmp_path: Pa
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        ({"text": "I think so."}, "the model's answer is no verdict: I think so."),
+        ({"text": "I think so."}, "the model's answer is not a verdict: I think so."),
         ({"status": 400}, "the agent could not answer"),
     ],
 )
@@ -622,7 +622,7 @@ def test_a_tool_of_a_server_is_called_with_parts_of_the_event(tmp_path: Path) ->
     assert "there is no MCP server other" in done.stderr
     assert "MCP server memo: it offers no tool none" in done.stderr
     assert "memo: fail failed: " in done.stderr
-    assert "MCP servers are not there yet at SessionStart" in done.stderr
+    assert "MCP servers are not available yet at SessionStart" in done.stderr
 
 
 @pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit", "PreToolUse", "Stop"])
@@ -719,8 +719,8 @@ def test_an_address_is_posted_to_and_its_answer_counts(tmp_path: Path) -> None:
     ("answer", "told"),
     [
         ((500, b"{}"), "answered with status 500"),
-        ((200, b"fine"), "its answer is no JSON object"),
-        ((200, b'{"decision": 1}'), "its answer is not valid"),
+        ((200, b"fine"), "its reply is not a JSON object"),
+        ((200, b'{"decision": 1}'), "its reply is invalid"),
     ],
 )
 def test_an_address_that_answers_otherwise_blocks_nothing(
@@ -749,7 +749,7 @@ def test_addresses_and_variables_can_be_limited(tmp_path: Path) -> None:
         settings(tmp_path, at("UserPromptSubmit", handler), allowedHttpHookUrls=["https://other/*"])
         done, _ = run(tmp_path, plan())
         assert len(received.requests) == 1
-    assert "is not among allowedHttpHookUrls" in done.stderr
+    assert "is not in allowedHttpHookUrls" in done.stderr
 
 
 def test_hooks_are_off_for_a_run_that_says_so(tmp_path: Path) -> None:
@@ -761,7 +761,7 @@ def test_hooks_are_off_for_a_run_that_says_so(tmp_path: Path) -> None:
 def test_what_is_wrong_with_hooks_is_said_at_the_start(tmp_path: Path) -> None:
     settings(tmp_path, at("PreToolUs", command("true")))
     done, _ = run(tmp_path, plan())
-    assert "hooks.PreToolUs[0].hooks[0]: no such event; did you mean PreToolUse?" in done.stderr
+    assert 'hooks.PreToolUs[0].hooks[0]: unknown event (did you mean "PreToolUse"?)' in done.stderr
 
 
 def test_a_hook_finds_no_key_of_clews_unless_its_settings_name_it(tmp_path: Path) -> None:

@@ -303,7 +303,7 @@ def test_a_skill_with_hooks_is_asked_about_and_wrong_ones_are_said(home: Path) -
     path.write_text(GUARDED.replace("PreToolUse", "Sometimes"), "utf-8")
     done, _ = run(home, "hi")
     assert f"{path}: hooks.Sometimes" in done.stderr
-    assert "no such event" in done.stderr
+    assert "unknown event" in done.stderr
 
 
 def test_a_skill_for_another_shell_is_run_in_it(

@@ -1,7 +1,7 @@
-"""What a person's own programs say about what a session does: at an event, before or after it.
+"""Hooks: the user's own programs, called at events of a session.
 
-`events` is the table of events, `handlers` what settings say, `output` what one of them said, `outcome`
-which of them an event calls and what all of them come to. `run` calls them; everything else
-here is pure. A hook's output is data: it may forbid, ask, add words, and grant what no rule holds back;
-it never lifts a rule. The contract is in docs/extending/hooks.md.
+`events` is the table of events, `handlers` parses the settings, `output` parses a hook's reply, and
+`outcome` decides which hooks an event calls and combines their replies. `run` calls them;
+everything else here is pure. A hook's output is data. It may deny, ask, add context, and allow
+calls that no rule restricts; it never overrides a rule. The contract is described in docs/extending/hooks.md.
 """

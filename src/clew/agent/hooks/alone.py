@@ -1,6 +1,6 @@
-"""The hooks of settings where no session runs: for a trial, and for what happens before there is one.
+"""Hooks outside a session: for dry runs, and for events before the session exists.
 
-No model and no server can be asked from here, and nothing is kept: there is no log.
+Models and MCP servers are not available here, and nothing is recorded.
 
 Decision: docs/decisions/130-hooks.md
 """
@@ -22,7 +22,7 @@ NO_SESSION = "00000000-0000-4000-8000-000000000000"
 
 @asynccontextmanager
 async def open_hooks(stood: CurrentRules, listing: HookListing) -> AsyncIterator[SessionHooks]:
-    """The hooks of a folder; what they start ends with the block."""
+    """Open the hooks of a folder; processes they start end with the block."""
     cwd = str(stood.places.cwd)
     launcher, transport = Launcher(), HttpTransport(read_network(freeze(stood.environ)))
     try:

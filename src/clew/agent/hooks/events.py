@@ -1,8 +1,8 @@
-"""The events a hook can be called at, and what each lets a hook do. Pure.
+"""The table of events that call hooks, and the effect a hook can have at each. Pure.
 
-A table, because programs outside decide by these rows what to write: which field matchers are held
-against, what an exit code of 2 does, which words of an answer count. Described in docs/extending/hooks.md, whose
-table this is; a test holds every row against the published examples.
+Hook authors rely on these rows: which field matchers are compared with, what exit code 2 does, and
+which fields of a reply are used. The table is documented in docs/extending/hooks.md, and a test checks every
+row against the published examples.
 
 Decision: docs/decisions/130-hooks.md
 """
@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from clew.core.json_object import Json
 
-# What exit code 2 and `decision: "block"` do: keep it from happening; be words for the model beside
-# what happened; be words for the person; fail (any code but 0 does); nothing at all.
-Blocking: TypeAlias = Literal["prevents", "remarks", "is_told", "fails", "nothing"]
+# The effect of exit code 2 and `decision: "block"`: prevent the event; add text for the model after
+# the event; show text to the user; fail (as any nonzero exit code does); no effect.
+Blocking: TypeAlias = Literal["prevents", "remarks", "shown", "fails", "nothing"]
 Kind: TypeAlias = Literal["command", "http", "mcp_tool", "prompt", "agent", "callback"]
 
 ACTING: frozenset[Kind] = frozenset({"command", "http", "mcp_tool", "callback"})
@@ -28,27 +28,28 @@ TIMEOUTS_S: dict[Kind, float] = {"prompt": 30.0, "agent": 60.0, "callback": 60.0
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """One row. `subject`: the field of the input that a matcher is held against; empty: none is."""
+    """One event. `subject` is the input field that matchers are compared with; empty if none."""
 
     name: str
     when: str
     subject: str = ""
     blocking: Blocking = "nothing"
-    # Plain words a hook prints are for the model, as its `additionalContext` is.
+    # Plain text on standard output goes to the model, like `additionalContext`.
     hears: bool = False
     takes_context: bool = False
-    # `continue: false` ends the turn; `systemMessage` is shown.
+    # `continue: false` ends the turn, and `systemMessage` is shown.
     may_halt: bool = True
     may_tell: bool = True
     has_mode: bool = False
     has_tool: bool = False
-    # Told of a turn that the model works on: how hard it thinks belongs to it.
+    # The event belongs to a turn, so its input includes the model's effort level.
     has_effort: bool = False
-    # Its matchers are read by narrower rules: names of files and of errors are no lists of tools.
+    # Its matchers use the narrower rules, because file names and error names are not lists of
+    # tools.
     is_narrow: bool = False
     kinds: frozenset[Kind] = ACTING
     timeout_s: float = USUAL_TIMEOUT_S
-    # Fields an input of this event has, as an example that `clew hooks test` begins with.
+    # Example input fields, used as defaults by `clew hooks test`.
     example: Json = {}
 
 
@@ -72,16 +73,16 @@ def tool_event(name: str, when: str, **fields: Any) -> Event:
 
 
 def silent(name: str, when: str, **fields: Any) -> Event:
-    """An event whose hooks are for what they do elsewhere; nothing they answer counts here."""
+    """Return an event whose hooks only have side effects; their replies are ignored."""
     return Event(name=name, when=when, may_halt=False, may_tell=False, **fields)
 
 
 EVENTS: tuple[Event, ...] = (
     Event(
         name="SessionStart",
-        when="a session begins or goes on",
+        when="a session starts or resumes",
         subject="source",
-        blocking="is_told",
+        blocking="shown",
         hears=True,
         takes_context=True,
         kinds=FIRST,
@@ -89,14 +90,14 @@ EVENTS: tuple[Event, ...] = (
     ),
     silent(
         "Setup",
-        "clew is started to prepare a folder",
+        "clew is run to prepare a folder",
         subject="trigger",
         kinds=frozenset({"command", "callback"}),
         example={"trigger": "init"},
     ),
     silent(
         "InstructionsLoaded",
-        "a memory file joins the context",
+        "a memory file is added to the context",
         subject="load_reason",
         example={
             "file_path": "/project/CLAUDE.md",
@@ -106,7 +107,7 @@ EVENTS: tuple[Event, ...] = (
     ),
     Event(
         name="UserPromptSubmit",
-        when="a prompt is given, before the model has it",
+        when="a prompt is submitted, before it reaches the model",
         blocking="prevents",
         hears=True,
         takes_context=True,
@@ -134,7 +135,7 @@ EVENTS: tuple[Event, ...] = (
     ),
     Event(
         name="MessageDisplay",
-        when="text of the model is shown",
+        when="model text is displayed",
         may_halt=False,
         may_tell=False,
         timeout_s=10.0,
@@ -148,7 +149,7 @@ EVENTS: tuple[Event, ...] = (
     ),
     tool_event(
         "PreToolUse",
-        "a call is about to be decided",
+        "before a tool call is decided",
         blocking="prevents",
         takes_context=True,
         kinds=JUDGING,
@@ -156,19 +157,19 @@ EVENTS: tuple[Event, ...] = (
     ),
     tool_event(
         "PermissionRequest",
-        "a person is about to be asked about a call",
+        "the user is about to be asked about a tool call",
         kinds=JUDGING - {"agent"},
         example={k: v for k, v in CALL.items() if k != "tool_use_id"},
     ),
     tool_event(
         "PermissionDenied",
-        "mode auto refused a call",
+        "auto mode denied a tool call",
         kinds=JUDGING,
         example=CALL | {"reason": "no reviewer"},
     ),
     tool_event(
         "PostToolUse",
-        "a call has succeeded",
+        "a tool call succeeded",
         blocking="remarks",
         takes_context=True,
         kinds=JUDGING,
@@ -176,7 +177,7 @@ EVENTS: tuple[Event, ...] = (
     ),
     tool_event(
         "PostToolUseFailure",
-        "a call has failed",
+        "a tool call failed",
         blocking="remarks",
         takes_context=True,
         kinds=JUDGING,
@@ -184,7 +185,7 @@ EVENTS: tuple[Event, ...] = (
     ),
     Event(
         name="PostToolBatch",
-        when="all calls of an answer have results",
+        when="all tool calls of a response have results",
         blocking="prevents",
         takes_context=True,
         has_mode=True,
@@ -194,7 +195,7 @@ EVENTS: tuple[Event, ...] = (
     ),
     silent(
         "Notification",
-        "a person should look",
+        "the user's attention is needed",
         subject="notification_type",
         example={
             "message": "clew needs your permission",
@@ -204,15 +205,15 @@ EVENTS: tuple[Event, ...] = (
     ),
     Event(
         name="SubagentStart",
-        when="a subagent begins",
+        when="a subagent starts",
         subject="agent_type",
-        blocking="is_told",
+        blocking="shown",
         takes_context=True,
         example={"agent_id": "agent-example", "agent_type": "general-purpose"},
     ),
     Event(
         name="SubagentStop",
-        when="a subagent has answered",
+        when="a subagent finished its answer",
         subject="agent_type",
         blocking="prevents",
         takes_context=True,
@@ -229,7 +230,7 @@ EVENTS: tuple[Event, ...] = (
     ),
     Event(
         name="TaskCreated",
-        when="a task is being made",
+        when="a task is about to be created",
         blocking="prevents",
         may_halt=False,
         kinds=JUDGING,
@@ -237,7 +238,7 @@ EVENTS: tuple[Event, ...] = (
     ),
     Event(
         name="TaskCompleted",
-        when="a task is being marked as done",
+        when="a task is about to be completed",
         blocking="prevents",
         may_halt=False,
         has_mode=True,
@@ -246,7 +247,7 @@ EVENTS: tuple[Event, ...] = (
     ),
     Event(
         name="Stop",
-        when="the model has answered and the turn would end",
+        when="the model answered and the turn is about to end",
         blocking="prevents",
         takes_context=True,
         has_mode=True,
@@ -261,7 +262,7 @@ EVENTS: tuple[Event, ...] = (
     ),
     silent(
         "StopFailure",
-        "a turn ends because the service failed",
+        "a turn ended because the service failed",
         subject="error",
         is_narrow=True,
         example={
@@ -272,7 +273,7 @@ EVENTS: tuple[Event, ...] = (
     ),
     Event(
         name="TeammateIdle",
-        when="a teammate is about to wait",
+        when="a teammate is about to become idle",
         blocking="prevents",
         has_mode=True,
         kinds=JUDGING,
@@ -289,8 +290,8 @@ EVENTS: tuple[Event, ...] = (
     ),
     Event(
         name="CwdChanged",
-        when="a command moved the shell to another folder",
-        blocking="is_told",
+        when="a command changed the shell's working folder",
+        blocking="shown",
         may_halt=False,
         example={"old_cwd": "/project", "new_cwd": "/project/src"},
     ),
@@ -306,39 +307,39 @@ EVENTS: tuple[Event, ...] = (
         when="a watched file changed",
         subject="file_path",
         is_narrow=True,
-        blocking="is_told",
+        blocking="shown",
         may_halt=False,
         example={"file_path": "/project/.env", "event": "change"},
     ),
     silent(
         "WorktreeCreate",
-        "a worktree is to be made",
+        "a worktree is about to be created",
         blocking="fails",
         example={"name": "bold-oak-a3f2"},
     ),
     silent(
         "WorktreeRemove",
-        "a worktree is to be removed",
+        "a worktree is about to be removed",
         blocking="fails",
         example={"worktree_path": "/project/.claude/worktrees/bold-oak-a3f2"},
     ),
     Event(
         name="PreCompact",
-        when="the history is about to be shortened",
+        when="the conversation is about to be compacted",
         subject="trigger",
         blocking="prevents",
         example={"trigger": "manual", "custom_instructions": ""},
     ),
     Event(
         name="PostCompact",
-        when="the history was shortened",
+        when="the conversation was compacted",
         subject="trigger",
-        blocking="is_told",
+        blocking="shown",
         example={"trigger": "manual", "compact_summary": "an example"},
     ),
     Event(
         name="PreModelSwitch",
-        when="another model was asked for",
+        when="a model switch was requested",
         subject="to_model",
         blocking="prevents",
         timeout_s=30.0,
@@ -346,9 +347,9 @@ EVENTS: tuple[Event, ...] = (
     ),
     Event(
         name="PostModelSwitch",
-        when="another model answers from now on",
+        when="the model was switched",
         subject="to_model",
-        blocking="is_told",
+        blocking="shown",
         hears=True,
         takes_context=True,
         timeout_s=30.0,
@@ -356,14 +357,14 @@ EVENTS: tuple[Event, ...] = (
     ),
     Event(
         name="Elicitation",
-        when="a server asks the person for input",
+        when="an MCP server asks the user for input",
         subject="mcp_server_name",
         blocking="prevents",
         example={"mcp_server_name": "example", "message": "Your name?"},
     ),
     Event(
         name="ElicitationResult",
-        when="the person has answered a server",
+        when="the user answered an MCP server",
         subject="mcp_server_name",
         blocking="prevents",
         example={"mcp_server_name": "example", "action": "accept", "content": {}},
@@ -372,7 +373,7 @@ EVENTS: tuple[Event, ...] = (
         name="SessionEnd",
         when="a session ends",
         subject="reason",
-        blocking="is_told",
+        blocking="shown",
         may_halt=False,
         timeout_s=1.5,
         example={"reason": "other"},
@@ -381,17 +382,17 @@ EVENTS: tuple[Event, ...] = (
 
 BY_NAME: dict[str, Event] = {event.name: event for event in EVENTS}
 
-# Hooks of these may leave variables for the commands that follow.
+# Hooks at these events may set variables for later commands.
 WITH_ENV_FILE = frozenset({"SessionStart", "Setup", "CwdChanged", "FileChanged"})
 
 
 def find_nearest_event(name: str) -> str | None:
-    """The event that a misspelled name most likely meant."""
+    """Return the event name closest to a misspelled one, or None."""
     return next(iter(get_close_matches(name, BY_NAME, n=1, cutoff=0.7)), None)
 
 
 def subject_of(event: Event, fields: Json) -> str | None:
-    """What the matchers of an event are held against; None where it has no matchers."""
+    """Return the value that matchers of an event are compared with, or None if it has no matchers."""
     if not event.subject:
         return None
     value = fields.get(event.subject)
@@ -400,5 +401,5 @@ def subject_of(event: Event, fields: Json) -> str | None:
 
 
 def label_event(event: str, subject: str | None) -> str:
-    """How one occasion of an event is called in the log and to people."""
+    """Return the label of an event for the log and the user."""
     return f"{event}:{subject}" if subject else event

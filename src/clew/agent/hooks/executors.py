@@ -1,7 +1,9 @@
-"""Hooks that are programs: the event on standard input, the answer on standard output.
+"""Execution of hooks: programs, HTTP requests, model questions and MCP tools.
 
-Runs in a session of its own without a terminal, watched like every child; what it leaves running ends
-with clew. What it prints is kept up to a bound, and one that prints without end is ended.
+A program gets the event on standard input and replies on standard output. It runs in its own
+session without a terminal and is supervised like every child process; processes it leaves behind
+end with clew. Its output is stored up to a limit, and a program that exceeds the flood limit is
+killed.
 """
 
 import fnmatch
@@ -50,7 +52,7 @@ async def run_command(hook: Hook, handler: CommandHook, hook_input: Json, reach:
 
     async def look() -> None:
         if stdout.size + stderr.size > FLOOD_BYTES:
-            raise HookError(f"printed more than {FLOOD_BYTES >> 20} MiB and was ended")
+            raise HookError(f"stopped after printing more than {FLOOD_BYTES >> 20} MiB")
 
     with hold_data(json.encode(hook_input)) as source:
         finished = await run(
@@ -67,21 +69,21 @@ async def run_command(hook: Hook, handler: CommandHook, hook_input: Json, reach:
 
 
 def argv(handler: CommandHook, variables: dict[str, str]) -> list[str]:
-    """The program and its arguments as written, or the shell that reads the command."""
+    """Return the program and its arguments, or a shell that runs the command."""
     if handler.args is None:
         return ["bash" if handler.shell == "bash" else "sh", "-c", handler.command]
     return [fill_placeholders(part, variables) for part in (handler.command, *handler.args)]
 
 
 def fill_placeholders(text: str, variables: dict[str, str]) -> str:
-    """Without a shell, `${CLAUDE_PROJECT_DIR}` and its like are put in here; nothing else is."""
+    """Expand `${CLAUDE_PROJECT_DIR}` and similar placeholders, the only ones without a shell."""
     for name in PLACEHOLDERS:
         text = text.replace(f"${{{name}}}", variables.get(name, ""))
     return text
 
 
 def folder(reach: Reach) -> str:
-    """Where the shell is; when that is gone, the next best place that is there."""
+    """Return the shell's folder or, if it was deleted, the best existing alternative."""
     home = reach.environment().get("HOME", "/")
     places = (reach.cwd(), reach.project, home)
     return next((place for place in places if is_folder(place)), os.sep)
@@ -89,12 +91,12 @@ def folder(reach: Reach) -> str:
 
 def text(output: ProcessOutput) -> str:
     if output.left_out:
-        # Half an answer must not be taken for one.
+        # A truncated reply must not be parsed as a complete one.
         return f"[printed {output.size:,} bytes]"
     return (bytes(output.head) + output.tail).decode("utf-8", "replace")
 
 
-# Hooks that are addresses: the event is posted, the answer is the response's body.
+# HTTP hooks: the event is posted, and the reply is the response body.
 
 
 MOST_BYTES = 1 << 20
@@ -103,12 +105,12 @@ VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]
 
 async def post(handler: HttpHook, hook_input: Json, reach: Reach) -> Ran:
     if reach.transport is None:
-        raise HookError("nothing can be sent from here")
+        raise HookError("no network access here")
     allowed = reach.allowed_urls()
     if allowed is not None and not any(
         fnmatch.fnmatchcase(handler.url, pattern) for pattern in allowed
     ):
-        raise HookError(f"{handler.url} is not among allowedHttpHookUrls")
+        raise HookError(f"{handler.url} is not in allowedHttpHookUrls")
     headers = fill_headers(handler, reach.environment(), reach.allowed_variables())
     request = HttpRequest(
         method="POST",
@@ -123,18 +125,18 @@ async def post(handler: HttpHook, hook_input: Json, reach: Reach) -> Ran:
         while data := await exchange.read():
             body += data
             if len(body) > MOST_BYTES:
-                raise HookError(f"answered more than {MOST_BYTES >> 20} MiB")
+                raise HookError(f"sent a response larger than {MOST_BYTES >> 20} MiB")
     finally:
         await exchange.close()
     if not 200 <= head.status < 300:
-        raise HookError(f"answered with status {head.status}")
+        raise HookError(f"returned HTTP status {head.status}")
     return Ran(stdout=body.decode("utf-8", "replace"), is_structured=True)
 
 
 def fill_headers(
     handler: HttpHook, environment: Mapping[str, str], allowed: tuple[str, ...] | None
 ) -> dict[str, str]:
-    """The headers, with the variables in them that may be named; others are empty."""
+    """Return the headers with allowed variables expanded; other variables become empty."""
     names = set(handler.allowed_variables)
     if allowed is not None:
         names &= set(allowed)
@@ -146,21 +148,22 @@ def fill_headers(
     return {name: VARIABLE.sub(value, text) for name, text in handler.headers.items()}
 
 
-# Hooks that are questions: the event goes with the prompt, a model or an agent answers yes or no.
+# Prompt and agent hooks: the event is appended to the prompt, and a model or agent answers yes or
+# no.
 
 
 FORM = (
     'Answer with one JSON object and nothing else: {"ok": true}, or {"ok": false, "reason": "why"}.'
 )
 NEVER = 'If the condition can never be met, add "impossible": true.'
-# `$ARGUMENTS`, unless a backslash says that it is meant as it stands.
+# `$ARGUMENTS`, unless it is escaped with a backslash.
 PLACE = re.compile(r"(?<!\\)\$ARGUMENTS")
 OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
 
 async def ask(hook: Hook, handler: PromptHook, hook_input: Json, reach: Reach) -> Ran:
     if reach.ask_model is None:
-        raise HookError("no model can be asked from here")
+        raise HookError("no model is available here")
     prompt = asked(handler.prompt, hook_input, f"{FORM} {NEVER}")
     words = await reach.ask_model(prompt, handler.model)
     answer = make_verdict(hook.event.name, verdict(words), continues=handler.continues)
@@ -168,9 +171,9 @@ async def ask(hook: Hook, handler: PromptHook, hook_input: Json, reach: Reach) -
 
 
 async def look(hook: Hook, handler: AgentHook, hook_input: Json, reach: Reach) -> Ran:
-    """An agent looks around before it answers; its no never ends the turn."""
+    """Ask an agent, which may use tools before it answers; its "no" never ends the turn."""
     if reach.ask_agent is None:
-        raise HookError("no agent can be asked from here")
+        raise HookError("no agent is available here")
     words = await reach.ask_agent(asked(handler.prompt, hook_input, FORM), handler.model)
     reply = {name: value for name, value in verdict(words).items() if name != "impossible"}
     answer = make_verdict(hook.event.name, reply, continues=True)
@@ -186,21 +189,21 @@ def asked(prompt: str, hook_input: Json, form: str) -> str:
 
 
 def verdict(words: str) -> Json:
-    """The object in a model's answer; without one there is no verdict, and that is told."""
+    """Return the JSON object in a model's answer. Raise HookError if it has no verdict."""
     match = OBJECT.search(words)
     try:
         value = json.decode(match[0]) if match else None
     except ValueError:
         value = None
     if not isinstance(value, dict) or not isinstance(value.get("ok"), bool):
-        raise HookError(f"the model's answer is no verdict: {words[:200]}")
+        raise HookError(f"the model's answer is not a verdict: {words[:200]}")
     return value
 
 
-# Hooks that are tools of MCP servers: called with parts of the event, read like a program's output.
+# MCP tool hooks: called with parts of the event, and parsed like a program's output.
 
 
-# The servers of a session begin while these happen.
+# MCP servers are still starting during these events.
 BEFORE_SERVERS = frozenset({"SessionStart", "Setup"})
 PATH = re.compile(r"\$\{([A-Za-z0-9_.]+)\}")
 
@@ -208,9 +211,9 @@ PATH = re.compile(r"\$\{([A-Za-z0-9_.]+)\}")
 async def call_tool(handler: McpToolHook, hook_input: Json, reach: Reach) -> Ran:
     event = hook_input["hook_event_name"]
     if event in BEFORE_SERVERS:
-        raise HookError(f"MCP servers are not there yet at {event}")
+        raise HookError(f"MCP servers are not available yet at {event}")
     if reach.call_tool is None:
-        raise HookError(f"no MCP server {handler.server} is connected")
+        raise HookError(f'MCP server "{handler.server}" is not connected')
     words, is_error = await reach.call_tool(
         handler.server, handler.tool, substituted(handler.input, hook_input)
     )
@@ -220,7 +223,7 @@ async def call_tool(handler: McpToolHook, hook_input: Json, reach: Reach) -> Ran
 
 
 def substituted(value: Any, hook_input: Json) -> Any:
-    """The input with `${tool_input.file_path}` and its like replaced by what the event says."""
+    """Return the input with `${tool_input.file_path}` and similar references filled from the event."""
     if isinstance(value, str):
         return PATH.sub(lambda match: told(hook_input, match[1]), value)
     if isinstance(value, list):

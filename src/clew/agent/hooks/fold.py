@@ -1,8 +1,7 @@
-"""All replies of one event as one outcome, and as what the log keeps of each. Pure.
+"""Combines all hook replies to one event into one outcome, and the log entries for each. Pure.
 
-The strictest word counts: deny before defer before ask before allow. Where several hooks change the
-same thing, the one listed last does. The shapes of the log's lines are those that readers of
-transcripts know.
+The strictest reply wins: deny, then defer, ask and allow. If several hooks set the same field, the
+last one listed wins. The log entries have the format that other transcript readers expect.
 
 Decision: docs/decisions/130-hooks.md
 """
@@ -29,12 +28,12 @@ Shorten: TypeAlias = Callable[[str], str]
 
 STRICTEST: tuple[Permission, ...] = ("deny", "defer", "ask", "allow")
 STOPPED = "a hook stopped the session"
-# What hooks say here goes on as a message of its own.
+# At these events, a hook's text becomes a separate message.
 ENDS = frozenset({"Stop", "SubagentStop"})
 
 
 class Occasion(Struct, frozen=True, kw_only=True):
-    """One time an event came about."""
+    """One occurrence of an event."""
 
     event: Event
     fields: Json
@@ -49,14 +48,14 @@ class Occasion(Struct, frozen=True, kw_only=True):
         return tool_use_id if isinstance(tool_use_id, str) else ""
 
     def spoken(self, words: str) -> str:
-        """Words of a hook as the model reads them: it sees whose they are."""
+        """Return a hook's text for the model, labelled with its source."""
         return wrap_in_tag("system-reminder", f"\n{self.name} hook: {words}\n")
 
 
 def fold(
     occasion: Occasion, replies: Sequence[tuple[Hook, HookReply]], shorten: Shorten = str
 ) -> HookOutcome:
-    """What the hooks of one occasion come to; `shorten` puts long texts elsewhere."""
+    """Combine the hooks' replies; `shorten` moves long texts to a file."""
     if not replies:
         return NOTHING
     event = occasion.event
@@ -103,7 +102,7 @@ def last(values: Sequence[Any]) -> Any:
 
 
 def permitted(event: Event, replies: Sequence[HookReply]) -> tuple[Permission | None, str]:
-    """May the call run (or the model be switched): the strictest word, and why."""
+    """Return the strictest permission (for a call or a model switch) and its reasons."""
     if event.name not in ("PreToolUse", "PreModelSwitch"):
         return None, ""
     answers = [word for reply in replies if (word := permission_of(reply)) is not None]
@@ -121,13 +120,13 @@ def permission_of(reply: HookReply) -> tuple[Permission, str] | None:
     if specific is not None and specific.permission is not None:
         return specific.permission, specific.permission_reason or ""
     if old is not None:
-        # How this event was answered before it had a field of its own.
+        # The legacy reply format of this event, before it had its own field.
         return ("deny" if old == "block" else "allow"), reply.said.reason or ""
     return None
 
 
 def blocked(event: Event, reply: HookReply) -> str | None:
-    """Why one hook will not have it; None if it has nothing against it."""
+    """Return why one hook blocks the event, or None."""
     if event.blocking == "fails":
         failed = reply.error or reply.block or reply.ran.exit_code
         return (
@@ -148,7 +147,7 @@ def contexts(event: Event, outputs: Sequence[HookOutput]) -> list[str]:
 
 
 def answered(answers: Sequence[HookPermissionAnswer]) -> Json | None:
-    """The answer to a question; a no before a yes."""
+    """Return the answer to a permission request; deny takes precedence over allow."""
     chosen = next((a for a in answers if a.behavior == "deny"), last(answers))
     if chosen is None:
         return None
@@ -173,14 +172,14 @@ def watched(specifics: Sequence[Specific]) -> tuple[str, ...] | None:
 def worktree(
     event: Event, replies: Sequence[tuple[Hook, HookReply]], specifics: Sequence[Specific]
 ) -> str:
-    """The folder that a WorktreeCreate hook made: the last line of what it printed."""
+    """Return the folder that a WorktreeCreate hook made, from the last line of its output."""
     if event.name != "WorktreeCreate":
         return ""
     lines = [line.strip() for _, r in replies for line in r.words.split("\n") if line.strip()]
     return last([s.worktree for s in specifics]) or (lines[-1] if lines else "")
 
 
-# -- what people are told
+# -- messages for the user
 
 
 def told(occasion: Occasion, hook: Hook, reply: HookReply) -> list[str]:
@@ -189,7 +188,7 @@ def told(occasion: Occasion, hook: Hook, reply: HookReply) -> list[str]:
         return []
     lines = [reply.said.message] if reply.said.message else []
     complaint = reply.error
-    if reply.block is not None and event.blocking == "is_told":
+    if reply.block is not None and event.blocking == "shown":
         complaint = reply.block
     if complaint:
         where = f" ({hook.where})" if hook.where else ""
@@ -197,13 +196,13 @@ def told(occasion: Occasion, hook: Hook, reply: HookReply) -> list[str]:
     return lines
 
 
-# -- what the log keeps
+# -- log entries
 
 
 def kept(
     occasion: Occasion, hook: Hook, reply: HookReply, shorten: Shorten
 ) -> list[HookAttachment]:
-    """One hook's part of the log, in the order in which it matters."""
+    """Return the log entries of one hook in their fixed order."""
     event, ran, hook_output = occasion.event, reply.ran, reply.said
     if not event.may_tell and not event.takes_context:
         return []
@@ -231,7 +230,7 @@ def kept(
         keep("hook_error_during_execution", run | {"content": ran.trouble})
     elif reply.error:
         keep("hook_non_blocking_error", run | output | {"stderr": reply.error})
-    elif why is not None and event.blocking != "is_told":
+    elif why is not None and event.blocking != "shown":
         error = {"blockingError": shorten(why), "command": hook.handler.title}
         keep(
             "hook_blocking_error",
@@ -241,7 +240,7 @@ def kept(
     else:
         heard = shorten(reply.words) if event.hears else ""
         keep("hook_success", run | output | {"content": heard}, heard)
-    # At a turn's end these words are the next message; the log has them there.
+    # At the end of a turn, this text is the next message and is logged there.
     for text in contexts(event, [hook_output]) if event.name not in ENDS else ():
         context = shorten(text)
         keep("hook_additional_context", base | {"content": [context]}, context)
@@ -263,7 +262,7 @@ def summary(
     *,
     blocks: bool,
 ) -> Json:
-    """The log's line about the end of a turn."""
+    """Return the summary entry for the hooks at the end of a turn."""
     return {
         "hookCount": len(replies),
         "hookInfos": [

@@ -1,7 +1,8 @@
-"""Hooks as settings say them: read whole, or told what is wrong with them and left out. Pure.
+"""Parsing of hooks in settings; invalid ones are reported and skipped. Pure.
 
-Owns the kinds of handlers and their fields in the published spelling. Which layers count at all is
-decided before (`system.config.layers.in_force`); here only what managed settings say about hooks is heeded.
+Owns the kinds of handlers and their fields in the published spelling.
+`system.config.layers.in_force` decides which layers apply; this module only applies what managed
+settings say about hooks.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,24 +28,24 @@ from clew.system.config.settings import read_switch
 
 
 class Handler(Struct, frozen=True, kw_only=True, tag_field="type"):
-    """What every handler has. `condition` is a permission rule that a call must meet."""
+    """The common fields of all handlers; `condition` is a permission rule that a call must match."""
 
     condition: str = field(name="if", default="")
     timeout: float | None = None
     status: str = field(name="statusMessage", default="")
-    # Of those that a skill brings: it is called a single time.
+    # For handlers from a skill: call it only once.
     once: bool = False
 
 
 class CommandHook(Handler, frozen=True, kw_only=True, tag="command"):
-    """A program, with its arguments or for a shell."""
+    """A program with arguments, or a shell command."""
 
     command: str
     args: tuple[str, ...] | None = None
     shell: Literal["bash", "powershell"] | None = None
     in_background: bool = field(name="async", default=False)
     wakes: bool = field(name="asyncRewake", default=False)
-    # Keys of clew's own that it gets; every other variable it has anyway.
+    # Secrets of clew that it receives; it receives all other variables anyway.
     allowed_variables: tuple[str, ...] = field(name="allowedEnvVars", default=())
 
     @property
@@ -53,7 +54,7 @@ class CommandHook(Handler, frozen=True, kw_only=True, tag="command"):
 
 
 class HttpHook(Handler, frozen=True, kw_only=True, tag="http"):
-    """An address that the input is posted to."""
+    """A URL that the input is posted to."""
 
     url: str
     headers: dict[str, str] = {}
@@ -77,7 +78,7 @@ class McpToolHook(Handler, frozen=True, kw_only=True, tag="mcp_tool"):
 
 
 class PromptHook(Handler, frozen=True, kw_only=True, tag="prompt"):
-    """A question to a model that answers yes or no."""
+    """A yes-or-no question to a model."""
 
     prompt: str
     model: str = ""
@@ -89,7 +90,7 @@ class PromptHook(Handler, frozen=True, kw_only=True, tag="prompt"):
 
 
 class AgentHook(Handler, frozen=True, kw_only=True, tag="agent"):
-    """A question to a model that may look around before it answers."""
+    """A yes-or-no question to an agent, which may use tools before it answers."""
 
     prompt: str
     model: str = ""
@@ -100,7 +101,7 @@ class AgentHook(Handler, frozen=True, kw_only=True, tag="agent"):
 
 
 class CallbackHook(Handler, frozen=True, kw_only=True, tag="callback"):
-    """A function of the program that clew runs in; settings cannot name one."""
+    """A function of the host program; it can't be configured in settings."""
 
     call: Any
     blocks_on_failure: bool = False
@@ -123,16 +124,19 @@ KINDS: dict[type[Anything], Kind] = {
 
 
 class Hook(Struct, frozen=True, kw_only=True):
-    """One handler at one event. `source`: the scope or part it came from; `where`: file and line."""
+    """One handler for one event.
+
+    `source` is the scope or component it came from, and `where` is its file and line.
+    """
 
     event: Event
     handler: Anything
     matcher: str = ""
     source: str = ""
     where: str = ""
-    # Variables that its part of the world adds, as a plugin does its folders.
+    # Additional environment variables, such as a plugin's folders.
     variables: tuple[tuple[str, str], ...] = ()
-    # The agent whose events alone call it.
+    # Limits the hook to the events of one agent.
     agent_id: str = ""
 
     @property
@@ -153,16 +157,16 @@ def kind_of(handler: Anything) -> Kind:
 
 
 class HookListing(Struct, frozen=True, kw_only=True):
-    """The hooks of some settings, in the order in which they are listed, and what is wrong."""
+    """The hooks in some settings, in listing order, and the errors in them."""
 
     hooks: tuple[Hook, ...] = ()
     faults: tuple[str, ...] = ()
-    # Why none of a person's own hooks run, if they do not.
+    # The reason why the user's own hooks are disabled, if they are.
     off: str = ""
 
 
 def read_layers(layers: Iterable[Layer]) -> HookListing:
-    """The hooks of all layers that count. The same handler in two files runs once."""
+    """Return the hooks of all layers that apply. A handler that occurs in two files runs once."""
     layers = order_layers(layers)
     managed_only = any(
         layer.scope == "managed" and read_switch(layer.data, "allowManagedHooksOnly")
@@ -189,7 +193,7 @@ def read_layers(layers: Iterable[Layer]) -> HookListing:
 
 
 def disabled_by(layers: Sequence[Layer]) -> Scope | None:
-    """The highest scope that speaks of `disableAllHooks`, if what it says is yes."""
+    """Return the highest-precedence scope that sets `disableAllHooks`, if it sets it to true."""
     for layer in layers:
         is_disabled = select_usable(layer).get("disableAllHooks")
         if isinstance(is_disabled, bool):
@@ -208,15 +212,15 @@ def read_hooks(
     source: str = "",
     variables: tuple[tuple[str, str], ...] = (),
 ) -> HookListing:
-    """The hooks in an object `{event: [{matcher, hooks: [handler]}]}`, of a layer or another part."""
+    """Parse an object `{event: [{matcher, hooks: [handler]}]}` from a layer or another source."""
     hooks: list[Hook] = []
     faults: list[str] = []
     for path, name, matcher, raw_handler in each_handler(value, faults, layer):
         event = BY_NAME.get(name)
         if event is None:
             near = find_nearest_event(name)
-            hint = f"; did you mean {near}?" if near else ""
-            faults.append(fault(layer, path, f"no such event{hint}"))
+            hint = f' (did you mean "{near}"?)' if near else ""
+            faults.append(fault(layer, path, f"unknown event{hint}"))
             continue
         handler = read_handler(raw_handler)
         if isinstance(handler, str):
@@ -241,7 +245,7 @@ def read_hooks(
 def each_handler(
     value: Any, faults: list[str], layer: Layer | None
 ) -> Iterable[tuple[Path, str, str, Any]]:
-    """Every handler with its place, event and matcher; what has not the form is a fault."""
+    """Yield every handler with its path, event and matcher; add malformed groups to `faults`."""
     if value is None:
         return
     for name, groups in (value if isinstance(value, dict) else {}).items():
@@ -262,7 +266,7 @@ def each_handler(
 
 
 def read_handler(raw_handler: Any) -> Written | str:
-    """A handler, or what is wrong with it."""
+    """Return the parsed handler or an error message."""
     try:
         handler: Written = msgspec.convert(raw_handler, Written)
     except msgspec.ValidationError as error:
@@ -271,20 +275,20 @@ def read_handler(raw_handler: Any) -> Written | str:
 
 
 def why_never(hook: Hook) -> str:
-    """Why a hook can never run as it is written; empty if it can."""
+    """Return why a hook as configured can never run, or an empty string."""
     if not is_readable(hook.matcher):
-        return f"the matcher {hook.matcher!r} is no regular expression"
+        return f'the matcher "{hook.matcher}" is not a valid regular expression'
     if hook.kind not in hook.event.kinds:
         able = ", ".join(sorted(hook.event.kinds - {"callback"}))
-        return f"a {hook.kind} hook cannot run at {hook.event.name}; these can: {able}"
+        return f"a {hook.kind} hook can't run at {hook.event.name} (expected one of {able})"
     if hook.handler.condition and not hook.event.has_tool:
-        return f"`if` is about a call, and {hook.event.name} is about none"
+        return f"`if` requires a tool call, and {hook.event.name} has none"
     if hook.handler.condition and isinstance(
         rule := rule_of(hook.handler.condition, "/"), RejectedRule
     ):
         return f"if: {rule.text}: {rule.what}"
     if hook.handler.timeout is not None and hook.handler.timeout <= 0:
-        return "a timeout is more than 0 seconds"
+        return "the timeout must be more than 0 seconds"
     if isinstance(hook.handler, CommandHook) and hook.handler.shell == "powershell":
         return "PowerShell is not supported"
     return ""

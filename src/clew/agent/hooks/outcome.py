@@ -1,4 +1,4 @@
-"""What all hooks of one event come to: one value, and what it does to a decision. Pure."""
+"""Matching of hooks to events, and the combined outcome with its effect on a decision. Pure."""
 
 import re
 from functools import lru_cache
@@ -21,7 +21,7 @@ from clew.permissions.rules import (
     parse_rule,
 )
 
-# The `if` of a hook: one permission rule that a call must meet. Pure.
+# The `if` condition of a hook: one permission rule that a call must match. Pure.
 
 
 EXPANDED = re.compile(r"[$`]")
@@ -48,8 +48,8 @@ def meets(condition: str, request: PermissionRequest, context: Context, resolve:
         return is_unclear(rule, request)
     if family not in FILES:
         return True
-    # A rule that denies reaches wider than it is written, to be safe; one that allows does not. What
-    # is guarded whatever the rules say is not let through by either, and so says nothing here.
+    # For safety, a deny rule matches more than it literally says, and an allow rule does not.
+    # Neither overrides the built-in guards, so a guard is no evidence against a match.
     written = rule_of(condition, context.cwd, "allow")
     assert isinstance(written, PermissionRule)
     allowed = findings(written, request, context, resolve)
@@ -59,7 +59,7 @@ def meets(condition: str, request: PermissionRequest, context: Context, resolve:
 def findings(
     rule: PermissionRule, request: PermissionRequest, context: Context, resolve: Resolve
 ) -> list[Finding]:
-    # A session whose hooks have no `if` needs no reader of command lines for them.
+    # Loaded lazily: hooks without `if` do not need the command parser.
     from clew.permissions.decide import judge
     from clew.permissions.files import Bench
 
@@ -68,24 +68,27 @@ def findings(
 
 
 def is_unclear(rule: PermissionRule, request: PermissionRequest) -> bool:
-    """Whether more of a command than its name is asked for, and the command is only known when run."""
+    """Return whether the rule needs more than the command's name, but the arguments are dynamic."""
     if rule.kind != "command":
         return False
     words = (rule.content or "").removesuffix("*").split()
     return len(words) > 1 and EXPANDED.search(subject_of(request) or "") is not None
 
 
-# Which hooks an event calls: matchers over names, as the published rules read them. Pure.
+# Matching of event subjects by name or pattern, according to the published rules. Pure.
 
 
 EXACT = re.compile(r"[A-Za-z0-9_\-, |]*")
 NARROW_EXACT = re.compile(r"[A-Za-z0-9_|]*")
-# Two names of one tool: a matcher for either holds for both.
+# Two names for the same tool: a matcher for either matches both.
 SAME_NAME = {"Task": "Agent", "Agent": "Task"}
 
 
 def matches(matcher: str, value: str, *, narrow: bool = False) -> bool:
-    """Whether a matcher holds for a value. Names are compared whole, patterns are found anywhere."""
+    """Return whether a matcher matches a value.
+
+    Names must match entirely; patterns may match anywhere in the value.
+    """
     if matcher in ("", "*"):
         return True
     names = {value, SAME_NAME.get(value, value)}
@@ -113,49 +116,49 @@ Permission: TypeAlias = Literal["allow", "ask", "defer", "deny"]
 
 
 class HookAttachment(Struct, frozen=True, kw_only=True):
-    """What the log keeps of a hook, and what of it the model reads."""
+    """A log entry for a hook, and the part of it that the model reads."""
 
     payload: Json
     rendered: tuple[str, ...] = ()
 
 
 class HookOutcome(Struct, frozen=True, kw_only=True):
-    """Nothing is set where no hook said anything, which is what most events come to."""
+    """The combined outcome of an event's hooks; all fields are unset in the common case."""
 
-    # PreToolUse: may the call run, why, and with which input instead.
+    # PreToolUse: the permission, its reason, and replacement input.
     permission: Permission | None = None
     reason: str = ""
     input: Json | None = None
-    # PermissionRequest: the answer given in a person's stead.
+    # PermissionRequest: the answer given on behalf of the user.
     answer: Json | None = None
-    # What the event stands for shall not happen, and why; after the event, words for the model.
+    # Why the event must not happen; for events that already happened, text for the model.
     block: str | None = None
-    # The session shall stop here, and why.
+    # Why the session must stop.
     halt: str | None = None
-    # Words for the model that forbid nothing.
+    # Text for the model that blocks nothing.
     context: tuple[str, ...] = ()
-    # What the model shall read instead of a call's output.
+    # Replaces a tool call's output for the model.
     output: Any = UNSET
-    # The session's title; the first prompt; texts shown in place of others; files to watch.
+    # The session's title, the first prompt, replacement display text, and files to watch.
     title: str = ""
     first_prompt: str = ""
     shown: str | None = None
     watch: tuple[str, ...] | None = None
-    # The hook brought skills or commands: they are to be looked for again.
+    # The hook installed skills or commands, so they must be loaded again.
     reloads_skills: bool = False
-    # The folder of a worktree; the answer to a server's question.
+    # The folder of a worktree, and the answer to an MCP server's request.
     worktree: str = ""
     action: str = ""
     content: Json | None = None
-    # A refused call may be tried again.
+    # The model may retry the denied call.
     may_retry: bool = False
     hides_prompt: bool = False
-    # What the log keeps, in order, and what people should know.
+    # Log entries in order, and notices for the user.
     attached: tuple[HookAttachment, ...] = ()
     notices: tuple[str, ...] = ()
-    # Signals for the person's terminal: titles, notifications, the bell.
+    # Terminal control sequences: titles, notifications, the bell.
     sequences: tuple[str, ...] = ()
-    # For the end of a turn: what ran, in the written form of the log's line about it.
+    # At the end of a turn: the summary entry for the log.
     summary: Json | None = None
 
 
@@ -163,15 +166,18 @@ NOTHING = HookOutcome()
 
 
 def with_hooks(decision: Decision, outcome: HookOutcome) -> Decision:
-    """The decision once hooks have spoken. They may restrain anything; they grant only what no rule
-    and no guard holds back, as a person's yes would not lift those either."""
+    """Return the decision after applying the hooks' outcome.
+
+    Hooks can restrict anything. They can allow only what no rule or guard restricts, just like the
+    user's approval.
+    """
     match outcome.permission:
         case None:
             return decision
         case "deny":
             return Deny(findings=(*decision.findings, said_by_hook("deny", outcome.reason)))
         case "ask" | "defer":
-            # Where nobody can be asked later, somebody is asked now.
+            # If the call can't be deferred, ask now.
             if isinstance(decision, Deny):
                 return decision
             return Ask(findings=(*decision.findings, said_by_hook("ask", outcome.reason)))
@@ -201,11 +207,11 @@ def granted(decision: Decision, reason: str) -> Decision:
     )
 
 
-# What the model reads of a result that a hook replaced. Pure.
+# The text of a tool result that a hook replaced. Pure.
 
 
 def rewrite_result(raw: Any, new: Any, *, is_mcp: bool) -> str | list[dict[str, Any]] | None:
-    """The replacement as the content of a result; None if it is no result of this tool."""
+    """Return the replacement as result content, or None if it does not fit this tool."""
     if not is_mcp and not fits(raw, new):
         return None
     if isinstance(new, str):
@@ -226,7 +232,7 @@ def fits(raw: Any, new: Any) -> bool:
 
 
 def words(new: dict[str, Any]) -> str | None:
-    """The text in a structured result, where the tools of the house keep it."""
+    """Return the text of a structured result, from the fields that clew's tools use."""
     if "stdout" in new:
         return "\n".join(str(new[name]) for name in ("stdout", "stderr") if new.get(name))
     file = new.get("file")

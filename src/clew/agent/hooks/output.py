@@ -1,8 +1,7 @@
-"""What one hook said: its exit code and its words, read as the published contract reads them. Pure.
+"""Parsing of one hook's reply, exit code and output, according to the published contract. Pure.
 
-Owns the two ways of saying something (exit codes, and a JSON object on standard output), and what is
-wrong with an answer. A wrong answer is an error that is told and changes nothing; exit code 2 blocks
-whatever else was printed.
+Owns both reply formats (exit codes, and a JSON object on standard output) and their validation. An
+invalid reply is reported and otherwise ignored. Exit code 2 blocks, whatever else was printed.
 """
 
 import json
@@ -16,14 +15,18 @@ from clew.agent.hooks.events import Event
 from clew.core.json_object import Json
 
 BLOCKS = 2
-# Titles, notifications and the bell; nothing that moves the cursor, colours, or reads the clipboard.
+# Titles, notifications and the bell; nothing that moves the cursor, sets colours, or reads the
+# clipboard.
 SEQUENCES = re.compile(
     r"(?:\x07|\x1b\](?:0|1|2|9|99|777);[^\x00-\x06\x08-\x1f\x7f\x1b]*(?:\x07|\x1b\\))+"
 )
 
 
 class Ran(Struct, frozen=True, kw_only=True):
-    """How a handler ended. `trouble`: it could not run, or was given up; its words do not count."""
+    """The result of running a handler.
+
+    `trouble` is set if it could not run or was stopped; its output is then ignored.
+    """
 
     exit_code: int = 0
     stdout: str = ""
@@ -31,14 +34,14 @@ class Ran(Struct, frozen=True, kw_only=True):
     duration_ms: int = 0
     trouble: str = ""
     is_timeout: bool = False
-    # The handler answers in JSON or not at all.
+    # The handler must reply in JSON.
     is_structured: bool = False
-    # Whoever registered it wants its failure to stop what it guards.
+    # The host requested that a failure of this handler blocks the event.
     blocks_on_trouble: bool = False
 
 
 class HookPermissionAnswer(Struct, frozen=True, kw_only=True):
-    """`decision` of a PermissionRequest."""
+    """The `decision` of a PermissionRequest."""
 
     behavior: Literal["allow", "deny"]
     input: Json | None = field(name="updatedInput", default=None)
@@ -48,7 +51,7 @@ class HookPermissionAnswer(Struct, frozen=True, kw_only=True):
 
 
 class Specific(Struct, frozen=True, kw_only=True):
-    """`hookSpecificOutput`: the fields of every event; each event heeds its own."""
+    """`hookSpecificOutput` with the fields of all events; each event uses only its own."""
 
     event: str = field(name="hookEventName")
     permission: Literal["allow", "deny", "ask", "defer"] | None = field(
@@ -73,7 +76,7 @@ class Specific(Struct, frozen=True, kw_only=True):
 
 
 class HookOutput(Struct, frozen=True, kw_only=True):
-    """The JSON object a hook prints."""
+    """The JSON object that a hook prints."""
 
     goes_on: bool | None = field(name="continue", default=None)
     stop_reason: str | None = field(name="stopReason", default=None)
@@ -85,20 +88,20 @@ class HookOutput(Struct, frozen=True, kw_only=True):
 
 
 class HookReply(Struct, frozen=True, kw_only=True):
-    """What one hook said. At most one of `error` and `block` is set by its exit code."""
+    """The parsed reply of one hook; its exit code sets at most one of `error` and `block`."""
 
     ran: Ran
     said: HookOutput = HookOutput()
-    # Plain words on standard output.
+    # Plain text on standard output.
     words: str = ""
-    # Something is wrong with the hook or its answer; what it is about goes on.
+    # An error in the hook or its reply that does not block the event.
     error: str = ""
-    # It blocks by its exit code, and why.
+    # The reason if its exit code blocks the event.
     block: str | None = None
 
 
 def read(event: Event, ran: Ran) -> HookReply:
-    """What a handler said at an event."""
+    """Parse a handler's reply to an event."""
     if ran.trouble:
         return HookReply(
             ran=ran, error=ran.trouble, block=ran.trouble if ran.blocks_on_trouble else None
@@ -123,23 +126,23 @@ class Wrong(Struct, frozen=True):
 
 
 def parsed(event: Event, ran: Ran) -> HookOutput | Wrong | str:
-    """Standard output as an object, as plain words, or what is wrong with it."""
+    """Return standard output as an object, as plain text, or as an error."""
     text = ran.stdout.strip()
     if not (text.startswith("{") and text.endswith("}")):
         if ran.is_structured and text:
-            return Wrong("its answer is no JSON object")
+            return Wrong("its reply is not a JSON object")
         return text
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         if is_log(text):
             return text
-        return Wrong(f"its output is not JSON: {error}")
+        return Wrong(f"its output is not valid JSON: {error}")
     return validated(event, value)
 
 
 def is_log(text: str) -> bool:
-    """Whether output is lines of JSON of its own, none of which is an answer."""
+    """Return whether the output is a JSON Lines log without any reply object."""
     lines = [line for line in text.split("\n") if line.strip()]
     values: list[Any] = []
     for line in lines:
@@ -157,15 +160,15 @@ def validated(event: Event, value: Json) -> HookOutput | Wrong:
     try:
         output = msgspec.convert(value, HookOutput)
     except msgspec.ValidationError as error:
-        return Wrong(f"its answer is not valid: {str(error).replace('$.', '')}")
+        return Wrong(f"its reply is invalid: {str(error).replace('$.', '')}")
     specific = output.specific
     if specific is not None and specific.event != event.name:
-        return Wrong(f"its answer is for {specific.event}, not for {event.name}")
+        return Wrong(f"its reply is for {specific.event}, not for {event.name}")
     return output
 
 
 def blocking_reason(output: HookOutput) -> str | None:
-    """The reason of an answer that blocks by itself; None if it does not."""
+    """Return the reason if the reply itself blocks the event, else None."""
     specific = output.specific
     if specific is not None and specific.permission == "deny":
         return specific.permission_reason
@@ -173,7 +176,7 @@ def blocking_reason(output: HookOutput) -> str | None:
 
 
 def read_sequence(output: HookOutput) -> str:
-    """Signals for the terminal, if they are of those that may be given."""
+    """Return the terminal control sequences if they are on the allowlist, else an empty string."""
     sequence = output.sequence or ""
     return sequence if SEQUENCES.fullmatch(sequence) else ""
 
@@ -183,7 +186,7 @@ def first_line(text: str) -> str:
 
 
 def make_verdict(event: str, verdict: Json, *, continues: bool) -> Json:
-    """A model's yes or no as the answer of a hook. `continues`: a no does not end the turn."""
+    """Return a model's verdict as a hook reply; `continues` means that "no" does not end the turn."""
     if verdict.get("ok") is not False:
         return {}
     why = str(verdict.get("reason") or "no reason given")

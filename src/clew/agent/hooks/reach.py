@@ -1,4 +1,4 @@
-"""What hooks may use of the session they run in: handed in whole, so that a test can hand in its own."""
+"""The services of a session that hooks may use, passed in so that tests can replace them."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
@@ -11,18 +11,18 @@ from clew.core.messages.errors import OutsideError
 from clew.system.process.spawn import Launcher
 from clew.system.transport.seam import Transport
 
-# A question to a model or an agent, by the model's name or an empty one, answered in words.
+# Asks a model or an agent (model name or empty string, prompt) and returns its text.
 AskModel: TypeAlias = Callable[[str, str], Awaitable[str]]
-# A call of a server's tool: its text, and whether it is an error.
+# Calls an MCP server's tool and returns its text and whether it is an error.
 CallTool: TypeAlias = Callable[[str, str, Json], Awaitable[tuple[str, bool]]]
 
 
 class HookError(OutsideError):
-    """A hook that cannot run, or could not answer; the text says why."""
+    """A hook that can't run or did not reply; the message is the reason."""
 
 
 class Reach(Struct, frozen=True, kw_only=True):
-    """`project` is where the session began and stays; `cwd` is where its shell is now."""
+    """The services for hooks; `project` is the session's fixed folder, `cwd` the shell's."""
 
     launcher: Launcher
     environment: Callable[[], Mapping[str, str]]
@@ -33,27 +33,27 @@ class Reach(Struct, frozen=True, kw_only=True):
     ask_agent: AskModel | None = None
     call_tool: CallTool | None = None
     secrets: tuple[str, ...] = ()
-    # Where texts go that are too long for a conversation, and variables for later commands.
+    # Saves texts that are too long for a conversation; the file with variables for later commands.
     spill: Callable[[str], Path | None] = lambda _: None
     env_file: Path | None = None
-    # Addresses that hooks may post to (None: any), and variables their headers may name.
+    # URL patterns that hooks may post to (None: any), and variables that their headers may use.
     allowed_urls: Callable[[], tuple[str, ...] | None] = lambda: None
     allowed_variables: Callable[[], tuple[str, ...] | None] = lambda: None
 
     def shorten(self, text: str) -> str:
-        """The text, or its beginning and where the whole is."""
+        """Return the text, or its beginning and the location of the full text."""
         if len(text) <= MOST_CHARS:
             return text
         path = self.spill(text)
-        where = f"the whole is in {path}" if path else "the rest could not be kept"
-        return f"{text[:PREVIEW_CHARS]}\n[... {len(text):,} characters in all; {where}]"
+        where = f"full text in {path}" if path else "the rest could not be saved"
+        return f"{text[:PREVIEW_CHARS]}\n[... {len(text):,} characters in total; {where}]"
 
 
 MOST_CHARS = 10_000
 PREVIEW_CHARS = 2_000
 
 
-# The files that hooks want to know of: named by matchers of FileChanged, or by what hooks answered.
+# The files watched for hooks: named by FileChanged matchers or by hook replies.
 
 
 Change: TypeAlias = Literal["change", "add", "unlink"]
@@ -61,15 +61,15 @@ Mark: TypeAlias = tuple[int, int, int] | None
 
 
 class HookFileWatch:
-    """Knows each file as it was when it was looked at last; one that is new to it has not changed."""
+    """Tracks the last known state of each file; a newly added file does not count as changed."""
 
     def __init__(self) -> None:
         self._marks: dict[str, Mark] = {}
-        # Whole paths that a hook asked for, in the place of those it asked for before.
+        # Absolute paths that a hook requested; each request replaces the previous one.
         self.also: tuple[str, ...] = ()
 
     def look(self, matchers: Iterable[str], folder: str) -> list[tuple[str, Change]]:
-        """What became of the files since the last look. A matcher names files of the folder."""
+        """Return the files that changed since the last call; matchers are relative to the folder."""
         paths = {str(Path(folder, name)) for text in matchers for name in text.split("|") if name}
         paths |= {path for path in self.also if Path(path).is_absolute()}
         changes: list[tuple[str, Change]] = []

@@ -1,8 +1,8 @@
-"""Runs the hooks of an event: those that match, side by side, each to its end and no further.
+"""Runs the matching hooks of an event concurrently, each with a time limit.
 
-Owns the third of the three doors: whatever happens inside a hook comes out as its reply. Must never
-let a hook's fault, silence or flood become the session's; how long and how much is bounded here and
-in the handlers.
+This is one of the three places with a broad `except`: every failure inside a hook becomes part of
+its reply. A hook's errors, hangs or excessive output must never affect the session; limits apply
+here and in the handlers.
 """
 
 import asyncio
@@ -42,17 +42,17 @@ from clew.system.config.mask import remove_secrets
 
 Tell: TypeAlias = Callable[[HookStarted | HookFinished], Awaitable[None]]
 
-# A function that guards something must not fail open by being slow.
+# A host function that guards these events must not fail open by timing out.
 GATES = frozenset({"PreToolUse", "UserPromptSubmit"})
-# These stand at an end: a hook that failed does not keep anything going.
+# These events end something, so a failed hook must not keep it running.
 NEVER_BLOCKED = frozenset({"Stop", "SubagentStop", "TaskCompleted", "TeammateIdle"})
 SESSION_END_MOST_S = 60.0
-# How often files are looked at that a hook wants to know of.
+# Interval for checking the files that hooks watch.
 LOOK_S = 1.0
 
 
 class Here(Struct, frozen=True, kw_only=True):
-    """Where and how the session stands, as rules and hooks see it."""
+    """The state of the session that rules and hooks depend on."""
 
     found: HookListing
     context: Context
@@ -60,7 +60,10 @@ class Here(Struct, frozen=True, kw_only=True):
 
 
 class SessionHooks:
-    """The hooks of one session. `here` is asked at every event; `base` gives what every input has."""
+    """The hooks of one session.
+
+    `here` is called at every event; `base` returns the common input.
+    """
 
     def __init__(
         self,
@@ -70,7 +73,7 @@ class SessionHooks:
         base: Callable[[], Json],
         effort: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`effort`: how hard the model thinks; None where nothing says it."""
+        """Create the hooks; `effort` returns the model's effort level, or None if it is not set."""
         self._reach = reach
         self._here = read_state
         self._base = base
@@ -82,7 +85,7 @@ class SessionHooks:
         self._begun: asyncio.Task[HookOutcome] | None = None
         self._early: list[HookStarted | HookFinished] = []
         self._late: list[HookOutcome] = []
-        # Of events that nobody waits for.
+        # Tasks of events that the session does not wait for.
         self._told: set[asyncio.Task[HookOutcome]] = set()
         self._watch = HookFileWatch()
         self._watching: asyncio.Task[None] | None = None
@@ -93,25 +96,25 @@ class SessionHooks:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Ends what runs in the background: it ends with the session."""
+        """Stop the background hooks when the session ends."""
         ends = (*self._running, *self._told, *filter(None, [self._begun, self._watching]))
         for task in ends:
             task.cancel()
         await self._opened.aclose()
 
     def add(self, hooks: Sequence[Hook]) -> None:
-        """Hooks that no settings file holds: of the program clew runs in, of plugins and skills."""
+        """Add hooks from outside the settings: from the host, plugins or skills."""
         self._added += hooks
 
     def remove(self, source: str) -> None:
         self._added = [hook for hook in self._added if hook.source != source]
 
-    # -- an event
+    # -- events
 
     async def fire(
         self, event: str, fields: Json, emit: Tell, call: BoundCall | None = None, /
     ) -> HookOutcome:
-        """Has the hooks of an event run and answers what they come to; `call` is what it is about."""
+        """Run the hooks of an event and return their outcome; `call` is the tool call it is about."""
         if "prompt_id" in fields:
             self._prompt_id = fields["prompt_id"]
         row = BY_NAME[event]
@@ -134,24 +137,24 @@ class SessionHooks:
         return outcome
 
     def hears(self, event: str) -> bool:
-        """Whether any hook is there for an event."""
+        """Return whether any hook exists for an event."""
         return any(hook.event.name == event for hook in (*self._here().found.hooks, *self._added))
 
     async def aside(self, event: str, fields: Json, /) -> HookOutcome:
-        """An event that is no part of a turn: what hooks say is heard with the next prompt."""
+        """Fire an event outside a turn; its output is delivered with the next prompt."""
         outcome = await self.fire(event, fields, self._keep)
         if outcome is not NOTHING:
             self._late.append(outcome)
         return outcome
 
     def tell(self, event: str, fields: Json, /) -> None:
-        """An event that nobody waits for."""
+        """Fire an event without waiting for its hooks."""
         task = self._group.create_task(self.aside(event, fields))
         self._told.add(task)
         task.add_done_callback(self._told.discard)
 
     async def settled(self, wait_s: float) -> None:
-        """Waits, within bounds, for events that nobody waited for."""
+        """Wait, with a time limit, for events that were fired without waiting."""
         if self._told:
             await asyncio.wait(self._told, timeout=wait_s)
 
@@ -174,7 +177,7 @@ class SessionHooks:
     async def _all(
         self, chosen: Sequence[Hook], occasion: Occasion, hook_input: Json, emit: Tell
     ) -> list[tuple[Hook, HookReply]]:
-        """All at once; the replies in the order in which the hooks are listed."""
+        """Run all hooks concurrently and return the replies in listing order."""
         waited: list[tuple[Hook, asyncio.Task[Ran]]] = []
         async with asyncio.TaskGroup() as group:
             for hook in chosen:
@@ -221,10 +224,10 @@ class SessionHooks:
             trouble=remove_secrets(ran.trouble, secrets),
         )
 
-    # -- what nobody waits for
+    # -- background work
 
     def begin(self, fields: Json, reload_skills: Callable[[], None]) -> None:
-        """Begins the hooks of the session's start; the first prompt waits for them."""
+        """Start the SessionStart hooks; the first prompt waits for them."""
 
         async def started() -> HookOutcome:
             outcome = await self.fire("SessionStart", fields, self._keep)
@@ -236,12 +239,12 @@ class SessionHooks:
         self._look_on()
 
     async def started(self) -> None:
-        """Waits until those have ended; what they said is still to be heard."""
+        """Wait until the SessionStart hooks have ended; their output is still pending."""
         if self._begun is not None:
             await asyncio.shield(self._begun)
 
     def _look_on(self) -> None:
-        """Files are looked at as long as a hook wants to know of them."""
+        """Start watching files if a hook asks for it."""
         if self._watching is None and self.hears("FileChanged"):
             self._watching = self._group.create_task(self._look())
 
@@ -278,7 +281,7 @@ class SessionHooks:
 
 
 def absolute(tool_input: Json, reach: Reach) -> Json:
-    """A call's input with its file named from the root: a check of paths must see one spelling."""
+    """Return a call's input with an absolute file path, so that path checks see one spelling."""
     path = tool_input.get("file_path")
     if not isinstance(path, str):
         return tool_input
@@ -291,7 +294,7 @@ def absolute(tool_input: Json, reach: Reach) -> Json:
 def calls(
     hook: Hook, event: Event, fields: Json, state: Here, call: BoundCall | None = None
 ) -> bool:
-    """Whether an event with these fields calls a hook."""
+    """Return whether an event with these fields calls a hook."""
     if hook.event is not event or hook.agent_id not in ("", fields.get("agent_id")):
         return False
     subject = subject_of(event, fields)
@@ -314,7 +317,7 @@ def is_background(hook: Hook) -> bool:
 
 
 async def run_hook(hook: Hook, hook_input: Json, reach: Reach) -> Ran:
-    """One hook to its end. Raises CancelledError and nothing else."""
+    """Run one hook. Only CancelledError is raised."""
     begin_s = time.monotonic()
     timeout_s = hook.timeout_s
     if hook.event.name == "SessionEnd":
@@ -325,11 +328,11 @@ async def run_hook(hook: Hook, hook_input: Json, reach: Reach) -> Ran:
             return timed(await handled(hook, hook_input, reach), begin_s)
     except TimeoutError:
         is_timeout = True
-        trouble = f"gave no answer within {timeout_s:g} s and was ended"
+        trouble = f"no reply within {timeout_s:g} s; the hook was stopped"
     except (ClewError, OSError) as error:
         trouble = str(error)
     except Exception as error:  # noqa: BLE001 (one of the three doors: a hook must not end the session)
-        trouble = f"failed by a fault of its own ({type(error).__name__}: {error})"
+        trouble = f"internal error ({type(error).__name__}: {error})"
     return timed(
         Ran(
             trouble=trouble,
@@ -341,7 +344,7 @@ async def run_hook(hook: Hook, hook_input: Json, reach: Reach) -> Ran:
 
 
 def blocks(hook: Hook, *, is_timeout: bool) -> bool:
-    """Whether a hook that gave no answer stops what it was called about."""
+    """Return whether a hook that gave no reply blocks the event."""
     if is_timeout and hook.event.name == "PreModelSwitch":
         return True
     if not isinstance(hook.handler, CallbackHook) or hook.event.name in NEVER_BLOCKED:
@@ -354,7 +357,7 @@ def timed(ran: Ran, begin_s: float) -> Ran:
 
 
 async def handled(hook: Hook, hook_input: Json, reach: Reach) -> Ran:
-    # Loaded with the first hook that runs.
+    # Loaded when the first hook runs.
     from clew.agent.hooks.executors import ask, call_tool, look, post, run_command
 
     handler = hook.handler
@@ -377,7 +380,7 @@ async def handled(hook: Hook, hook_input: Json, reach: Reach) -> Ran:
 
 
 def joined(outcomes: Sequence[HookOutcome]) -> HookOutcome:
-    """What was said one after another, as one."""
+    """Return several outcomes in sequence as one."""
     if not outcomes:
         return NOTHING
     return HookOutcome(
@@ -393,7 +396,7 @@ def joined(outcomes: Sequence[HookOutcome]) -> HookOutcome:
 def late_words(
     occasion: Occasion, hook: Hook, reply: HookReply, shorten: Callable[[str], str]
 ) -> HookOutcome:
-    """Of a hook in the background only its words count, for the next request."""
+    """Return the outcome of a background hook: only its text, for the next request."""
     output = reply.said
     words = [
         text
