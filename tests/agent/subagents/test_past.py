@@ -91,14 +91,14 @@ def test_steps_are_told_by_tool_and_first_words() -> None:
 def test_an_account_says_how_much_was_done_what_last_and_what_was_said() -> None:
     done = [f"Bash {n}" for n in range(SHOWN_STEPS + 2)]
     told = describe_work("so far so good", done).split("\n")
-    assert told[0] == f"It had used {len(done)} tools, last:"
+    assert told[0] == f"It made {len(done)} tool calls, most recently:"
     assert told[1:-1] == [f"- {step}" for step in done[-SHOWN_STEPS:]]
-    assert told[-1] == "It said last: so far so good"
+    assert told[-1] == "Its last message: so far so good"
     assert describe_work("", ["Bash"], ["look left", "and right"]) == (
-        "It had used 1 tool, last:\n- Bash\nIt had said nothing.\n"
-        "It had not heard yet, and hears first if it goes on:\n- look left\n- and right"
+        "It made 1 tool call, most recently:\n- Bash\nIt sent no message.\n"
+        "Messages it will receive first if it is resumed:\n- look left\n- and right"
     )
-    assert describe_work("", []) == "It had used 0 tools.\nIt had said nothing."
+    assert describe_work("", []) == "It made 0 tool calls.\nIt sent no message."
 
 
 def calls(call_id: str, name: str = "Agent", **given: Any) -> Json:

@@ -60,7 +60,7 @@ def test_a_file_in_the_published_layout_is_an_agent() -> None:
 
 @pytest.mark.parametrize(
     ("fields", "body", "why"),
-    [({}, "x", "description: missing"), ({"description": "d"}, "", "no words for the agent")],
+    [({}, "x", '"description" is missing'), ({"description": "d"}, "", "the prompt is missing")],
 )
 def test_what_is_no_agent_is_told(fields: dict[str, Any], body: str, why: str) -> None:
     found, _ = spec_of(Frontmatter(values=fields, body=body), name="it", origin="user")
@@ -85,11 +85,11 @@ def test_what_a_member_cannot_be_is_left_out_and_told() -> None:
     )
     assert sorted(fault.split(":")[0] for fault in faults) == [
         "background",
-        "colour",
         "hooks",
         "maxTurns",
         "mcpServers",
         "permissionMode",
+        'unknown key "colour"',
     ]
 
 
@@ -98,7 +98,7 @@ def test_tools_that_are_no_names_are_none_at_all_and_told() -> None:
     found, faults = spec_of(Frontmatter(values=values, body=""), name="it", origin="user")
     assert isinstance(found, AgentSpec)
     assert found.tools == ()
-    assert faults == ["tools: expected names with commas between"]
+    assert faults == ["tools: expected comma-separated names"]
 
 
 def test_servers_are_named_or_described_in_a_list_or_an_object() -> None:
@@ -115,8 +115,7 @@ def test_nothing_that_a_plugins_agent_would_start_or_widen_counts() -> None:
     (one,) = found.specs
     assert (one.mode, one.hooks, one.servers) == (None, {}, {})
     assert found.faults == [
-        f"agent it: {key}: does not count in a plugin"
-        for key in ("permissionMode", "hooks", "mcpServers")
+        f"agent it: {key}: ignored in a plugin" for key in ("permissionMode", "hooks", "mcpServers")
     ]
 
 
@@ -191,7 +190,7 @@ def test_the_files_of_a_folder_are_read_and_odd_ones_told(tmp_path: Path) -> Non
     assert [one.name for one in found.specs] == ["kit:one", "kit:other"]
     assert [one.name for one in read_agent_folder(named, "user").specs] == ["other"]
     assert sorted(fault.rpartition("/")[2] for fault in found.faults) == [
-        "none.md: description: missing; it says when the agent is used",
+        'none.md: "description" is missing (it says when to use the agent)',
         "odd.md: not UTF-8",
     ]
 

@@ -112,7 +112,7 @@ async def test_there_is_a_most_and_old_ends_are_forgotten(monkeypatch: pytest.Mo
     tasks = Tasks()
     for _ in range(3):
         begin(tasks, never_ends)
-    with pytest.raises(UserError, match="3 tasks run in the background"):
+    with pytest.raises(UserError, match="3 background tasks are running"):
         tasks.new_id("shell")
     await tasks.aclose()
     tasks.news()
@@ -232,7 +232,7 @@ async def test_what_runs_on_since_an_earlier_run_says_so_once() -> None:
     task.say("it went on")
     assert not tasks.has_news()
     (told,) = tasks.news()
-    assert "“a title” still runs: the person kept it</summary>" in in_words(told)
+    assert "“a title” is still running, kept by the user</summary>" in in_words(told)
     tasks.say(task, "more")
     assert tasks.has_news()
     (told,) = tasks.news()

@@ -227,8 +227,8 @@ def test_files_of_agents_and_skills_that_cannot_be_read_are_faults_and_listed_as
         path.write_text(text, "utf-8")
     folder = tmp_path / "work" / ".claude"
     agents = [
-        f"{folder}/agents/half.md: tools: expected names with commas between",
-        f"{folder}/agents/mute.md: description: missing; it says when the agent is used",
+        f"{folder}/agents/half.md: tools: expected comma-separated names",
+        f'{folder}/agents/mute.md: "description" is missing (it says when to use the agent)',
         f"{folder}/agents/open.md:1: the front matter has no closing ---",
     ]
     skills = [f"{folder}/skills/torn/SKILL.md:1: the front matter has no closing ---"]

@@ -838,4 +838,4 @@ def test_more_agents_than_may_run_at_once_are_refused_and_leave_nothing(tmp_path
 def test_a_conversation_without_the_tool_is_told_of_no_agents(tmp_path: Path) -> None:
     answers = by_prompt({"go": [{"text": "done"}]})
     _, requests = frames_of(tmp_path, answers, "--tools", "Read,Bash")
-    assert "Kinds of agents" not in json.dumps(requests[0].body)
+    assert "Agent types" not in json.dumps(requests[0].body)

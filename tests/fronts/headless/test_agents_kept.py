@@ -456,7 +456,7 @@ def test_a_merge_of_the_persons_own_is_left_alone(tmp_path: Path) -> None:
     line = f"/agents merge {tree.name.removeprefix('agent-')}"
     with serving(by_prompt({}), strict=True) as server:
         ran = clew(tmp_path, server.url, "-p", "--resume", session.stem, line)
-    assert "a merge is going on" in ran.stdout + ran.stderr
+    assert "a merge is in progress" in ran.stdout + ran.stderr
     assert (work / "kept.txt").read_text("utf-8") == "half resolved\n"
     assert git(work, "rev-parse", "MERGE_HEAD").strip() == git(work, "rev-parse", "other").strip()
     assert (tree / "new.txt").exists()
@@ -475,8 +475,8 @@ def test_a_merge_with_conflicts_is_undone_and_names_the_files(tmp_path: Path) ->
     with serving(by_prompt({}), strict=True) as server:
         ran = clew(tmp_path, server.url, "-p", "--resume", session.stem, line)
         said = ran.stdout + ran.stderr
-        assert f"clew/{tree.name} cannot be merged, there are conflicts in new.txt. " in said
-        assert "The merge is undone" in said
+        assert f"clew/{tree.name}: conflicts in new.txt. " in said
+        assert "The merge was aborted" in said
         assert (work / "new.txt").read_text("utf-8") == "of a person\n"
         assert git(work, "rev-parse", "HEAD") == ours
         assert git(work, "status", "--porcelain", "--untracked-files=no") == ""
@@ -492,7 +492,7 @@ def test_a_merge_with_conflicts_is_undone_and_names_the_files(tmp_path: Path) ->
 def test_a_checkout_begins_at_a_commit(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     git(tmp_path / "work", "init")
-    assert "has none yet" in in_a_checkout(tmp_path)
+    assert "has no commit yet" in in_a_checkout(tmp_path)
 
 
 def test_a_checkout_needs_a_repository(tmp_path: Path) -> None:
@@ -678,7 +678,7 @@ def test_a_merge_that_cannot_take_the_checkout_away_says_that_it_merged(tmp_path
     with serving(by_prompt({}), strict=True) as server:
         done = clew(tmp_path, server.url, "-p", "--resume", session.stem, merge)
     assert done.returncode == 0, done.stderr
-    assert f"It is merged; the checkout {tree} stays: git worktree: " in done.stdout
+    assert f"Merged, but the worktree {tree} can't be removed: git worktree: " in done.stdout
     assert (work / "new.txt").exists()
 
 

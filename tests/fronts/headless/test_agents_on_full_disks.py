@@ -171,8 +171,8 @@ def test_what_an_agent_was_told_on_a_full_disk_before_a_crash_it_hears_when_it_g
         assert (done.returncode, done.stdout) == (0, "heard\n"), done.stderr
         bodies = [request.body for request in server.requests]
     first = told(bodies[0])
-    assert "It had used 2 tools, last:\\n- LS .\\n- Bash mkfifo hole; cat hole" in first
-    assert "It had not heard yet, and hears first if it goes on:\\n- look left too" in first
+    assert "It made 2 tool calls, most recently:\\n- LS .\\n- Bash mkfifo hole; cat hole" in first
+    assert "Messages it will receive first if it is resumed:\\n- look left too" in first
     (again,) = [told(body) for body in bodies if is_of_agent(body)]
     assert again.count("look left too") == 1
     assert again.index("look left too") < again.index("dig on")

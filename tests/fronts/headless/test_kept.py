@@ -154,7 +154,7 @@ def test_what_a_person_ends_by_a_word_is_told_as_stopped_by_them(tmp_path: Path,
         assert last.count(said) == 1
         assert "failed" not in last
         if when == "while it goes on":
-            assert "Background shell “Serve it” still runs: the person kept it" in last
+            assert "Background shell “Serve it” is still running, kept by the user" in last
             assert "has something to say" not in last
     assert listed(tmp_path) == []
 
@@ -406,7 +406,7 @@ def test_agents_are_not_kept_and_what_one_began_outlives_it_if_it_is(tmp_path: P
         pid = pid_of(tmp_path, "a")
         (about,) = [f for f in host.frames if f.get("task_type") == "local_agent"]
         refused = host.ask("keep_task", task_id=about["task_id"])
-        assert "work of clew's own" in refused["error"]
+        assert "runs inside clew" in refused["error"]
         assert "no task s7" in host.ask("keep_task", task_id="s7")["error"]
         host.ask("keep_task", task_id="s1")
         pid_of(tmp_path, "hold")

@@ -55,9 +55,7 @@ def test_what_an_agent_was_told_before_a_crash_it_hears_when_it_goes_on(tmp_path
         ran = clew(tmp_path, server.url, "-p", "--continue", "and now")
         assert (ran.returncode, ran.stdout) == (0, "heard\n"), ran.stderr
         bodies = [request.body for request in server.requests]
-    assert "It had not heard yet, and hears first if it goes on:\\n- look left too" in told(
-        bodies[0]
-    )
+    assert "Messages it will receive first if it is resumed:\\n- look left too" in told(bodies[0])
     (again,) = [told(body) for body in bodies if is_of_agent(body)]
     assert again.count("look left too") == 1
     assert again.index("look left too") < again.index("go on")
@@ -127,8 +125,8 @@ def test_what_was_copied_into_an_agent_is_not_what_it_did(tmp_path: Path) -> Non
     with serving(by_prompt({"and now": [{"text": "fine"}]}), strict=True) as server:
         clew(tmp_path, server.url, "-p", "--continue", "and now")
         body = told(server.requests[0].body)
-    assert "It had used 1 tool, last:\\n- Bash mkfifo second; cat second" in body
-    assert "It said last: I go on." in body
+    assert "It made 1 tool call, most recently:\\n- Bash mkfifo second; cat second" in body
+    assert "Its last message: I go on." in body
     # And the session's bill has every request once.
     (log,) = transcripts(tmp_path)
     costs = [e for e in lines(log) if e["type"] == "request-cost"]

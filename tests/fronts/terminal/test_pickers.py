@@ -200,7 +200,7 @@ def test_the_tree_of_the_open_session_leads_to_every_branch(tmp_path: Path) -> N
             screen.expect("behind its answer, in a copy")
             looks_like(screen, "tree-ways")
             screen.type("1")
-            screen.expect("the conversation stands behind the answer to “to the left”")
+            screen.expect("the conversation stands after the answer to “to the left”")
             screen.type("further\r")
             screen.expect("Further on.")
             said = str(server.requests[-1].body["messages"])

@@ -1,5 +1,6 @@
-"""Kinds of agents a session can hand work to: what each is told, and what it may use.
+"""Agent types that a session can delegate work to: their instructions and tools.
 
-`specs` reads a definition, whoever wrote it, and is what a session has, by name; `offer` says which
-tools an agent gets. They run in `clew.parts.agents`. What a definition says of permissions narrows; only a person's own may widen.
+`specs` parses a definition and contains the session's agent types by name; `offer` decides which
+tools an agent gets. Agents run in `clew.parts.agents`. A definition can narrow permissions; only
+the user's own definitions can widen them.
 """

@@ -1,6 +1,6 @@
-"""Definitions of agents on disk: one markdown file each, in folders of their own.
+"""Agent definitions on disk: one Markdown file each, in dedicated folders.
 
-Reads; a file that cannot be read, or is none, is told and left out.
+Reads them; files that are unreadable or invalid are reported and skipped.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -21,7 +21,7 @@ FOLDER = "agents"
 
 
 class DefinedAgents(Struct, frozen=True, kw_only=True):
-    """The agents of some places, and what people should know of the rest."""
+    """The agents from some locations, and the problems in their files."""
 
     specs: list[AgentSpec] = []
     faults: list[str] = []
@@ -38,9 +38,9 @@ def read_agent_folder(
     prefix: str = "",
     refuses: Callable[[Path], str | None] = refuse_none,
 ) -> DefinedAgents:
-    """The agents that the files of a folder define, those of folders in it too, or one file does.
+    """Read the agents defined in a folder and its subfolders, or in a single file.
 
-    `refuses` says why a file may not be sent to the model; whoever brings it tells the user.
+    `refuses` returns why a file may not be sent to the model; its owner notifies the user.
     """
     agents = DefinedAgents()
     below = find_markdown(folder, agents.faults)
@@ -59,13 +59,13 @@ def read_agent_folder(
             continue
         head = frontmatter.read(text)
         if head.values or head.faults:
-            # A file without a head is somebody's note about the others.
+            # A file without front matter is a note, not an agent.
             _take(agents, head, path.stem, origin, str(path), prefix)
     return agents
 
 
 def find_agent_folders(places: Places, sources: Collection[str]) -> list[tuple[Origin, Path]]:
-    """Where definitions of agents may lie; `sources` are the kinds of settings that count."""
+    """Return the folders for agent definitions; `sources` are the kinds of settings that apply."""
     agent_sources: list[tuple[Origin, Path]] = [
         ("managed", folder / ".claude" / FOLDER) for folder in places.managed_folders
     ]
@@ -77,7 +77,7 @@ def find_agent_folders(places: Places, sources: Collection[str]) -> list[tuple[O
 
 
 def read_agent_object(definitions: Mapping[str, Any], origin: Origin) -> DefinedAgents:
-    """The agents of an object, as hosts and the command line name them."""
+    """Read the agents in an object from a host or the command line."""
     agents = DefinedAgents()
     for name, fields in definitions.items():
         if not isinstance(fields, dict):
@@ -102,17 +102,16 @@ def _take(
     place = where or f"agent {name}"
     agents.faults.extend(f"{place}:{fault}" for fault in head.faults)
     if isinstance(spec, UnusableSpec):
-        # Of a head that could not be read at all nothing else is known.
+        # If the front matter could not be parsed at all, its own faults are the only ones worth
+        # reporting.
         if head.values or not head.faults:
             agents.faults.append(f"{place}: {spec.why}")
     else:
         if origin == "plugin":
-            # Who wrote a plugin is not who says what may run here.
+            # A plugin's author must not decide what is allowed to run here.
             values = (spec.mode, spec.hooks, spec.servers)
             keys = ("permissionMode", "hooks", "mcpServers")
-            faults += [
-                f"{k}: does not count in a plugin" for k, v in zip(keys, values, strict=True) if v
-            ]
+            faults += [f"{k}: ignored in a plugin" for k, v in zip(keys, values, strict=True) if v]
             spec = replace(spec, mode=None, hooks={}, servers={})
         agents.specs.append(replace(spec, name=f"{prefix}{spec.name}"))
         agents.faults.extend(f"{place}: {fault}" for fault in faults)

@@ -1,4 +1,4 @@
-"""Which tools an agent has of those its session has, and in which mode it works. Pure."""
+"""The tools and permission mode of an agent, derived from its session. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,17 +7,17 @@ from clew.core.json_object import Json
 from clew.core.messages.messages import AssistantMessage
 from clew.core.messages.text import format_count
 
-# Tools about the person or the session itself: an agent has neither.
+# Tools about the user or the session itself, which agents never get.
 NEVER = frozenset({
     "AskUserQuestion", "Brief", "Config", "EnterPlanMode", "ExitPlanMode", "StructuredOutput",
 })  # fmt: skip
 SAME = {"Task": "Agent"}
-# From the narrowest to the widest.
+# From the most restrictive to the least.
 WIDTH = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions")
 
 
 def select_tools(spec: AgentSpec, names: Iterable[str], *, may_delegate: bool) -> list[str]:
-    """The tools among `names` that an agent may call, in their order."""
+    """Return the tools in `names` that an agent may call, in their order."""
     return [
         name
         for name in names
@@ -26,15 +26,15 @@ def select_tools(spec: AgentSpec, names: Iterable[str], *, may_delegate: bool) -
 
 
 def has(spec: AgentSpec, name: str) -> bool:
-    """Whether a definition leaves an agent the tool of a name."""
+    """Return whether a definition grants an agent a tool."""
     is_listed = spec.tools is None or is_named(name, spec.tools)
     return is_listed and not is_named(name, spec.disallowed, is_whole_tool=True)
 
 
 def is_named(name: str, patterns: Iterable[str], *, is_whole_tool: bool = False) -> bool:
-    """Whether a list names a tool: itself, with what it may be called with, or the server it is of.
+    """Return whether a list names a tool: by name, by name with arguments, or by its server.
 
-    `is_whole_tool`: what stands in parentheses does not take all of a tool away.
+    With `is_whole_tool`, patterns with arguments in parentheses do not count.
     """
     for pattern in patterns:
         base, parenthesis, _ = pattern.partition("(")
@@ -47,14 +47,16 @@ def is_named(name: str, patterns: Iterable[str], *, is_whole_tool: bool = False)
 
 
 def of_server(name: str, pattern: str) -> bool:
-    """`mcp__server` and `mcp__server__*` name all tools of a server."""
+    """Return whether `mcp__server` or `mcp__server__*` covers a tool of that server."""
     server = pattern.removesuffix("*").removesuffix("__")
     return "__" not in server.removeprefix("mcp__") and name.startswith(f"{server}__")
 
 
 def mode_of(spec: AgentSpec, session_mode: str, *, is_trusted: bool, may_bypass: bool) -> str:
-    """The mode an agent works in: its own where that is narrower than the session's, or where a person
-    wrote it."""
+    """Return the mode an agent works in.
+
+    The definition's own mode applies if it is narrower than the session's or comes from the user.
+    """
     own = spec.mode
     if own is None or own == session_mode:
         return session_mode
@@ -67,30 +69,30 @@ def mode_of(spec: AgentSpec, session_mode: str, *, is_trusted: bool, may_bypass:
 
 
 def list_refusals(spec: AgentSpec) -> tuple[str, ...]:
-    """The rules by which an agent's own definition denies some calls of a tool it has."""
+    """Return the rules with which a definition denies some calls of a tool that the agent has."""
     return tuple(rule for rule in spec.disallowed if "(" in rule)
 
 
-# Which agents of a session the conversation has not heard the end of. Pure: reads entries alone.
+# The session's agents whose end is not in the conversation yet. Pure: reads only entries.
 
 
-# Messages about an agent, and whether they tell how it ended.
+# Messages about an agent, and whether they report its end.
 HEARD = {"task-notification": True, "task-left": False}
-# What is told behind a summary of the tasks that work in the background.
+# The attachment that lists running background tasks after a summary.
 BACKGROUND_TASKS = "background_tasks"
 RUNNING = "<status>running</status>"
-# How the tool is called that begins agents, here and in older transcripts.
+# The names of the tool that starts agents, here and in older transcripts.
 CALLED = ("Agent", "Task")
 SHOWN_STEPS = 8
 SHOWN_CHARACTERS = 120
 
 
 def find_reported_ends(entries: Iterable[Json]) -> dict[str, bool]:
-    """Of each agent that a conversation speaks of, whether the last that was said is how it ended."""
+    """Return for each agent in a conversation whether the last message about it reported its end."""
     ends: dict[str, bool] = {}
     for entry in entries:
         raw = entry.get("toolUseResult")
-        # Words to one that works have no status: they tell of no end.
+        # A message to a running agent has no status and reports no end.
         if type(raw) is dict and type(raw.get("agentId")) is str and "status" in raw:
             ends[raw["agentId"]] = raw["status"] != "async_launched"
         origin = entry.get("origin")
@@ -103,8 +105,10 @@ def find_reported_ends(entries: Iterable[Json]) -> dict[str, bool]:
 
 
 def find_retold_tasks(entry: Json) -> list[dict[str, str]]:
-    """The tasks that an entry behind a summary says to be at work: each by `taskId`, `kind`, `title` and
-    the `toolUseId` of the call that began it."""
+    """Return the running tasks that an entry after a summary lists.
+
+    Each has `taskId`, `kind`, `title` and the `toolUseId` of the call that started it.
+    """
     payload = entry.get("attachment")
     if type(payload) is not dict or payload.get("type") != BACKGROUND_TASKS:
         return []
@@ -116,12 +120,12 @@ def find_retold_tasks(entry: Json) -> list[dict[str, str]]:
 
 
 def tells_it_runs(entry: Json) -> bool:
-    """Whether a notification is about a task that had something to say and went on."""
+    """Return whether a notification is from a task that is still running."""
     return RUNNING in str(entry.get("message"))
 
 
 def find_heard_letters(entries: Iterable[Json]) -> set[str]:
-    """The messages of agents that a conversation has heard, by their ids."""
+    """Return the IDs of agents' messages that were delivered in a conversation."""
     heard: set[str] = set()
     for entry in entries:
         origin = entry.get("origin")
@@ -131,7 +135,7 @@ def find_heard_letters(entries: Iterable[Json]) -> set[str]:
 
 
 class Begun:
-    """The agents that a conversation began, by its calls: what each was is known from there too."""
+    """The agents that a conversation started, from its tool calls."""
 
     def __init__(self, entries: Iterable[Json]) -> None:
         self._calls: dict[str, Json] = {}
@@ -151,8 +155,11 @@ class Begun:
                     self._agents[str(block.get("tool_use_id"))] = agent_id
 
     def call_of(self, agent_id: str, first_words: str) -> Json | None:
-        """The call that began an agent: its result names the agent, or none, and then it asked for what the
-        agent heard first."""
+        """Return the call that started an agent.
+
+        Its result names the agent. If it has no result, its prompt must match the agent's first
+        prompt.
+        """
         for call_id, started_id in self._agents.items():
             if started_id == agent_id and call_id in self._calls:
                 return self._calls[call_id]
@@ -175,7 +182,7 @@ def blocks_of(entry: Json) -> list[Json]:
 
 
 def select_own_part(entries: Sequence[Json], begins_behind: object) -> Sequence[Json]:
-    """What an agent said itself, where it began with what was said elsewhere."""
+    """Return an agent's own entries, without the conversation it was forked from."""
     for place, entry in enumerate(entries):
         if begins_behind and entry.get("uuid") == begins_behind:
             return entries[place + 1 :]
@@ -183,7 +190,7 @@ def select_own_part(entries: Sequence[Json], begins_behind: object) -> Sequence[
 
 
 def describe_steps(entries: Iterable[Json]) -> list[str]:
-    """The calls that an agent made, a line each."""
+    """Return the calls that an agent made, one per line."""
     return [
         step_of(block)
         for entry in entries
@@ -194,7 +201,7 @@ def describe_steps(entries: Iterable[Json]) -> list[str]:
 
 
 def step_of(block: Json) -> str:
-    """A call by its tool and the first text of its input."""
+    """Return a call as its tool and the first text in its input."""
     arguments = block.get("input")
     texts = [v for v in arguments.values() if type(v) is str] if type(arguments) is dict else []
     words = " ".join(texts[0].split())[:SHOWN_CHARACTERS] if texts else ""
@@ -202,11 +209,13 @@ def step_of(block: Json) -> str:
 
 
 def describe_work(last_text: str, done: list[str], unheard: Sequence[str] = ()) -> str:
-    """What an agent had come to when it was cut off, and what it was told and had not heard."""
-    lines = [f"It had used {format_count(len(done), 'tool')}" + (", last:" if done else ".")]
+    """Return a summary of an interrupted agent's work, with the messages it has not received."""
+    lines = [
+        f"It made {format_count(len(done), 'tool call')}" + (", most recently:" if done else ".")
+    ]
     lines += [f"- {step}" for step in done[-SHOWN_STEPS:]]
-    lines.append(f"It said last: {last_text}" if last_text else "It had said nothing.")
+    lines.append(f"Its last message: {last_text}" if last_text else "It sent no message.")
     if unheard:
-        lines.append("It had not heard yet, and hears first if it goes on:")
+        lines.append("Messages it will receive first if it is resumed:")
         lines += [f"- {words}" for words in unheard]
     return "\n".join(lines)

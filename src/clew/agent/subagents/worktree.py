@@ -1,7 +1,7 @@
-"""A checkout of its own for an agent: made beside the repository's, kept if something came of it.
+"""Git worktrees for agents, kept only if they contain work.
 
-Owns `<repository>/.claude/worktrees/<name>` and the branch of the same name. Never throws work away:
-what is not committed, or committed on the branch alone, keeps both.
+Owns `<repository>/.claude/worktrees/<name>` and its branch `clew/<name>`. Never discards work:
+uncommitted changes, or commits that are only on the branch, keep both.
 """
 
 from collections.abc import Mapping
@@ -17,24 +17,24 @@ from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
 from clew.system.process.spawn import Launcher
 
-# Of the commit at which a checkout began.
+# The base of a worktree whose first commit is unknown.
 UNKNOWN = "unknown"
 FOLDER = Path(".claude", "worktrees")
 KEEP_BYTES = 64 * 1024
 TIMEOUT_S = 60.0
-# Folders that tools fill by themselves, where git ignores them: nobody misses what stands in these.
+# Folders that tools generate; if git ignores them, their contents count as disposable.
 MADE_ANEW = frozenset(
     {
         "__pycache__", "node_modules", ".venv", "venv", ".pytest_cache", ".mypy_cache", ".ruff_cache",
         ".hypothesis", ".tox", ".nox", ".gradle", ".turbo", ".next", "target",
     }
 )  # fmt: skip
-# Subcommands that read or write files, and so start filters and merge drivers.
+# Subcommands that read or write files, and therefore run filters and merge drivers.
 _OF_FILES = frozenset({"add", "commit", "diff", "merge", "status", "worktree"})
 
 
 class Worktree(Struct, frozen=True, kw_only=True):
-    """`base` is the commit it began at."""
+    """A worktree; `base` is the commit it was created from."""
 
     path: str
     branch: str
@@ -43,7 +43,7 @@ class Worktree(Struct, frozen=True, kw_only=True):
 
 
 class Git:
-    """Git in a folder; what it complains about is a `UserError`."""
+    """Runs git in a folder and raises git's errors as `UserError`."""
 
     def __init__(self, launcher: Launcher, environ: Mapping[str, str]) -> None:
         self._launcher = launcher
@@ -54,9 +54,9 @@ class Git:
             programs := find_started_programs(self._environ, Path(folder))
         ):
             raise UserError(
-                f"{folder} is not trusted, and its repository names programs that git would start: "
-                f"{', '.join(map(show_name, programs))}. Trust it first (clew config trust), or take these "
-                "settings out"
+                f"{folder} is not trusted, and its repository configures programs that git would run: "
+                f"{', '.join(map(show_name, programs))}. Trust the folder first (clew config trust), or "
+                "remove these settings"
             )
         output, complained = ProcessOutput(keep_bytes=KEEP_BYTES), ProcessOutput(keep_bytes=2000)
         try:
@@ -70,7 +70,7 @@ class Git:
                 timeout_s=TIMEOUT_S,
             )
         except OSError as error:
-            raise UserError(f"git cannot be run: {error}") from None
+            raise UserError(f"can't run git: {error}") from None
         if ended.timed_out or ended.exit.code != 0:
             why = bytes(complained.head).decode("utf-8", "replace").strip() or "it failed"
             raise UserError(f"git {arguments[0]}: {why}")
@@ -78,7 +78,10 @@ class Git:
 
 
 def checkout_of(folder: str, name: str) -> Worktree | None:
-    """The checkout of that name that a folder is in. Where it began is not known, so it counts as changed."""
+    """Return the named worktree that contains a folder.
+
+    Its base is unknown, so it counts as changed.
+    """
     repository, separator, _ = folder.partition(f"/{FOLDER}/{name}")
     if not separator:
         return None
@@ -91,29 +94,29 @@ def branch_of(name: str) -> str:
 
 
 async def make(git: Git, cwd: str, name: str) -> Worktree:
-    """A new checkout of what is committed, on a branch of its own."""
+    """Create a worktree with a new branch, from the last commit."""
     root = Path((await git(cwd, "rev-parse", "--show-toplevel")).strip())
     base = await find_base_commit(git, cwd, root)
     path, branch = root / FOLDER / name, branch_of(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     ignore = path.parent / ".gitignore"
     if not is_there(ignore):
-        # Other people's status is no place for it.
+        # Hide it from `git status` without touching the repository's own .gitignore.
         ignore.write_text("*\n", "utf-8")
     await git(str(root), "worktree", "add", "-b", branch, str(path), base)
     return Worktree(path=str(path), branch=branch, base=base, repository=str(root))
 
 
 async def find_base_commit(git: Git, cwd: str, root: Path) -> str:
-    """The commit that a new checkout begins at."""
+    """Return the commit for a new worktree."""
     base = await resolve_commit(git, cwd, "HEAD")
     if not base:
-        raise UserError(f"a checkout begins at a commit, and {root} has none yet")
+        raise UserError(f"can't create a worktree: {root} has no commit yet")
     return base
 
 
 async def resolve_commit(git: Git, folder: str, name: str) -> str:
-    """The commit that something is called; empty where nothing is called so."""
+    """Return the commit that a name resolves to, or an empty string."""
     try:
         return (await git(folder, "rev-parse", "--quiet", "--verify", f"{name}^{{commit}}")).strip()
     except UserError:
@@ -121,7 +124,7 @@ async def resolve_commit(git: Git, folder: str, name: str) -> str:
 
 
 async def restore_checkout(git: Git, tree: Worktree) -> None:
-    """The checkout once more, after it was taken away."""
+    """Create the worktree again after it was removed."""
     await git(tree.repository, "worktree", "prune")
     if await git(tree.repository, "branch", "--list", tree.branch):
         await git(tree.repository, "worktree", "add", tree.path, tree.branch)
@@ -130,8 +133,10 @@ async def restore_checkout(git: Git, tree: Worktree) -> None:
 
 
 async def is_touched(git: Git, tree: Worktree) -> bool:
-    """Whether anything stands in it that stands nowhere else; files that git ignores count, less those that
-    tools make anew."""
+    """Return whether the worktree contains anything that exists nowhere else.
+
+    Ignored files count, except for those that tools can generate again.
+    """
     head = (await git(tree.path, "rev-parse", "HEAD")).strip()
     if head != tree.base:
         return True
@@ -143,14 +148,14 @@ async def is_touched(git: Git, tree: Worktree) -> bool:
 
 
 async def remove(git: Git, tree: Worktree, *, by_force: bool = False) -> None:
-    """Takes the checkout and its branch away; by force also with what stands in them."""
+    """Remove the worktree and its branch; with `by_force`, even if they contain work."""
     force = ("--force",) if by_force else ()
     await git(tree.repository, "worktree", "remove", *force, tree.path)
     await git(tree.repository, "branch", "-D" if by_force else "-d", tree.branch)
 
 
 async def clear(git: Git, tree: Worktree) -> bool:
-    """Removes it if nothing came of it; False if it is kept."""
+    """Remove the worktree if it contains no work; return whether it was removed."""
     if await is_touched(git, tree):
         return False
     await remove(git, tree)
@@ -158,13 +163,13 @@ async def clear(git: Git, tree: Worktree) -> bool:
 
 
 async def merge(git: Git, tree: Worktree, message: str) -> str:
-    """Brings what came of it into the repository's own checkout, and takes it away; what git said.
+    """Merge the branch into the repository's checkout, remove the worktree, return git's output.
 
-    What is not committed is committed on its branch first. A merge with conflicts is undone; one of a
-    person's own is never touched.
+    Uncommitted changes are committed to the branch first. A merge with conflicts is aborted; a
+    merge that the user has in progress is never touched.
     """
     if await resolve_commit(git, tree.repository, "MERGE_HEAD"):
-        raise UserError(f"a merge is going on in {tree.repository}; end it first")
+        raise UserError(f"a merge is in progress in {tree.repository}; finish it first")
     if await git(tree.path, "status", "--porcelain"):
         await git(tree.path, "add", "--all")
         await git(tree.path, "commit", "--no-verify", "-m", message)
@@ -172,7 +177,7 @@ async def merge(git: Git, tree: Worktree, message: str) -> str:
         output = await git(tree.repository, "merge", "--no-edit", tree.branch)
     except UserError as error:
         try:
-            # The last one ends with the mark as well.
+            # The last element is empty.
             torn = (
                 await git(tree.repository, "diff", "--name-only", "--diff-filter=U", "-z")
             ).split("\0")[:-1]
@@ -181,19 +186,19 @@ async def merge(git: Git, tree: Worktree, message: str) -> str:
         if not torn:
             raise
         raise UserError(
-            f"{tree.branch} cannot be merged, there are conflicts in {', '.join(torn)}. The merge is undone, "
-            f"and the checkout stays as it is. Do it by hand (git merge {tree.branch}, resolve them, git "
-            "commit), and /agents merge once more takes the checkout away"
+            f"can't merge {tree.branch}: conflicts in {', '.join(torn)}. The merge was aborted and the worktree is "
+            f"unchanged. Merge by hand (git merge {tree.branch}, resolve the conflicts, git commit), then "
+            "run /agents merge again to remove the worktree"
         ) from error
     try:
         await remove(git, tree, by_force=True)
     except UserError as error:
-        return f"{output.strip()}\nIt is merged; the checkout {tree.path} stays: {error}"
+        return f"{output.strip()}\nMerged, but the worktree {tree.path} can't be removed: {error}"
     return output.strip()
 
 
 async def undone(git: Git, tree: Worktree) -> None:
-    """Undoes a merge that stopped half-way; one that never began needs nothing."""
+    """Abort a merge that stopped half-way; do nothing if it never started."""
     try:
         await git(tree.repository, "merge", "--abort")
     except UserError:

@@ -1,5 +1,5 @@
-"""Work that goes on beside the conversation: commands in the background, monitors, and others' kinds.
+"""Background work: commands, monitors and other kinds of tasks.
 
-`registry` holds what runs and what became of it; `lines` watches an output line by line; `notice`
-puts into words what the model should know of. What a task does is brought by whoever begins it.
+`registry` contains the running and finished tasks, `lines` reports output line by line, and
+`notice` formats news for the model. The caller that starts a task provides its work.
 """

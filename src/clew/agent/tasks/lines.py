@@ -1,4 +1,4 @@
-"""An output that is also told line by line as it comes, for what watches a program."""
+"""Program output that is also reported line by line, for monitors."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ LINE_MAX_BYTES = 2000
 
 
 class TaskLines:
-    """Every line goes to `on_line` once it is complete, cut to a bearable length; a last one at close."""
+    """Passes each complete line, truncated to a limit, to `on_line`; the last one when closed."""
 
     __slots__ = ("_on_line", "_rest")
 
@@ -35,7 +35,7 @@ class TaskLines:
 
 
 class LineOutput(ProcessOutput):
-    """What is printed, kept as any output is, and told as `lines`."""
+    """Program output that is stored as usual and also reported as lines."""
 
     __slots__ = ("_lines",)
 
@@ -48,7 +48,7 @@ class LineOutput(ProcessOutput):
         on_line: Callable[[str], object],
     ) -> None:
         super().__init__(keep_bytes=keep_bytes, spill=spill, file_max_bytes=file_max_bytes)
-        # Bytes that the kernel moves by itself are never seen here.
+        # Bytes that the kernel copies directly would never be seen here.
         self.moves_unseen = False
         self._lines = TaskLines(on_line)
 

@@ -1,7 +1,6 @@
-"""News of a task in the words that the model reads, and what of them people do. Pure: everything comes
-in as values.
+"""News of a background task, formatted for the model and for the user. Pure.
 
-What a task printed is data: it can close no tag around it.
+The output of a task is data and must not close the tags around it.
 
 Decision: docs/decisions/116-background-tasks.md
 """
@@ -12,11 +11,11 @@ from msgspec import Struct
 
 from clew.core.messages.text import format_count, wrap_in_tag
 
-# The kind of task that says prompts when their time has come.
+# The kind of task that submits scheduled prompts.
 SCHEDULE = "schedule"
-# What a call answers that began a command: by this a later run knows that it was told of as running.
+# The tool result for a command started in the background; a later run recognises it by this text.
 RUNS = "It runs in the background as task {id}"
-# Behind this stands what it printed until a person left it.
+# Precedes the output printed before the user moved the command to the background.
 SO_FAR = " So far:\n"
 _RUNS = re.compile(rf"{RUNS.format(id='([^;]+)')};[^\n]*(.*)", re.S)
 HAS_WORDS = "has something to say"
@@ -25,7 +24,7 @@ _EVENT = re.compile("<event>(.*?)</event>", re.S)
 
 
 class Notice(Struct, frozen=True, kw_only=True):
-    """What happened to one task since the model last heard: lines it said, or its end, or both."""
+    """News of one task since the model's last message: lines of output, its end, or both."""
 
     task_id: str
     kind: str
@@ -34,18 +33,18 @@ class Notice(Struct, frozen=True, kw_only=True):
     words: str = ""
     tool_use_id: str = ""
     file: str | None = None
-    # What the task was begun for: the last words of an agent.
+    # The work's result: for an agent, its last message.
     result: str = ""
     lines: tuple[str, ...] = ()
     dropped_lines: int = 0
-    # It runs on since an earlier run of the session: a person kept it.
+    # Kept running by the user since an earlier run of the session.
     is_of_before: bool = False
-    # The ids of messages among the lines: who heard this has heard them.
+    # The IDs of messages among the lines; delivering this notice delivers them.
     letters: tuple[str, ...] = ()
 
 
 def in_words(notice: Notice) -> str:
-    """The text of a message that tells the model, in the form that readers of transcripts know."""
+    """Return the notice as a message to the model, in the format that transcript readers know."""
     fields = [
         ("task-id", notice.task_id),
         ("tool-use-id", notice.tool_use_id),
@@ -65,7 +64,7 @@ def in_words(notice: Notice) -> str:
 
 def about(notice: Notice) -> str:
     if notice.status == "running" and notice.is_of_before:
-        return f"{named(notice.kind, notice.title)} still runs: the person kept it"
+        return f"{named(notice.kind, notice.title)} is still running, kept by the user"
     return read_summary(notice.kind, notice.title, notice.status, notice.words)
 
 
@@ -81,12 +80,12 @@ def named(kind: str, title: str) -> str:
 
 
 def escape_tags(text: str) -> str:
-    """Text that cannot be taken for a tag."""
+    """Return the text with special characters escaped, so that it can't form a tag."""
     return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def describe_background_start(answered: str) -> str:
-    """What a person reads of an answer that a command runs in the background; empty for another."""
+    """Return the display text for a command started in the background; empty for other results."""
     match = _RUNS.fullmatch(answered)
     if match is None:
         return ""
@@ -95,8 +94,7 @@ def describe_background_start(answered: str) -> str:
 
 
 def for_person(text: str) -> str:
-    """What a person reads of a message that told the model: what happened, or the very words of a task
-    that had some."""
+    """Return the display text of a task notification: the summary, or a task's own message."""
     match = _SUMMARY.search(text)
     words = match[1] if match else text
     event_match = _EVENT.search(text) if words.endswith(f" {HAS_WORDS}") else None

@@ -1,8 +1,8 @@
-"""What a session runs in the background: each task with its output, its state and its end.
+"""The background tasks of a session: output, state and end of each.
 
-Owns the life of every task: none outlives `aclose`, but for what a person keeps. A kind is any word
-(`shell`, `monitor`, ...); what the work is comes as a coroutine function. Must never raise what a task
-raised.
+Owns the lifetime of every task: none outlives `aclose`, except those that the user keeps. A kind is
+any word (`shell`, `monitor`, ...), and the work is a coroutine function. Errors from the work are
+never raised here.
 
 Decision: docs/decisions/116-background-tasks.md
 """
@@ -23,42 +23,42 @@ from clew.system.process.output import ProcessOutput
 Moment: TypeAlias = Literal["began", "moved", "left", "ended"]
 Status: TypeAlias = Literal["running", "completed", "failed", "stopped"]
 
-# How programs that read transcripts call what runs in the background.
+# The names that transcript readers use for kinds of background tasks.
 WIRE_KINDS = {"shell": "local_bash", "monitor": "local_bash", "agent": "local_agent"}
-# Of an output so much is held from each end.
+# Bytes of output kept from each end.
 TASK_KEEP_BYTES = 60_000
 MOST_RUNNING = 32
-# So many that have ended are remembered.
+# The number of finished tasks to remember.
 MOST_ENDED = 200
-GOES_ON = "it goes on without clew"
-# What a task said and nobody has taken yet; further lines are counted, and are in its file.
+GOES_ON = "it continues without clew"
+# The maximum number of undelivered lines; further ones are counted and are in the task's file.
 MOST_LINES = 100
 
 
 class TaskEnding(Struct, frozen=True, kw_only=True):
-    """How a task ended."""
+    """The end of a task."""
 
     status: Status
     words: str = ""
     exit_code: int | None = None
-    # What it was begun for, where that is words.
+    # The result of the work, if it is text.
     result: str = ""
 
 
 class DetachedWork(Protocol):
-    """How work goes on without clew."""
+    """Continues work after clew exits."""
 
     async def keep(self, task: "BackgroundTask") -> None:
-        """From now on it does. Raises UserError where it cannot."""
+        """Detach the work. Raise UserError if that is impossible."""
         ...
 
     def give_up(self) -> None:
-        """It is to end with its task again."""
+        """Attach the work to its task again, so that it ends with it."""
         ...
 
 
 class TaskUsage(Struct, frozen=True, kw_only=True):
-    """How much a task that asks a model has done so far."""
+    """The work so far of a task that uses a model."""
 
     tokens: int = 0
     tool_uses: int = 0
@@ -66,9 +66,10 @@ class TaskUsage(Struct, frozen=True, kw_only=True):
 
 
 class BackgroundTask:
-    """One piece of work; `ending` is None while it runs and stays what it becomes.
+    """A piece of work; `ending` is set once, when it ends.
 
-    `is_told`: the model knows that it ended. `shown_bytes`: how much of the output it was shown.
+    `is_told` is true once the model knows about the end; `shown_bytes` is the amount of output it
+    was shown.
     """
 
     def __init__(
@@ -88,17 +89,17 @@ class BackgroundTask:
         self.tool_use_id = tool_use_id
         self.ending: TaskEnding | None = None
         self.is_told = False
-        # Whether the conversation goes on without waiting for it.
+        # Whether the conversation continues without waiting for it.
         self.is_background = True
         self.is_of_before = False
-        # Goes on when clew ends, because a person said so.
+        # Continues after clew exits, at the user's request.
         self.is_kept = False
         self.keeping: DetachedWork | None = None
-        # Gives a task that nobody saw its id and its file, once it goes on in the background.
+        # Assigns an ID and a file when an unlisted task moves to the background.
         self.settle: Callable[[], str] | None = None
-        # What its work raised, for who waits for it.
+        # The exception that its work raised, for the code that waits for it.
         self.fault: BaseException | None = None
-        # The agent that began it, who hears of it; empty for the session's own conversation.
+        # The agent that started it and receives its news; empty for the main conversation.
         self.owner = ""
         self.usage: TaskUsage | None = None
         self.shown_bytes = 0
@@ -106,7 +107,7 @@ class BackgroundTask:
         self._begin_s = time.monotonic()
         self._end_s: float | None = None
         self._lines: list[str] = []
-        # The ids of those that are messages, in their order.
+        # The IDs of lines that are messages, in order.
         self._letters: list[str] = []
         self._dropped = 0
         self._ended = asyncio.Event()
@@ -127,7 +128,7 @@ class BackgroundTask:
 
     @property
     def file(self) -> Path | None:
-        """Where all it said can be read: its own file, or that of its output."""
+        """The file with its complete output: its own file or its output's."""
         return self._file or self.output.saved_at
 
     def end(self, ending: TaskEnding) -> None:
@@ -137,16 +138,16 @@ class BackgroundTask:
         self._released.set()
 
     def leave(self) -> None:
-        """Goes on in the background; the model is told of its end."""
+        """Move to the background; the model will be notified of the end."""
         self.is_background, self.is_told = True, False
         self._released.set()
 
     async def released(self) -> None:
-        """Waits until it has ended, or goes on in the background."""
+        """Wait until it has ended or moved to the background."""
         await self._released.wait()
 
     async def wait(self, within_s: float | None = None) -> bool:
-        """Whether it has ended, after waiting for that no longer than said."""
+        """Wait for the end, up to a limit, and return whether it has ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._ended.wait()
@@ -165,7 +166,7 @@ class BackgroundTask:
         return bool(self._lines) or (self.ending is not None and not self.is_told)
 
     def news(self) -> Notice | None:
-        """What the model has not heard yet; it counts as heard from now on."""
+        """Return news for the model and mark it as delivered."""
         if not self.has_news:
             return None
         self.is_told = self.ending is not None
@@ -173,7 +174,7 @@ class BackgroundTask:
         dropped, self._dropped = self._dropped, 0
         letters, self._letters = tuple(self._letters), []
         was_of_before = self.is_of_before
-        # From now on one that went on since an earlier run is as any other.
+        # After this notice, a task kept from an earlier run is treated like any other.
         self.is_of_before = was_of_before and self.ending is not None
         return Notice(
             task_id=self.id,
@@ -195,13 +196,16 @@ Work: TypeAlias = Callable[[BackgroundTask], Coroutine[Any, Any, TaskEnding]]
 
 
 class Tasks:
-    """The tasks of a session, by id. `listeners` are called whenever there may be news for the model,
-    `watchers` of each task's beginning, steps and end; `before_stop` before what a person kept is ended."""
+    """The tasks of a session, by ID.
+
+    `listeners` are called when there may be news for the model, `watchers` at each task's start,
+    steps and end, and `before_stop` before a kept task is stopped.
+    """
 
     def __init__(self) -> None:
         self._count = 0
         self._tasks: dict[str, BackgroundTask] = {}
-        # What somebody waits for and nobody else knows of: it has no id.
+        # Foreground work that only its caller knows about; it has no ID.
         self._unlisted: list[BackgroundTask] = []
         self._work: dict[BackgroundTask, asyncio.Task[TaskEnding]] = {}
         self.listeners: list[Callable[[], object]] = []
@@ -212,7 +216,7 @@ class Tasks:
         return list(self._tasks.values())
 
     def newest_first(self) -> list[BackgroundTask]:
-        """As people see them: what runs, and behind it what has ended."""
+        """Return the tasks in display order: running ones first, then finished ones, newest first."""
         tasks = list(reversed(self._tasks.values()))
         ended = [task for task in tasks if task.ending is not None]
         return [*(task for task in tasks if task.ending is None), *ended]
@@ -225,7 +229,7 @@ class Tasks:
         return self._tasks.get(task_id)
 
     def new_id(self, kind: str, is_taken: Callable[[str], bool] = lambda _: False) -> str:
-        """An id for a task to come; `is_taken`: by a task of an earlier run of the session."""
+        """Return an ID for a new task; `is_taken` checks tasks of earlier runs of the session."""
         self.check_room()
         while True:
             self._count += 1
@@ -234,10 +238,10 @@ class Tasks:
                 return task_id
 
     def check_room(self) -> None:
-        """Raises where no more may run at once."""
+        """Raise UserError if the maximum number of tasks is running."""
         if len(self._work) - len(self._unlisted) >= MOST_RUNNING:
             raise UserError(
-                f"{MOST_RUNNING} tasks run in the background; one has to be stopped first"
+                f"{MOST_RUNNING} background tasks are running (the maximum); stop one first"
             )
 
     def begin(
@@ -262,7 +266,7 @@ class Tasks:
             tool_use_id=tool_use_id,
             file=file,
         )
-        # Whoever waits for a task tells what came of it.
+        # The caller that waits for a foreground task reports its result.
         task.is_background, task.is_told = is_background, not is_background
         task.owner = owner
         self._tasks[task.id] = task
@@ -281,7 +285,7 @@ class Tasks:
         owner: str,
         settle: Callable[[], str],
     ) -> BackgroundTask:
-        """What is waited for and may yet be left to the background: only then it is one of the tasks."""
+        """Start foreground work, which is listed as a task only if it moves to the background."""
         task = BackgroundTask(
             task_id="", kind=kind, title=title, output=output, tool_use_id=tool_use_id
         )
@@ -297,19 +301,21 @@ class Tasks:
         running.add_done_callback(lambda done: self._ended(task, done))
 
     def remember(self, task: BackgroundTask) -> None:
-        """A task of an earlier run of the session, which has ended."""
+        """Add a finished task of an earlier run of the session."""
         task.is_of_before = True
         self._tasks[task.id] = task
 
     def moved(self, task: BackgroundTask) -> None:
-        """A task has done a step."""
+        """Report that a task has progressed."""
         self._watch(task, "moved")
 
     def leave(self, tool_use_id: str | None = None) -> list[BackgroundTask]:
-        """The session's own conversation waits no longer for what it waits for, or for what one call
-        began; which tasks that were. Raises UserError where no more may run in the background."""
-        # Until it is left, a command that a turn waits for is unlisted and has no frame: otherwise hosts
-        # would show each `ls` as a task.
+        """Move what the main conversation waits for to the background, or only one call's task.
+
+        Return the moved tasks. Raise UserError if too many are running.
+        """
+        # A command that a turn waits for is unlisted until then. Otherwise hosts would show each
+        # `ls` as a task.
         waited = [
             task
             for task in [*self.running, *self._unlisted]
@@ -320,7 +326,7 @@ class Tasks:
         return waited
 
     def _leave(self, task: BackgroundTask) -> None:
-        """Nobody waits for a task any more; the model is told of its end."""
+        """Move a task to the background; the model will be notified of its end."""
         moment: Moment = "left"
         if task.settle is not None:
             task.id, task.settle, moment = task.settle(), None, "began"
@@ -330,29 +336,32 @@ class Tasks:
         self._watch(task, moment)
 
     async def keep(self, task: BackgroundTask) -> None:
-        """Has a task go on when clew ends, at a person's word. It is the session's from now on, also
-        where an agent began it. Raises UserError where it cannot."""
+        """Let a task continue after clew exits, at the user's request.
+
+        It then belongs to the session, even if an agent started it. Raise UserError if that is
+        impossible.
+        """
         if task.ending is not None:
-            raise UserError(f"task {task.id} has ended")
+            raise UserError(f"task {task.id} has already ended")
         if task.keeping is None:
             raise UserError(
-                f"task {task.id} is work of clew's own and ends with it; commands and monitors are kept"
+                f"task {task.id} runs inside clew and ends with it; only commands and monitors can be kept"
             )
         if not task.is_kept:
             await task.keeping.keep(task)
             task.is_kept, task.owner = True, ""
 
     def say(self, task: BackgroundTask, line: str, letter: str = "") -> None:
-        """A task has something for the model to hear; `letter` is its id, where it is a message."""
+        """Add a line for the model; `letter` is its ID if it is a message."""
         task.say(line, letter)
         self._tell()
 
     async def stop(self, task: BackgroundTask) -> None:
-        """Ends a task and waits until it has ended; nothing if it has."""
+        """Stop a task and wait for its end; do nothing if it has ended."""
         work = self._work.get(task)
         if work is not None:
             if task.is_kept:
-                # It does not end with clew: what is asked to end may do so when clew is gone.
+                # A kept task may stop only after clew has exited, so record the request first.
                 for note in self.before_stop:
                     await note(task)
             if task.keeping is not None:
@@ -362,29 +371,31 @@ class Tasks:
             await task.wait()
 
     def has_news(self, kind: str = "", *, owner: str = "") -> bool:
-        """Whether a conversation should hear something now: of any of its tasks, or of those of a
-        kind. What an earlier run left goes with the next prompt."""
+        """Return whether a conversation has news to receive now.
+
+        News that an earlier run left is delivered with the next prompt.
+        """
         return any(
             t.has_news and not t.is_of_before and kind in ("", t.kind) and t.owner == owner
             for t in self._tasks.values()
         )
 
     def news(self, *, owner: str = "") -> list[Notice]:
-        """What a conversation should hear, once."""
+        """Return a conversation's news and mark it as delivered."""
         mine = [task for task in self.all() if task.owner == owner]
         return [notice for task in mine if (notice := task.news()) is not None]
 
     def working(self, kind: str, *, owner: str = "") -> list[BackgroundTask]:
-        """Those of a kind that a conversation has in the background."""
+        """Return a conversation's background tasks of one kind."""
         return [t for t in self.running if t.kind == kind and t.is_background and t.owner == owner]
 
     async def ended(self, kind: str, *, owner: str = "") -> None:
-        """Waits until none of these runs any more."""
+        """Wait until none of these tasks is running."""
         while working := self.working(kind, owner=owner):
             await working[0].wait()
 
     async def stop_all(self, owner: str) -> None:
-        """Ends what a conversation leaves behind: nobody would hear of it any more."""
+        """Stop the tasks of a finished conversation, because their news could not be delivered."""
         for task in [task for task in self.running if task.owner == owner]:
             await self.stop(task)
 
