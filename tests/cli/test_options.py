@@ -78,7 +78,7 @@ def test_every_flag_fills_its_field_in_each_spelling(row: FlagRow) -> None:
 @pytest.mark.parametrize("row", [row for row in flag_rows() if row.needs_argument], ids=lambda row: row.name)  # fmt: skip
 def test_a_flag_whose_argument_is_missing_says_what_it_needs(row: FlagRow) -> None:
     for after in ([], ["--print"], ["--", "x"]):
-        with pytest.raises(CommandLineError, match=f"^{row.spellings[0]} needs "):
+        with pytest.raises(CommandLineError, match=f"^{row.spellings[0]} requires "):
             parse([row.spellings[0], *after])
 
 
@@ -90,7 +90,7 @@ def test_a_flag_whose_argument_is_missing_says_what_it_needs(row: FlagRow) -> No
         ("--max-turns=0", "--max-turns 0: at least 1"),
         ("--max-thinking-tokens -1", "--max-thinking-tokens -1: at least 0"),
         ("--autocompact 5", "--autocompact 5: at least 4,000 tokens"),
-        ("--print=yes", "--print takes no argument (clew --help lists the options)"),
+        ("--print=yes", "--print accepts no argument (run clew --help for the options)"),
         ("--debug=apis", "--debug apis: there are api, tools, hooks, session; did you mean api?"),
         ("--agents []", "--agents []: expected an object: name to definition"),
         ("--agents {", "--agents {: not JSON: "),
@@ -98,7 +98,7 @@ def test_a_flag_whose_argument_is_missing_says_what_it_needs(row: FlagRow) -> No
         ("-x", "unknown option -x"),
         ("-px", "unknown option -x"),
         ("--system-prompt a --system-prompt-file b", "--system-prompt-file b: No such file or directory"),
-        (f"--system-prompt a --system-prompt-file {__file__}", "--system-prompt and --system-prompt-file say the same thing twice; give one"),
+        (f"--system-prompt a --system-prompt-file {__file__}", "--system-prompt and --system-prompt-file can't be combined; use one of them"),
     ],
 )  # fmt: skip
 def test_what_an_option_cannot_be_is_said_with_its_name(line: str, says: str) -> None:

@@ -112,7 +112,7 @@ def test_what_a_model_finds_in_a_session_counts_when_it_is_accepted(trip: Trip) 
         asked = json.dumps(server.requests[0].body["messages"])
     assert f"[{trip.prompt('use nox')[:8]}] person: use nox" in asked
     assert "Tests run with nox" in shown
-    assert "said by the person" in shown
+    assert "from the user" in shown
     assert "From nowhere" not in shown
     assert "/memory accept tests-run-with-nox" in shown
     assert "nothing new" in again
@@ -129,7 +129,7 @@ def test_an_answer_that_is_no_list_and_odd_words_propose_nothing(trip: Trip) -> 
     trip.turn("hello")
     with serving(ALWAYS) as server:
         assert "is no list" in slash(trip, "/remember", server.url, code=1)
-    assert "no proposal" in slash(trip, "/memory accept nothing", code=1)
+    assert "not found in" in slash(trip, "/memory accept nothing", code=1)
     assert "show NAME" in slash(trip, "/memory burn", code=1)
     assert "project | local | user" in slash(trip, "/memory to nowhere", code=1)
 

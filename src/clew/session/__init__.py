@@ -1,1 +1,1 @@
-"""The assembly: from options and an environment to an open session."""
+"""Assembly of a session from options and an environment."""

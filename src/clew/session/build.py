@@ -1,8 +1,8 @@
-"""Opens a session: from options and an environment to a conversation that can begin.
+"""Opens a session: from options and an environment to a conversation that can start.
 
 Reads the options and settings, opens the record, makes the parts, assembles the conversation and
-opens the parts. Owns the life of what it opens: leaving `session` flushes the log, ends every child
-and gives the locks back.
+opens the parts. Owns the lifetime of what it opens: leaving `session` flushes the log, ends every
+child process and releases the locks.
 """
 
 import time
@@ -78,15 +78,16 @@ async def open_session(
     brought: HostParts = NOTHING,
     mirror: Mirror | None = None,
 ) -> AsyncIterator[Session]:
-    """Open a session, new or resumed; everything it holds is given back at the end."""
+    """Open a new or resumed session; release all its resources at the end."""
     ask = serialise_questions(ask)
     async with AsyncExitStack() as opened:
         ground = await prepare_ground(options, environ, cwd, opened)
         plugins = load_plugins(options, ground.began)
-        # Looks at the repository while everything else is made.
+        # Queries the repository while everything else is assembled.
         memory = MemoryPart(ground)
         opened.push_async_callback(memory.aclose)
-        # Before the record is opened, which may have to come from the store; until it is closed.
+        # Opened before the record, which may have to be fetched from the store, and closed after
+        # it.
         store_copy = await opened.enter_async_context(open_store_copy(ground))
         kinds, agent_faults = kinds_of(ground, brought, plugins.agents())
         thread, lead = await load_thread(
@@ -196,7 +197,7 @@ async def open_session(
 def session_of(
     context: PartContext, parts: SessionParts, notices: tuple[str, ...], debug_file: str
 ) -> Session:
-    """Return what a front gets of an assembled conversation."""
+    """Return the front end's view of an assembled conversation."""
     ground, thread, tool_session = context.ground, context.thread, context.tool_session
     endpoint = ground.service.provider.endpoint
     return Session(
@@ -236,7 +237,7 @@ def session_of(
 def judge_of(
     ground: Ground, thread: Thread, tool_session: ToolSession, parts: SessionParts
 ) -> Judging:
-    """Return what decides whether a call of the session may run."""
+    """Return the judge that decides whether a call of the session may run."""
     lead = ground.options.lead
 
     def spared(call: BoundCall, decision: Decision) -> Decision:
@@ -280,7 +281,7 @@ def surroundings_of(tool_session: ToolSession, parts: SessionParts) -> TurnSurro
 def arrivals_of(
     thread: Thread, tool_session: ToolSession, parts: SessionParts, inbox: Inbox
 ) -> Arrivals:
-    """Return what reaches the conversation from outside: the user's words, tasks and parts."""
+    """Return the sources of external input: the user's messages, tasks and parts."""
 
     async def await_late() -> list[Json]:
         return make_attachments(await parts.facts(thread.story.history))
@@ -312,7 +313,7 @@ def names_of(ground: Ground) -> FileNames:
 def prepare_requests(
     ground: Ground, thread: Thread, tools: SessionTools, parts: SessionParts
 ) -> RequestBeginning:
-    """What the session's requests begin with."""
+    """Return the beginning of the session's requests."""
     options, service = ground.options, ground.service
     style, language = parts.output_styles.style, parts.output_styles.language
     request = make_template(

@@ -1,6 +1,6 @@
-"""What happens in a session, a line an event, for whoever looks for a fault: when, what, how long.
+"""A debug log of a session's events: time, event and duration, one line each.
 
-Switched on by hand alone. Must never write a secret: every line goes through the mask.
+Enabled only explicitly. Must never write a secret: every line is masked.
 """
 
 import sys
@@ -52,12 +52,12 @@ KINDS: dict[str, frozenset[str]] = {
         ["Recorded", "BlockSaid", "Noticed", "NotSaved", "TurnEnded", "Signalled", "Printed"]
     ),
 }
-# Many and small: they are counted, not told.
+# Frequent small events, which are counted instead of logged.
 COUNTED = frozenset(["TextDelta", "ThinkingDelta", "InputDelta", "Streamed"])
 
 
 class Debugging:
-    """Writes to `file`, at once. `kinds`: only these; empty: everything."""
+    """Writes events to `file` immediately; `kinds` limits them (empty: all)."""
 
     def __init__(self, file: TextIO, kinds: Iterable[str], secrets: tuple[str, ...]) -> None:
         self._file = file
@@ -100,7 +100,7 @@ class Debugging:
 def watch_for_debugging(
     ground: Ground, thread: Thread, opened: AsyncExitStack
 ) -> Callable[[Emit], Emit]:
-    """Return what emitters go through with --debug."""
+    """Return a wrapper for emitters that logs events with --debug."""
     log = Debugging(file_of(ground, thread, opened), ground.options.debug_kinds, ground.secrets)
     layers = ", ".join(f"{layer.file or layer.scope}" for layer in ground.began.layers)
     log.line(
@@ -111,7 +111,7 @@ def watch_for_debugging(
 
 
 def place_of(ground: Ground, thread: Thread) -> str:
-    """Where it is written."""
+    """Return where the log is written, for display."""
     target = ground.options.debug or ""
     if target == STDERR:
         return "standard error"

@@ -1,7 +1,7 @@
 """The command line of a session: parses the flags that the rows of `clew.agent.options` name.
 
-Must never act on one. Written out instead of `argparse`, whose import and parser cost a twentieth of
-a short run.
+Must never act on a flag. Written without `argparse`, whose import and parser take a twentieth of a
+short run's time.
 """
 
 from collections import deque
@@ -17,12 +17,12 @@ from clew.core.messages.errors import CommandLineError
 from clew.permissions.modes import names_tool
 from clew.providers.base import Adaptive, Off, Thinking, ThinkingBudget
 
-# A longer text is not repeated in an error.
+# Longer arguments are not repeated in an error.
 MOST_SHOWN = 60
 
 
 class FlagRow(NamedTuple):
-    """One flag as the parser needs it. `argument` is empty for a switch."""
+    """A flag as the parser needs it. `argument` is empty for a switch."""
 
     field: str
     flag: Flag
@@ -48,7 +48,7 @@ def is_long(spelling: str) -> bool:
 
 @cache
 def flag_rows() -> tuple[FlagRow, ...]:
-    """Every flag of the table, in its order."""
+    """Return every flag of the table, in its order."""
     return tuple(
         row_of(field, flag) for field in Options.__struct_fields__ for flag in notes(field, Flag)
     )
@@ -71,7 +71,7 @@ def parse(argv: list[str]) -> Options:
     words, flags = read(argv)
     options: Given = dict.fromkeys(row.name for row in flag_rows()) | flags
     check(options)
-    # Of flags that fill one field, the later in its row counts.
+    # If several flags set the same field, the later one in the table wins.
     fields = {row.field: flags[row.name] for row in flag_rows() if row.name in flags}
     return Options(
         **fields | combine_flags(options, fields) | {"prompt": " ".join(filter(None, words))}
@@ -79,7 +79,7 @@ def parse(argv: list[str]) -> Options:
 
 
 def read(argv: list[str]) -> tuple[list[str], Given]:
-    """Return the words of the prompt, and the value of each flag that was given, by its long spelling."""
+    """Return the words of the prompt, and the given flags' values by long spelling."""
     left, words = deque(argv), list[str]()
     flags: Given = {}
     while left:
@@ -100,8 +100,10 @@ def read(argv: list[str]) -> tuple[list[str], Given]:
 
 
 def is_flag(word: str) -> bool:
-    """Whether a word is meant as a flag, and so is no value: a dash alone, a negative number and
-    unknown text with blanks are not."""
+    """Return whether a word is a flag.
+
+    A single dash, a negative number and unknown text with spaces are values.
+    """
     if len(word) < 2 or not word.startswith("-"):
         return False
     if word.partition("=")[0] in by_spelling() or word == "--":
@@ -110,7 +112,7 @@ def is_flag(word: str) -> bool:
 
 
 def split(word: str, left: deque[str]) -> tuple[FlagRow, str | None]:
-    """Return the flag that a word names, and its argument, if there is one."""
+    """Return the flag that a word names, and its argument, if any."""
     name, equals, text = word.partition("=")
     row = by_spelling().get(name)
     if row is None and not is_long(word) and (row := by_spelling().get(word[:2])):
@@ -121,19 +123,22 @@ def split(word: str, left: deque[str]) -> tuple[FlagRow, str | None]:
     if row is None:
         raise CommandLineError(describe_unknown(name))
     if equals and not row.argument:
-        raise CommandLineError(f"{name} takes no argument (clew --help lists the options)")
+        raise CommandLineError(f"{name} accepts no argument (run clew --help for the options)")
     if equals:
         return row, text
     is_next = bool(left) and not is_flag(left[0]) and not row.argument.startswith("[=")
     if row.argument and is_next:
         return row, left.popleft()
     if row.needs_argument:
-        raise CommandLineError(f"{name} needs {row.argument} (clew --help lists the options)")
+        raise CommandLineError(f"{name} requires {row.argument} (run clew --help for the options)")
     return row, None
 
 
 def read_texts(row: FlagRow, text: str, left: deque[str]) -> Iterator[str]:
-    """Yield the argument of a flag. A flag of rules takes every rule after it; what is none is the prompt."""
+    """Yield a flag's arguments.
+
+    A flag for rules accepts all rules that follow; other words are the prompt.
+    """
     yield text
     while row.flag.read is values.rules and left and names_tool(left[0]):
         yield left.popleft()
@@ -155,7 +160,7 @@ def row_reader(row: FlagRow) -> Any:
 
 
 def check(flags: Given) -> None:
-    """Raise `CommandLineError` for flags that do not fit together."""
+    """Raise `CommandLineError` for flags that can't be combined."""
     streams = flags["--output-format"] == "stream-json"
     is_resumed = flags["--continue"] or flags["--resume"] is not None
     needs = (
@@ -170,28 +175,28 @@ def check(flags: Given) -> None:
     )
     for name, is_there, what in needs:
         if flags[name] and not is_there:
-            raise CommandLineError(f"{name} needs {what}")
+            raise CommandLineError(f"{name} requires {what}")
     if flags["--permission-prompts"] == "none" and not (
         flags["--print"] or flags["--output-format"] not in (None, "text")
     ):
-        raise CommandLineError("--permission-prompts none needs --print")
+        raise CommandLineError("--permission-prompts none requires --print")
     if flags["--continue"] and flags["--resume"] is not None:
-        raise CommandLineError("--continue and --resume name two different sessions; give one")
+        raise CommandLineError("--continue and --resume can't be combined; use one of them")
     if flags["--session-mirror"] and flags["--no-session-persistence"] is not None:
-        raise CommandLineError("--session-mirror and --no-session-persistence exclude each other")
+        raise CommandLineError("--session-mirror and --no-session-persistence can't be combined")
     for name in ("--system-prompt", "--append-system-prompt"):
         if flags[name] is not None and flags[f"{name}-file"] is not None:
-            raise CommandLineError(f"{name} and {name}-file say the same thing twice; give one")
+            raise CommandLineError(f"{name} and {name}-file can't be combined; use one of them")
     if streams and not flags["--verbose"]:
-        raise CommandLineError("--output-format stream-json needs --verbose")
+        raise CommandLineError("--output-format stream-json requires --verbose")
     if flags["--input-format"] == "stream-json" and not streams:
-        raise CommandLineError("--input-format stream-json needs --output-format stream-json")
+        raise CommandLineError("--input-format stream-json requires --output-format stream-json")
 
 
 def combine_flags(flags: Given, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that flags of several rows decide."""
+    """Return the fields that several flags decide together."""
     options: dict[str, Any] = {"thinking": thinking(flags)}
-    # A program asks for a stream of messages.
+    # The stream-json format is for programs, so it implies --print.
     if flags["--init-only"] or flags["--output-format"] == "stream-json":
         options["is_print"] = True
     if flags["--init-only"]:
@@ -210,7 +215,7 @@ def combine_flags(flags: Given, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def thinking(flags: Given) -> Thinking | None:
-    """Return how the model thinks, out of three flags that overlap."""
+    """Return the thinking setting from three overlapping flags."""
     kind, tokens = flags["--thinking"], flags["--max-thinking-tokens"]
     display = flags["--thinking-display"]
     if kind == "disabled" or (tokens == 0 and kind is None):
@@ -224,5 +229,5 @@ def thinking(flags: Given) -> Thinking | None:
 
 def describe_unknown(name: str) -> str:
     near = get_close_matches(name, [*by_spelling(), "--help", "--version"], n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return f"unknown option {name}{hint} (clew --help lists the options)"
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return f"unknown option {name}{hint}; run clew --help for the options"

@@ -1,4 +1,4 @@
-"""What the user is told when a session opens, besides the notices of its parts."""
+"""Notices for the user when a session opens, besides those of its parts."""
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from clew.system.files import is_folder, is_there
 
 
 def collect_notices(ground: Ground, thread: Thread, offered: Collection[str]) -> tuple[str, ...]:
-    """Return what is wrong with settings and options, and what became of a session that is resumed."""
+    """Return the problems in settings and options, and the state of a resumed session."""
     return (
         *ground.environment.faults,
         *ground.began.complaints,
@@ -28,7 +28,7 @@ def collect_notices(ground: Ground, thread: Thread, offered: Collection[str]) ->
 
 
 def describe_left_checkout(ground: Ground, thread: Thread) -> tuple[str, ...]:
-    """Where a session that goes on elsewhere than in its own checkout worked before."""
+    """Return where a session worked before if it is resumed outside its worktree."""
     if thread.loaded is None or ground.options.worktree is not None:
         return ()
     was = thread.loaded.side.current.get("worktree-state", {}).get("worktreeSession")
@@ -36,23 +36,23 @@ def describe_left_checkout(ground: Ground, thread: Thread) -> tuple[str, ...]:
     if not isinstance(path, str) or ground.cwd.startswith(path) or not is_folder(path):
         return ()
     name = Path(path).name
-    return (f"this session worked in {path}; clew --worktree {name} --resume goes on there",)
+    return (f"this session worked in {path}; resume it there with clew --worktree {name} --resume",)
 
 
 def describe_gaps(thread: Thread) -> tuple[str, ...]:
-    """What of the conversation somebody should know that a damaged file lost."""
+    """Return a notice about entries that a damaged file lost."""
     lost = [] if thread.loaded is None else thread.loaded.gaps()
     if not lost:
         return ()
     where = f"before line {lost[0].number}" if len(lost) == 1 else f"in {len(lost)} places"
     return (
-        f"something of this conversation is lost {where} of its file; "
-        f"clew sessions check {thread.session_id} says more",
+        f"part of this conversation was lost {where} of its file; "
+        f"for details run clew sessions check {thread.session_id}",
     )
 
 
 def describe_return(ground: Ground, thread: Thread) -> tuple[str, ...]:
-    """What somebody finds who comes back to a session at a terminal."""
+    """Return a summary for a user who returns to a session at a terminal."""
     if thread.loaded is None or ground.options.is_print:
         return ()
     from clew.parts.away import summarise_absence
@@ -62,15 +62,15 @@ def describe_return(ground: Ground, thread: Thread) -> tuple[str, ...]:
     return summarise_absence(thread.loaded, thread.spending.state.todos, notebook, get_timestamp())
 
 
-# What a command line or settings name and is not there: tools in rules, folders, a session to resume.
-# Nothing is refused.
+# Names in the command line or settings that do not exist: tools in rules, folders, a session to
+# resume. They only cause notices, never errors.
 
 
 def find_unused_names(
     options: Options, standing: CurrentRules, offered: Collection[str], *, is_new: bool
 ) -> tuple[str, ...]:
-    """`is_new`: no session is gone on with."""
-    nothing_before = ("--continue: this folder has no session yet; this is its first",)
+    """Return the notices; `is_new` means that no session is resumed."""
+    nothing_before = ("--continue: no session to continue in this folder; starting the first one",)
     return (
         *(nothing_before if options.continues and is_new else ()),
         *find_unused_tools(options, standing, offered),
@@ -101,5 +101,5 @@ def find_unused_folders(options: Options, cwd: str) -> Iterator[str]:
     for name in options.directories:
         folder = Path(cwd, Path(name).expanduser())
         if not is_folder(folder):
-            what = "is no folder" if is_there(folder) else "is not there"
-            yield f"--add-dir {name}: {folder} {what}; it counts as soon as it is a folder"
+            what = "is not a folder" if is_there(folder) else "does not exist"
+            yield f"--add-dir {name}: {folder} {what}; it will be used once it is a folder"

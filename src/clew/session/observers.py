@@ -1,4 +1,4 @@
-"""Texts of the model on their way to whoever shows them: hooks are told, and may put other words there."""
+"""Display hooks: model text passes through them on its way to the screen and may be replaced."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -23,7 +23,7 @@ def watch_for_display(
 
 
 class Display:
-    """One turn's. `is_screen`: whether a person sees the words that come out here."""
+    """The display of one turn; `is_screen` means that its output is shown to the user."""
 
     def __init__(self, hooks: SessionHooks, emit: Emit, turn_id: str, *, is_screen: bool) -> None:
         self._hooks = hooks

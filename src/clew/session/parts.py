@@ -1,4 +1,6 @@
-"""The parts of a session, in their order. A new part is a line in `SessionParts` and one in `make_parts`.
+"""The parts of a session, in order.
+
+A new part is one line in `SessionParts` and one in `make_parts`.
 
 Decision: docs/decisions/330-parts.md
 """
@@ -40,7 +42,7 @@ from clew.system.config.environment import for_programs
 
 
 class SessionParts(Struct, frozen=True, kw_only=True):
-    """Opened, and asked for tools, facts and notices, in this order; closed in the opposite one."""
+    """The parts in the order in which they are opened and queried; closing reverses it."""
 
     memory: MemoryPart
     store_copy: StoreCopy
@@ -90,7 +92,7 @@ class SessionParts(Struct, frozen=True, kw_only=True):
         return [notice for part in self for notice in part.notices()]
 
     async def refresh(self) -> tuple[str, ...]:
-        """Look at what changed outside: settings, as far as hooks let a change count, and copies."""
+        """Pick up external changes: settings, as far as hooks allow, and copies in a store."""
         return tuple([notice for part in self for notice in await part.refresh()])
 
 
@@ -105,7 +107,7 @@ def make_parts(
     kinds: AgentCatalog,
     agent_faults: Sequence[str],
 ) -> SessionParts:
-    """Make every part from what it reads and the parts it builds on; nothing begins to run."""
+    """Make every part from its inputs and the parts it builds on; nothing starts to run yet."""
     options, began, side = ground.options, ground.began, thread.side
 
     def spent_usd() -> float:

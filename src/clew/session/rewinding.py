@@ -1,7 +1,8 @@
-"""A session that is open, back to any of its messages: conversation, files or both; and back again.
+"""Rewinds an open session to any of its messages (conversation, files or both), and undoes that.
 
-Owns what is shown before, and the order: everything said is durable, then the plan, then its line in
-the log, then the files, then where the conversation stands. Nothing happens while a turn runs.
+Owns the preview and the order of steps: all pending entries are flushed, then the plan is made,
+recorded in the log, and carried out on the files and the conversation. Nothing happens while a turn
+is running.
 """
 
 import asyncio
@@ -32,17 +33,17 @@ from clew.record.transcript.load import load
 from clew.session.session import Session
 from clew.system.files import is_there
 
-# What a way back would do, to be read before it is done: each file, and what changes in it.
+# The preview of a rewind: each file, and its changes.
 
 
-# Of one file and of all of them; what is more is counted, not shown.
+# The number of lines shown per file and in total; further lines are counted.
 SHOWN_LINES = 40
 SHOWN_LINES_WHOLE = 200
 DIFFED_MAX_BYTES = 1 << 20
 
 
 class PlannedFile(Struct, frozen=True, kw_only=True):
-    """One file of a plan: what is done with it, and its lines, marked with + and -."""
+    """One file of a plan: the action, and its changed lines, marked with + and -."""
 
     path: str
     verb: str
@@ -75,7 +76,7 @@ def _hunk(hunk: dict[str, Any]) -> list[str]:
 
 
 def _text(state: FileState, blobs: Blobs) -> str | None:
-    """What a state says to a reader of text; None if it is none or too long to compare."""
+    """Return a state's text, or None if it is binary or too large to compare."""
     if state.kind != "file":
         return ""
     data = blobs.get(state.sha256) if state.size <= DIFFED_MAX_BYTES else None
@@ -89,19 +90,19 @@ def _text(state: FileState, blobs: Blobs) -> str | None:
 
 def find_conflicts(planned: RestorePlan) -> list[str]:
     return [
-        *(f"stands against it: {path}: {why}" for path, why in planned.foreign),
-        *(f"cannot be brought back: {path}: {why}" for path, why in planned.lost),
+        *(f"conflict: {path}: {why}" for path, why in planned.foreign),
+        *(f"can't be restored: {path}: {why}" for path, why in planned.lost),
     ]
 
 
 def format_preview(planned: RestorePlan, blobs: Blobs, where: str) -> str:
-    """The whole preview; `where` says in words where the conversation would stand."""
+    """Return the complete preview; `where` describes the conversation's new position."""
     changes = plan_file_changes(planned, blobs)
     lines = [*_files(changes), *find_conflicts(planned)]
     if not lines:
         lines = ["no file changes"]
     if planned.conversation:
-        lines.append(f"the conversation would stand {where}")
+        lines.append(f"the conversation would be {where}")
     return "\n".join(lines)
 
 
@@ -122,7 +123,7 @@ WHATS: tuple[What, ...] = get_args(What)
 
 
 class RewindTarget(Struct, frozen=True, kw_only=True):
-    """Something a person said in this conversation, and how many files calls changed since it."""
+    """A prompt in this conversation, and the number of files changed since."""
 
     uuid: str
     text: str
@@ -130,7 +131,7 @@ class RewindTarget(Struct, frozen=True, kw_only=True):
 
 
 class Rewinding:
-    """Made for one use; holds nothing but the session."""
+    """Rewinding for one use; keeps no state but the session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -141,11 +142,11 @@ class Rewinding:
 
     @property
     def keeps_files(self) -> bool:
-        """Whether what calls do to files is recorded at all."""
+        """True if changes to files are recorded at all."""
         return self._recorder.is_kept
 
     async def prompts(self) -> list[RewindTarget]:
-        """What was said in this conversation, the latest first."""
+        """Return the prompts of this conversation, newest first."""
         steps, places = [], {}
         if is_there(self._recorder.transcript):
             await self._settled()
@@ -158,7 +159,7 @@ class Rewinding:
                 and (user_message := UserMessage(message)).face == "typed"
             ):
                 if user_message.text.startswith("<bash-stdout>"):
-                    continue  # what a line for the shell printed
+                    continue  # output of a shell command line
                 place = places.get(message["uuid"], -1)
                 since = {c.path for s in steps if s.since > place for c in s.changes}
                 targets.append(
@@ -169,7 +170,10 @@ class Rewinding:
         return targets[::-1]
 
     async def planned(self, message: str, what: What) -> RestorePlan:
-        """To a message by its uuid or the beginning of it; raises `SessionError` if there is none."""
+        """Plan a rewind to a message, by its UUID or a prefix.
+
+        Raise `SessionError` if it is not found.
+        """
         await self._settled()
         path = self._recorder.transcript
         uuid = message if message == START else resolve_message(path, message)
@@ -183,33 +187,33 @@ class Rewinding:
         )
 
     async def where(self, planned: RestorePlan) -> str:
-        """Where the conversation stands when it was done, in the words that were said there."""
+        """Describe the conversation's position after a plan, by the prompt there."""
         if planned.leaf is None or not planned.conversation:
             return "at its beginning"
         to = await asyncio.to_thread(find_prompt_above, planned.path, planned.to)
         if to is not None and to.uuid == planned.to and planned.redo_of is None:
             return f"before {quoted(to.text)}"
         at = await asyncio.to_thread(find_prompt_above, planned.path, planned.leaf)
-        return f"at {planned.leaf}" if at is None else f"behind the answer to {quoted(at.text)}"
+        return f"at {planned.leaf}" if at is None else f"after the answer to {quoted(at.text)}"
 
     async def planned_redo(self) -> RestorePlan:
         await self._settled()
         return await asyncio.to_thread(plan_redo, self._recorder.transcript, self.blobs)
 
     async def _settled(self) -> None:
-        """Everything said is in the log, and nothing more is about to be."""
+        """Wait until everything is in the log, and make sure that nothing more is being added."""
         if self._session.conversation.is_running:
             raise UserError("a turn is running; stop it first")
         if not self._recorder.is_kept:
-            raise UserError("this session is not kept on disk, so there is no way back")
+            raise UserError("can't rewind: this session is not saved to disk")
         await self._session.parts.file_history.settled()
         saved = await self._recorder.durable()
         if saved.troubles or not is_there(self._recorder.transcript):
             why = "; ".join(map(str, saved.troubles)) or "nothing was said yet"
-            raise SessionError(f"there is no way back: {why}")
+            raise SessionError(f"can't rewind: {why}")
 
     async def carry_out(self, planned: RestorePlan, *, force: bool = False) -> None:
-        """Does all of it or nothing; from then on the conversation is the one of the plan."""
+        """Carry out the plan completely or not at all, and continue with its conversation."""
         await carry_out_within(planned, self.blobs, self._append, force=force)
         if planned.conversation:
             loaded = await asyncio.to_thread(load, self._recorder.transcript)
@@ -226,7 +230,7 @@ class Rewinding:
             raise OSError(str(trouble))
 
     def said_at(self, uuid: str) -> str:
-        """What a person said with the message, if they did and it is part of this conversation."""
+        """Return the user's text in a message, or an empty string if it is not a prompt here."""
         for message in self._story.history:
             if message.get("uuid") == uuid and message.get("type") == "user":
                 user_message = UserMessage(message)

@@ -1,6 +1,6 @@
-"""An open session: what a front talks to, and what it may show about it.
+"""An open session: the interface for front ends, and the state they may show.
 
-`session.build` makes it and owns the life of what it holds.
+`session.build` makes it and owns the lifetime of its contents.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,46 +40,46 @@ from clew.system.process.spawn import Launcher
 
 
 class SessionModelAccess(Struct, frozen=True, kw_only=True):
-    """The model that the session speaks with, how it is asked, and how that can be changed."""
+    """The session's model, access to it, and ways to change it."""
 
     speaking: Speaking
     switching: Switching
     requests: Requests
-    # A question to a model beside the conversation.
+    # Asks a model a question outside the conversation.
     ask: AskModel
-    # Why the service's prompt cache missed.
+    # Tracks why the service's prompt cache missed.
     cache: CacheWatch
-    # Where the key comes from, in the words of hosts.
+    # The source of the API key, in the terms of the host protocol.
     key_source: str
     lacks_key: bool
 
 
 class SessionCosts(Struct, frozen=True, kw_only=True):
-    """Cost and time: of this run as they come, and of the runs before."""
+    """Cost and time of this run and of the earlier ones."""
 
     spending: Spending
     past: Past
 
 
 class Workspace(Struct, frozen=True, kw_only=True):
-    """Where the session works on this machine."""
+    """The session's place on this machine."""
 
     cwd: str
-    # The folder the shell is in now.
+    # Returns the shell's current folder.
     where: Callable[[], str]
-    # What every child is started through.
+    # Starts every child process.
     launcher: Launcher
-    # The folder's files by a part of their name.
+    # Finds the folder's files by a part of their name.
     file_names: FileNames
-    # Where events are written down; empty without --debug.
+    # The debug log; empty without --debug.
     debug_file: str = ""
 
 
 class Session(Struct, frozen=True, kw_only=True):
-    """An open session: what a front talks to, and what it may show about it."""
+    """An open session: the interface for front ends, and the state they may show."""
 
     session_id: str
-    # As they count: below them what the definition says of the agent that the session is itself.
+    # The effective options; the definition of a leading agent provides defaults.
     options: Options
     conversation: Conversation
     story: Story
@@ -89,10 +89,10 @@ class Session(Struct, frozen=True, kw_only=True):
     costs: SessionCosts
     workspace: Workspace
     parts: SessionParts
-    # What lines of input go through, and the slash commands that were found for this session.
+    # Handles lines of input, and the slash commands found for this session.
     intake: Intake
     commands: list[SlashCommand["Session"]]
-    # What users should know at the start: settings with faults, rules that do not count, repairs.
+    # Notices at the start: invalid settings, unused rules, repairs.
     notices: tuple[str, ...]
     resumed: LoadedSession | None = None
 
@@ -101,7 +101,7 @@ class Session(Struct, frozen=True, kw_only=True):
         return self.model_access.speaking.model
 
     def parting(self) -> list[str]:
-        """What people should know when it has ended: of its copy in a store, and what no disk took."""
+        """Return the closing notices, about the copy in a store and unsaved entries."""
         unsaved = [trouble.at_the_end for trouble in self.story.recorder.troubles]
         return [*self.parts.store_copy.news(), *unsaved]
 
@@ -110,7 +110,7 @@ class Session(Struct, frozen=True, kw_only=True):
         return self.rules.mode
 
     async def context(self) -> list[Json]:
-        """What goes with the next prompt: all around a new conversation, else what has changed."""
+        """Return the attachments for the next prompt: all facts at first, then the changes."""
         history = self.story.history
         facts = []
         if not len(history):
@@ -144,7 +144,7 @@ class Session(Struct, frozen=True, kw_only=True):
         )
 
     async def asked(self, prompt: str | list[Json], context: Sequence[Json] = ()) -> Turn:
-        """A prompt as a turn, with what goes along with it."""
+        """Return a prompt as a turn, with its attachments."""
         is_first = not len(self.story.history)
         return Turn(
             prompt=compose_first_prompt(self.options.lead, prompt) if is_first else prompt,
@@ -152,5 +152,5 @@ class Session(Struct, frozen=True, kw_only=True):
         )
 
     def ledger(self) -> Sums:
-        """What the conversation cost so far, by its record."""
+        """Return the conversation's cost so far, from its record."""
         return self.costs.spending.ledger

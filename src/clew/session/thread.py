@@ -1,4 +1,4 @@
-"""The thread of a session: where it is written, what was said so far, and what that cost."""
+"""The thread of a session: its location, its history, and its cost so far."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ from clew.record.transcript.load import LoadedSession
 from clew.record.transcript.record import Mirror, Recorder
 from clew.system.clock import get_timestamp
 
-# What a session costs: taken up from its log, held against a budget, left behind for the next run.
+# The cost of a session: restored from its log, compared with a budget, saved for the next run.
 
 
 def spent_so_far(
@@ -38,7 +38,7 @@ def spent_so_far(
     loaded: LoadedSession | None,
     catalog: ModelCatalog,
 ) -> tuple[Spending, Past]:
-    """Cost and time of a session: nothing yet, or what its log says."""
+    """Return a session's cost and time: zero if it is new, otherwise from its log."""
     ledger, past = (Ledger(), Past()) if loaded is None else restore_past(loaded, catalog)
     state = SessionState(
         session_id=session_id,
@@ -53,7 +53,7 @@ def spent_so_far(
 
 
 def restore_past(loaded: LoadedSession, catalog: ModelCatalog) -> tuple[Ledger, Past]:
-    """The totals that the last run left, and what the log holds behind them."""
+    """Return the totals that the last run saved, plus everything in the log after them."""
     line = loaded.side.current.get("cost-state", {})
     at = loaded.side.current_at.get("cost-state", -1)
     placed = list(zip(loaded.chain.nodes(), loaded.messages, strict=True))
@@ -64,7 +64,7 @@ def restore_past(loaded: LoadedSession, catalog: ModelCatalog) -> tuple[Ledger, 
 
 
 def leave_totals(recorder: Recorder, spending: Spending, past: Past, begin_s: float) -> None:
-    """At the end of a run in which something was asked: the session's totals, for the next one."""
+    """Save the session's totals for the next run, if this run made any requests."""
     if spending.state.api_ms:
         duration_ms = (time.monotonic() - begin_s) * 1000
         recorder.cost_state(**make_cost_state(spending, past, duration_ms=duration_ms))
@@ -76,10 +76,10 @@ def read_budget(options: Options, past: Past) -> MoneyBudget | None:
 
 
 def check_budget(options: Options, model: Model) -> tuple[str, ...]:
-    """A budget that cannot be held is said before anything is spent."""
+    """Return a warning if the budget can't be enforced, before anything is spent."""
     if options.max_budget_usd is None or model.prices:
         return ()
-    return (f"--max-budget-usd: no price is known for {model.id}; nothing can use the budget up",)
+    return (f"--max-budget-usd has no effect: the price of {model.id} is unknown",)
 
 
 async def load_thread(
@@ -90,16 +90,17 @@ async def load_thread(
     entrypoint: str,
     mirror: Mirror | None,
 ) -> tuple[Thread, Led]:
-    """The thread of a new session, or of the one that the options name, and the agent that it is."""
+    """Return the thread of a new or resumed session, and its leading agent."""
     take = partial(_taken, ground, kinds, opened, entrypoint=entrypoint, mirror=mirror)
     if mirror is not None or (ground.options.resume is None and not ground.options.continues):
         return take()
-    # A long one takes its time, and somebody may be typing meanwhile. Mirrors are the loop's own.
+    # Loading a long session takes time, and the user may already be typing. Mirrors must stay on
+    # the event loop.
     taking = asyncio.get_running_loop().run_in_executor(None, take)
     try:
         return await asyncio.shield(taking)
     except asyncio.CancelledError:
-        # What it holds by then is given back with everything else that was opened.
+        # What was opened in the meantime is released with everything else.
         await asyncio.wait([taking])
         raise
 

@@ -1,7 +1,8 @@
-"""A session in a checkout of its own, which a hook or git makes: entered before the session, left after it.
+"""Runs a session in a worktree made by a hook or git: entered before the session, left after it.
 
-A checkout of the same name is gone on with. One that this run made and nothing came of is taken away again: by
-git, or by the hook that made it. Never thrown away while anything stands in it, or nobody knows.
+An existing worktree of the same name is reused. A worktree created by this run is removed if it
+contains no work, by git or by the hook that made it. It is never removed if it contains work or if
+that is unknown.
 """
 
 import asyncio
@@ -41,16 +42,16 @@ from clew.system.process.spawn import Launcher
 
 T = TypeVar("T")
 
-# What git takes as the last part of a branch's name, and every file system as a folder's.
+# Valid as the last component of a git branch name, and as a folder name on every file system.
 NAME = re.compile(r"(?!.*\.\.)(?!.*\.lock\Z)[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?")
 TAKES = (
-    "a name is of letters, digits, dots, dashes and underscores, 64 at most; it begins with a letter "
-    "or digit, has no two dots in a row, and ends neither in a dot nor in .lock"
+    "a name consists of letters, digits, dots, dashes and underscores (64 at most); it begins with a letter "
+    "or digit, has no two dots in a row, and does not end in a dot or .lock"
 )
 
 
 def run_in_worktree(options: Options, run: Callable[[Options], int]) -> int:
-    """Runs a session in the checkout that the options name; its exit code."""
+    """Run a session in the worktree that the options name, and return its exit code."""
     assert options.worktree is not None
     before = Path.cwd()
     name = options.worktree["worktreeName"] or f"session-{uuid4().hex[:8]}"
@@ -61,7 +62,7 @@ def run_in_worktree(options: Options, run: Callable[[Options], int]) -> int:
         hooks = Making(options, str(before))
         result = asyncio.run(hooks.made(name))
         if result is None and "GIT_DIR" not in os.environ and not is_repository(before):
-            raise UserError(f"{before} is in no git repository, and a checkout is of one")
+            raise UserError(f"{before} is not in a git repository")
         tree, is_new, record = result or asyncio.run(enter_worktree(str(before), name))
     except ClewError as error:
         tell(f"--worktree: {error}")
@@ -79,8 +80,7 @@ def run_in_worktree(options: Options, run: Callable[[Options], int]) -> int:
 
 
 class Making:
-    """The hooks of the settings and plugins that make checkouts and take them away: asked before there is a
-    session, and after it."""
+    """The worktree hooks in settings and plugins, called before and after the session."""
 
     def __init__(self, options: Options, cwd: str) -> None:
         self._options = options
@@ -97,13 +97,15 @@ class Making:
             yield hooks
 
     async def made(self, name: str) -> tuple[Worktree, bool, Json] | None:
-        """What a hook made; None where none makes any."""
+        """Return the worktree that a hook made, or None if no hook makes any."""
         async with self._hooks() as hooks:
             if not hooks.hears("WorktreeCreate"):
                 return None
             outcome = await hooks.fire("WorktreeCreate", {"name": name}, ignore_event)
         if outcome.block is not None:
-            raise UserError(f"a hook could not make it: {outcome.block or 'no reason given'}")
+            raise UserError(
+                f"a hook failed to create the worktree: {outcome.block or 'no reason given'}"
+            )
         if not outcome.worktree:
             return None
         must_be_folder(outcome.worktree)
@@ -118,7 +120,7 @@ class Making:
         return tree, True, record
 
     async def left(self, tree: Worktree) -> None:
-        """Has it taken away if git says that nothing came of it; else says where it is."""
+        """Have a worktree without work removed; otherwise print its location."""
         try:
             is_kept = not tree.base or await self._with_git(lambda git: is_touched(git, tree))
             why = ""
@@ -129,11 +131,14 @@ class Making:
                         "WorktreeRemove", {"worktree_path": tree.path}, ignore_event
                     )
                 if outcome.block is not None:
-                    is_kept, why = True, f" (a hook said: {outcome.block or 'no reason given'})"
+                    is_kept, why = (
+                        True,
+                        f" (the hook reported: {outcome.block or 'no reason given'})",
+                    )
         except ClewError as error:
             is_kept, why = True, f" ({error})"
         if is_kept:
-            tell(f"kept: {tree.path}, made by a hook{why}")
+            tell(f"kept the worktree {tree.path}, made by a hook{why}")
 
     async def _with_git(self, operation: Callable[[Git], Awaitable[T]]) -> T:
         launcher = Launcher()
@@ -145,7 +150,7 @@ class Making:
 
 def must_be_folder(path: str) -> None:
     if not is_folder(path):
-        raise UserError(f"a hook made {path}, which is no folder")
+        raise UserError(f"a hook returned {path}, which is not a folder")
 
 
 def is_repository(folder: Path) -> bool:
@@ -153,7 +158,7 @@ def is_repository(folder: Path) -> bool:
 
 
 async def enter_worktree(cwd: str, name: str) -> tuple[Worktree, bool, Json]:
-    """The checkout, whether it is new, and how the log names it."""
+    """Return the worktree, whether it is new, and its record for the log."""
     launcher = Launcher()
     try:
         git = Git(launcher, os.environ)
@@ -182,7 +187,7 @@ async def enter_worktree(cwd: str, name: str) -> tuple[Worktree, bool, Json]:
 
 
 async def leave_worktree(tree: Worktree) -> None:
-    """Takes the checkout away if nothing came of it; else says where it is."""
+    """Remove the worktree if it contains no work; otherwise print its location."""
     launcher = Launcher()
     try:
         is_gone = await clear(Git(launcher, os.environ), tree)
@@ -192,7 +197,7 @@ async def leave_worktree(tree: Worktree) -> None:
     finally:
         await launcher.aclose()
     if not is_gone:
-        tell(f"kept: {tree.path}, on the branch {tree.branch}{why}")
+        tell(f"kept the worktree {tree.path} on branch {tree.branch}{why}")
 
 
 def tell(words: str) -> None:

@@ -162,7 +162,7 @@ def test_a_session_works_in_a_checkout_of_its_own_and_its_work_is_kept(
     with serving(bash("echo b > sub/a.txt; pwd"), strict=True) as server:
         done = clew(tmp_path, server.url, "-p", "go", "--worktree=fix", "--allowedTools", "Bash")
         assert done.returncode == 0
-        assert done.stderr == f"clew: kept: {tree}, on the branch clew/fix\n"
+        assert done.stderr == f"clew: kept the worktree {tree} on branch clew/fix\n"
         assert str(tree) in words(server.requests[-1].body)
         assert (tree / "sub" / "a.txt").read_text("utf-8") == "b\n"
         assert (repository / "sub" / "a.txt").read_text("utf-8") == "a\n"
@@ -177,7 +177,7 @@ def test_a_session_works_in_a_checkout_of_its_own_and_its_work_is_kept(
         done = clew(tmp_path, server.url, "-p", "go", "-w", "fix", "--continue")
         assert (done.returncode, done.stderr) == (0, "")
         done = clew(tmp_path, server.url, "-p", "go", "--resume", path.stem)
-        assert f"this session worked in {tree}; clew --worktree fix --resume" in done.stderr
+        assert f"this session worked in {tree}; resume it there with clew --worktree fix --resume" in done.stderr
 
 
 def test_a_checkout_in_which_nothing_came_of_it_is_gone_again(
@@ -205,7 +205,7 @@ def test_what_git_ignores_is_work_too_but_not_what_tools_make_anew(
     with serving(bash("echo secret > .env"), strict=True) as server:
         done = clew(tmp_path, server.url, "-p", "go", "-w=two", "--allowedTools", "Bash")
         assert done.returncode == 0
-    assert "clew: kept: " in done.stderr
+    assert "clew: kept the worktree " in done.stderr
     assert (trees / "two" / ".env").read_text("utf-8") == "secret\n"
 
 
@@ -213,7 +213,7 @@ def test_a_checkout_needs_a_commit_to_begin_at(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir(exist_ok=True)
     git(tmp_path / "work", "init")
     with serving(YES) as server:
-        assert "and {} has none yet".format(tmp_path / "work") in ran(
+        assert "{} has no commit yet".format(tmp_path / "work") in ran(
             tmp_path, server.url, "--worktree", code=1
         )
         assert server.requests == []
@@ -221,10 +221,10 @@ def test_a_checkout_needs_a_commit_to_begin_at(tmp_path: Path) -> None:
 
 def test_a_checkout_needs_a_repository_and_a_name_that_is_one(tmp_path: Path) -> None:
     with serving(YES) as server:
-        assert "is in no git repository" in ran(tmp_path, server.url, "--worktree", code=1)
+        assert "is not in a git repository" in ran(tmp_path, server.url, "--worktree", code=1)
         for name in ("../up", "a..b", "one.lock", "end.", ".hid", "x" * 65):
             said = ran(tmp_path, server.url, f"--worktree={name}", code=1)
-            assert f"--worktree {name}: a name is of letters, digits" in said
+            assert f"--worktree {name}: a name consists of letters, digits" in said
         assert server.requests == []
 
 
@@ -242,8 +242,8 @@ def test_a_tool_that_nobody_has_and_a_folder_that_is_not_there_are_said(tmp_path
         'clew: --allowedTools Reed: unknown tool "Reed" (did you mean "Read"?)',
         'clew: --allowedTools bash(git log *): unknown tool "bash" (did you mean "Bash"?)',
         'clew: --disallowedTools Nonsense: unknown tool "Nonsense"',
-        f"clew: --add-dir ../lbi: {tmp_path}/work/../lbi is not there; "
-        "it counts as soon as it is a folder",
+        f"clew: --add-dir ../lbi: {tmp_path}/work/../lbi does not exist; "
+        "it will be used once it is a folder",
     ]
 
 
@@ -292,7 +292,10 @@ def test_that_there_is_nothing_to_go_on_with_is_said(tmp_path: Path) -> None:
         first = clew(tmp_path, server.url, "-p", "go", "--continue")
         second = clew(tmp_path, server.url, "-p", "go", "--continue")
     assert (first.returncode, first.stdout) == (0, "Yes.\n")
-    assert first.stderr == "clew: --continue: this folder has no session yet; this is its first\n"
+    assert (
+        first.stderr
+        == "clew: --continue: no session to continue in this folder; starting the first one\n"
+    )
     assert (second.returncode, second.stderr) == (0, "")
     assert len(transcripts(tmp_path)) == 1
 
@@ -434,7 +437,7 @@ def test_nobody_is_asked_where_prompts_are_none(tmp_path: Path) -> None:
         assert [one["tool_name"] for one in said["permission_denials"]] == ["Bash"]
         assert not any(frame["type"] == "control_request" for frame in host.frames)
         assert "AskUserQuestion" not in names(server.requests[0].body)
-    with pytest.raises(CommandLineError, match="needs --print"):
+    with pytest.raises(CommandLineError, match="requires --print"):
         parse(["--permission-prompts", "none"])
 
 
@@ -554,7 +557,7 @@ def test_a_checkout_of_a_hook_is_kept_with_what_stands_in_it(
     with serving(bash("echo mine > kept.txt"), strict=True) as server:
         done = clew(tmp_path, server.url, "-p", "go", "-w", "fix", "--allowedTools", "Bash")
     assert (made / "kept.txt").read_text("utf-8") == "mine\n"
-    assert f"kept: {made}, made by a hook" in done.stderr
+    assert f"kept the worktree {made}, made by a hook" in done.stderr
     assert not taken.exists()
     assert not (repository / "kept.txt").exists()
 
@@ -567,14 +570,14 @@ def test_a_hook_makes_checkouts_of_what_is_no_repository(tmp_path: Path) -> None
     # Nobody can say whether anything came of it.
     assert made.is_dir()
     assert not taken.exists()
-    assert f"kept: {made}, made by a hook" in done.stderr
+    assert f"kept the worktree {made}, made by a hook" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        ("echo not today >&2; exit 1", "a hook could not make it"),
-        ("echo /nowhere/at/all", "which is no folder"),
+        ("echo not today >&2; exit 1", "a hook failed to create the worktree"),
+        ("echo /nowhere/at/all", "which is not a folder"),
     ],
 )
 def test_a_hook_that_makes_no_checkout_begins_no_session(
@@ -594,7 +597,7 @@ def test_a_folder_nobody_trusts_makes_no_checkouts(tmp_path: Path) -> None:
     write(tmp_path / "work" / ".claude" / "settings.json", json.dumps(said))
     with serving(YES, strict=True) as server:
         done = clew(tmp_path, server.url, "-p", "go", "-w", "fix")
-    assert "is in no git repository" in done.stderr
+    assert "is not in a git repository" in done.stderr
     assert not (tmp_path / "ran").exists()
 
 

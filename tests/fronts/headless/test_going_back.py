@@ -180,10 +180,10 @@ def test_a_copy_is_mirrored_from_its_first_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        (("--session-mirror",), "--session-mirror needs --output-format stream-json"),
+        (("--session-mirror",), "--session-mirror requires --output-format stream-json"),
         ((*STREAMED, "--session-mirror", "--no-session-persistence"), "exclude each other"),
-        (("--resume-session-at", "x"), "needs a session"),
-        (("--resume", "x", "--resume-drops-turn", "y"), "needs --resume-session-at"),
+        (("--resume-session-at", "x"), "requires a session"),
+        (("--resume", "x", "--resume-drops-turn", "y"), "requires --resume-session-at"),
     ],
 )
 def test_flags_that_need_another_say_so(tmp_path: Path, args: tuple[str, ...], why: str) -> None:

@@ -157,7 +157,7 @@ def test_a_character_that_the_terminal_cannot_write_is_escaped(tmp_path: Path) -
         (["-p"], "needs a prompt"),
         (["--modle", "x", "-p", "hi"], "did you mean --model?"),
         (["-p", "hi", "--max-turns", "0"], "at least 1"),
-        (["-p", "hi", "-c", "--resume", "x"], "two different sessions"),
+        (["-p", "hi", "-c", "--resume", "x"], "can't be combined"),
         (["-p", "hi", "--max-budget-usd", "0"], "amount of dollars"),
         (["-p", "hi", "--max-budget-usd", "a lot"], "amount of dollars"),
     ],

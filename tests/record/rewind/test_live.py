@@ -220,7 +220,7 @@ def test_the_list_of_what_is_to_be_done_goes_back_with_the_conversation(trip: Tr
         terminal.type("/todos\n")
         terminal.expect("paint it")
         terminal.type("/rewind redo\n")
-        terminal.expect("the conversation stands behind the answer to “two”")
+        terminal.expect("the conversation stands after the answer to “two”")
         terminal.type("/todos\n")
         terminal.expect("burn it")
         terminal.type("/exit\n")

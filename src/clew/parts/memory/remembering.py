@@ -104,4 +104,4 @@ def _memos(answer_text: str, entries: Sequence[Json], session_id: str) -> Iterat
 def _speaker(entry: Json) -> str:
     if entry.get("type") == "assistant":
         return "the model"
-    return "the person" if UserMessage(entry).face == "typed" else "a tool"
+    return "the user" if UserMessage(entry).face == "typed" else "a tool"
