@@ -177,7 +177,10 @@ def test_a_session_works_in_a_checkout_of_its_own_and_its_work_is_kept(
         done = clew(tmp_path, server.url, "-p", "go", "-w", "fix", "--continue")
         assert (done.returncode, done.stderr) == (0, "")
         done = clew(tmp_path, server.url, "-p", "go", "--resume", path.stem)
-        assert f"this session worked in {tree}; resume it there with clew --worktree fix --resume" in done.stderr
+        assert (
+            f"this session worked in {tree}; resume it there with clew --worktree fix --resume"
+            in done.stderr
+        )
 
 
 def test_a_checkout_in_which_nothing_came_of_it_is_gone_again(
