@@ -64,8 +64,8 @@ def until_both(host: Hosted) -> None:
     host.until(lambda frame: frame["type"] == "result" or is_answer(frame))
     (result,) = [f for f in host.frames if f["type"] == "result"]
     (answer,) = filter(is_answer, host.frames)
-    assert "The server plugin:kit:notes went away while the call was running" in result["result"]
-    assert "Whether it took effect is not known." in result["result"]
+    assert "The server plugin:kit:notes disconnected during the call" in result["result"]
+    assert "It may or may not have taken effect." in result["result"]
     assert answer["response"]["response"]["mcpServers"] == []
 
 

@@ -345,7 +345,7 @@ def test_a_server_of_the_project_begins_once_it_was_approved(tmp_path: Path) -> 
         screen.expect_gone("may it begin?")
         screen.type("/mcp\r")
         screen.expect("one")
-        screen.expect_gone("waits for approval")
+        screen.expect_gone("needs approval")
 
 
 def test_a_server_of_the_project_is_shown_with_what_it_would_start(tmp_path: Path) -> None:

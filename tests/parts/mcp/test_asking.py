@@ -90,10 +90,10 @@ def test_what_is_left_out_or_does_not_fit_is_left_out() -> None:
         ({**form(x={"type": "string"}), "message": "Paste your password"}, "secret"),
         ({"message": "x"}, "fields"),
         (form(**{f"f{n}": {} for n in range(20)}), "fields"),
-        ({"mode": "url", "url": "javascript:alert(1)"}, "address"),
-        ({"mode": "url", "url": 3}, "address"),
-        ({"mode": "url", "url": "http://:99999/"}, "address"),
-        ({"mode": "url", "url": "http://x/\n"}, "address"),
+        ({"mode": "url", "url": "javascript:alert(1)"}, "not a web page"),
+        ({"mode": "url", "url": 3}, "not a web page"),
+        ({"mode": "url", "url": "http://:99999/"}, "not a web page"),
+        ({"mode": "url", "url": "http://x/\n"}, "not a web page"),
     ],
 )
 def test_what_asks_for_a_secret_is_not_even_shown(params: dict[str, Any], words: str) -> None:
@@ -197,17 +197,17 @@ async def test_the_model_is_asked_for_a_server_by_a_rule_or_a_person() -> None:
     refused = await answering(person, denied()).sample("s", params)
     assert "not permitted" in refused.message
     nobody = await answering(Person(verdict=Refused(words="no"))).sample("s", params)
-    assert "said no" in nobody.message
+    assert "user rejected" in nobody.message
     odd = await answering(person).sample("s", {"messages": [{"role": "user", "content": {}}]})
-    assert "only messages of text" in odd.message
+    assert "only text messages" in odd.message
     failing = answering(person, allowed(), Failure(kind="status", message="down"))
-    assert "did not answer" in (await failing.sample("s", params)).message
+    assert "did not respond" in (await failing.sample("s", params)).message
 
 
 async def test_a_server_cannot_have_the_model_asked_without_end() -> None:
     helper = answering(Person(), allowed())
     answers = [await helper.sample("s", {"messages": MESSAGES}) for _ in range(51)]
-    assert "that is all" in answers[-1].message
+    assert "limit of 50" in answers[-1].message
 
 
 def test_several_messages_are_one_prompt() -> None:
@@ -250,7 +250,7 @@ def test_a_servers_prompt_is_a_command(tmp_path: Path) -> None:
     assert "Review {'file': 'a b.py', 'tone': 'kind'}." in sent, shown
     sent, shown = said_to_model(tmp_path, "/mcp__memo__review", memo=entry("honest"))
     assert sent == ""
-    assert "needs file: <file> [tone]; file may be main.py, map.py" in shown
+    assert "missing file (usage: /mcp__memo__review <file> [tone]); file may be main.py, map.py" in shown
 
 
 @requirement("R152", "R221")

@@ -33,7 +33,7 @@ def test_a_server_is_added_listed_shown_used_and_removed(tmp_path: Path) -> None
     assert not (tmp_path / "work" / ".mcp.json").exists()
     code, said = mcp(tmp_path, "list")
     assert "memo:" in said
-    assert "reached: 4 tools, 1 prompts, 2 resources" in said
+    assert "connected: 4 tools, 1 prompts, 2 resources" in said
     code, said = mcp(tmp_path, "get", "memo")
     assert code == 0
     assert "hunter22" not in said
@@ -90,7 +90,7 @@ def test_an_entry_may_be_given_as_json(tmp_path: Path) -> None:
         (["add", "-e", "novalue", "x", "prog"], "expected NAME=VALUE"),
         (["add", "-e", "A=b", "x", "https://x"], "--env and arguments"),
         (["add-json", "x", "{"], "add-json"),
-        (["add-json", "x", '{"comand": "y"}'], "did you mean command"),
+        (["add-json", "x", '{"comand": "y"}'], 'did you mean "command"'),
         (["get", "x"], "no server x"),
         (["approve", "x"], "no such server"),
         (["login", "x"], "no server x"),
@@ -111,22 +111,22 @@ def test_a_projects_servers_are_approved_as_they_are_and_anew_when_they_change(
     work.mkdir()
     (work / ".mcp.json").write_text(given(memo=entry("honest"), other=entry("honest")), "utf-8")
     assert clew(tmp_path, NOWHERE, "config", "trust").returncode == 0
-    assert "waits for approval" in mcp(tmp_path, "list")[1]
+    assert "needs approval" in mcp(tmp_path, "list")[1]
     assert mcp(tmp_path, "approve", "memo")[0] == 0
     assert mcp(tmp_path, "deny", "other")[0] == 0
     said = mcp(tmp_path, "list")[1]
-    assert "reached" in said
-    assert "turned down" in said
+    assert "connected" in said
+    assert "rejected" in said
     with serving(calls(("mcp__memo__echo", {"text": "x"})), strict=True) as server:
         done = clew(tmp_path, server.url, "-p", "go", "--allowedTools", "mcp__memo")
         assert (done.stderr, results(server)) == ("", ["you said x"])
     changed: Any = entry("honest")
     changed["args"].append("--evil")
     (work / ".mcp.json").write_text(given(memo=changed), "utf-8")
-    assert "waits for approval" in mcp(tmp_path, "list")[1]
+    assert "needs approval" in mcp(tmp_path, "list")[1]
     mcp(tmp_path, "approve", "memo")
     assert mcp(tmp_path, "reset-project-choices")[0] == 0
-    assert "waits for approval" in mcp(tmp_path, "list")[1]
+    assert "needs approval" in mcp(tmp_path, "list")[1]
 
 
 def test_what_other_tools_keep_is_used_and_never_written(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_an_administrators_word_stands_above_all(tmp_path: Path) -> None:
     config.mkdir()
     denied = {"deniedMcpServers": [{"serverName": "memo"}], "mcpServers": {"memo": entry("honest")}}
     (config / "settings.json").write_text(json.dumps(denied), "utf-8")
-    assert "deniedMcpServers names it" in mcp(tmp_path, "list")[1]
+    assert "denied by deniedMcpServers" in mcp(tmp_path, "list")[1]
 
 
 def test_the_model_does_not_add_servers_unasked(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.parts.mcp.test_sessions import calls, given, results
 PROGRAM = Path(__file__).with_name("hostile_program.py")
 YES = {"scenario": 1, "answers": [{"text": "Yes.", "times": "always"}]}
 CANNOT = (
-    "The server memo gave an answer that cannot be used: the answer breaks the rules: "
+    "The server memo returned an invalid response: the answer breaks the rules: "
     "it is nested deeper than 200 levels"
 )
 

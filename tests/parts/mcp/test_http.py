@@ -48,7 +48,7 @@ async def test_a_session_the_server_forgot_is_begun_anew(tmp_path: Path) -> None
     with web(act) as there:
         async with yard(tmp_path, {"one": {"url": there.url}}) as here:
             lost = await here.use("mcp__one__go")
-            assert "does not know the session" in str(lost.content)
+            assert "no longer knows the session" in str(lost.content)
             assert (await here.use("mcp__one__go")).content == "gone"
             assert there.sessions == 2
 
@@ -57,11 +57,11 @@ async def test_a_session_the_server_forgot_is_begun_anew(tmp_path: Path) -> None
     ("answer", "words"),
     [
         ((500, "text/html", b"<h1>oops</h1>", {}), "status 500"),
-        ((302, "", b"", {"Location": "https://evil.example/"}), "points to https://evil.example/"),
-        ((202, "", b"", {}), "will not answer"),
-        ((200, "application/json", b"{", {}), "no message"),
-        ((200, "text/event-stream", b"data: {\n\n", {}), "no message"),
-        ((200, "text/event-stream", b": nothing\n\n", {}), "broke off"),
+        ((302, "", b"", {"Location": "https://evil.example/"}), "redirects to https://evil.example/"),
+        ((202, "", b"", {}), "without a response"),
+        ((200, "application/json", b"{", {}), "invalid response"),
+        ((200, "text/event-stream", b"data: {\n\n", {}), "invalid response"),
+        ((200, "text/event-stream", b": nothing\n\n", {}), "cut off"),
         (
             (400, "application/json", b'{"jsonrpc":"2.0","id":null,"error":{"code":-5,"message":"bad"}}', {}),
             "bad (-5)",
@@ -170,7 +170,7 @@ async def test_a_server_that_asks_back_without_end_is_given_up(tmp_path: Path) -
 
     with web(act) as there:
         async with yard(tmp_path, {"one": {"url": there.url}}) as here:
-            assert "asked back 10 times" in str((await here.use("mcp__one__go")).content)
+            assert "asked for input 10 times" in str((await here.use("mcp__one__go")).content)
 
 
 async def test_a_helper_prints_headers_and_is_asked_again_when_they_are_turned_down(

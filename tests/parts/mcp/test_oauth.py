@@ -97,12 +97,12 @@ async def test_a_token_that_ends_soon_is_renewed_before_it_is_used(tmp_path: Pat
     ("lies", "words"),
     [
         ({"resource": "https://other.example/mcp"}, "another resource"),
-        ({"metadata": {"issuer": "https://other.example"}}, "says that it is"),
+        ({"metadata": {"issuer": "https://other.example"}}, "identifies itself as"),
         ({"metadata": {"code_challenge_methods_supported": ["plain"]}}, "PKCE"),
         ({"metadata": {"token_endpoint": "http://other.example/token"}}, "token_endpoint"),
         ({"metadata": {"authorization_endpoint": "javascript:alert(1)"}}, "authorization_endpoint"),
         ({"metadata": {"registration_endpoint": None}}, "clientId"),
-        ({"callback": {"iss": "https://other.example"}}, "another authorisation server"),
+        ({"callback": {"iss": "https://other.example"}}, "another authorization server"),
         ({"callback": {"error": "access_denied", "code": ""}}, "access_denied"),
         ({"callback": {"code": "forged"}}, "no such code"),
     ],
@@ -132,7 +132,7 @@ async def test_an_answer_with_another_state_is_none_and_nobody_is_waited_for_for
         assert "a b" not in repr(found)
     with authority() as there:
         transport = HttpTransport(Network())
-        with pytest.raises(oauth.LoginError, match="nobody came back"):
+        with pytest.raises(oauth.LoginError, match="not completed"):
             await oauth.obtain_tokens(
                 HttpServer(url=f"{there.url}/mcp"), transport, lambda _: None, person_s=0.05
             )
@@ -265,7 +265,7 @@ def test_metadata_is_read_as_far_as_it_goes() -> None:
         ([], "no token"),
         ({"error": "bad", "error_description": "why"}, "bad: why"),
         ({"access_token": "a\nb"}, "no token"),
-        ({"access_token": "a", "token_type": "mac"}, "another type"),
+        ({"access_token": "a", "token_type": "mac"}, "unsupported token type"),
     ],
 )
 def test_an_answer_without_a_token_says_so(answer: Any, words: str) -> None:
@@ -297,7 +297,7 @@ def test_clew_mcp_login_and_logout_as_a_person_uses_them(tmp_path: Path) -> None
         url = f"{there.url}/mcp"
         assert clew(tmp_path, server.url, "mcp", "add", "locked", url).returncode == 0
         listed = clew(tmp_path, server.url, "mcp", "list")
-        assert "wants a login: clew mcp login locked" in listed.stdout
+        assert "needs login: clew mcp login locked" in listed.stdout
         with subprocess.Popen(
             command("mcp", "login", "locked", "--no-browser"),
             cwd=tmp_path / "work",
@@ -307,7 +307,7 @@ def test_clew_mcp_login_and_logout_as_a_person_uses_them(tmp_path: Path) -> None
             encoding="utf-8",
         ) as login:
             assert login.stdout is not None
-            assert "Log in here" in login.stdout.readline()
+            assert "Open this page" in login.stdout.readline()
             visit(login.stdout.readline().strip())
             assert "logged in to locked" in login.stdout.read()
             assert login.wait(20) == 0
@@ -316,4 +316,4 @@ def test_clew_mcp_login_and_logout_as_a_person_uses_them(tmp_path: Path) -> None
         assert "access-1" not in json.dumps([r.body for r in server.requests])
         assert "forgotten" in clew(tmp_path, server.url, "mcp", "logout", "locked").stdout
         again = clew(tmp_path, server.url, "mcp", "list")
-        assert "wants a login" in again.stdout
+        assert "needs login" in again.stdout

@@ -50,8 +50,8 @@ def test_an_input_without_a_type_is_an_object() -> None:
 @pytest.mark.parametrize(
     ("schema", "why"),
     [
-        (None, "no object"),
-        ([], "no object"),
+        (None, "not an object"),
+        ([], "not an object"),
         ({"type": "string"}, "not object"),
         ({"type": ["object"]}, "not object"),
         ({"type": "object", "oneOf": [{}]}, "at the top"),
@@ -59,7 +59,7 @@ def test_an_input_without_a_type_is_an_object() -> None:
         ({"type": "object", "properties": {"a": {"type": "any"}}}, "type"),
         ({"type": "object", "properties": {"a": {"type": 3}}}, "type"),
         ({"type": "object", "properties": []}, "properties"),
-        ({"type": "object", "properties": {"a": None}}, "no object"),
+        ({"type": "object", "properties": {"a": None}}, "not an object"),
         ({"type": "object", "properties": {"a": {"minimum": "1"}}}, "minimum"),
         ({"type": "object", "properties": {"a": {"minLength": 1.5}}}, "minLength"),
         ({"type": "object", "properties": {"a": {"anyOf": {}}}}, "anyOf"),
@@ -184,9 +184,9 @@ def test_a_result_is_its_text_images_and_what_can_be_said_of_the_rest() -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b64(b"<svg/>"), "cannot be shown"),
-        ("not base64!", "cannot be read"),
-        (3, "cannot be read"),
+        (b64(b"<svg/>"), "unsupported type"),
+        ("not base64!", "invalid data"),
+        (3, "invalid data"),
         (b64(PNG + b"0" * MAX_IMAGE_BYTES), "too large"),
     ],
 )
@@ -215,6 +215,6 @@ def test_structured_content_alone_is_told_as_text() -> None:
 def test_answers_that_are_none_are_errors_or_said() -> None:
     assert reply_of(["no"]).is_error
     assert reply_of({"isError": True}).is_error
-    assert "no list" in reply_of({"content": "text"}).words
+    assert "not a list" in reply_of({"content": "text"}).words
     many = reply_of({"content": [{"type": "text", "text": "x"}] * (MAX_BLOCKS + 5)})
-    assert "5 further parts" in many.words
+    assert "5 more parts" in many.words

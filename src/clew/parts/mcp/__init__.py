@@ -1,1 +1,3 @@
-"""MCP servers: their tools, prompts and resources as the session's own, whatever the servers do."""
+"""MCP servers: their tools, prompts and resources as part of the session, isolated from server
+failures.
+"""

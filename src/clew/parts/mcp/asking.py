@@ -1,7 +1,8 @@
-"""Who answers a server that asks: a person for its forms, a rule or a person for the model.
+"""Answer a server's requests: its forms by the user, its requests to the model by a rule or the
+user.
 
-Owns the way from a server's question to `ask`, the one through which calls ask too. What a person types
-into a form goes to the server and nowhere else: not into the log, not to the model.
+Owns the path from a server's request to `ask`, which permission prompts use too. The user's input
+in a form goes only to the server, never to the log or the model.
 """
 
 import asyncio
@@ -21,14 +22,14 @@ from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, descr
 from clew.system.jsonrpc.wire import INTERNAL_ERROR, INVALID_PARAMS, RpcFault
 
 Judge: TypeAlias = Callable[[BoundCall], Decision]
-# Tells hooks of an event beside a turn.
+# Runs the hooks of an event outside a turn.
 Aside: TypeAlias = Callable[[str, Json], Awaitable[HookOutcome]]
-# The same, of an event whose hooks nobody waits for.
+# The same for an event whose hooks are not waited for.
 Tell: TypeAlias = Callable[[str, Json], object]
-# Puts a question to the program around the session; None where that has no way to ask it.
+# Sends a question to the host program; None if it has no way to ask.
 Elicit: TypeAlias = Callable[[Json], Awaitable[Json | None]]
 
-# What hooks are told of a question, by the server's name for it and by theirs.
+# The fields of a question that hooks receive, by the server's name and by the hooks' name.
 TOLD = {
     "message": "message",
     "mode": "mode",
@@ -43,7 +44,7 @@ MOST_WORDS = 100_000
 
 
 class ServerQuestions:
-    """Holds how often each server had the model asked."""
+    """Handles servers' requests, and counts how often each server asked the model."""
 
     def __init__(
         self,
@@ -70,8 +71,8 @@ class ServerQuestions:
         )
 
     def completed(self, server: str, _: Json) -> None:
-        """What a server sent somebody to a page for is done."""
-        self._notify("elicitation_complete", "Done", f"{server} has what it asked for")
+        """Notify the user that a server received what it sent the user to a page for."""
+        self._notify("elicitation_complete", "Done", f"{server} received your input")
 
     def _notify(self, kind: str, title: str, words: str) -> None:
         self._tell("Notification", {"message": words, "title": title, "notification_type": kind})
@@ -80,7 +81,10 @@ class ServerQuestions:
         return {"type": "tool_use", "id": f"toolu_{self._new_id()}", "name": name, "input": fields}
 
     async def elicit(self, server: str, params: Json) -> Any:
-        """A form or a page. What nobody answers is declined; hooks may answer, and change an answer."""
+        """Handle a form or a page.
+
+        Unanswered ones are declined; hooks may answer or change an answer.
+        """
         if elicit.why_refused(params):
             return {"action": "decline"}
         about = {"mcp_server_name": server} | {
@@ -99,11 +103,13 @@ class ServerQuestions:
         return answer_of(outcome) or answer
 
     async def _given(self, server: str, params: Json, about: Json) -> Json:
-        """What a person says to it, be it through the program around the session; hooks hear that one waits
-        for them, and that they have answered."""
-        why = f"the MCP server {server} asks you"
+        """Ask the user, possibly through the host program.
+
+        Hooks are notified of the wait and the answer.
+        """
+        why = f"the MCP server {server} asks for input"
         waits = asyncio.get_running_loop().call_later(
-            NOTIFY_AFTER_S, self._notify, "elicitation_dialog", "A server asks", why
+            NOTIFY_AFTER_S, self._notify, "elicitation_dialog", "Input requested", why
         )
         try:
             answer = None if self._elicit is None else await self._elicit(about)
@@ -111,7 +117,7 @@ class ServerQuestions:
         finally:
             waits.cancel()
         if verdict is None or isinstance(verdict, Granted) or verdict.by_person:
-            self._notify("elicitation_response", "Answered", f"{server} gets your answer")
+            self._notify("elicitation_response", "Answered", f"{server} receives your answer")
         if verdict is None:
             return answer or {}
         if isinstance(verdict, Refused):
@@ -126,20 +132,20 @@ class ServerQuestions:
         )
 
     async def sample(self, server: str, params: Json) -> Any:
-        """A question of the server's to the model, if a rule or a person lets it."""
+        """Send a server's request to the model, if a rule or the user allows it."""
         self._samples[server] = self._samples.get(server, 0) + 1
         if self._samples[server] > MOST_SAMPLES:
-            return RpcFault(code=USER_REFUSED, message=f"asked {MOST_SAMPLES} times; that is all")
+            return RpcFault(code=USER_REFUSED, message=f"limit of {MOST_SAMPLES} requests reached")
         prompt = conversation(params.get("messages"))
         if prompt is None:
-            return RpcFault(code=INVALID_PARAMS, message="only messages of text can be answered")
+            return RpcFault(code=INVALID_PARAMS, message="only text messages are supported")
         system = as_text(params.get("systemPrompt"))[:MOST_WORDS]
         refused = await self._refused(server, {"prompt": prompt, "system": system})
         if refused:
             return RpcFault(code=USER_REFUSED, message=refused)
         answer = await self._ask_model(prompt, system=system)
         if not isinstance(answer, str):
-            return RpcFault(code=INTERNAL_ERROR, message="the model did not answer")
+            return RpcFault(code=INTERNAL_ERROR, message="the model did not respond")
         return {
             "role": "assistant",
             "content": {"type": "text", "text": answer},
@@ -148,7 +154,9 @@ class ServerQuestions:
         }
 
     async def _refused(self, server: str, fields: Json) -> str:
-        """Why the model is not asked: by a rule for `mcp__SERVER__sampling`, or a person's word."""
+        """Return why the model is not asked: a rule for `mcp__SERVER__sampling`, or the user's
+        answer.
+        """
         from clew.parts.mcp.config import tool_name
 
         block = self._block(tool_name(server, "sampling"), fields)
@@ -157,13 +165,13 @@ class ServerQuestions:
             return ""
         if isinstance(decision, Deny):
             return f"not permitted: {describe_reason(decision)}"
-        why = f"the MCP server {server} wants to ask the model, at your cost"
+        why = f"the MCP server {server} requests a model response at your cost"
         verdict = await self._ask(Question(block=block, title=why, decision=decision, why=why))
-        return "" if isinstance(verdict, Granted) else "the person said no"
+        return "" if isinstance(verdict, Granted) else "the user rejected the request"
 
 
 def answered(server: str, params: Json, verdict: Granted) -> Json:
-    """What was chosen, as the server wants it."""
+    """Return the user's choice in the server's format."""
     answer_fields = as_object((verdict.input or {}).get("answers"))
     answers = [
         answer_fields.get(question["question"])
@@ -176,7 +184,7 @@ def answered(server: str, params: Json, verdict: Granted) -> Json:
 
 
 def answer_of(outcome: HookOutcome) -> Json:
-    """The answer that hooks gave; empty if they gave none."""
+    """Return the answer of hooks, or an empty object."""
     if not outcome.action:
         return {}
     content = outcome.content if outcome.action == "accept" else None
@@ -184,7 +192,7 @@ def answer_of(outcome: HookOutcome) -> Json:
 
 
 def conversation(messages: Any) -> str | None:
-    """The messages of a request as one prompt; None where they hold what is no text."""
+    """Return the messages of a request as one prompt, or None if they contain other than text."""
     listed = messages if isinstance(messages, list) else []
     turns: list[tuple[str, str]] = []
     for message in listed:

@@ -1,7 +1,7 @@
-"""What a server offers, as far as it can be read: tools, prompts, resources.
+"""The offers of a server, as far as they are valid: tools, prompts, resources.
 
-Every text here is the server's own and is told to the model as such, bounded. Annotations are hints
-of a stranger: they may make a call wait for others, never let it run unasked.
+All text is the server's own, marked as such for the model and limited in length. Annotations are
+untrusted hints: they may make a call wait for others, but never allow a call.
 """
 
 from typing import Any
@@ -14,14 +14,17 @@ from clew.parts.mcp import config, schemas
 from clew.parts.mcp.content import as_json
 from clew.parts.mcp.protocol import as_object, as_text
 
-# A description is paid for with every request, so a server cannot make it as long as it likes.
+# A description is part of every request, so its length is limited.
 MAX_DESCRIPTION = 2048
 MAX_INSTRUCTIONS = 2048
 CUT = "… [cut]"
 
 
 class ToolOffer(Struct, frozen=True, kw_only=True):
-    """`name` is for the model, `tool` the server's own; `schema_fault` says why the schema is not its."""
+    """A tool.
+
+    `name` is for the model, `tool` is the server's name, `schema_fault` an error in its schema.
+    """
 
     name: str
     server: str
@@ -36,7 +39,7 @@ class ToolOffer(Struct, frozen=True, kw_only=True):
     open_world: bool = True
     always_load: bool = False
     max_result_chars: int | None = None
-    # Arguments that are said in headers too, by the path to them.
+    # Arguments that are repeated in headers, by their path.
     headers: dict[tuple[str, ...], str] = {}
 
 
@@ -56,7 +59,7 @@ class PromptOffer(Struct, frozen=True, kw_only=True):
 
 
 class ResourceOffer(Struct, frozen=True, kw_only=True):
-    """`is_template`: the URI holds places to fill in."""
+    """A resource. `is_template`: the URI contains variables."""
 
     server: str
     uri: str
@@ -67,7 +70,7 @@ class ResourceOffer(Struct, frozen=True, kw_only=True):
 
 
 class Offers(Struct, frozen=True, kw_only=True):
-    """All a server offers, and what was wrong with some of it."""
+    """Everything a server offers, and the errors in it."""
 
     tools: tuple[ToolOffer, ...] = ()
     prompts: tuple[PromptOffer, ...] = ()
@@ -81,10 +84,10 @@ def shorten(value: Any, most: int = MAX_DESCRIPTION) -> str:
 
 
 def tools_of(server: str, listed: list[Json]) -> tuple[tuple[ToolOffer, ...], tuple[str, ...]]:
-    """The tools that can be offered, in the order of their names, and what was wrong with others."""
+    """Return the usable tools, ordered by name, and the errors in others."""
     by_name = {t["name"]: t for t in reversed(listed) if as_text(t.get("name"))}
     faults = [
-        f"{format_count(len(listed) - len(by_name), 'tool has', 'tools have')} no name of their own"
+        f"{format_count(len(listed) - len(by_name), 'tool has', 'tools have')} no unique name"
     ]
     names = config.make_distinct_names(server, sorted(by_name))
     offers = [tool_of(server, name, tool, by_name[tool]) for name, tool in sorted(names.items())]
@@ -101,7 +104,7 @@ def tool_of(server: str, name: str, tool: str, listed: Json) -> ToolOffer:
     description = shorten(listed.get("description"))
     if fault and isinstance(listed.get("inputSchema"), dict):
         excerpt = shorten(as_json(listed["inputSchema"]), schemas.MAX_SHOWN)
-        description = f"{description}\n\nIts input by the server's own words: {excerpt}".strip()
+        description = f"{description}\n\nThe server's input schema: {excerpt}".strip()
     most = meta.get("anthropic/maxResultSizeChars")
     return ToolOffer(
         name=name,

@@ -1,7 +1,8 @@
-"""What is asked of one server over one connection, in the words of its era.
+"""Requests to one server over one connection, in its variant of the protocol.
 
-Owns the handshake, the envelope of stateless requests, the rounds in which a server wants answers
-first, and the pages of lists. A server's answer is checked for shape and nothing of it is believed.
+Owns the handshake, the metadata of stateless requests, requests for input from the server, and the
+pagination of lists. A server's response is checked for its structure, and its content is not
+trusted.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from clew.system.jsonrpc.connection import Connection, OnProgress
 from clew.system.jsonrpc.peer import Outcome, PeerAnswer, PeerFailure
 from clew.system.jsonrpc.wire import INVALID_PARAMS, METHOD_NOT_FOUND, Params, RpcFault
 
-# What a server may ask of clew, and what it may tell.
+# Handle requests and notifications from a server.
 
 
 Answerer: TypeAlias = Callable[[str, Json], Awaitable[Any]]
@@ -28,9 +29,9 @@ MAX_LINE = 500
 
 
 class Helpers:
-    """What stands behind a server's questions; None: it is not offered. Each takes (server, params).
+    """The handlers for a server's requests, each called with (server, params). None: not supported.
 
-    `completed` is told that what a page was for is done.
+    `completed` is called when the task of a web page is finished.
     """
 
     __slots__ = ("completed", "elicit", "roots", "sample")
@@ -50,7 +51,10 @@ class Helpers:
 
 
 class ServerHost:
-    """One server's counterpart. `changed` is told which list is another one now."""
+    """The client side of one connection.
+
+    `changed` is called with the name of a list that changed.
+    """
 
     def __init__(
         self,
@@ -65,11 +69,11 @@ class ServerHost:
         self._helpers = helpers
         self._changed = changed
         self._updated = updated
-        # For a tool: which of its arguments are said in headers too, and under what names.
+        # For a tool: the arguments that are repeated in headers, and the names of these headers.
         self.headers_of = headers_of
-        # What the server said about itself, the newest last.
+        # The server's log messages, the newest last.
         self.log: deque[str] = deque(maxlen=KEPT_LINES)
-        # A person and a model are asked one question at a time, whatever a server sends at once.
+        # The user and the model receive one question at a time, however many a server sends.
         self._one_at_a_time = asyncio.Lock()
 
     async def asked(self, method: str, params: Params) -> Any | RpcFault:
@@ -84,11 +88,11 @@ class ServerHost:
             case "sampling/createMessage" if self._helpers.sample is not None:
                 return await self._one(self._helpers.sample, fields)
             case _:
-                return RpcFault(code=METHOD_NOT_FOUND, message=f"{method} is not offered here")
+                return RpcFault(code=METHOD_NOT_FOUND, message=f"{method} is not supported")
 
     async def _one(self, answerer: Answerer, params: Json) -> Any | RpcFault:
         if not params:
-            return RpcFault(code=INVALID_PARAMS, message="params are missing")
+            return RpcFault(code=INVALID_PARAMS, message="missing params")
         async with self._one_at_a_time:
             return await answerer(self._server, params)
 
@@ -109,7 +113,7 @@ class ServerHost:
         self.note(why)
 
     def note(self, line: str) -> None:
-        """Keeps a line without what would move a terminal's cursor."""
+        """Keep a log line without control characters."""
         self.log.append("".join(c if c.isprintable() else " " for c in line[:MAX_LINE]))
 
 
@@ -128,21 +132,22 @@ Ask: TypeAlias = Callable[[str, Any], Awaitable[Any]]
 
 HANDSHAKE_PATIENCE_S = 30.0
 LIST_PATIENCE_S = 30.0
-# A server may list as much as it likes; as much is read of it.
+# Limits for the pages and items that are read, however many a server lists.
 MOST_PAGES = 50
 MOST_LISTED = 2000
 MOST_ROUNDS = 10
-# How long a server that only wants to be asked again is left alone.
+# The pause before a server that requested no input is asked again.
 AGAIN_AFTER_S = 0.1
 
 
 async def negotiate(
     connection: Connection, offered: Json, *, stateless: bool = False
 ) -> Agreement | PeerFailure:
-    """Settles the era: the handshake, unless the server knows only what came after it.
+    """Negotiate the protocol: with a handshake, unless the server supports only stateless requests.
 
-    Nearly every server knows the handshake, and a stateless one refuses it with its versions: one
-    more exchange. `server/discover` first would cost older servers an error, or a long time-out.
+    Nearly every server supports the handshake, and a stateless one rejects it with a list of its
+    versions, which costs one more exchange. `server/discover` first would cost older servers an
+    error or a long time-out.
     """
     if stateless:
         return await discover(connection, offered, protocol.STATELESS_VERSIONS[0])
@@ -171,7 +176,7 @@ async def discover(connection: Connection, offered: Json, version: str) -> Agree
 
 
 class McpClient:
-    """`ask` answers what the server wants to know first; it is the same that answers its requests."""
+    """A client of one server. `ask` answers the server's requests, including those for input."""
 
     def __init__(
         self, connection: Connection, agreement: Agreement, offered: Json, ask: Ask
@@ -200,7 +205,7 @@ class McpClient:
         patience_s: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> Outcome:
-        """One request, and as many more as the server needs answers for."""
+        """Send a request, and repeat it with the input that the server asks for."""
         request_params = dict(params or {})
         for _ in range(MOST_ROUNDS):
             outcome = await self._once(method, request_params, patience_s, on_progress)
@@ -210,7 +215,9 @@ class McpClient:
             if isinstance(answers, PeerFailure):
                 return answers
             request_params = {**(params or {}), **answers}
-        return PeerFailure(kind="invalid", message=f"the server asked back {MOST_ROUNDS} times")
+        return PeerFailure(
+            kind="invalid", message=f"the server asked for input {MOST_ROUNDS} times"
+        )
 
     async def _once(
         self, method: str, params: Json, patience_s: float | None, on_progress: OnProgress | None
@@ -230,7 +237,7 @@ class McpClient:
         )
 
     async def _answers(self, wanted: Json) -> Json | PeerFailure:
-        """What the next round must bring: answers under the server's keys, and its own state."""
+        """Return the fields for the next round: the input under the server's keys, and the state."""
         fields: Json = {}
         if isinstance(wanted.get("requestState"), str):
             fields["requestState"] = wanted["requestState"]
@@ -250,7 +257,7 @@ class McpClient:
         return fields | {"inputResponses": answers}
 
     async def listed(self, kind: str, method: str, key: str) -> list[Json] | PeerFailure:
-        """All pages of a list; nothing where the server does not offer it."""
+        """Return all pages of a list, or an empty list if the server does not support it."""
         if not self.agreement.offers(kind):
             return []
         listing: list[Json] = []
@@ -264,7 +271,9 @@ class McpClient:
             page = protocol.as_object(outcome.result)
             items = page.get(key)
             if not isinstance(items, list):
-                return PeerFailure(kind="invalid", message=f"{method}: the answer lists no {key}")
+                return PeerFailure(
+                    kind="invalid", message=f"{method}: the response contains no {key}"
+                )
             listing += [item for item in items if isinstance(item, dict)]
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or cursor in seen or len(listing) >= MOST_LISTED:

@@ -1,8 +1,7 @@
-"""What a word that is being typed may become by the word of MCP servers: arguments of their prompts,
-and `@server:uri`.
+"""Completions from MCP servers: arguments of their prompts, and `@server:uri`.
 
-A server is asked once for each word and for a few seconds at most; what it says are a stranger's words,
-so what cannot stand in a line is left out.
+A server is asked once for each word and may take a few seconds at most. Its suggestions are
+untrusted, so those that do not fit on a line are left out.
 """
 
 import re
@@ -12,7 +11,7 @@ from clew.parts.mcp.part import Connected
 from clew.parts.mcp.server import McpServer
 
 MOST = 20
-# What is longer is nothing to choose from a list.
+# Longer values are of no use in a list.
 LONGEST = 1000
 PLACE = re.compile(r"([^{}]*)\{([\w.-]+)\}([^{}]*)\Z")
 
@@ -20,7 +19,7 @@ PLACE = re.compile(r"([^{}]*)\{([\w.-]+)\}([^{}]*)\Z")
 async def arguments_of(
     mcp: Connected, command: str, before: Sequence[str], word: str
 ) -> Sequence[str]:
-    """Values for the argument of a server's prompt at which somebody types; the last takes all the rest."""
+    """Return values for the argument being typed; the last argument takes the rest of the line."""
     for server in mcp.clients():
         for offer in server.offers.prompts:
             if offer.name != command or not offer.arguments:
@@ -34,7 +33,7 @@ async def arguments_of(
 
 
 async def resources_of(mcp: Connected, word: str) -> Sequence[str]:
-    """Resources as `server:uri`; of one that has places to fill in, what the server would put there."""
+    """Return resources as `server:uri`, with the server's values for URI templates."""
     name, colon, uri = word.partition(":")
     resources = [
         f"{server.name}:{offer.uri}"

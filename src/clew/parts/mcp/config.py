@@ -1,8 +1,8 @@
-"""One server as a settings file describes it, checked and with its variables filled in.
+"""The configuration of one server, validated and with its variables expanded.
 
-Owns the fields of an entry of `mcpServers`, which are those that every client of MCP reads. What is
-wrong with an entry is a text; nothing is guessed. A value may hold a secret: it is shown through
-`clew.system.config.mask` only.
+Owns the fields of an entry of `mcpServers`, which are the same in every MCP client. An error in an
+entry is returned as text; nothing is guessed. A value may contain a secret, so it is shown only
+through `clew.system.config.mask`.
 
 Decision: docs/decisions/136-trust-in-projects.md
 """
@@ -18,11 +18,11 @@ from msgspec import Struct
 from clew.core.json_object import Json
 from clew.core.regex import lazy_pattern
 
-# The names under which a server's tools are known to the model and to the rules.
+# The names of a server's tools for the model and in permission rules.
 
 
 PREFIX = "mcp__"
-# What the service takes as a tool's name.
+# The API's limit for a tool's name.
 LONGEST = 128
 SERVER_NAME = lazy_pattern(r"[A-Za-z0-9_.\- ]{1,64}")
 _OTHER = lazy_pattern(r"[^A-Za-z0-9_-]")
@@ -34,7 +34,7 @@ def server_part(name: str) -> str:
 
 
 def tool_name(server: str, tool: str) -> str:
-    """The name of a tool; one that is too long keeps its beginning and the hash of the whole."""
+    """Return a tool's full name. A name that is too long is cut and gets a hash."""
     full = f"{PREFIX}{server_part(server)}__{_OTHER.sub('_', tool)}"
     if len(full) <= LONGEST:
         return full
@@ -46,7 +46,10 @@ def compute_digest(text: str) -> str:
 
 
 def make_distinct_names(server: str, tools: Iterable[str]) -> dict[str, str]:
-    """Name for the model -> name for the server; of two that read alike the later gets its hash."""
+    """Map the name for the model to the server's name.
+
+    On a collision, the later one gets a hash.
+    """
     distinct_names: dict[str, str] = {}
     for tool in tools:
         name = tool_name(server, tool)
@@ -56,7 +59,7 @@ def make_distinct_names(server: str, tools: Iterable[str]) -> dict[str, str]:
     return distinct_names
 
 
-# Strongest first.
+# By descending precedence.
 Scope: TypeAlias = Literal["cli", "local", "project", "user"]
 
 FIELDS: dict[str, frozenset[str]] = {
@@ -71,7 +74,7 @@ _VARIABLE = lazy_pattern(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 class StdioServer(Struct, frozen=True, kw_only=True):
-    """A program that is started and spoken to over its pipes."""
+    """A program that is started and communicates over its pipes."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -80,7 +83,7 @@ class StdioServer(Struct, frozen=True, kw_only=True):
 
 
 class OAuthSettings(Struct, frozen=True, kw_only=True):
-    """What a person settled beforehand with an authorisation server; usually nothing."""
+    """The user's OAuth settings for a server; usually empty."""
 
     client_id: str | None = None
     callback_port: int | None = None
@@ -88,7 +91,10 @@ class OAuthSettings(Struct, frozen=True, kw_only=True):
 
 
 class HttpServer(Struct, frozen=True, kw_only=True):
-    """A URL. `is_sse`: it speaks as in 2024, with one stream for everything."""
+    """A server at a URL.
+
+    `is_sse`: it uses the transport of 2024, with one stream for all messages.
+    """
 
     url: str
     headers: dict[str, str] = {}
@@ -107,17 +113,17 @@ Reach: TypeAlias = StdioServer | HttpServer | InProcessServer
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True):
-    """A server that may be used; `raw` is the entry as it was written, before variables."""
+    """A server that may be used; `raw` is the original entry, with variables not expanded."""
 
     name: str
     scope: Scope
     reach: Reach
     raw: Json
-    # Where it was written, for people.
+    # The file that contains it, for display.
     source: str = ""
-    # A call's silence; None: the session's.
+    # The maximum silence during a call; None: the session's default.
     timeout_s: float | None = None
-    # Its tools are told with every request, not found by search.
+    # Its tools are sent in full with every request, not found by search.
     always_load: bool = False
     stateless: bool = False
 
@@ -131,12 +137,15 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 def read_server(
     name: str, entry: Any, *, scope: Scope, environ: Mapping[str, str] | None, source: str = ""
 ) -> ServerConfig | str:
-    """The server of an entry, or what is wrong with it. Without `environ` it is taken literally."""
+    """Return the server of an entry, or an error message.
+
+    Without `environ`, the entry is literal.
+    """
     if not isinstance(entry, dict):
         return "expected an object"
     kind = kind_of(entry)
     if kind is None:
-        return f"type: expected one of {', '.join(KINDS)}, found {entry.get('type')!r:.40}"
+        return f"type: expected one of {', '.join(KINDS)}; got {entry.get('type')!r:.40}"
     problem = misnamed(entry, kind) or mistyped(entry)
     if problem:
         return problem
@@ -145,9 +154,9 @@ def read_server(
     if environ is not None:
         filled = expanded(filled, environ, missing)
     if missing:
-        return f"the variable {missing[0]} is not set, and no default is given (${{NAME:-default}})"
+        return f"the variable {missing[0]} is not set and has no default (${{NAME:-default}})"
     if "headersHelper" in entry:
-        # A shell reads that one, with variables of its own.
+        # The shell that runs it expands its variables.
         filled["headersHelper"] = entry["headersHelper"]
     reach = reach_of(name, kind, filled)
     if isinstance(reach, str):
@@ -160,14 +169,14 @@ def read_server(
         raw=entry,
         source=source,
         timeout_s=None if timeout is None else timeout / 1000,
-        # Those of a host are few, and it counts on them.
+        # A host has few servers, and it relies on them.
         always_load=entry.get("alwaysLoad", kind == "sdk") is True,
         stateless=str(entry.get("protocol", "")).startswith("2026"),
     )
 
 
 def kind_of(entry: Json) -> str | None:
-    """The kind an entry names, or the one its fields show."""
+    """Return the type that an entry names, or that its fields imply."""
     if "type" in entry:
         kind = entry["type"]
         return KINDS.get(kind) if isinstance(kind, str) else None
@@ -181,12 +190,12 @@ def misnamed(entry: Json, kind: str) -> str:
             continue
         near = get_close_matches(field, known_fields, n=1)
         if near:
-            return f"{field}: unknown; did you mean {near[0]}?"
+            return f'unknown field "{field}" (did you mean "{near[0]}"?)'
     return ""
 
 
 def mistyped(entry: Json) -> str:
-    """The first value of a wrong kind. Fields nobody knows are left to whom they are for."""
+    """Return an error message for the first value of a wrong type. Unknown fields are ignored."""
     for field in ("command", "url", "cwd", "headersHelper", "name", "protocol"):
         if field in entry and not isinstance(entry[field], str):
             return f"{field}: expected a string"
@@ -199,7 +208,7 @@ def mistyped(entry: Json) -> str:
             return f"{field}: expected an object of strings"
     timeout = entry.get("timeout")
     if timeout is not None and (type(timeout) not in (int, float) or not timeout > 0):
-        return "timeout: expected milliseconds, more than 0"
+        return "timeout: expected milliseconds above 0"
     return "" if isinstance(entry.get("oauth", {}), dict) else "oauth: expected an object"
 
 
@@ -208,7 +217,7 @@ def reach_of(name: str, kind: str, filled: Json) -> Reach | str:
         return InProcessServer(name=filled.get("name", name))
     if kind == "stdio":
         if not filled.get("command"):
-            return "command: missing (for a URL: url)"
+            return "command: missing (or url, for a server at a URL)"
         return StdioServer(
             command=filled["command"],
             args=tuple(filled.get("args", ())),
@@ -217,7 +226,7 @@ def reach_of(name: str, kind: str, filled: Json) -> Reach | str:
         )
     url = filled.get("url", "")
     if not url.startswith(("http://", "https://")):
-        return "url: expected http:// or https://"
+        return "url: must begin with http:// or https://"
     oauth = oauth_of(filled.get("oauth", {}))
     if isinstance(oauth, str):
         return oauth
@@ -235,7 +244,7 @@ def oauth_of(fields: Json) -> OAuthSettings | str:
     if client_id is not None and not isinstance(client_id, str):
         return "oauth.clientId: expected a string"
     if port is not None and (type(port) is not int or not 0 < port < 65536):
-        return "oauth.callbackPort: expected a port"
+        return "oauth.callbackPort: expected a port number"
     if isinstance(scopes, list):
         scopes = " ".join(str(scope) for scope in scopes)
     if scopes is not None and not isinstance(scopes, str):
@@ -244,7 +253,10 @@ def oauth_of(fields: Json) -> OAuthSettings | str:
 
 
 def expanded(value: Any, environ: Mapping[str, str], missing: list[str]) -> Any:
-    """`${NAME}` and `${NAME:-default}` in every text; names without a value go into `missing`."""
+    """Expand `${NAME}` and `${NAME:-default}` in all strings.
+
+    Unset names are added to `missing`.
+    """
 
     def one(match: re.Match[str]) -> str:
         value = environ.get(match[1])
@@ -262,26 +274,26 @@ def expanded(value: Any, environ: Mapping[str, str], missing: list[str]) -> Any:
 
 
 def find_variables(value: Any) -> list[str]:
-    """The names of the variables that an entry asks for."""
+    """Return the names of the variables that an entry uses."""
     names: list[str] = []
     expanded(value, {}, names)
     return names
 
 
-# Which servers an administrator lets be used.
+# The administrator's lists of allowed and denied servers.
 
 
 def why_forbidden(server: ServerConfig, allowed: Any, denied: Any) -> str:
-    """Why a server may not be used; an empty text where it may."""
+    """Return why a server may not be used, or an empty string."""
     if any(names(entry, server) for entry in listed(denied)):
-        return "deniedMcpServers names it"
+        return "denied by deniedMcpServers"
     if isinstance(allowed, list) and not may(server, allowed):
-        return "allowedMcpServers does not name it"
+        return "not in allowedMcpServers"
     return ""
 
 
 def may(server: ServerConfig, allowed: list[Any]) -> bool:
-    """By its name, unless the list says which commands or URLs may be used: then by those."""
+    """Return whether the list allows a server: by command or URL if it lists any, else by name."""
     key = {"stdio": "serverCommand", "http": "serverUrl", "sse": "serverUrl"}.get(server.kind)
     entries = [e for e in allowed if isinstance(e, dict) and key in e]
     return any(names(entry, server) for entry in entries or allowed)
@@ -306,7 +318,7 @@ def names(entry: Any, server: ServerConfig) -> bool:
 
 
 def fits(pattern: Any, url: str) -> bool:
-    """Whether a URL is what a pattern with stars says; a star does not leave its host."""
+    """Return whether a URL matches a pattern. A star matches only within the host or the path."""
     if not isinstance(pattern, str):
         return False
     scheme, separator, rest = pattern.partition("://")

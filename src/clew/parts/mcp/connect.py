@@ -1,4 +1,7 @@
-"""A look at servers from the command line: whether they can be reached, what they offer; and a login."""
+"""Check servers from the command line: whether they can be reached and what they offer.
+
+Also log in.
+"""
 
 import asyncio
 import os
@@ -22,10 +25,10 @@ from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import read_network
 from clew.system.transport.seam import HttpRequest, Transport, TransportError
 
-# The line to a server by the way its entry names.
+# Choose the connection for a server's type of configuration.
 
 
-# A message for a server in the host, and what the host answers; see `in_process`.
+# Sends a message to a server in the host and returns the response; see `in_process`.
 ToHost: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
@@ -78,7 +81,7 @@ class Seen(Struct, frozen=True, kw_only=True):
 
 
 async def look(configs: Iterable[ServerConfig], places: Places) -> dict[str, Seen]:
-    """Begins every server, sees how far it comes, and ends it."""
+    """Start all servers, record the outcome of each, and stop them."""
     launcher = Launcher()
     transport = HttpTransport(read_network(freeze(os.environ)))
     servers = Servers(
@@ -104,8 +107,8 @@ async def look(configs: Iterable[ServerConfig], places: Places) -> dict[str, See
 def probe_server(server: McpServer) -> Seen:
     offers = server.offers
     if server.state != "ready":
-        words = {"needs-auth": f"wants a login: clew mcp login {server.name}"}
-        state = words.get(server.state, f"not reached: {server.problem or server.state}")
+        words = {"needs-auth": f"needs login: clew mcp login {server.name}"}
+        state = words.get(server.state, f"failed: {server.problem or server.state}")
         return Seen(is_well=False, line=f"- {state}")
     counts = (
         (len(offers.tools), "tools"),
@@ -116,8 +119,8 @@ def probe_server(server: McpServer) -> Seen:
     lines = [f"tool {tool.tool}: {first_line(tool.description)}" for tool in offers.tools]
     lines += [f"prompt /{prompt.name} {prompt.hint}" for prompt in offers.prompts]
     lines += [f"resource @{server.name}:{resource.uri}" for resource in offers.resources]
-    lines += [f"fault: {fault}" for fault in offers.faults]
-    return Seen(is_well=True, line=f"- reached: {summary}", offers=tuple(lines))
+    lines += [f"warning: {fault}" for fault in offers.faults]
+    return Seen(is_well=True, line=f"- connected: {summary}", offers=tuple(lines))
 
 
 def first_line(text: str) -> str:
@@ -127,13 +130,13 @@ def first_line(text: str) -> str:
 async def log_in(
     reach: HttpServer, places: Places, *, browser: bool, show: Callable[[str], None]
 ) -> str:
-    """Brings a person through the login; returns where the tokens are kept."""
+    """Lead the user through the login. Return where the tokens were saved."""
     from clew.parts.mcp.oauth import obtain_tokens
 
     transport = HttpTransport(read_network(freeze(os.environ)))
 
     def bring(url: str) -> None:
-        show(f"Log in here:\n{url}")
+        show(f"Open this page to log in:\n{url}")
         if browser:
             open_browser(url)
 
@@ -147,7 +150,7 @@ async def log_in(
 
 
 async def challenge_of(reach: HttpServer, transport: Transport) -> str:
-    """What the server says to one who has no token."""
+    """Return the server's challenge to a request without a token."""
     exchange = transport.exchange(
         HttpRequest(
             method="POST",
@@ -170,7 +173,7 @@ async def challenge_of(reach: HttpServer, transport: Transport) -> str:
 
 
 def open_browser(url: str) -> None:
-    """Where there is one; the address was shown in any case."""
+    """Open a URL in a browser if possible. The URL was printed in any case."""
     import webbrowser
 
     webbrowser.open(url)

@@ -1,7 +1,7 @@
-"""What a server gives back, as blocks for the model: bounded, and never trusted to be what it says.
+"""Convert a server's content to blocks for the model, limited in size and checked.
 
-Owns the way from the content of MCP to the service's blocks. What the service would refuse (an image
-of another kind, bytes that are no base64) becomes a line of text that says what was there.
+Owns the conversion from MCP content to the API's blocks. Content that the API would reject (an
+unsupported image format, invalid base64) becomes a line of text that describes it.
 """
 
 import binascii
@@ -14,7 +14,7 @@ from msgspec import Struct
 from clew.core.json_object import Json
 from clew.core.messages.factories import make_text
 
-# The service's own limit for the bytes of one image.
+# The API's limit for one image.
 MAX_IMAGE_BYTES = 5 << 20
 MAX_BLOCKS = 200
 
@@ -32,9 +32,11 @@ class ServerReply(Struct, frozen=True, kw_only=True):
 
 
 def reply_of(result: Any) -> ServerReply:
-    """The result of a tool call, whatever it is."""
+    """Convert the result of a tool call, valid or not."""
     if not isinstance(result, dict):
-        return ServerReply(blocks=[make_text("The server's answer is no object.")], is_error=True)
+        return ServerReply(
+            blocks=[make_text("The server's response is not an object.")], is_error=True
+        )
     content = result.get("content")
     structured = result.get("structuredContent")
     blocks = blocks_of(content if isinstance(content, list) else [])
@@ -43,45 +45,45 @@ def reply_of(result: Any) -> ServerReply:
     elif not blocks:
         blocks = [make_text(as_json(structured))]
     if content is not None and not isinstance(content, list):
-        blocks.append(make_text("The server's content is no list."))
+        blocks.append(make_text("The server's content is not a list."))
     return ServerReply(blocks=blocks, is_error=result.get("isError") is True, structured=structured)
 
 
 def blocks_of(content: list[Any]) -> list[Json]:
     blocks = [block_of(part) for part in content[:MAX_BLOCKS]]
     if len(content) > MAX_BLOCKS:
-        blocks.append(make_text(f"[{len(content) - MAX_BLOCKS} further parts were left out]"))
+        blocks.append(make_text(f"[{len(content) - MAX_BLOCKS} more parts were left out]"))
     return [block for block in blocks if block.get("text") != ""]
 
 
 def block_of(part: Any) -> Json:
     if not isinstance(part, dict):
-        return make_text(f"[a part that is no object: {type(part).__name__}]")
+        return make_text(f"[a part that is not an object: {type(part).__name__}]")
     match part.get("type"):
         case "text":
             return make_text(said(part.get("text")))
         case "image":
             return image(part.get("data"), part.get("mimeType"))
         case "audio":
-            return make_text(f"[audio, {said(part.get('mimeType'))}, which cannot be heard here]")
+            return make_text(f"[audio, {said(part.get('mimeType'))}; not supported]")
         case "resource":
             return resource(part.get("resource"))
         case "resource_link":
             return link(part)
         case kind:
-            return make_text(f"[a part of the kind {said(kind)!r:.60}, which clew does not know]")
+            return make_text(f"[a part of unknown type {said(kind)!r:.60}]")
 
 
 def image(data: Any, kind: Any) -> Json:
-    """An image, if it is one by its own bytes: the service refuses a request whose image is none."""
+    """Return an image block if the data is an image: the API rejects a request with other data."""
     raw = decoded(data)
     if raw is None:
-        return make_text("[an image whose data cannot be read]")
+        return make_text("[an image with invalid data]")
     media_type = kind_by_bytes(raw)
     if media_type is None:
-        return make_text(f"[an image of the kind {said(kind)!r:.60}, which cannot be shown]")
+        return make_text(f"[an image of unsupported type {said(kind)!r:.60}]")
     if len(raw) > MAX_IMAGE_BYTES:
-        return make_text(f"[an image of {len(raw)} bytes, which is too large to be shown]")
+        return make_text(f"[an image of {len(raw)} bytes; too large]")
     return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
 
 
@@ -107,9 +109,9 @@ def kind_by_bytes(raw: bytes) -> str | None:
 
 
 def resource(value: Any) -> Json:
-    """What a resource holds: its text, its image, or what it would be."""
+    """Return a resource's text, its image, or a description of it."""
     if not isinstance(value, dict):
-        return make_text("[a resource that is no object]")
+        return make_text("[a resource that is not an object]")
     uri, kind = said(value.get("uri")), said(value.get("mimeType"))
     if isinstance(value.get("text"), str):
         return make_text(f"[resource {uri}]\n{value['text']}" if uri else value["text"])

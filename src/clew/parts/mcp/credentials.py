@@ -1,7 +1,8 @@
-"""What a server behind a URL is shown with each request: headers, a helper's, and a token.
+"""The headers that authenticate requests to a server at a URL: configured, from a helper, or a
+token.
 
-Owns when a helper runs and when a token is renewed. A header that a person wrote stands above a token:
-they know the server.
+Owns when a helper runs and when a token is renewed. A configured Authorization header takes
+precedence over a token, because the user knows the server.
 """
 
 import asyncio
@@ -21,14 +22,14 @@ from clew.system.config.keys import ask_keyring, find_keyring, read_secrets, wri
 from clew.system.config.paths import Places
 from clew.system.transport.seam import Transport
 
-# Where tokens lie between sessions: the system's keyring, or a file that only its owner can read.
+# Token storage: the system's keyring, or a file that only its owner can read.
 
 
 SERVICE = "clew-mcp"
 
 
 class TokenStore:
-    """`keyring` is the module of that name, or None: then there is the file alone."""
+    """`keyring` is the module of that name, or None to use only the file."""
 
     def __init__(self, places: Places, keyring: Any = None) -> None:
         self._path: Path = places.own / "mcp-tokens.json"
@@ -48,7 +49,7 @@ class TokenStore:
             return None
 
     def save(self, url: str, tokens: OAuthTokens) -> str:
-        """Keeps them; returns where, for people."""
+        """Save the tokens. Return a description of the place for display."""
         record = msgspec.to_builtins(tokens)
         if self._keyring is not None:
             try:
@@ -61,7 +62,7 @@ class TokenStore:
         return str(self._path)
 
     def forget(self, url: str) -> bool:
-        """Whether there was something to forget."""
+        """Delete the tokens. Return whether any existed."""
         is_known = self.load(url) is not None
         if self._keyring is not None and self._asked(url) is not None:
             self._keyring.delete_password(SERVICE, url)
@@ -71,7 +72,7 @@ class TokenStore:
         return is_known
 
     def _asked(self, url: str) -> Any:
-        """What the keyring holds; None also where there is nothing behind the package."""
+        """Return the keyring's entry, or None if it has none or no keyring works."""
         try:
             return json.loads(ask_keyring(self._keyring, SERVICE, url) or "null")
         except ValueError:
@@ -82,7 +83,10 @@ RunHelper = Callable[[str], Awaitable[str | None]]
 
 
 class Proof:
-    """One server's; a helper is asked when something was turned down, not for every request."""
+    """The credentials for one server.
+
+    A helper runs only after a rejection, not for every request.
+    """
 
     def __init__(
         self, reach: HttpServer, store: TokenStore, transport: Transport, run_helper: RunHelper
@@ -112,7 +116,7 @@ class Proof:
         )
 
     async def renew(self, challenge: str) -> bool:
-        """Whether there is other proof than that which was turned down."""
+        """Return whether other credentials are available than those that were rejected."""
         if self._reach.headers_helper is not None:
             before = self._helped
             self._helped = await self._asked(self._reach.headers_helper)
@@ -122,7 +126,7 @@ class Proof:
         before_token = self._tokens
         self._tokens = self._store.load(self._reach.url)
         if self._tokens is not None and self._tokens != before_token:
-            # Another session was quicker, or somebody logged in.
+            # Another session renewed the token, or the user logged in.
             return True
         return await self._renew(before_token) is not None
 
@@ -136,7 +140,7 @@ class Proof:
         return await self._renew(tokens)
 
     async def _renew(self, stale: OAuthTokens | None) -> OAuthTokens | None:
-        """Once for all who found the same token stale."""
+        """Renew a token once, even if several requests found it expired."""
         if stale is None:
             return None
         async with self._renewing:
@@ -151,12 +155,12 @@ class Proof:
             return self._tokens
 
     async def _asked(self, helper: str) -> Mapping[str, str]:
-        """What a helper prints: an object of headers."""
+        """Return the headers that a helper prints as a JSON object."""
         printed = await self._run_helper(helper)
         try:
             reply = json.loads(printed or "")
         except ValueError:
             reply = None
         if not isinstance(reply, dict) or not all(isinstance(v, str) for v in reply.values()):
-            raise CannotReachError("headersHelper printed no object of texts, or failed")
+            raise CannotReachError("headersHelper failed or did not print an object of strings")
         return reply

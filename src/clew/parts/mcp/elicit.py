@@ -1,8 +1,9 @@
-"""What a server wants to know of a person, as questions under its name, and the answers as it wants them.
+"""A server's questions to the user: the form as questions under its name, and the answers in its
+format.
 
-A form is for what a stranger may know. One that asks for a secret is not shown: the protocol has another
-way for those, a page of the server's own, and a person who types a password here gives it to a program
-that the model talks to as well.
+A form is for answers that a stranger may know. One that asks for a secret is not shown. For
+secrets, the protocol has another way, a page of the server's own, and a password typed here would
+go to a program that the model also talks to.
 
 Decision: docs/decisions/136-trust-in-projects.md
 """
@@ -17,9 +18,9 @@ from clew.parts.mcp.protocol import as_object, as_text
 MAX_FIELDS = 12
 MAX_WORDS = 1000
 MAX_OPTIONS = 8
-EMPTY, DECLINE, VISITED = "Leave it empty", "Decline", "Done, I was there"
+EMPTY, DECLINE, VISITED = "Leave it empty", "Decline", "Done, I visited the page"
 
-# Errs on declining: a form about "token limits" is declined too.
+# Prefers to decline: a form about "token limits" is declined too.
 SECRET = re.compile(
     r"pass\s*-?_?(?:word|phrase|code)|secret|credential|api[\s_-]*key|access[\s_-]*key|private[\s_-]*key"
     r"|\btoken\b|_token|token_|bearer|\bpin\b|\bcvv\b|\bcvc\b|credit[\s_-]*card|card[\s_-]*number"
@@ -29,18 +30,18 @@ SECRET = re.compile(
 
 
 def why_refused(params: Json) -> str:
-    """Why a person is not even asked; an empty text where they are."""
+    """Return why the user is not asked, or an empty string."""
     if params.get("mode") == "url":
-        return "" if is_web(params.get("url")) else "the address is no page that can be visited"
+        return "" if is_web(params.get("url")) else "the URL is not a web page"
     fields = fields_of(params)
     if not fields or len(fields) > MAX_FIELDS:
-        return f"a form has 1 to {MAX_FIELDS} fields"
+        return f"a form must have 1 to {MAX_FIELDS} fields"
     for name, schema in fields.items():
         text = " ".join((name, as_text(schema.get("title")), as_text(schema.get("description"))))
         if SECRET.search(text) or schema.get("format") == "password":
-            return f"it asks for a secret ({name[:40]}), which is never typed into a form"
+            return f"it asks for a secret ({name[:40]}); forms must not ask for secrets"
     if SECRET.search(as_text(params.get("message"))):
-        return "it asks for a secret, which is never typed into a form"
+        return "it asks for a secret; forms must not ask for secrets"
     return ""
 
 
@@ -50,11 +51,13 @@ def fields_of(params: Json) -> dict[str, Json]:
 
 
 def make_questions(server: str, params: Json) -> list[Json]:
-    """What a person is asked, each question with the server's name in it."""
+    """Return the questions for the user, each with the server's name."""
     message = as_text(params.get("message"))[:MAX_WORDS]
     head = f"[MCP server {server}] {message}".strip()
     if params.get("mode") == "url":
-        text = f"{head}\nIt wants you to visit: {params['url']}\nOnly go there if you know why."
+        text = (
+            f"{head}\nIt wants you to visit: {params['url']}\nOpen this page only if you know why."
+        )
         return [question(server, text, [VISITED, DECLINE], several=False)]
     asked_for = []
     for name, schema in fields_of(params).items():
@@ -80,7 +83,7 @@ def labelled(name: str, schema: Json) -> str:
 
 
 def options(schema: Json) -> tuple[list[str], bool]:
-    """The answers to choose from, and whether several may be."""
+    """Return the options of a field, and whether several may be chosen."""
     if schema.get("type") == "array":
         return [*choices(as_object(schema.get("items"))), DECLINE], True
     if schema.get("type") == "boolean":
@@ -94,7 +97,7 @@ def options(schema: Json) -> tuple[list[str], bool]:
 
 
 def choices(schema: Json) -> dict[str, Any]:
-    """Label -> value, of a schema that names its values."""
+    """Return the values by label, if the schema lists them."""
     for key in ("oneOf", "anyOf"):
         listed = schema.get(key)
         if isinstance(listed, list):
@@ -113,7 +116,7 @@ def choices(schema: Json) -> dict[str, Any]:
 
 
 def read_form(params: Json, answers: list[Any]) -> Json | None:
-    """The form filled in; None where the person declined, or left out what must be there."""
+    """Return the completed form, or None if the user declined or left out a required field."""
     filled: Json = {}
     required = as_object(params.get("requestedSchema")).get("required")
     needed = required if isinstance(required, list) else []
@@ -129,7 +132,7 @@ def read_form(params: Json, answers: list[Any]) -> Json | None:
 
 
 def value_of(schema: Json, answer: Any) -> Any:
-    """An answer as the schema wants it; None for one that is empty or does not fit."""
+    """Return an answer in the type of the schema, or None if it is empty or invalid."""
     if schema.get("type") == "array":
         options = choices(as_object(schema.get("items")))
         words = answer if isinstance(answer, list) else str(answer).split(", ")

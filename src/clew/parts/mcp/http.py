@@ -1,7 +1,7 @@
-"""A server behind a URL: every message is a request of HTTP, answers come as JSON or as a stream.
+"""A server at a URL: each message is an HTTP request, with a JSON response or an event stream.
 
-Both eras speak so: the one with a session under an id, and the stateless one that says all in each
-request. Described as "Streamable HTTP" at modelcontextprotocol.io.
+Both variants of the protocol use it: the one with a session ID, and the stateless one. Described as
+"Streamable HTTP" at modelcontextprotocol.io.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from clew.system.transport.seam import Exchange, Head, Transport, TransportError
 
 ACCEPT = "application/json, text/event-stream"
 STREAM = "text/event-stream"
-# How often a stream that broke off is asked to go on, and how long before each.
+# How often a broken stream is resumed, and the delay before each attempt.
 MOST_RESUMES = 3
 RESUME_AFTER_S = 1.0
 LONGEST_RESUME_S = 30.0
@@ -39,7 +39,10 @@ GOODBYE_S = 1.0
 
 
 class HttpLine(WebLine):
-    """Requests run beside each other; what needs no answer goes one after the other, before them."""
+    """Requests run concurrently.
+
+    Messages without a response are sent in order, before later requests.
+    """
 
     def __init__(
         self,
@@ -59,7 +62,7 @@ class HttpLine(WebLine):
         self.connection = Connection(self._send, host, DIALECT, group)
 
     async def open(self) -> None:
-        """Nothing is connected before there is something to say."""
+        """Do nothing more than start the sender: the first message opens the connection."""
         self._begin(self._sending())
 
     def settled(self, agreement: Agreement) -> None:
@@ -88,7 +91,8 @@ class HttpLine(WebLine):
 
     def _send(self, message: Json) -> None:
         if self._is_stateless and message.get("method") == DIALECT.cancel_method:
-            # Nobody listens to that here: an answer whose stream is closed is not wanted any more.
+            # A stateless server does not read cancellations: closing the response's stream cancels
+            # the request.
             task = self._posts.get(message["params"][DIALECT.cancel_key])
             if task is not None:
                 task.cancel()
@@ -96,7 +100,7 @@ class HttpLine(WebLine):
         self._queue.put_nowait(message)
 
     async def _sending(self) -> None:
-        """Hands messages over in their order: a request waits for what was told before it."""
+        """Send messages in order: a request waits for the notifications before it."""
         while True:
             message = await self._queue.get()
             if "id" in message and "method" in message:
@@ -112,7 +116,7 @@ class HttpLine(WebLine):
         return task
 
     async def _post(self, message: Json, identity: Id | None) -> None:
-        """One message to the server and, if it is a request, its answer back to the connection."""
+        """Send one message and, if it is a request, deliver its response to the connection."""
         try:
             await self._posted(message, identity)
         except (UnauthorizedError, CannotReachError) as error:
@@ -134,11 +138,11 @@ class HttpLine(WebLine):
                 self._session_id = session_id
             if identity is None:
                 if head.status >= 400:
-                    self._host.odd(f"what was told was turned down with status {head.status}")
+                    self._host.odd(f"notification rejected with status {head.status}")
             elif head.status >= 400 or head.status in range(300, 400):
                 await self._turned_down(exchange, head, identity)
             elif head.status == 202:
-                self.connection.fail(identity, "the server took the request and will not answer it")
+                self.connection.fail(identity, "the server accepted the request without a response")
             elif kind(head) == STREAM:
                 await self._streamed(exchange, identity)
             else:
@@ -172,7 +176,7 @@ class HttpLine(WebLine):
         return headers
 
     def _arguments(self, params: Json) -> dict[str, str]:
-        """The arguments that the tool's schema wants in headers too."""
+        """Return the arguments that the tool's schema wants repeated in headers."""
         headers: dict[str, str] = {}
         for path, header in self._host.headers_of(as_text(params.get("name"))).items():
             value: Any = params.get("arguments")
@@ -191,13 +195,13 @@ class HttpLine(WebLine):
             if isinstance(message, wire.RpcRefusal) and message.id is None and identity is not None:
                 message = wire.RpcRefusal(id=identity, fault=message.fault)
             if isinstance(message, wire.MalformedMessage) and identity is not None:
-                self.connection.fail(identity, f"the answer is no message: {message.why}")
+                self.connection.fail(identity, f"invalid response: {message.why}")
             self.connection.deliver([message])
 
     async def _turned_down(self, exchange: Exchange, head: Head, identity: Id) -> None:
-        """An answer with the status of an error: often a message all the same."""
+        """Handle a response with an error status, which often still contains a message."""
         if head.status == 404 and self._session_id:
-            self._end(CannotReachError("the server does not know the session any more"))
+            self._end(CannotReachError("the server no longer knows the session"))
             return
         body = await whole(exchange) if kind(head) == "application/json" else b""
         (reply, *_) = wire.read(body, batches=False) if body else (None,)
@@ -205,17 +209,17 @@ class HttpLine(WebLine):
             self.connection.deliver([wire.RpcRefusal(id=identity, fault=reply.fault)])
             return
         where = head.headers.get("location", "")
-        hint = f"; it points to {where[:200]}" if where else ""
-        self.connection.fail(identity, f"the server answered with status {head.status}{hint}")
+        hint = f"; it redirects to {where[:200]}" if where else ""
+        self.connection.fail(identity, f"the server responded with status {head.status}{hint}")
 
     async def _streamed(self, exchange: Exchange, identity: Id) -> None:
-        """Messages as they come, up to the answer; a stream that breaks off is asked to go on."""
+        """Deliver messages from a stream up to the response. Resume the stream if it breaks."""
         decoder = SseDecoder(max_event_bytes=MAX_MESSAGE_BYTES)
         resumes = 0
         while not await self._heard(exchange, decoder, identity):
             await exchange.close()
             if not decoder.last_event_id or resumes >= MOST_RESUMES:
-                self.connection.fail(identity, "the answer broke off")
+                self.connection.fail(identity, "the response was cut off")
                 return
             resumes += 1
             event_id = decoder.last_event_id
@@ -227,12 +231,12 @@ class HttpLine(WebLine):
             decoder.last_event_id = event_id
             if head.status != 200 or kind(head) != STREAM:
                 await exchange.close()
-                self.connection.fail(identity, "the answer broke off and cannot be gone on with")
+                self.connection.fail(identity, "the response was cut off and could not be resumed")
                 return
         await exchange.close()
 
     async def _heard(self, exchange: Exchange, decoder: SseDecoder, identity: Id | None) -> bool:
-        """Hands on what a stream says until it ends; True when the answer to `identity` was among it."""
+        """Deliver a stream's messages until it ends. Return whether it contained the response."""
         try:
             while data := await exchange.read():
                 for event in decoder.feed(data):
@@ -249,7 +253,7 @@ class HttpLine(WebLine):
         return identity is not None and not self.connection.waits_for(identity)
 
     async def _listening(self) -> None:
-        """The stream on which a server speaks unasked; many have none, and then there is nothing."""
+        """Read the stream for messages that no request caused, if the server has one."""
         decoder, failures = SseDecoder(max_event_bytes=MAX_MESSAGE_BYTES), 0
         while failures < MOST_RESUMES:
             headers = {"Last-Event-ID": decoder.last_event_id} if decoder.last_event_id else {}
@@ -260,13 +264,13 @@ class HttpLine(WebLine):
             else:
                 try:
                     if head.status == 404 and self._session_id:
-                        self._end(CannotReachError("the server does not know the session any more"))
+                        self._end(CannotReachError("the server no longer knows the session"))
                     if head.status != 200 or kind(head) != STREAM:
                         return
                     await self._heard(exchange, decoder, None)
                     failures = 0
                 except TransportError as error:
-                    self._host.odd(f"the stream of news broke off: {error}")
+                    self._host.odd(f"the notification stream broke: {error}")
                     failures += 1
                 finally:
                     await exchange.close()
@@ -277,34 +281,37 @@ class HttpLine(WebLine):
 
 
 async def whole(exchange: Exchange) -> bytes:
-    """A body, as far as it may go."""
+    """Return a body. Raise `TransportError` if it is too large."""
     body = bytearray()
     while data := await exchange.read():
         body += data
         if len(body) > MAX_MESSAGE_BYTES:
-            raise TransportError("content", f"the answer is larger than {MAX_MESSAGE_BYTES} bytes")
+            raise TransportError(
+                "content", f"the response is larger than {MAX_MESSAGE_BYTES} bytes"
+            )
     return bytes(body)
 
 
 def pause_s(decoder: SseDecoder) -> float:
-    """How long a stream wants to be left alone; within reason."""
+    """Return the delay that a stream requests, within a limit."""
     retry_ms = decoder.retry_ms
     return RESUME_AFTER_S if retry_ms is None else min(retry_ms / 1000, LONGEST_RESUME_S)
 
 
 def in_header(value: str) -> str:
-    """A value as a header can carry it; what it cannot carry is marked and encoded."""
+    """Return a value for a header, base64-encoded if necessary."""
     plain = value.isascii() and value.isprintable() and value == value.strip()
     if plain and not (value.startswith("=?base64?") and value.endswith("?=")):
         return value
     return f"=?base64?{b64encode(value.encode('utf-8', 'replace')).decode()}?="
 
 
-# A server behind a URL as in 2024: one stream for all it says, and an address to send messages to.
+# The HTTP transport of 2024: one stream for all messages from the server, and a URL for messages to
+# it.
 
 
 class SseLine(WebLine):
-    """The stream is the line: when it ends, the line does."""
+    """The stream is the connection: when it ends, the connection ends."""
 
     def __init__(
         self,
@@ -326,14 +333,14 @@ class SseLine(WebLine):
     async def open(self) -> None:
         self._stream, head = await self._answered("GET", self._reach.url, None)
         if head.status != 200 or kind(head) != "text/event-stream":
-            raise CannotReachError(f"no stream there (status {head.status})", is_final=True)
+            raise CannotReachError(f"not an event stream (status {head.status})", is_final=True)
         self._tasks = [
             self._group.create_task(self._reading(self._stream)),
             self._group.create_task(self._sending()),
         ]
         await asyncio.wait((self._endpoint, self._over), return_when=asyncio.FIRST_COMPLETED)
         if not self._endpoint.done():
-            raise CannotReachError("the stream ended before it named an address")
+            raise CannotReachError("the stream ended before it named an endpoint")
 
     def settled(self, agreement: Agreement) -> None:
         self._version = agreement.version
@@ -354,7 +361,7 @@ class SseLine(WebLine):
         return await self._asked(method, url, headers, message)
 
     async def _sending(self) -> None:
-        """Messages in their order; each is taken before the next is sent."""
+        """Send messages in order, each after the previous one was accepted."""
         endpoint = await self._endpoint
         while True:
             message = await self._queue.get()
@@ -362,7 +369,7 @@ class SseLine(WebLine):
                 exchange, head = await self._answered("POST", endpoint, message)
                 await exchange.close()
                 if head.status >= 300 and "id" in message and "method" in message:
-                    words = f"the server answered with status {head.status}"
+                    words = f"the server responded with status {head.status}"
                     self.connection.fail(message["id"], words)
             except (TransportError, UnauthorizedError, CannotReachError) as error:
                 self._end(error)
@@ -378,7 +385,7 @@ class SseLine(WebLine):
         except (TransportError, CannotReachError) as error:
             self._end(error)
         else:
-            self._end(CannotReachError("the server ended its stream"))
+            self._end(CannotReachError("the server closed its stream"))
 
     def _event(self, name: str, data: bytes) -> None:
         if name == "endpoint" and not self._endpoint.done():
@@ -388,17 +395,17 @@ class SseLine(WebLine):
 
 
 def within(base: str, location: str) -> str:
-    """The address that a server names, if it is one of its own."""
+    """Return the URL of an endpoint, which must have the same origin as the server."""
     own = split_url(base)
     if location.startswith("/"):
         return f"{own.scheme}://{own.authority}{location}"
     try:
         target = split_url(location)
     except BadUrlError:
-        raise CannotReachError("the server names an address that is none") from None
+        raise CannotReachError("the server names an invalid endpoint URL") from None
     if (target.scheme, target.host, target.port) != (own.scheme, own.host, own.port):
         raise CannotReachError(
-            f"the server wants messages sent to {target.host_and_port}, which is not itself",
+            f"the server's endpoint is on another host: {target.host_and_port}",
             is_final=True,
         )
     return location

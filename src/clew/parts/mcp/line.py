@@ -1,7 +1,7 @@
-"""What carries the messages of one server, and how it says that it cannot.
+"""The connections that carry the messages of one server, and their errors.
 
-One seam of four: the connection, and to open it, to wait for its end, and to close it. Behind it are a
-child process, a URL in two manners, and the program that started clew.
+Each implements `ServerConnection`: open, wait for the end, close. The implementations are a child
+process, a URL with either of two transports, and the program that started clew.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ MAX_MESSAGE_BYTES = 32 << 20
 
 
 class CannotReachError(OutsideError):
-    """The server cannot be reached; `is_final`: trying again would not help."""
+    """The server cannot be reached. If `is_final`, a retry would not help."""
 
     def __init__(self, message: str, *, is_final: bool = False) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class CannotReachError(OutsideError):
 
 
 class UnauthorizedError(OutsideError):
-    """The server wants a token; `challenge` is what it says about that."""
+    """The server requires a token; `challenge` is its `WWW-Authenticate` header."""
 
     def __init__(self, message: str, challenge: str = "") -> None:
         super().__init__(message)
@@ -41,28 +41,28 @@ class UnauthorizedError(OutsideError):
 
 
 class ServerConnection(Protocol):
-    """One connection, used once."""
+    """One connection. An instance is used once."""
 
     @property
     def connection(self) -> Connection: ...
 
     async def open(self) -> None:
-        """Raises `CannotReachError` or `UnauthorizedError`."""
+        """Open the connection. Raise `CannotReachError` or `UnauthorizedError`."""
         ...
 
     def settled(self, agreement: Agreement) -> None:
-        """What client and server agreed on: a line may have to say it with every request."""
+        """Receive the negotiated protocol, which some connections must repeat in every request."""
         ...
 
     async def ended(self) -> str:
-        """Waits for the end of the line and says how it ended."""
+        """Wait for the end of the connection and return its reason."""
         ...
 
     async def aclose(self) -> None: ...
 
 
 class StdioLine:
-    """A server that is a child process."""
+    """A server that runs as a child process."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class StdioLine:
         self._child.listen(self.connection)
 
     def settled(self, agreement: Agreement) -> None:
-        """Pipes carry nothing but messages."""
+        """Do nothing: pipes carry only messages."""
 
     async def ended(self) -> str:
         return await self._child.ended()
@@ -101,21 +101,24 @@ class StdioLine:
         await self._child.aclose()
 
 
-# What the two manners of reaching a server behind a URL have in common: who asks, and how a line ends.
+# Shared by both HTTP transports: credentials, and the end of a connection.
 
 
 class Credentials(Protocol):
-    """What proves to a server who asks."""
+    """The credentials for a server."""
 
     async def headers(self) -> Mapping[str, str]: ...
 
     async def renew(self, challenge: str) -> bool:
-        """Whether there is other proof than that which a server just turned down."""
+        """Return whether other credentials are available than those the server just rejected."""
         ...
 
 
 class WebLine:
-    """Exchanges with one server, each with the credentials of now; which manner it is sets `connection`."""
+    """HTTP exchanges with one server, each with the current credentials.
+
+    Subclasses set `connection`.
+    """
 
     connection: Connection
 
@@ -142,7 +145,7 @@ class WebLine:
     async def _asked(
         self, method: str, url: str, headers: Mapping[str, str], message: Json | None
     ) -> tuple[Exchange, Head]:
-        """Asks, with other credentials once more if these are turned down."""
+        """Send a request, and once more with other credentials if they are rejected."""
         for is_last in (False, True):
             exchange = await self._exchange(method, url, headers, message)
             done = False
@@ -158,14 +161,14 @@ class WebLine:
                     await exchange.close()
             if is_last or not await self._credentials.renew(challenge):
                 raise UnauthorizedError(
-                    f"the server wants a login (status {head.status})", challenge
+                    f"the server requires authorization (status {head.status})", challenge
                 )
         raise AssertionError
 
     async def _exchange(
         self, method: str, url: str, all_headers: Mapping[str, str], message: Json | None = None
     ) -> Exchange:
-        # What a person wrote stands; what the protocol needs stands above it.
+        # The protocol's headers override the user's.
         own = {
             k: v
             for k, v in (await self._credentials.headers()).items()
@@ -178,12 +181,12 @@ class WebLine:
         )
 
     def _end(self, error: CannotReachError | UnauthorizedError | TransportError) -> None:
-        """The line is over, and why."""
+        """End the connection with an error."""
         if isinstance(error, TransportError):
             error = CannotReachError(str(error), is_final=error.kind == "configuration")
         if not self._over.done():
             self._over.set_exception(error)
-            # Whoever waits for the end hears of it; perhaps nobody does any more.
+            # Mark the exception as retrieved, because possibly nothing waits for it.
             self._over.exception()
         self.connection.lose(str(error))
 
@@ -203,7 +206,7 @@ ToHost: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
 class InProcessLine:
-    """`to_host` gives the answer to a message, decoded; it raises `ClewError` when there is none."""
+    """A connection to the host. `to_host` returns a message's response, or raises `ClewError`."""
 
     def __init__(
         self,
@@ -223,11 +226,11 @@ class InProcessLine:
 
     async def open(self) -> None:
         if self._to_host is None:
-            raise CannotReachError("no program is there that could hold it", is_final=True)
+            raise CannotReachError("no host program to run it", is_final=True)
         self._begin(self._sending(self._to_host))
 
     def settled(self, agreement: Agreement) -> None:
-        """The host keeps count of that itself."""
+        """Do nothing: the host tracks the protocol itself."""
 
     async def ended(self) -> str:
         return await asyncio.shield(self._over)
@@ -257,7 +260,7 @@ class InProcessLine:
             self.connection.fail(message["id"], str(error))
             return
         self.connection.deliver(wire.read_value(answer))
-        self.connection.fail(message["id"], "the host's answer is to another question")
+        self.connection.fail(message["id"], "the host's response belongs to another request")
 
     async def _told(self, to_host: ToHost, message: Json) -> None:
         try:

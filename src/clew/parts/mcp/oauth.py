@@ -1,7 +1,7 @@
-"""A login at an authorisation server, and the renewal of what it gave: the IO of `oauth_words`.
+"""Log in at an authorization server and renew tokens: the IO for `oauth_words`.
 
-Owns the order of questions: what the server says of itself, what its authorisation server says, a client
-id, a person's yes in a browser, and the code that comes back to a port of this machine.
+Owns the order of the steps: the server's metadata, the authorization server's metadata, a client
+ID, the user's consent in a browser, and the code that arrives at a local port.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from clew.parts.mcp.config import HttpServer
 from clew.parts.mcp.oauth_words import Issuer, OAuthTokens, query_of
 from clew.system.transport.seam import HttpRequest, Transport, TransportError
 
-# The port of this machine to which a browser comes back from a login.
+# The local port that a browser is redirected to after a login.
 
 
 PATH = "/callback"
@@ -31,12 +31,12 @@ PAGE = (
     "<!doctype html><meta charset=utf-8><title>clew</title>"
     "<body style='font: 16px sans-serif; margin: 4em'><p>{words}</p>"
 )
-DONE = "The login is done as far as the browser goes. You can close this page and go back to clew."
-STRANGE = "This is not the answer that clew waits for."
+DONE = "Login complete. You can close this page and return to clew."
+STRANGE = "This request does not belong to a login that clew started."
 
 
 class LoginCallback(Struct, frozen=True, kw_only=True):
-    """What came back; its parameters hold a code, so it is never shown."""
+    """The parameters of the redirect. They contain a code, so `repr` does not show their values."""
 
     parameters: Mapping[str, str]
 
@@ -45,7 +45,7 @@ class LoginCallback(Struct, frozen=True, kw_only=True):
 
 
 class Loopback:
-    """Open while entered."""
+    """A local HTTP server for the redirect, running while entered."""
 
     def __init__(self, port: int = 0) -> None:
         self._port = port
@@ -75,7 +75,7 @@ class Loopback:
         await self._server.wait_closed()
 
     async def answer(self, state: str) -> LoginCallback:
-        """Waits for the answer to the question with this state; others are none."""
+        """Wait for the redirect with this state; others are ignored."""
         self._state = state
         while True:
             callback = await self._answers.get()
@@ -98,7 +98,7 @@ class Loopback:
             if is_known and callback is not None:
                 self._answers.put_nowait(callback)
         except (OSError, TimeoutError, ValueError):
-            pass  # whoever it was, it was no browser that comes back from a login
+            pass  # not a redirect from a login
         finally:
             writer.close()
 
@@ -123,11 +123,11 @@ PERSON_S = 600.0
 
 
 class LoginError(OutsideError):
-    """Why there is no login, in words that hold no secret."""
+    """The reason why a login failed. The message contains no secret."""
 
 
 class OAuthClient(Struct, frozen=True, kw_only=True):
-    """Who clew is to an authorisation server."""
+    """Clew's identity at an authorization server."""
 
     client_id: str
     client_secret: str = ""
@@ -144,7 +144,7 @@ async def obtain_tokens(
     challenge: str = "",
     person_s: float = PERSON_S,
 ) -> OAuthTokens:
-    """The whole way to tokens. `show` brings a person to an address."""
+    """Perform a complete login. `show` opens a URL for the user."""
     parameters = words.challenge_of(challenge)
     issuer, wanted = await discover(reach.url, transport, parameters)
     scope = reach.oauth.scopes or parameters.get("scope", "") or wanted
@@ -171,7 +171,7 @@ async def obtain_tokens(
             async with asyncio.timeout(person_s):
                 answer = await back.answer(state)
         except TimeoutError:
-            raise LoginError(f"nobody came back from the login within {person_s:g} s") from None
+            raise LoginError(f"the login was not completed within {person_s:g} s") from None
         code = code_of(answer, issuer)
         fields = {
             "grant_type": "authorization_code",
@@ -186,20 +186,20 @@ async def obtain_tokens(
 
 
 def code_of(answer: LoginCallback, issuer: Issuer) -> str:
-    """The code that came back, if it came from where it was asked for."""
+    """Return the code, if the redirect came from the right authorization server."""
     parameters = answer.parameters
     issuer_name = parameters.get("iss", "")
     if issuer_name != issuer.issuer and (issuer_name or issuer.says_issuer):
-        raise LoginError("the answer came from another authorisation server")
+        raise LoginError("the response came from another authorization server")
     if "error" in parameters or not parameters.get("code"):
-        raise LoginError(f"the login was refused: {words.describe_refusal(dict(parameters))}")
+        raise LoginError(f"the login was denied: {words.describe_refusal(dict(parameters))}")
     return parameters["code"]
 
 
 async def renew_tokens(tokens: OAuthTokens, transport: Transport) -> OAuthTokens:
-    """Other tokens for those that are stale."""
+    """Return new tokens in place of expired ones."""
     if not tokens.refresh:
-        raise LoginError("there is nothing to renew it with")
+        raise LoginError("no refresh token")
     client = OAuthClient(client_id=tokens.client_id, client_secret=tokens.client_secret)
     fields = {
         "grant_type": "refresh_token",
@@ -245,15 +245,15 @@ async def exchanged(
         raise LoginError(f"no token from {words.parse_origin(token_url)}: {error}") from None
 
 
-# -- what servers say of themselves
+# -- discovery
 
 
 async def discover(
     url: str, transport: Transport, challenge: Mapping[str, str]
 ) -> tuple[Issuer, str]:
-    """Who gives tokens for a server, and what scopes it names."""
+    """Return a server's authorization server, and the scopes that the server names."""
     if not words.is_safe(url):
-        raise LoginError("a login needs https, or a server on this machine")
+        raise LoginError("a login requires https, or a server on this machine")
     issuers, wanted = [words.parse_origin(url)], ""
     for place in words.list_resource_urls(url, challenge):
         status, metadata = await ask(transport, "GET", place)
@@ -272,19 +272,19 @@ async def discover(
         try:
             return words.issuer_of(metadata, issuers[0]), wanted
         except ValueError as error:
-            raise LoginError(f"the authorisation server {issuers[0]}: {error}") from None
+            raise LoginError(f"authorization server {issuers[0]}: {error}") from None
     return words.without_metadata(words.parse_origin(issuers[0])), wanted
 
 
 async def registered(
     reach: HttpServer, issuer: Issuer, transport: Transport, redirect_uri: str, scope: str
 ) -> OAuthClient:
-    """The client id that was settled beforehand, or one that is given on request."""
+    """Return the configured client ID, or register a new one."""
     if reach.oauth.client_id:
         return OAuthClient(client_id=reach.oauth.client_id)
     if not issuer.register:
         raise LoginError(
-            f"{issuer.issuer} gives out no client ids; name one: oauth.clientId in the server's entry"
+            f"{issuer.issuer} does not register clients; set oauth.clientId in the server's entry"
         )
     status, answer = await ask(
         transport,
@@ -296,14 +296,14 @@ async def registered(
     fields = answer if isinstance(answer, dict) else {}
     client_id, secret = fields.get("client_id"), fields.get("client_secret")
     if status >= 400 or not isinstance(client_id, str) or not client_id:
-        raise LoginError(f"{issuer.issuer} gave no client id: {words.describe_refusal(fields)}")
+        raise LoginError(f"{issuer.issuer} did not register clew: {words.describe_refusal(fields)}")
     return OAuthClient(client_id=client_id, client_secret=secret if isinstance(secret, str) else "")
 
 
 async def ask(
     transport: Transport, method: str, url: str, *, body: bytes = b"", content_type: str = ""
 ) -> tuple[int, Any]:
-    """Status and decoded body; a body that is no JSON is None."""
+    """Return status and decoded body, or None for a body that is not JSON."""
     headers = [("Accept", "application/json")]
     if content_type:
         headers.append(("Content-Type", content_type))
@@ -317,9 +317,9 @@ async def ask(
             while (piece := await exchange.read()) and len(data) <= MAX_BODY_BYTES:
                 data += piece
     except TimeoutError:
-        raise LoginError(f"{words.parse_origin(url)} does not answer") from None
+        raise LoginError(f"{words.parse_origin(url)} did not respond") from None
     except TransportError as error:
-        raise LoginError(f"{words.parse_origin(url)} cannot be asked: {error}") from None
+        raise LoginError(f"{words.parse_origin(url)} could not be reached: {error}") from None
     finally:
         await exchange.close()
     try:

@@ -1,8 +1,8 @@
-"""The words of OAuth as MCP uses it: challenges, metadata, forms and tokens, without any IO.
+"""OAuth as MCP uses it: challenges, metadata, forms and tokens, without IO.
 
-Owns what is accepted of what servers say: addresses are https, or of this machine; a code is asked for
-with a proof (PKCE, S256) or not at all. Described in the authorisation part of MCP 2025-11-25 and in
-RFC 6749, 7591, 7636, 8414, 8707, 9207, 9728.
+Owns what is accepted from servers. URLs must be https or on this machine, and PKCE with S256 is
+required. Described in the authorization part of MCP 2025-11-25 and in RFC 6749, 7591, 7636, 8414,
+8707, 9207, 9728.
 """
 
 import re
@@ -17,13 +17,13 @@ from clew.core.json_object import Json
 from clew.system.transport.network import BadUrlError, split_url, unquote
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-# A token that ends within this time is renewed before it is used.
+# A token that expires within this time is renewed before it is used.
 EARLY_S = 30
 _PARAMETER = re.compile(r'([A-Za-z_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
 
 
 class Issuer(Struct, frozen=True, kw_only=True):
-    """An authorisation server, as its metadata describes it."""
+    """The metadata of an authorization server."""
 
     issuer: str
     authorize: str
@@ -35,7 +35,7 @@ class Issuer(Struct, frozen=True, kw_only=True):
 
 
 class OAuthTokens(Struct, frozen=True, kw_only=True):
-    """What was given for one server, and what is needed to have it renewed. Never in `repr`."""
+    """The tokens for one server, and the data for renewing them. `repr` does not show them."""
 
     access: str
     token_url: str
@@ -57,7 +57,7 @@ class OAuthTokens(Struct, frozen=True, kw_only=True):
 
 
 def challenge_of(header: str) -> dict[str, str]:
-    """The parameters of a `WWW-Authenticate: Bearer ...`."""
+    """Parse the parameters of `WWW-Authenticate: Bearer ...`."""
     return {
         m[1].lower(): re.sub(r"\\(.)", r"\1", m[2]) if m[2] is not None else m[3]
         for m in _PARAMETER.finditer(header)
@@ -74,16 +74,16 @@ def path_of(url: str) -> str:
 
 
 def list_resource_urls(url: str, challenge: Mapping[str, str]) -> list[str]:
-    """Where a server may say who gives tokens for it, the likeliest first."""
+    """Return the URLs where a server may name its authorization server, the most likely first."""
     metadata_url = challenge.get("resource_metadata", "")
-    # A server speaks for itself: what lies elsewhere could speak for anybody.
+    # Only the server's own metadata counts; metadata on another host could be anyone's.
     own = [metadata_url] if metadata_url and same_origin(metadata_url, url) else []
     well_known = f"{parse_origin(url)}/.well-known/oauth-protected-resource"
     return list(dict.fromkeys([*own, well_known + path_of(url), well_known]))
 
 
 def list_issuer_urls(issuer: str) -> list[str]:
-    """Where an authorisation server describes itself."""
+    """Return the URLs of an authorization server's metadata."""
     base, path = parse_origin(issuer), path_of(issuer)
     if not path:
         names = ("oauth-authorization-server", "openid-configuration")
@@ -103,7 +103,7 @@ def same_origin(url: str, other: str) -> bool:
 
 
 def is_safe(url: Any) -> bool:
-    """Whether a token or a person may be sent there."""
+    """Return whether a URL is safe to send a token or the user to."""
     if not isinstance(url, str) or not url.isprintable():
         return False
     try:
@@ -116,7 +116,7 @@ def is_safe(url: Any) -> bool:
 
 
 def is_web(url: Any) -> bool:
-    """Whether a person may be shown it as a page."""
+    """Return whether a URL is a web page that may be shown to the user."""
     if not isinstance(url, str) or not url.isprintable():
         return False
     try:
@@ -129,11 +129,14 @@ def is_web(url: Any) -> bool:
 
 
 def issuers_of(metadata: Any, url: str) -> tuple[list[str], str]:
-    """Who gives tokens for a server, and for what scopes; raises ValueError where it is not its own."""
+    """Return a server's authorization servers and scopes.
+
+    Raise ValueError if the metadata belongs to another resource.
+    """
     fields = metadata if isinstance(metadata, dict) else {}
     resource = fields.get("resource")
     if isinstance(resource, str) and not covers(resource, url):
-        raise ValueError(f"its metadata is that of another resource ({resource:.100})")
+        raise ValueError(f"its metadata belongs to another resource ({resource:.100})")
     servers = fields.get("authorization_servers")
     issuers = [server for server in servers if is_safe(server)] if isinstance(servers, list) else []
     scopes = fields.get("scopes_supported")
@@ -142,7 +145,7 @@ def issuers_of(metadata: Any, url: str) -> tuple[list[str], str]:
 
 
 def covers(resource: str, url: str) -> bool:
-    """Whether a token for `resource` is one for `url`."""
+    """Return whether a token for `resource` is valid for `url`."""
     if not same_origin(resource, url):
         return False
     own, path = path_of(resource), path_of(url)
@@ -150,17 +153,17 @@ def covers(resource: str, url: str) -> bool:
 
 
 def issuer_of(metadata: Any, issuer: str) -> Issuer:
-    """The authorisation server; raises ValueError for one that cannot be used."""
+    """Return an authorization server's metadata. Raise ValueError if it is not usable."""
     fields = metadata if isinstance(metadata, dict) else {}
     issuer_url = fields.get("issuer")
     if isinstance(issuer_url, str) and issuer_url.rstrip("/") != issuer.rstrip("/"):
-        raise ValueError(f"it says that it is {issuer_url:.100}")
+        raise ValueError(f"it identifies itself as {issuer_url:.100}")
     for field in ("authorization_endpoint", "token_endpoint"):
         if not is_safe(fields.get(field)):
-            raise ValueError(f"its {field} is no address that can be used")
+            raise ValueError(f"its {field} is not a usable URL")
     methods = fields.get("code_challenge_methods_supported")
     if isinstance(methods, list) and "S256" not in methods:
-        raise ValueError("it does not take a proof of who asks (PKCE with S256)")
+        raise ValueError("it does not support PKCE with S256")
     scopes = fields.get("scopes_supported")
     return Issuer(
         issuer=issuer,
@@ -178,7 +181,7 @@ def safe_or_none(url: Any) -> str:
 
 
 def without_metadata(base: str) -> Issuer:
-    """An authorisation server that describes nothing: the places that older ones have."""
+    """Return the default endpoints for an authorization server without metadata."""
     return Issuer(
         issuer=base,
         authorize=f"{base}/authorize",
@@ -191,7 +194,7 @@ def without_metadata(base: str) -> Issuer:
 
 
 def proof_of(verifier: str) -> str:
-    """The S256 challenge of a verifier."""
+    """Return the S256 challenge of a verifier."""
     return urlsafe_b64encode(sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode()
 
 
@@ -223,7 +226,7 @@ def quoted(text: str) -> str:
 
 
 def query_of(target: str) -> dict[str, str]:
-    """The parameters of a request's target; of a repeated one the first."""
+    """Parse the query parameters of a request target. Of a repeated one, the first counts."""
     parameters: dict[str, str] = {}
     for pair in target.partition("?")[2].split("&"):
         name, _, value = pair.partition("=")
@@ -244,13 +247,13 @@ def tokens_of(
     resource: str,
     refresh: str = "",
 ) -> OAuthTokens:
-    """The tokens of an answer; raises ValueError where it holds none."""
+    """Return the tokens in a response. Raise ValueError if it has none."""
     fields = answer if isinstance(answer, dict) else {}
     access = fields.get("access_token")
     if not isinstance(access, str) or not access or not access.isprintable():
         raise ValueError(describe_refusal(fields))
     if str(fields.get("token_type", "bearer")).lower() != "bearer":
-        raise ValueError(f"its token is of another type ({fields['token_type']!r:.40})")
+        raise ValueError(f"unsupported token type {fields['token_type']!r:.40}")
     lives_s, renewed = fields.get("expires_in"), fields.get("refresh_token")
     scope = fields.get("scope")
     return OAuthTokens(
@@ -259,7 +262,7 @@ def tokens_of(
         client_id=client_id,
         client_secret=client_secret,
         resource=resource,
-        # A server that names no new one lets the old one stand.
+        # Without a new refresh token, the old one remains valid.
         refresh=renewed if isinstance(renewed, str) and renewed else refresh,
         expires_at=now_s + lives_s if isinstance(lives_s, (int, float)) else None,
         scope=scope if isinstance(scope, str) else "",
@@ -267,8 +270,8 @@ def tokens_of(
 
 
 def describe_refusal(fields: Json) -> str:
-    """What an authorisation server says against it, in one line."""
+    """Return an authorization server's error as one line."""
     code = fields.get("error")
     why = fields.get("error_description")
     words = [w for w in (code, why) if isinstance(w, str)]
-    return ": ".join(words)[:300] if words else "its answer holds no token"
+    return ": ".join(words)[:300] if words else "the response contains no token"

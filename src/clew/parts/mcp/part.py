@@ -1,6 +1,7 @@
-"""The MCP servers of a session: found, begun beside everything else, their tools in the toolbox.
+"""The MCP servers of a session: they start in the background, and their tools join the toolbox.
 
-Owns what joins `mcp` to the rest. A session without servers imports nothing of what they need.
+Owns the connection between `mcp` and the rest. A session without servers imports none of their
+code.
 """
 
 from __future__ import annotations
@@ -42,15 +43,15 @@ if TYPE_CHECKING:
 
 Named = TypeVar("Named", ServerConfig, ServerEntry)
 
-# Who brings servers while the session runs.
+# The source of servers that the host adds during the session.
 HOST = "host"
 
-# How long a host waits for servers that it put in.
+# How long a host waits for servers that it added.
 EXCHANGE_WAIT_S = 30.0
 
 
 class Connected(Part):
-    """What the session knows of its servers; without any, all of it is nothing."""
+    """The session's servers. Everything is empty if it has none."""
 
     name = "mcp"
     _context: PartContext
@@ -69,17 +70,17 @@ class Connected(Part):
         self.most_s = first_wait_s
         self._first_wait_s: float | None = first_wait_s
         self._told_revision = 0
-        # The servers whose words were told; None until the conversation was asked for them.
+        # The servers whose instructions were sent. None until the first request.
         self._instructed: set[str] | None = None
-        # Whether what servers offer goes into the toolbox as it comes.
+        # Whether new tools go into the toolbox as soon as servers offer them.
         self._is_open = False
-        # The servers that were put in while the session ran, or may be exchanged, by who brings them.
+        # Servers added during the session, or that may be replaced, by the source that added them.
         self._exchanged: dict[str, dict[str, ServerConfig]] = {
             OF_PLUGINS: {s.name: s for s in listing.servers if s.name.startswith(OF_PLUGINS)}
         }
 
     async def open(self, context: PartContext, /) -> None:
-        """Starts every server there is; returns before any of them has."""
+        """Start all servers, without waiting for any of them."""
         self._context = context
         self._toolbox = context.toolbox
         self._told_revision = context.toolbox.revision
@@ -88,7 +89,7 @@ class Connected(Part):
             self._notices += tuple(self.servers.add(self.found.servers))
 
     def _is_denied(self, name: str) -> bool:
-        """Whether no call of a tool could come to anything: it is not offered."""
+        """Return whether every call of a tool would be denied, so that the tool is not offered."""
         ground = self._context.ground
         lead = ground.options.lead
         return is_denied(ground.rules, name) or (lead is not None and not has(lead, name))
@@ -129,21 +130,22 @@ class Connected(Part):
         return self._notices
 
     def separate(self) -> Servers:
-        """Servers beside the session's, whose tools are nobody's but whose they are made for."""
+        """Return additional servers whose tools are available only to the caller."""
         return self._made(nothing, defers=False)
 
     async def exchange(
         self, listing: ServerListing, by: str = HOST
     ) -> tuple[list[str], list[str], dict[str, str]]:
-        """Takes these servers in, in place of those that the same brought before.
+        """Add these servers and remove those that the same source added before.
 
-        What was added, what is gone, and why one is not there.
+        Return the names that were added, the names that were removed, and an error for each name
+        that failed.
         """
         before = self._exchanged.get(by, {})
         if self.servers is None:
             self.servers = self._made(self._gather)
         now = {server.name: server for server in listing.servers}
-        # One that is another than it was is begun anew.
+        # A server whose configuration changed is restarted.
         gone = [name for name, was in before.items() if now.get(name) != was]
         for name in gone:
             await self.servers.remove(name)
@@ -169,7 +171,7 @@ class Connected(Part):
     async def exchange_plugins(
         self, listing: ServerListing
     ) -> tuple[list[str], list[str], dict[str, str]]:
-        """Takes in what plugins bring of the servers that were found, in place of what they brought."""
+        """Replace the servers that plugins contributed."""
         mine = ServerListing(servers=of_plugins(listing.servers), held=of_plugins(listing.held))
         others = [s for s in self.found.servers if s not in of_plugins(self.found.servers)]
         entries = [s for s in self.found.held if s not in of_plugins(self.found.held)]
@@ -181,10 +183,10 @@ class Connected(Part):
         return await self.exchange(mine, OF_PLUGINS)
 
     def _gather(self) -> None:
-        """Brings the toolbox up to what the servers offer now.
+        """Update the toolbox to the tools that the servers offer now.
 
-        Not before the first request: until then the order of the tools, which is part of what is
-        cached, would be the order in which the servers happened to begin.
+        Not before the first request: until then, the order of the tools, which is part of the
+        cached prefix, would depend on the order in which the servers started.
         """
         if self.servers is None or not self._is_open:
             return
@@ -199,7 +201,7 @@ class Connected(Part):
             self._toolbox.gain(new)
 
     async def facts(self, history: History, /) -> Sequence[Fact]:
-        """Waits for servers once and within bounds; then what the next request is to be told."""
+        """Wait once, for a limited time, for the servers. Return the facts for the next request."""
         if self.servers is not None and self._first_wait_s is not None:
             most_s, self._first_wait_s = self._first_wait_s, None
             await self.servers.settled(most_s)
@@ -214,7 +216,7 @@ class Connected(Part):
         return [fact for fact in facts if fact is not None]
 
     def _instructions(self, history: History) -> list[Fact | None]:
-        """What servers say about their use that the model has not heard yet."""
+        """Return the instructions of servers that were not sent to the model yet."""
         words = {s.name: s.instructions for s in self.clients() if s.instructions}
         if not words.keys() - (self._instructed or set()):
             return []
@@ -225,7 +227,7 @@ class Connected(Part):
         return [make_instructions_fact(new)]
 
     def _changed(self) -> dict[str, list[str]]:
-        """Resources that changed since they were read; told once."""
+        """Return the resources that changed since they were read, each only once."""
         changed = {}
         for server in self.clients():
             if server.changed_resources:
@@ -234,12 +236,12 @@ class Connected(Part):
         return changed
 
     async def settled(self) -> None:
-        """Waits for all servers, as long as the first request would."""
+        """Wait for all servers, at most as long as the first request would."""
         if self.servers is not None:
             await self.servers.settled(self.most_s)
 
     async def in_host(self) -> None:
-        """Waits for the servers that the host holds itself: it answers at once, or not at all."""
+        """Wait for the servers inside the host, which respond at once or not at all."""
         if self.servers is None or not any(s.config.kind == "sdk" for s in self.clients()):
             return
         await self.servers.settled(self._first_wait_s or 0, kind="sdk")
@@ -247,7 +249,9 @@ class Connected(Part):
         self._gather()
 
     async def resource(self, text: str) -> Fact | None:
-        """What `@server:uri` in a prompt stands for; nothing where there is no such server."""
+        """Return the resource that `@server:uri` in a prompt names, or None if the server is
+        unknown.
+        """
         name, separator, uri = text.partition(":")
         server = None if self.servers is None or not separator else self.servers.get(name)
         if server is None or not uri:
@@ -257,10 +261,10 @@ class Connected(Part):
         return await make_resource_fact(server, uri, text)
 
     async def asked(self, name: str, arguments: Json) -> str:
-        """What a tool answers in words to a call of clew's own; `UserError` where it does not."""
+        """Return the text result of a tool call that clew makes. Raise `UserError` if it fails."""
         await self.settled()
         if self.servers is None:
-            raise UserError("there is no MCP server")
+            raise UserError("no MCP servers configured")
         from clew.parts.mcp.servers import answer_of
 
         return await answer_of(self.servers, name, arguments)
@@ -274,7 +278,7 @@ class Connected(Part):
 
 
 def nothing() -> None:
-    """Who has servers of its own asks for their tools itself."""
+    """Do nothing on a change. Owners of additional servers query the tools themselves."""
 
 
 def of_plugins(items: Iterable[Named]) -> tuple[Named, ...]:
@@ -282,13 +286,13 @@ def of_plugins(items: Iterable[Named]) -> tuple[Named, ...]:
 
 
 def is_denied(rules: SessionRules, name: str) -> bool:
-    """Whether a rule denies the tool as a whole."""
+    """Return whether a rule denies all calls of the tool."""
     return rules.standing.rules.for_tool("deny", name, untrusted=False) is not None
 
 
 def shown(listing: ServerListing) -> Iterable[Any]:
-    """Of those that do not begin, the ones a person may not know of: a no of their own they know."""
-    return (entry for entry in listing.held if "turned down" not in entry.held)
+    """Return the servers that do not start, except those that the user rejected."""
+    return (entry for entry in listing.held if "rejected" not in entry.held)
 
 
 def servers_of(
@@ -298,7 +302,7 @@ def servers_of(
     brought: HostParts = NOTHING,
     plugins: Sequence[ServerEntry] = (),
 ) -> Connected:
-    """Which servers the session has; raises `SettingsError` where --mcp-config cannot be read."""
+    """Return the session's servers. Raise `SettingsError` if --mcp-config is invalid."""
     listing = find_servers(options, standing, brought, plugins)
     return Connected(listing, seconds(environment, "mcp_wait_ms"), brought)
 
@@ -319,7 +323,7 @@ def find_servers(
 
 
 def of_lead(spec: AgentSpec | None) -> list[ServerEntry]:
-    """The servers that the definition describes of the agent that the session is itself."""
+    """Return the servers in the definition of the agent that the session runs as."""
     if spec is None:
         return []
     source = spec.where or f"agent {spec.name}"
@@ -331,5 +335,5 @@ def of_lead(spec: AgentSpec | None) -> list[ServerEntry]:
 
 
 def seconds(environment: Environment, field: str) -> float:
-    """A time whose default stands with its variable."""
+    """Return a time limit in seconds. The variable provides the default."""
     return (environment.number(field) or 0) / 1000

@@ -1,4 +1,4 @@
-"""What the prompts of MCP servers say: their arguments filled in, and their words for the model."""
+"""Prompts of MCP servers: fill in the arguments and convert the messages for the model."""
 
 import shlex
 
@@ -12,7 +12,7 @@ from clew.system.jsonrpc.peer import PeerFailure
 
 
 async def fetch_prompt(server: McpServer, offer: PromptOffer, arguments: str) -> str:
-    """The words of a server's prompt. Raises ToolError where it gives none."""
+    """Return the text of a server's prompt. Raise ToolError if it fails."""
     values = fill_arguments(offer, arguments)
     missing = [name for name, is_needed in offer.arguments if is_needed and name not in values]
     if missing:
@@ -30,16 +30,19 @@ async def fetch_prompt(server: McpServer, offer: PromptOffer, arguments: str) ->
     for message in messages if isinstance(messages, list) else []:
         part = as_object(message)
         blocks = blocks_of([part.get("content")])
-        words = "\n".join(b.get("text", "[an image, which a prompt cannot bring]") for b in blocks)
+        words = "\n".join(b.get("text", "[an image; not supported in prompts]") for b in blocks)
         is_answer = as_text(part.get("role")) == "assistant"
-        texts.append(f"(An earlier answer of yours:) {words}" if is_answer else words)
+        texts.append(f"(Your earlier response:) {words}" if is_answer else words)
     if not texts:
-        raise ToolError(f"the server {server.name} gave a prompt that says nothing")
+        raise ToolError(f"the prompt of the server {server.name} is empty")
     return "\n\n".join(texts)
 
 
 def fill_arguments(offer: PromptOffer, arguments: str) -> dict[str, str]:
-    """The arguments by name, in the order the server lists them; the last takes all that is left."""
+    """Assign the words to the arguments in the server's order.
+
+    The last argument gets all the rest.
+    """
     names = [name for name, _ in offer.arguments]
     try:
         words = shlex.split(arguments)
@@ -51,7 +54,7 @@ def fill_arguments(offer: PromptOffer, arguments: str) -> dict[str, str]:
 
 
 async def say_missing(server: McpServer, offer: PromptOffer, missing: list[str]) -> str:
-    """What an argument is missing for, and what the server would put there."""
+    """Return an error message for missing arguments, with the values that the server suggests."""
     values = await server.completed(offer.prompt, missing[0], "")
     hint = f"; {missing[0]} may be {', '.join(values)}" if values else ""
-    return f"/{offer.name} needs {', '.join(missing)}: {offer.hint}{hint}"
+    return f"missing {', '.join(missing)} (usage: /{offer.name} {offer.hint}){hint}"

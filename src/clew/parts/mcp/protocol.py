@@ -1,7 +1,7 @@
-"""The words of MCP in both of its eras: a session behind a handshake, or requests that carry all.
+"""The MCP protocol in both of its variants: a session with a handshake, or stateless requests.
 
-Owns versions, capabilities and what each request carries. Described at modelcontextprotocol.io, in
-the revisions 2024-11-05 to 2025-11-25 (handshake) and 2026-07-28 (stateless).
+Owns versions, capabilities and the metadata of each request. Described at modelcontextprotocol.io,
+in the revisions 2024-11-05 to 2025-11-25 (handshake) and 2026-07-28 (stateless).
 """
 
 from typing import Any, Literal, TypeAlias, get_args
@@ -21,7 +21,7 @@ DIALECT = Dialect(
     cancel_key="requestId",
     progress_method="notifications/progress",
     progress_key="progressToken",
-    # Revision 2025-03-26 has batches; from every other one they are read as kindly.
+    # Only revision 2025-03-26 has batches, but they are accepted in all revisions.
     batches=True,
 )
 
@@ -36,10 +36,10 @@ LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert"
 
 CLIENT_INFO = {"name": "clew", "title": "clew", "version": VERSION}
 
-# Per method, the parameter that is said in a header too, for whoever routes by it.
+# For each method, the parameter that is repeated in a header, for routing.
 NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
-# What a server announces of a change, and the list that is to be asked for again.
+# The list that has changed, for each notification.
 LIST_CHANGES = {
     "notifications/tools/list_changed": "tools",
     "notifications/prompts/list_changed": "prompts",
@@ -48,7 +48,7 @@ LIST_CHANGES = {
 
 
 def capabilities(*, elicits: bool, samples: bool) -> Json:
-    """What this client can be asked for; each is an object, of which most are empty."""
+    """Return the client's capabilities, most of them empty objects."""
     offered: Json = {"roots": {"listChanged": True}}
     if elicits:
         offered["elicitation"] = {"form": {}, "url": {}}
@@ -58,7 +58,7 @@ def capabilities(*, elicits: bool, samples: bool) -> Json:
 
 
 class Agreement(Struct, frozen=True, kw_only=True):
-    """What client and server settled on. `server` and `instructions` are the server's own words."""
+    """The result of the negotiation. `server` and `instructions` are provided by the server."""
 
     era: Era
     version: str
@@ -67,7 +67,7 @@ class Agreement(Struct, frozen=True, kw_only=True):
     instructions: str = ""
 
     def offers(self, kind: str) -> bool:
-        """Whether the server has tools, prompts, resources, completions or logging."""
+        """Return whether the server has tools, prompts, resources, completions or logging."""
         return isinstance(self.capabilities.get(kind), dict)
 
     def feature(self, kind: str, name: str) -> bool:
@@ -84,12 +84,12 @@ def initialize(offered: Json) -> Json:
 
 
 def read_agreement(result: Any) -> Agreement | str:
-    """The outcome of the handshake, or why there is none."""
+    """Return the outcome of the handshake, or an error message."""
     if not isinstance(result, dict):
-        return "the handshake's answer is no object"
+        return "the handshake response is not an object"
     version = result.get("protocolVersion")
     if version not in HANDSHAKE_VERSIONS:
-        return f"the server speaks version {version!r:.40}, which clew does not"
+        return f"unsupported protocol version {version!r:.40}"
     return Agreement(
         era="handshake",
         version=str(version),
@@ -100,11 +100,11 @@ def read_agreement(result: Any) -> Agreement | str:
 
 
 def read_discovery(result: Any) -> Agreement | str:
-    """The outcome of `server/discover`, or why the stateless era cannot be spoken."""
+    """Return the outcome of `server/discover`, or an error message."""
     versions = result.get("supportedVersions") if isinstance(result, dict) else None
     known_versions = [v for v in STATELESS_VERSIONS if isinstance(versions, list) and v in versions]
     if not known_versions:
-        return "the server names no stateless version that clew speaks"
+        return "the server supports no stateless protocol version known to clew"
     meta = as_object(result.get("_meta"))
     return Agreement(
         era="stateless",
@@ -116,7 +116,7 @@ def read_discovery(result: Any) -> Agreement | str:
 
 
 def wants_stateless(failure: PeerFailure) -> str | None:
-    """The stateless version a refused handshake asks for, if clew speaks one of those it names."""
+    """Return the stateless version that a failed handshake requires, or None if unsupported."""
     if failure.code != UNSUPPORTED_VERSION:
         return None
     supported = as_object(failure.data).get("supported")
@@ -125,7 +125,7 @@ def wants_stateless(failure: PeerFailure) -> str | None:
 
 
 def make_meta(version: str, offered: Json, log_level: str | None) -> Json:
-    """The `_meta` of a request that stands alone."""
+    """Return the `_meta` of a stateless request."""
     meta: Json = {
         META + "protocolVersion": version,
         META + "clientInfo": CLIENT_INFO,
@@ -142,11 +142,11 @@ def with_meta(params: Json | None, meta: Json) -> Json:
 
 
 def needs_input(result: Any) -> bool:
-    """Whether a result is none yet: the server wants answers first."""
+    """Return whether a result is only a request for input."""
     return isinstance(result, dict) and result.get("resultType") == "input_required"
 
 
-# The states of one server, and every way from one to another.
+# The states of a server, and all transitions between them.
 
 
 State: TypeAlias = Literal[
@@ -154,14 +154,14 @@ State: TypeAlias = Literal[
     "failed", "disabled",
 ]  # fmt: skip
 Event: TypeAlias = Literal[
-    "connect",  # begin, for the first time or again
-    "opened",  # the transport carries messages
-    "agreed",  # handshake and first lists are done
-    "changed",  # the server says that a list is another one
-    "refused",  # it cannot be, and trying again would not help
-    "lost",  # the line is cut, or nothing came in time
+    "connect",  # start, initially or again
+    "opened",  # the transport can carry messages
+    "agreed",  # handshake and first lists are complete
+    "changed",  # the server reports that a list changed
+    "refused",  # permanent error; a retry would not help
+    "lost",  # the connection was lost or timed out
     "unauthorized",
-    "exhausted",  # tried often enough
+    "exhausted",  # too many attempts
     "close",
     "closed",
     "disable",
@@ -195,7 +195,7 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
     ("disabled", "enable"): "disconnected",
 }
 
-# How long a state may last before it counts as lost; None: as long as it likes.
+# How long a state may last before the connection counts as lost; None means no limit.
 PATIENCE_S: dict[State, float | None] = {
     "disconnected": None, "connecting": 30.0, "initializing": 30.0, "ready": None, "waiting": None,
     "needs-auth": None, "closing": 5.0, "failed": None, "disabled": None,
@@ -204,7 +204,7 @@ PATIENCE_S: dict[State, float | None] = {
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0
 MOST_ATTEMPTS = 5
-# A server that stood this long has earned its attempts back.
+# A server that was connected for this long starts again with no failed attempts.
 PROVEN_S = 60.0
 
 
@@ -213,7 +213,7 @@ def next_state(state: State, event: Event) -> State:
 
 
 def compute_delay_s(attempt: int, *, random: float) -> float | None:
-    """How long to wait before attempt `attempt` (the first repeat is 1); None: no more of them."""
+    """Return the delay before retry number `attempt` (starting at 1), or None after the last."""
     if attempt > MOST_ATTEMPTS:
         return None
     longest: float = FIRST_DELAY_S * 2.0 ** (attempt - 1)
@@ -221,7 +221,7 @@ def compute_delay_s(attempt: int, *, random: float) -> float | None:
 
 
 def name_state(state: State) -> str:
-    """The state as hosts of the SDK protocol know it."""
+    """Return the state's name in the SDK protocol."""
     match state:
         case "ready":
             return "connected"

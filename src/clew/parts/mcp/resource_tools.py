@@ -1,4 +1,4 @@
-"""The two tools that show what servers offer to be read, and read it."""
+"""The tools that list and read the resources of MCP servers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ from clew.system.jsonrpc.peer import PeerAnswer
 
 
 class ResourceTool(Tool[Input]):
-    """Looks at what servers offer, and changes nothing."""
+    """A read-only tool for the servers' resources."""
 
     is_mcp = True
 
@@ -34,7 +34,7 @@ class ListInput(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ListMcpResourcesTool(ResourceTool[ListInput]):
-    """What there is to read."""
+    """Lists the available resources."""
 
     name = "ListMcpResourcesTool"
     description = "List the resources of MCP servers"
@@ -58,7 +58,7 @@ class ListMcpResourcesTool(ResourceTool[ListInput]):
             for offer in server.offers.resources
         ]
         if not listed:
-            return ToolOutcome(content="No server offers a resource.", tool_use_result=[])
+            return ToolOutcome(content="No server offers resources.", tool_use_result=[])
         return ToolOutcome(
             content="\n".join(as_json(resource) for resource in listed),
             tool_use_result=listed,
@@ -72,7 +72,7 @@ class ReadResourceInput(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReadMcpResourceTool(ResourceTool[ReadResourceInput]):
-    """One resource, read."""
+    """Reads one resource."""
 
     name = "ReadMcpResourceTool"
     description = "Read a resource of an MCP server"
@@ -88,9 +88,9 @@ class ReadMcpResourceTool(ResourceTool[ReadResourceInput]):
 
 
 async def make_resource_fact(server: McpServer, uri: str, label: str) -> Fact:
-    """A resource that a prompt names, as it goes along with that prompt."""
+    """Return the fact for a resource that a prompt names."""
     result = await read_resource(server, uri)
-    head = f"The person's prompt names {label}; this is what the MCP server {server.name} gives:"
+    head = f"The user's prompt refers to {label}. The MCP server {server.name} returned:"
     content = result.content
     blocks: Any = (
         f"<system-reminder>\n{head}\n{content}\n</system-reminder>"
@@ -107,7 +107,7 @@ async def make_resource_fact(server: McpServer, uri: str, label: str) -> Fact:
 
 
 async def read_resource(server: McpServer, uri: str) -> ToolOutcome:
-    """A resource as a result; also what an `@server:uri` in a prompt stands for."""
+    """Read a resource, for the tool or for an `@server:uri` in a prompt."""
     outcome = await server.call(
         "resources/read", {"uri": uri}, patience_s=CALL_PATIENCE_S, wait_s=RECONNECT_WAIT_S
     )
@@ -115,7 +115,7 @@ async def read_resource(server: McpServer, uri: str) -> ToolOutcome:
         return make_failure(describe_refusal(server.name, outcome, CALL_PATIENCE_S))
     contents = as_object(outcome.result).get("contents")
     if not isinstance(contents, list):
-        return make_failure(f"The server {server.name} gave an answer without contents.")
+        return make_failure(f"The server {server.name} returned a response without contents.")
     await server.watch(uri)
     blocks = blocks_of([{"type": "resource", "resource": content} for content in contents])
     return result_of(ServerReply(blocks=blocks), {"content": contents})
@@ -127,5 +127,5 @@ def chosen(servers: tuple[McpServer, ...], name: str | None) -> tuple[McpServer,
     matches = tuple(server for server in servers if server.name == name)
     if not matches:
         names = ", ".join(server.name for server in servers) or "none"
-        raise ToolError(f"no MCP server is named {name}; there are: {names}")
+        raise ToolError(f"MCP server {name} not found; available: {names}")
     return matches

@@ -1,8 +1,8 @@
-"""A server's schema of a tool's input as the service takes it.
+"""Adapt a server's input schema of a tool to the API's rules.
 
-One schema that the service refuses would spoil every request of the session. A schema passes as it is
-where it is sound; where it is not, the tool keeps an open object, and the model reads the server's
-schema in the description instead.
+A single schema that the API rejects would fail every request of the session. A valid schema is kept
+unchanged. For an invalid one, the tool accepts any object, and its description contains the
+server's schema.
 """
 
 import re
@@ -26,7 +26,7 @@ _TEXTS = ("$ref", "$schema", "$id", "title", "description", "pattern", "format")
 
 
 def make_usable(schema: Any) -> tuple[Json, str]:
-    """The schema to send, and why it is not the server's; an empty text where it is."""
+    """Return the schema to send, and why it replaces the server's, or an empty string."""
     why = fault(schema)
     if not why:
         assert isinstance(schema, dict)
@@ -35,30 +35,30 @@ def make_usable(schema: Any) -> tuple[Json, str]:
 
 
 def fault(schema: Any) -> str:
-    """What the service would refuse in it."""
+    """Return what the API would reject in a schema, or an empty string."""
     if not isinstance(schema, dict):
-        return "it is no object"
+        return "it is not an object"
     if schema.get("type", "object") != "object":
         return "its type is not object"
     for word in ("anyOf", "oneOf", "allOf"):
         if word in schema:
-            return f"{word} stands at the top"
+            return f"{word} at the top level"
     if problem := walked(schema):
         return problem
     if not all(isinstance(n, str) and PROPERTY.fullmatch(n) for n in schema.get("properties", ())):
-        return "a property's name is not made of letters, digits, _ . -"
+        return "a property name contains characters other than letters, digits, _ . -"
     return ""
 
 
 def walked(schema: Any) -> str:
-    """Looks at every schema inside, with a stack of its own: the depth is the server's choice."""
+    """Check all nested schemas, without recursion because the server controls the depth."""
     waiting: list[tuple[Any, int]] = [(schema, 0)]
     seen = 0
     while waiting:
         node, depth = waiting.pop()
         seen += 1
         if depth > MAX_DEPTH or seen > MAX_NODES:
-            return "it is too large or too deep"
+            return "it is too large or nested too deeply"
         if isinstance(node, bool):
             continue
         problem = keywords(node)
@@ -70,29 +70,29 @@ def walked(schema: Any) -> str:
 
 def keywords(node: Any) -> str:
     if not isinstance(node, dict):
-        return "a schema in it is no object"
+        return "a nested schema is not an object"
     kinds = node.get("type", [])
     listed = kinds if isinstance(kinds, list) else [kinds]
     if not all(isinstance(kind, str) and kind in TYPES for kind in listed):
-        return "a type in it does not exist"
+        return "it contains an unknown type"
     for names, kind, what in (
         (_NUMBERS, (int, float), "a number"),
         (_COUNTS, int, "a whole number"),
-        (_TEXTS, str, "a text"),
+        (_TEXTS, str, "a string"),
         (_MAPS, dict, "an object"),
         (_LISTS, list, "an array"),
         (("required", "enum"), list, "an array"),
     ):
         for name in names:
             if name in node and not isinstance(node[name], kind):
-                return f"{name} in it is not {what}"
+                return f"{name} is not {what}"
     if not all(isinstance(name, str) for name in node.get("required", ())):
-        return "required in it does not list names"
+        return "required is not a list of names"
     return elsewhere(node.get("$ref", "#")) or unreadable(node.get("pattern"))
 
 
 def elsewhere(reference: str) -> str:
-    """Nobody fetches what a schema points to."""
+    """Check a reference. References to other documents are never fetched."""
     return "" if reference.startswith("#") else "it refers to another document"
 
 
@@ -102,7 +102,7 @@ def unreadable(pattern: str | None) -> str:
     try:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError):
-        return "a pattern in it cannot be read"
+        return "it contains an invalid pattern"
     return ""
 
 
@@ -119,7 +119,7 @@ TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,64}")
 
 
 def find_headers(schema: Json) -> dict[tuple[str, ...], str]:
-    """The properties that the server wants said in a header of the request too: path -> header."""
+    """Return the properties to repeat in request headers: path -> header."""
     headers: dict[tuple[str, ...], str] = {}
     waiting: list[tuple[tuple[str, ...], Json]] = [((), schema)]
     while waiting:

@@ -1,7 +1,9 @@
-"""Which servers a session has: from the command line, settings, `.mcp.json`, and what others wrote.
+"""Find the servers of a session: from the command line, settings, `.mcp.json`, and other tools'
+files.
 
-Owns the order of the scopes and what may not begin unasked. Reads, never writes. The strongest scope
-that knows a name says what it is; a project's server needs a trusted folder and a person's yes.
+Owns the order of the scopes and which servers need approval. Only reads. If several scopes define a
+server, the one with the highest precedence wins. A project's server requires a trusted folder and
+the user's approval.
 """
 
 import json
@@ -23,17 +25,20 @@ from clew.system.config.paths import Places
 from clew.system.config.settings import read_list, read_switch, value_in
 from clew.system.files import hold_lock, is_there, read_content, replace
 
-# What a person said about servers in a project: of its own, and of those it brings along.
+# The user's choices about servers in a project: personal servers, and approvals of the project's
+# own.
 
 
 class ServerChoices(Struct, frozen=True, kw_only=True):
-    """For one project: server -> the digest of the entry that was approved; and who was turned down."""
+    """For one project: the approved servers with the digest of their entry, and the rejected
+    servers.
+    """
 
     approved: dict[str, str] = {}
     denied: frozenset[str] = frozenset()
 
     def says(self, name: str, entry: Any) -> bool | None:
-        """Yes, no, or nothing yet."""
+        """Return True if approved, False if rejected, None if neither."""
         if name in self.denied:
             return False
         return True if self.approved.get(name) == mark(entry) else None
@@ -48,7 +53,7 @@ def path_of(places: Places) -> Path:
 
 
 def read_all(places: Places) -> Json:
-    """A store that cannot be read approves nothing."""
+    """Return the choices of all projects, empty if the file is invalid, so nothing is approved."""
     try:
         data = json.loads(path_of(places).read_text("utf-8"))
     except (OSError, ValueError):
@@ -62,7 +67,7 @@ def choices_of_project(places: Places) -> Json:
 
 
 def keep(places: Places, choices: Json) -> None:
-    """Writes what is said about this project; nothing of others' is lost."""
+    """Write this project's choices; those of other projects stay."""
     everything = read_all(places)
     if any(choices.values()):
         everything[str(places.root.resolve())] = {k: v for k, v in choices.items() if v}
@@ -88,13 +93,13 @@ def write(places: Places, choices: ServerChoices) -> None:
 
 
 def forget(places: Places) -> None:
-    """Takes back every yes and no; a person's own servers stay."""
+    """Remove all approvals and rejections; personal servers stay."""
     with hold_lock(places.config_home):
         write(places, ServerChoices())
 
 
 def read_servers(places: Places) -> Json:
-    """A person's own servers in this project."""
+    """Return the user's personal servers in this project."""
     entries = choices_of_project(places).get("servers")
     return entries if isinstance(entries, dict) else {}
 
@@ -140,19 +145,19 @@ OF_LAYER: dict[Layered, Scope] = {
 
 
 class ServerEntry(Struct, frozen=True, kw_only=True):
-    """One description of a server, where it stands, and why it does not begin; empty if it does."""
+    """One definition of a server, its source, and the reason why it does not start, if any."""
 
     name: str
     scope: Scope
     source: str
     value: Any
     held: str = ""
-    # Written by a program for this session: what looks like a variable is none.
+    # From a program, for this session: variables are not expanded.
     is_literal: bool = False
 
 
 class ServerListing(Struct, frozen=True, kw_only=True):
-    """`servers` begin; `held` do not, and `faults` say what cannot be read."""
+    """`servers` start; `held` do not; `faults` are errors in the definitions."""
 
     servers: tuple[ServerConfig, ...] = ()
     held: tuple[ServerEntry, ...] = ()
@@ -164,7 +169,7 @@ class _Project(Struct):
 
 
 class _Others(Struct):
-    """Of the file in which other tools keep their state, what is about servers."""
+    """The part about servers in the file where other tools keep their state."""
 
     mcp_servers: Any = msgspec.field(default=None, name="mcpServers")
     projects: dict[str, _Project] = {}
@@ -181,11 +186,16 @@ def find_configured_servers(
     plugins: Sequence[ServerEntry] = (),
     strict: bool = False,
 ) -> ServerListing:
-    """The servers of a session. `arguments` are the arguments of --mcp-config, `brought` are those of the
-    program around it; `strict`: only those."""
+    """Return the servers of a session.
+
+    `arguments` are the values of --mcp-config, `brought` are the servers of the host program. If
+    `strict`, only these are used.
+    """
     faults: list[str] = []
     entries = [
-        ServerEntry(name=name, scope="cli", source="(brought along)", value=value, is_literal=True)
+        ServerEntry(
+            name=name, scope="cli", source="(from the host program)", value=value, is_literal=True
+        )
         for name, value in (brought or {}).items()
     ]
     entries += from_arguments(arguments, places.cwd)
@@ -201,7 +211,7 @@ def settle_entries(
     settings: Json,
     environ: Mapping[str, str],
 ) -> ServerListing:
-    """What these descriptions, the strongest first, come to: which begin, which may not, and why."""
+    """Decide which of these definitions, highest precedence first, start, and why others do not."""
     faults: list[str] = []
     servers: dict[str, ServerConfig] = {}
     entries_by_name: dict[str, ServerEntry] = {}
@@ -232,7 +242,7 @@ def settle_entries(
 
 
 def allow_list(layers: Iterable[Layer]) -> Any:
-    """The administrator's list, where one is set."""
+    """Return the administrator's list of allowed servers, or None."""
     for layer in layers:
         if layer.scope == "managed" and "allowedMcpServers" in select_usable(layer):
             return select_usable(layer)["allowedMcpServers"]
@@ -246,7 +256,7 @@ def read_entries(
     environ: Mapping[str, str],
     faults: list[str],
 ) -> list[ServerEntry]:
-    """Every entry of files, the strongest first."""
+    """Return all definitions in files, highest precedence first."""
     entries: list[ServerEntry] = []
     for layer in order_layers(layers):
         mcp_servers = select_usable(layer).get("mcpServers")
@@ -268,7 +278,7 @@ def each(section: Any, scope: Scope, source: str) -> Iterator[ServerEntry]:
 
 
 def from_arguments(arguments: Sequence[str], cwd: Path) -> Iterator[ServerEntry]:
-    """The servers of --mcp-config: JSON or the name of a file, as often as it is given."""
+    """Yield the servers of --mcp-config. Each value is JSON or a file name."""
     for text in arguments:
         is_json = text.lstrip().startswith("{")
         source = "--mcp-config" if is_json else str(cwd / text)
@@ -286,7 +296,7 @@ def from_arguments(arguments: Sequence[str], cwd: Path) -> Iterator[ServerEntry]
 
 
 def find_project_files(places: Places) -> list[Path]:
-    """`.mcp.json` here and in the folders around, up to the repository; the nearest first."""
+    """Return `.mcp.json` in this folder and its parents within the repository, nearest first."""
     files = []
     for folder in (places.cwd, *places.cwd.parents):
         files.append(folder / ".mcp.json")
@@ -298,7 +308,7 @@ def find_project_files(places: Places) -> list[Path]:
 
 
 def read_project(path: Path, faults: list[str]) -> Json:
-    """The servers of one file; one that cannot be read has none and says so."""
+    """Return the servers of one file. If it is invalid, add an error to `faults`."""
     try:
         data = json.loads(read_content(path).decode("utf-8-sig"))
     except FileNotFoundError:
@@ -324,23 +334,23 @@ def of_project(places: Places, settings: Json, faults: list[str]) -> Iterator[Se
 def waiting(
     name: str, value: Any, settings: Json, choices: ServerChoices, *, is_trusted: bool
 ) -> str:
-    """Why a project's server does not begin yet."""
+    """Return why a project's server does not start yet, or an empty string."""
     word = choices.says(name, value)
     if word is False or name in (read_list(settings, "disabledMcpjsonServers") or ()):
-        return "it was turned down"
+        return "rejected"
     if not is_trusted:
         return "the folder is not trusted (clew config trust)"
     by_settings = read_switch(settings, "enableAllProjectMcpServers")
     if word or by_settings or name in (read_list(settings, "enabledMcpjsonServers") or ()):
         return ""
-    return f"it waits for approval (clew mcp approve {name})"
+    return f"needs approval (clew mcp approve {name})"
 
 
 # -- what other tools keep
 
 
 def of_others(places: Places, environ: Mapping[str, str]) -> Iterator[ServerEntry]:
-    """Servers that a person added with another tool that shares this config home."""
+    """Yield servers that the user added with another tool that shares this config home."""
     clew_config_dir = environ.get("CLEW_CONFIG_DIR") or environ.get("CLAUDE_CONFIG_DIR")
     folder = Path(clew_config_dir) if clew_config_dir else places.home
     path = (places.cwd / folder) / ".claude.json"

@@ -1,7 +1,8 @@
-"""One server through its whole life: begun, agreed with, lost and begun again, closed.
+"""The life cycle of one server: started, negotiated, lost and restarted, closed.
 
-Owns its state (`states`) and the task that moves it. Whatever the server does, this task ends only
-when it is told to, and what others see is the state, the problem in words, and the offers.
+Owns its state (`protocol.State`) and the task that changes it. Whatever the server does, this task
+ends only when it is cancelled or a retry cannot help. Others see the state, the problem and the
+offers.
 """
 
 import asyncio
@@ -31,17 +32,17 @@ from clew.system.jsonrpc.peer import Outcome, PeerAnswer, PeerFailure
 
 MakeLine: TypeAlias = Callable[[ServerConfig, ServerHost, asyncio.TaskGroup], ServerConnection]
 
-# A server that announces changes without end is asked as often and no more.
+# The minimum pause between lists, for a server that announces changes continuously.
 RELIST_PAUSE_S = 1.0
 MOST_WATCHED = 100
-# What is asked beside a call is not waited for as long as a call.
+# Requests that accompany a call have a shorter time limit.
 ASIDE_PATIENCE_S = 5.0
 GIVEN_UP = ("failed", "needs-auth", "disabled")
 LISTS = ("tools", "prompts", "resources")
 
 
 class McpServer:
-    """`on_change` is called whenever the state or the offers are others than before."""
+    """One server. `on_change` is called whenever the state or the offers change."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class McpServer:
         self._wake = asyncio.Event()
         self._moved = asyncio.Event()
         self._attempt = 0
-        # Resources that somebody watches, and those that changed since they were looked at.
+        # Resources that are watched, and those that changed since they were read.
         self.watched: set[str] = set()
         self.changed_resources: set[str] = set()
 
@@ -86,13 +87,13 @@ class McpServer:
 
     @property
     def instructions(self) -> str:
-        """What the server says about how to use it: a stranger's words."""
+        """The server's instructions for its use; untrusted text."""
         agreement = self.agreement
         return "" if agreement is None else shorten(agreement.instructions, MAX_INSTRUCTIONS)
 
     @property
     def is_settled(self) -> bool:
-        """Whether waiting for it would bring nothing new soon."""
+        """True if the state will not change soon without an event."""
         return self.state not in ("disconnected", "connecting", "initializing", "waiting")
 
     def _to(self, event: Event, problem: str = "") -> None:
@@ -110,7 +111,7 @@ class McpServer:
         return self.state == "ready" and self._client is not None and not self._client.is_lost
 
     async def moved(self) -> None:
-        """Waits for the next change of the state."""
+        """Wait for the next change of the state."""
         await self._moved.wait()
 
     async def settled(self) -> None:
@@ -120,9 +121,9 @@ class McpServer:
     # -- the task
 
     async def live(self) -> None:
-        """Connects, stays, and begins again after a loss, a little later each time.
+        """Connect, stay connected, and reconnect after a loss with increasing delays.
 
-        Ends by itself where trying again would not help; being cancelled is how it is closed.
+        Returns if a retry would not help. Cancel it to close the connection.
         """
         try:
             while self.state in ("disconnected", "waiting"):
@@ -144,13 +145,13 @@ class McpServer:
             await asyncio.sleep(delay_s)
 
     async def _stand(self) -> None:
-        """One connection from its beginning to its end; the state says how it ended."""
+        """Run one connection from start to end. The state tells how it ended."""
         async with asyncio.TaskGroup() as group:
             line = self._make_line(self.config, self.host, group)
             try:
                 await self._connected(line)
             except TimeoutError:
-                self._to("lost", f"it took longer than {self._patience('connecting'):g} s to begin")
+                self._to("lost", f"startup took longer than {self._patience('connecting'):g} s")
             except UnauthorizedError as error:
                 self.challenge = error.challenge
                 self._to("unauthorized", str(error))
@@ -198,7 +199,7 @@ class McpServer:
                 ending.exception()
 
     async def _failed(self, failure: PeerFailure, ending: "asyncio.Future[str]") -> None:
-        """A handshake that came to nothing: a server that is gone may come back, one that refuses not."""
+        """Handle a failed handshake: a lost server may return, one that rejects it will not."""
         if failure.kind == "lost":
             self._to("lost", await ending)
         elif failure.kind == "timeout":
@@ -221,7 +222,7 @@ class McpServer:
         return await self._list(set(LISTS))
 
     async def _ready(self, ending: "asyncio.Future[str]") -> None:
-        """Stays until the line ends; lists again what has changed."""
+        """Stay until the connection ends. Reload lists that changed."""
         while not ending.done():
             waking = asyncio.ensure_future(self._wake.wait())
             try:
@@ -237,7 +238,7 @@ class McpServer:
         self._to("lost", ending.result())
 
     async def _listen(self) -> None:
-        """Asks a server of the stateless era to say what changes: it says nothing unasked."""
+        """Subscribe to changes at a stateless server, which sends no notifications otherwise."""
         client = self._client
         if client is None or not client.is_stateless:
             return
@@ -252,7 +253,7 @@ class McpServer:
             await asyncio.sleep(RELIST_PAUSE_S)
 
     async def _list(self, kinds: set[str]) -> PeerFailure | None:
-        """Asks for lists again; a server that does not answer keeps what it offered before."""
+        """Reload lists. A server that does not respond keeps its previous offers."""
         client = self._client
         assert client is not None
         tools, prompts, resources = self.offers.tools, self.offers.prompts, self.offers.resources
@@ -282,10 +283,10 @@ class McpServer:
                 offers += resources_of(self.name, listed, templates=key != "resources")
         return tuple(offers)
 
-    # -- what others want
+    # -- requests from outside
 
     def reset(self) -> None:
-        """Forgets how often it was tried, so that `live` may be called again."""
+        """Reset the count of attempts, so that `live` may be called again."""
         self._attempt = 0
         self._to("reset")
 
@@ -315,7 +316,7 @@ class McpServer:
                     await self.moved()
 
     async def watch(self, uri: str) -> None:
-        """Has the server say when a resource changes that was read just now, if it can."""
+        """Subscribe to changes of a resource that was just read, if the server supports it."""
         self.changed_resources.discard(uri)
         client = self._client
         if client is None or uri in self.watched or len(self.watched) >= MOST_WATCHED:
@@ -327,14 +328,16 @@ class McpServer:
     async def completed(
         self, prompt: str, argument: str, value: str, context: Mapping[str, str] | None = None
     ) -> list[str]:
-        """What the server would put for an argument of a prompt that begins with `value`; `context` are the
-        arguments before it."""
+        """Return the server's completions of `value` for a prompt's argument.
+
+        `context` are the arguments before it.
+        """
         return await self._completed(
             {"type": "ref/prompt", "name": prompt}, argument, value, context
         )
 
     async def completed_uri(self, template: str, argument: str, value: str) -> list[str]:
-        """The same for a place in the URI of its resources."""
+        """Return the server's completions of `value` for a variable of a URI template."""
         return await self._completed({"type": "ref/resource", "uri": template}, argument, value, {})
 
     async def _completed(
@@ -358,7 +361,7 @@ class McpServer:
         )
 
     def hear(self, message: Json) -> None:
-        """A message of the server's own that came another way than its line."""
+        """Handle a message from the server that did not arrive over its connection."""
         if self._client is not None:
             self._client.hear(message)
 
@@ -371,7 +374,7 @@ class McpServer:
         on_progress: OnProgress | None = None,
         wait_s: float = 0.0,
     ) -> Outcome:
-        """One request; a server that is on its way is waited for, within bounds."""
+        """Send one request. If the server is connecting, wait for a limited time."""
         if not self._is_there:
             await self._back_within(wait_s)
         client = self._client

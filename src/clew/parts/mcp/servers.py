@@ -1,6 +1,7 @@
-"""All servers of a session: begun at once, beside everything else, and ended with the session.
+"""All servers of a session: started at the same time in the background, and stopped with the
+session.
 
-Owns their tasks. Nothing waits for a server but who asks for that, and never without a bound.
+Owns their tasks. Nothing waits for a server unless requested, and never without a time limit.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from clew.system.jsonrpc.peer import PeerFailure
 
 
 class Servers:
-    """`on_change` is called when what the servers offer is another thing than before."""
+    """The servers of a session. `on_change` is called when what they offer has changed."""
 
     def __init__(
         self,
@@ -38,7 +39,7 @@ class Servers:
         self._on_change = on_change
         self._startup_s = startup_s
         self._patience_s = patience_s
-        # Whether the model is told a tool's name alone, until it looks for more.
+        # Whether the model receives only a tool's name until it searches for it.
         self._defers = defers
         self._servers: dict[str, McpServer] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -58,14 +59,14 @@ class Servers:
         return self._servers.get(name)
 
     def add(self, configs: Iterable[ServerConfig]) -> list[str]:
-        """Begins with these servers; returns what is wrong with some of them."""
+        """Start these servers. Return error messages for those that could not be added."""
         problems: list[str] = []
         for config in configs:
             part = names.server_part(config.name)
             same = [name for name in self._servers if names.server_part(name) == part]
             if same:
                 problems.append(
-                    f"MCP server {config.name}: reads like {same[0]} to the model; rename it"
+                    f"MCP server {config.name}: its name is too similar to {same[0]}; rename it"
                 )
                 continue
             server = McpServer(
@@ -83,7 +84,10 @@ class Servers:
         self._tasks[server.name] = asyncio.create_task(server.live(), name=f"mcp {server.name}")
 
     async def settled(self, most_s: float, *, kind: str | None = None) -> tuple[str, ...]:
-        """Waits until every server is there or will not be soon; the names of those that are not yet."""
+        """Wait until every server is connected or failed.
+
+        Return the names of those still pending.
+        """
         meant = [s for s in self._servers.values() if kind in (None, s.config.kind)]
         waiting = [server for server in meant if not server.is_settled]
         if waiting and most_s > 0:
@@ -96,7 +100,7 @@ class Servers:
         return tuple(server.name for server in meant if not server.is_settled)
 
     def tools(self) -> tuple[Tool[Any], ...]:
-        """Every tool there is now, in the order of the servers' names and then of the tools'."""
+        """Return all available tools, ordered by server name and then by tool name."""
         tools: list[Tool[Any]] = []
         has_resources = False
         for name in sorted(self._servers):
@@ -110,7 +114,7 @@ class Servers:
         return tuple(tools)
 
     def _tools_of(self, server: McpServer) -> tuple[McpTool, ...]:
-        """The same objects as long as the server offers the same."""
+        """Return a server's tools, the same objects as long as its list is unchanged."""
         cached = self._tools.get(server.name)
         if cached is None or cached[0] is not server.offers.tools:
             offers = server.offers.tools
@@ -122,7 +126,7 @@ class Servers:
             cached = self._tools[server.name] = (offers, tools)
         return cached[1]
 
-    # -- what a person or a host wants
+    # -- requests of users and hosts
 
     async def reconnect(self, name: str) -> None:
         server = self._servers[name]
@@ -146,7 +150,7 @@ class Servers:
         self._on_change()
 
     async def aclose(self) -> None:
-        """Ends all of them at once."""
+        """Stop all servers at once."""
         await self._end(list(self._tasks))
 
     async def _end(self, server_names: list[str]) -> None:
@@ -158,12 +162,12 @@ class Servers:
 
 
 async def answer_of(servers: Servers, name: str, arguments: Json) -> str:
-    """The text with which a tool answers a call of clew's own."""
+    """Return the text result of a tool call that clew makes."""
     offers = {
         offer.name: (offer, server) for server in servers.all() for offer in server.offers.tools
     }
     if name not in offers:
-        raise UserError(f"there is no tool {name} of a server that is connected")
+        raise UserError(f"no connected MCP server has a tool {name}")
     offer, server = offers[name]
     outcome = await server.call(
         "tools/call",
@@ -175,5 +179,5 @@ async def answer_of(servers: Servers, name: str, arguments: Json) -> str:
         raise UserError(describe_refusal(server.name, outcome, CALL_PATIENCE_S))
     reply = reply_of(outcome.result)
     if reply.is_error:
-        raise UserError(reply.words or "the tool failed and did not say why")
+        raise UserError(reply.words or "the tool failed without an error message")
     return reply.words

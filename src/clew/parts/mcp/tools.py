@@ -1,7 +1,8 @@
 """A server's tools as tools of the session.
 
-What a server says about its tools is a hint of a stranger: it decides the order of calls and the words
-of a question, never whether a call may run. A call that fails is a result the model can act on.
+A server's statements about its tools are untrusted hints: they affect the order of calls and the
+text of a permission prompt, never whether a call is allowed. A failed call is a result that the
+model can act on.
 """
 
 import asyncio
@@ -24,22 +25,22 @@ from clew.parts.mcp.protocol import URL_ELICITATION_REQUIRED, as_object, as_text
 from clew.parts.mcp.server import McpServer
 from clew.system.jsonrpc.peer import Outcome, PeerFailure
 
-# A server on its way back is waited for as long before a call is given up.
+# How long a call waits for a server that is reconnecting.
 RECONNECT_WAIT_S = 10.0
 CALL_PATIENCE_S = 600.0
-# However large a server says its results may be shown.
+# The limit for a result's size, even if a server requests more.
 RESULT_CEILING_CHARS = 500_000
 MAX_DATA = 2000
 
 
 class ServerArguments(Struct, frozen=True):
-    """Arguments under a schema that is the server's."""
+    """Arguments for a server's own schema."""
 
     values: dict[str, Any]
 
 
 class McpTool(Tool[ServerArguments]):
-    """One tool of one server; `server` is whoever serves that name now."""
+    """One tool of one server; `server` is the one that currently has that name."""
 
     is_mcp = True
     owns_its_time = True
@@ -100,7 +101,7 @@ class McpTool(Tool[ServerArguments]):
             await news.aclose()
 
     async def _visited(self, failure: PeerFailure) -> bool:
-        """Whether a person went where the server wants them to go before it answers."""
+        """Return whether the user visited the page that the server requires."""
         wanted = as_object(failure.data).get("elicitations")
         if failure.code != URL_ELICITATION_REQUIRED or not isinstance(wanted, list) or not wanted:
             return False
@@ -112,9 +113,9 @@ class McpTool(Tool[ServerArguments]):
 
 
 class ProgressNews:
-    """Hands on what the server says about a call that runs; of many steps at once the last.
+    """Forwards a server's progress messages. Of several at once, only the last is sent.
 
-    Begins with the first of them: most calls say nothing.
+    The task starts with the first message, because most calls send none.
     """
 
     def __init__(self, ctx: ToolContext) -> None:
@@ -133,7 +134,7 @@ class ProgressNews:
             await self._ctx.emit(Progress(text=in_words(step), data={"type": "mcp_progress"}))
 
     async def aclose(self) -> None:
-        """Says the last of it."""
+        """Send the last message."""
         if self._telling is not None:
             await asyncio.wait([self._telling])
 
@@ -151,7 +152,7 @@ def result_of(reply: ServerReply, raw: Json) -> ToolOutcome:
     only = blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else None
     content: str | list[Json] = only if only is not None else blocks
     if reply.is_error:
-        words = reply.words or "the tool failed and did not say why"
+        words = reply.words or "the tool failed without an error message"
         return ToolOutcome(
             content=content or words,
             is_error=True,
@@ -159,7 +160,7 @@ def result_of(reply: ServerReply, raw: Json) -> ToolOutcome:
             display=words.split("\n", 1)[0],
         )
     return ToolOutcome(
-        content=content or "The tool gave nothing back.",
+        content=content or "The tool returned nothing.",
         tool_use_result=raw.get("content", []),
         mcp_meta={"structuredContent": reply.structured} if reply.structured is not None else None,
         display=reply.words.split("\n", 1)[0][:200],
@@ -167,22 +168,24 @@ def result_of(reply: ServerReply, raw: Json) -> ToolOutcome:
 
 
 def describe_refusal(server: str, failure: PeerFailure, patience_s: float) -> str:
-    """What the model is told of a call that came to nothing."""
+    """Return the model's error message for a failed call."""
     match failure.kind:
         case "timeout":
             return (
-                f"The server {server} was silent for {patience_s:g} s, and the call was cancelled. "
-                "Whether it took effect is not known."
+                f"The server {server} was silent for {patience_s:g} s, so the call was cancelled. "
+                "It may or may not have taken effect."
             )
         case "lost":
             return (
-                f"The server {server} went away while the call was running: {failure.message}. "
-                "Whether it took effect is not known."
+                f"The server {server} disconnected during the call: {failure.message}. "
+                "It may or may not have taken effect."
             )
         case "unsent":
             return f"The call was not made: {failure.message}."
         case "refused":
             data = "" if failure.data is None else f" {as_json(failure.data)[:MAX_DATA]}"
-            return f"The server {server} refused the call: {failure.message} ({failure.code}){data}"
+            return (
+                f"The server {server} rejected the call: {failure.message} ({failure.code}){data}"
+            )
         case _:
-            return f"The server {server} gave an answer that cannot be used: {failure.message}"
+            return f"The server {server} returned an invalid response: {failure.message}"
