@@ -250,7 +250,10 @@ def test_a_servers_prompt_is_a_command(tmp_path: Path) -> None:
     assert "Review {'file': 'a b.py', 'tone': 'kind'}." in sent, shown
     sent, shown = said_to_model(tmp_path, "/mcp__memo__review", memo=entry("honest"))
     assert sent == ""
-    assert "missing file (usage: /mcp__memo__review <file> [tone]); file may be main.py, map.py" in shown
+    assert (
+        "missing file (usage: /mcp__memo__review <file> [tone]); file may be main.py, map.py"
+        in shown
+    )
 
 
 @requirement("R152", "R221")

@@ -107,7 +107,7 @@ def test_a_long_result_is_kept_in_a_file(tmp_path: Path) -> None:
         )  # fmt: skip
         (result,) = results(server)
     assert len(result) < 60_000
-    assert "the whole is in" in result
+    assert "the full output is in" in result
 
 
 def test_a_config_that_cannot_be_read_is_said_before_anything_is_asked(tmp_path: Path) -> None:
