@@ -1,13 +1,13 @@
-"""Runs what the docs say and compares: `make docs-check`; `make docs` writes the generated parts.
+"""Run the examples in the docs and compare their output: `make docs-check`.
 
-Three kinds of text in README.md, AGENTS.md, CHANGELOG.md and docs/**/*.md are held to the truth:
+`make docs` updates the generated parts. These parts of the pages in `pages()` are checked:
 
-- a fence ```console holds lines `$ command` and the output below each. The command is run by sh in
-  an empty folder with an empty home, `clew` on the PATH; `...` alone on a line stands for any lines.
-- a fence ```python is run as a program; what it prints must be what `# -> text` comments say, in
-  order. ```python no-run is only compiled.
-- `<!-- generated: command -->` ... `<!-- end -->` holds the command's output, fence and all.
-- every relative link must lead to a file that exists.
+- A ```console fence contains lines `$ command`, each followed by its output. sh runs the command in
+  an empty folder with an empty home folder and `clew` on the PATH. A line `...` matches any lines.
+- A ```python fence is run as a program. Its output must match the `# -> text` comments, in order.
+  ```python no-run is only compiled.
+- `<!-- generated: command -->` ... `<!-- end -->` contains the output of the command.
+- Every relative link must lead to an existing file.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def pages() -> list[Path]:
 
 
 def environment(home: str) -> dict[str, str]:
-    """A newcomer's environment: nothing of this machine's settings or keys."""
+    """Return the environment of a new user, without this machine's settings and keys."""
     bin_folder = Path(sys.executable).parent
     return {
         "PATH": f"{bin_folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
@@ -76,7 +76,7 @@ def run(command: str, folder: str) -> str:
 
 
 def matches(expected: list[str], actual: list[str]) -> bool:
-    """Whether the lines agree, `...` standing for any number of them, `…` for any part of a line."""
+    """Return whether the lines match; `...` matches any lines, `…` any part of a line."""
     pattern = ""
     for line in expected:
         if line.strip() == "...":
@@ -87,7 +87,7 @@ def matches(expected: list[str], actual: list[str]) -> bool:
 
 
 def console(body: str, folder: str) -> Iterator[tuple[int, str]]:
-    """Runs a console fence; yields (line offset, complaint)."""
+    """Run a console fence; yield each mismatch with its line offset."""
     steps: list[tuple[int, str, list[str]]] = []
     for offset, line in enumerate(body.splitlines()):
         if line.startswith("$ "):
@@ -95,12 +95,12 @@ def console(body: str, folder: str) -> Iterator[tuple[int, str]]:
         elif steps:
             steps[-1][2].append(line)
         else:
-            yield offset, "a console fence begins with a line `$ command`"
+            yield offset, "a console fence must begin with a line `$ command`"
     for offset, command, expected in steps:
         actual = run(command, folder).rstrip("\n").split("\n")
         if not matches(expected or [""], actual):
             shown = "\n    ".join(actual)
-            yield offset, f"`{command}` printed otherwise:\n    {shown}"
+            yield offset, f"`{command}` printed something else:\n    {shown}"
 
 
 def python(body: str, flags: str, folder: str) -> Iterator[tuple[int, str]]:
@@ -115,7 +115,7 @@ def python(body: str, flags: str, folder: str) -> Iterator[tuple[int, str]]:
     actual = run(f"{sys.executable} -X utf8 {script}", folder).rstrip("\n")
     expected = "\n".join(re.findall(r"# -> (.*)$", body, re.M))
     if not matches(expected.split("\n"), actual.split("\n")):
-        yield 0, f"the example printed\n    {actual!r}\n  where it says\n    {expected!r}"
+        yield 0, f"expected the output\n    {expected!r}\n  got\n    {actual!r}"
 
 
 def check_page(path: Path) -> Iterator[Fault]:
@@ -138,7 +138,7 @@ def check_page(path: Path) -> Iterator[Fault]:
         if not (path.parent / link[1]).exists():
             yield Fault(path, line_of(link.start()), f"dead link {link[1]}")
     if regenerated(text) != text:
-        yield Fault(path, 1, "a generated part is stale; run: make docs")
+        yield Fault(path, 1, "a generated part is out of date; run: make docs")
 
 
 def regenerated(text: str) -> str:
@@ -154,8 +154,8 @@ def regenerated(text: str) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--write", action="store_true", help="write the generated parts anew")
-    parser.add_argument("pages", nargs="*", type=Path, help="pages to look at (default: all)")
+    parser.add_argument("--write", action="store_true", help="update the generated parts")
+    parser.add_argument("pages", nargs="*", type=Path, help="pages to check (default: all)")
     options = parser.parse_args()
     chosen = [p.resolve() for p in options.pages] or pages()
     if options.write:
@@ -167,7 +167,7 @@ def main() -> int:
     for fault in faults:
         print(fault)
     for name in stale:
-        print(f"src/clew/{name}: what is made from tables is stale; run: make docs")
+        print(f"src/clew/{name}: generated code is out of date; run: make docs")
     print(f"docs: {len(chosen)} pages, {len(faults) + len(stale)} faults")
     return 1 if faults or stale else 0
 

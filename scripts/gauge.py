@@ -1,6 +1,7 @@
-"""`make gauge`: figures of how the source hangs together, beside those of the last release (or of 4dc56ad).
+"""Print figures about the structure of the source next to those of the last release: `make gauge`.
 
-They are to be looked at, not limits: a figure that gets worse wants a reason in its commit.
+Without a release, the figures are compared with commit 4dc56ad. They are not limits, but a commit
+that makes one worse should give a reason.
 """
 
 import ast
@@ -48,7 +49,7 @@ VAGUE = frozenset(
         "now",
     ]
 )
-# What is traced: one prompt with one shell command.
+# The traced scenario: one prompt with one shell command.
 PLAN = {
     "scenario": 1,
     "answers": [
@@ -61,7 +62,7 @@ import json, sys, threading
 called = set()
 def note(frame, event, _):
     code = frame.f_code
-    # Functions alone: not what runs once because its module is imported.
+    # Only functions, not module code that runs once on import.
     if event == "call" and code.co_flags & 1 and "/clew/" in code.co_filename:
         called.add((code.co_filename, code.co_firstlineno, code.co_qualname))
 from clew.cli import main
@@ -134,7 +135,7 @@ def bindings(node: ast.AST) -> Iterator[str]:
 
 
 def largest_bags(nodes: list[ast.AST]) -> dict[str, int]:
-    """The fields of the values that everything is handed around in."""
+    """Return the number of fields of the largest context classes."""
     found = {"Options": 0, "Session": 0, "Deps": 0}
     for node in nodes:
         if isinstance(node, ast.ClassDef) and node.name in found:
@@ -144,7 +145,7 @@ def largest_bags(nodes: list[ast.AST]) -> dict[str, int]:
 
 
 def import_graph(top: Path, trees: Mapping[Path, ast.AST]) -> dict[str, set[str]]:
-    """Modules and what they import, wherever the import stands."""
+    """Return the imports of each module, including those inside functions."""
     names = {
         ".".join(path.relative_to(top).with_suffix("").parts).removesuffix(".__init__"): path
         for path in trees
@@ -181,7 +182,7 @@ def reach(name: str, graph: Mapping[str, set[str]]) -> set[str]:
 
 
 def trace(root: Path) -> tuple[int, int]:
-    """How many files have a function that one prompt calls, and how long those functions are."""
+    """Return the number of files with functions that one prompt calls, and the lines of those functions."""
     with tempfile.TemporaryDirectory() as folder, serving(PLAN) as server:
         report = Path(folder) / "called"
         environ = {

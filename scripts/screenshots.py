@@ -1,7 +1,7 @@
-"""Pictures of the real screen for the README, light and dark: `make screenshots`.
+"""Take pictures of the real screen for the README, light and dark: `make screenshots`.
 
-clew runs in a terminal of its own against a scripted model; what then stands on that terminal is
-written as SVG, cell by cell, without fonts or anything else from elsewhere.
+clew runs in a terminal emulator with a scripted model. The content of the terminal is written as
+SVG, cell by cell, without external fonts or other resources.
 """
 
 import sys
@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 COLUMNS, ROWS = 96, 32
 CELL_WIDTH, CELL_HEIGHT = 8.4, 18
 GROUNDS = {"dark": ("#16181d", "#d4d7dd"), "light": ("#fdfdfb", "#24292f")}
-# What a terminal's own sixteen colours look like here, as the emulator names them.
+# The terminal's 16 colors, by the emulator's names.
 NAMES = {
     "black": "#3b4048", "red": "#c4515c", "green": "#5f9e5f", "brown": "#b8862f", "blue": "#4a7fc1",
     "magenta": "#a266b5", "cyan": "#3f9aa3", "white": "#c8ccd4",
@@ -38,7 +38,7 @@ SCENARIO = {
     "answers": [
         {
             "content": [
-                "I look at the file and run the check.",
+                "I'll read the file and run the check.",
                 {"tool": "Read", "input": {"file_path": "purse.py"}},
                 {
                     "tool": "Bash",
@@ -49,13 +49,13 @@ SCENARIO = {
         {
             "when": {"tool_result": "Bash"},
             "content": [
-                "It leaves the **first coin** out: the slice begins at 1.",
+                "The **first coin** is missing: the slice starts at 1.",
                 {
                     "tool": "Edit",
                     "input": {
                         "file_path": "purse.py",
                         "old_string": "    return sum(coins[1:])",
-                        "new_string": "    # Every coin counts, the first one too.\n    return sum(coins)",
+                        "new_string": "    # Include the first coin.\n    return sum(coins)",
                     },
                 },
             ],
@@ -63,11 +63,11 @@ SCENARIO = {
         {
             "when": {"tool_result": "Edit"},
             "text": (
-                "Mended. What each call gives now:\n\n"
-                "| coins | before | now |\n|---|--:|--:|\n"
+                "Fixed. The results before and after:\n\n"
+                "| coins | before | after |\n|---|--:|--:|\n"
                 "| `[1, 2, 5]` | 7 | **8** |\n| `[]` | 0 | 0 |\n\n"
-                "To hold it from here on:\n\n"
-                '```python\ndef test_no_coin_is_lost(self):\n    """Holds for any purse."""\n'
+                "A test to prevent a regression:\n\n"
+                '```python\ndef test_total_counts_every_coin(self):\n    """The total of any purse."""\n'
                 "    for coins in ([], [3], [1, 2, 5]):\n"
                 "        self.assertEqual(total(coins), sum(coins))\n```\n"
             ),
@@ -101,7 +101,7 @@ def pictures(theme: str) -> Iterator[tuple[str, str]]:
             ) as screen,
         ):  # fmt: skip
             screen.expect("default")
-            screen.type("The check fails. Find out why, and mend it.\r")
+            screen.type("The check fails. Find out why and fix it.\r")
             screen.expect("yes, this once")
             screen.settle()
             yield "asking", svg(screen.glass, theme)
@@ -112,7 +112,7 @@ def pictures(theme: str) -> Iterator[tuple[str, str]]:
 
 
 def svg(glass: Any, theme: str) -> str:
-    """What stands on a terminal; the empty rows below are left out."""
+    """Return the content of a terminal as SVG, without empty rows at the end."""
     ground, ink = GROUNDS[theme]
     rows = len("\n".join(glass.rows).rstrip("\n").split("\n"))
     width, height = COLUMNS * CELL_WIDTH + 32, rows * CELL_HEIGHT + 32
@@ -128,7 +128,7 @@ def svg(glass: Any, theme: str) -> str:
 
 
 def _runs(line: Any, y: int, *, ground: str, ink: str) -> Iterator[str]:
-    """Cells next to one another that look the same, as one text."""
+    """Yield adjacent cells with the same style as one text."""
     x = 0
     for look, cells in groupby((line[x] for x in range(COLUMNS)), key=_look):
         texts = [cell.data for cell in cells]

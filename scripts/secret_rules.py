@@ -1,8 +1,8 @@
-"""Converts gitleaks' rules into `clew/system/config/gitleaks_rules.py`: `make secret-rules FROM=CHECKOUT`.
+"""Convert gitleaks' rules to `clew/system/config/gitleaks_rules.py`: `make secret-rules FROM=CHECKOUT`.
 
-Reads `config/gitleaks.toml` and `LICENSE` of a local checkout of gitleaks (MIT). The rules are Go
-regular expressions (RE2); this script rewrites them for `re`, in the way the search of
-`clew.system.config.secret_search` needs them: each rule with the words that start it, and one group.
+The script reads `config/gitleaks.toml` and `LICENSE` of a local checkout of gitleaks (MIT). The rules
+are Go regular expressions (RE2). The script converts them for `re` and for the search in
+`clew.system.config.secret_search`: each rule with the words that can start a match, and one group.
 """
 
 import re
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 Json: TypeAlias = dict[str, Any]
 TARGET = Path(__file__).parent.parent / "src" / "clew" / "system" / "config" / "gitleaks_rules.py"
 
-# Rules that clew replaces by its own (clew.system.config.secret_shapes), and why.
+# Rules that clew replaces by its own (clew.system.config.secret_shapes), with the reason.
 REPLACED = {
     "generic-api-key": "judged by name and value there",
     "curl-auth-header": "superlinear; headers are masked in any command",
@@ -30,7 +30,7 @@ REPLACED = {
     "pkcs12-file": "a file name, not a text",
     "jwt": "a token of two parts, or with a part that is cut, is masked too",
 }
-# What gitleaks' generator puts around the names and the secret of a rule.
+# The text that gitleaks' generator puts around the names and the secret of a rule.
 NAMES_START = (
     r"(?i)[\w.-]{0,50}?(?:",
     r"[\w.-]{0,50}?(?i:[\w.-]{0,50}?(?:",
@@ -41,18 +41,19 @@ SECRET_END = r""")(?:[\x60'"\s;]|\\[nr]|$)"""
 BOUNDARY = r"\b"
 
 ALPHANUMERIC = "a-zA-Z0-9"
-# Longer sets of first characters say nothing about where a rule starts.
+# Longer sets of first characters don't narrow down where a match starts.
 FEW = 4
 LONGEST_START = 8
 MOST_STARTS = 64
-# Between the fields of a row in the table.
+# The separator between the fields of a row.
 BETWEEN = " ; "
 
 
 class Row(NamedTuple):
-    """One expression of a rule. `names`: an expression for the name before the secret, where the rule
-    has one. `starts`: lower-case words of which each match starts with one; without them, `keywords`
-    hold a word that any match contains."""
+    """An expression of a rule.
+
+    `names` is an expression for the name before the secret, if the rule has one. Each match starts
+    with one of the lower-case words in `starts`; without them, each contains a word of `keywords`."""
 
     rule: str
     starts: tuple[str, ...]
@@ -74,14 +75,14 @@ def rows(rules: Iterable[Json]) -> Iterator[Row]:
 
 
 def named(rule: Json, pattern: str) -> Row | None:
-    """A rule for a value after a name, taken apart: clew brings its own idea of what lies between."""
+    """Return the parts of a rule for a value after a name; clew has its own pattern for the text between."""
     start = next((s for s in NAMES_START if pattern.startswith(s)), None)
     if start is None:
         return None
     names, _, rest = pattern.removeprefix(start).partition(NAMES_END[0])
     rest = rest.removeprefix(")")
     if not rest.startswith(OPERATOR) or not rest.endswith(SECRET_END):
-        raise ValueError(f"{rule['id']}: an unknown form of a rule with a name")
+        raise ValueError(f"{rule['id']}: unknown form of a rule with a name")
     secret = rest.removeprefix(OPERATOR).removesuffix(SECRET_END)
     if start == NAMES_START[0]:
         secret = f"(?i:{secret})"
@@ -108,7 +109,7 @@ def unnamed(rule: Json, pattern: str) -> Row | None:
     if bounded:
         converted = "<START>" + converted
     if not starts and re.search(r"\(\[a-fA-F0-9\]\{40\}\)", converted):
-        return None  # any git commit, where the text names the service
+        return None  # any git commit, if the text contains the name of the service
     allowed = [a["regexes"] for a in rule.get("allowlists", ()) if a.keys() == {"regexes"}]
     short = [python_regex(r, groups=0) for found in allowed for r in found if len(r) < 40]
     return Row(
@@ -123,13 +124,13 @@ def unnamed(rule: Json, pattern: str) -> Row | None:
 
 
 def alternatives(pattern: str) -> list[str]:
-    """A pattern split at its outermost `|`; one group around all of them is opened for it."""
+    """Return the alternatives of a pattern, split at the outermost `|`, inside one enclosing group."""
     flags = "(?i)" if pattern.startswith("(?i)") else ""
     inside = re.fullmatch(
         r"(?P<head>(?:\(\?i\))?\\b)\((?:\\b|\(\?:)?\((?P<body>.*)\)(?:\\b)?\)(?P<end>\(\?:.*)",
         pattern,
     )
-    if inside:  # two groups around the alternatives: a boundary, and what is repeated in each
+    if inside:  # two groups around the alternatives: a boundary, and the part repeated in each
         return [f"{inside['head']}({one}){inside['end']}" for one in _split(inside["body"])]
     parts = _split(pattern)
     return [parts[0], *(part if part.startswith(flags) else flags + part for part in parts[1:])]
@@ -149,12 +150,12 @@ def _split(pattern: str) -> list[str]:
 
 
 def python_regex(pattern: str, *, groups: int) -> str:
-    """A Go expression in Python's spelling, with at most `groups` groups: the outermost first ones.
+    """Convert a Go expression to Python, keeping the first `groups` outermost groups.
 
-    Flags in the middle hold until the end of their group, across `|`. `$` is the end of the text.
+    Inline flags apply until the end of their group, across `|`. `$` is the end of the text.
     """
     written: list[str] = []
-    open_flags: list[str] = [""]  # for each open group, the flags that were switched on in it
+    open_flags: list[str] = [""]  # the flags that are on in each open group
     capturing: list[bool] = []
     for at, token in _tokens(pattern):
         if _is_inline(token):
@@ -183,14 +184,14 @@ def python_regex(pattern: str, *, groups: int) -> str:
             written.append({r"\z": r"\Z", "$": r"\Z", r"\x60": "`"}.get(token, token))
     written.append(")" if open_flags.pop() else "")
     found = "".join(written)
-    # What has no upper bound never gives characters back, so that a long run is read once.
+    # Unbounded repetitions are possessive, so that a long run is read only once.
     found = re.sub(r"(\{\d+,\})(?![?+])", r"\1+", found)
     re.compile(found, re.ASCII)
     return found
 
 
 def _is_inline(token: str) -> bool:
-    """Whether flags are switched on for what follows, as in `(?i)`."""
+    """Return whether a token turns on flags for the following text, as in `(?i)`."""
     return token.startswith("(?") and token.endswith(")")
 
 
@@ -203,7 +204,7 @@ def _is_repeated(pattern: str, at: int) -> bool:
             depth -= 1
             if not depth:
                 return pattern[at + place + 1 : at + place + 2] in ("{", "*", "+")
-    raise ValueError(f"a group that does not end: {pattern}")
+    raise ValueError(f"unterminated group: {pattern}")
 
 
 _TOKEN = re.compile(
@@ -217,7 +218,7 @@ def _tokens(pattern: str) -> Iterator[tuple[int, str]]:
 
 
 def first_words(pattern: str) -> tuple[str, ...]:
-    """What every match starts with, in lower case; none if that is not known for two characters."""
+    """Return the lower-case words that matches start with; none if fewer than two characters are known."""
     parse = import_module("re._parser").parse
     words, _ = _heads(list(parse(pattern, re.ASCII)))
     found = sorted({word.lower()[:LONGEST_START] for word in words})
@@ -225,7 +226,7 @@ def first_words(pattern: str) -> tuple[str, ...]:
 
 
 def _heads(items: list[Any]) -> tuple[list[str], bool]:
-    """The beginnings of what a parsed expression matches, and whether they are all of it."""
+    """Return the possible beginnings of matches, and whether they are complete matches."""
     heads = [""]
     for kind, value in items:
         match str(kind):
@@ -282,7 +283,7 @@ def module(found: Iterable[Row], version: str, licence: str) -> str:
             *(str(row.entropy), row.allowed, row.pattern),
         ]
         if any(BETWEEN in field or '"""' in field for field in fields):
-            raise ValueError(f"{row.rule}: cannot be a line of the table")
+            raise ValueError(f"{row.rule}: can't be written as a line of the table")
         lines.append(BETWEEN.join(fields))
     split = f'ROWS = tuple(line.split("{BETWEEN}") for line in TABLE.strip().split("\\n"))'
     return "\n".join([*lines, '"""', split, ""])

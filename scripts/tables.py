@@ -1,8 +1,7 @@
-"""Writes what is made from tables: the text of `clew --help`, the fields of `ClewOptions`, the schema of settings,
-and what sessions are told of the built-in tools.
+"""Generate code from tables: `clew --help`, `ClewOptions`, the settings schema, and tool definitions.
 
-`make docs` runs it; `make docs-check` fails where a made text is not what the tables say. With a word,
-it prints a table for the docs: `python -m scripts.tables options`.
+`make docs` runs this module. `make docs-check` fails if generated code is out of date. With an
+argument it prints a table for the docs: `python -m scripts.tables options`.
 """
 
 import ast
@@ -39,12 +38,12 @@ USAGE = """\
 usage: clew [OPTION ...] [PROMPT]
        clew COMMAND [ARG ...]
 
-A coding agent for the terminal whose conversation is a durable, checkable log.
+A coding agent for your terminal.
 """
 
 
 def entry(head: str, text: str, column: int = COLUMN) -> Iterator[str]:
-    """Yield the lines of one row of the help, its text in a column."""
+    """Yield the lines of one row of the help text, aligned to a column."""
     lines = textwrap.wrap(text, WIDTH - column)
     head = f"  {head}"
     if len(head) + 2 > column:
@@ -76,7 +75,7 @@ def help_text() -> str:
 
 
 def meaning(flag: Flag) -> str:
-    """Return what a flag does, with the words that it takes."""
+    """Return the help text of a flag with its choices."""
     if not flag.choices or flag.choices == SWITCH:
         return flag.help
     return f"{flag.help} ({', '.join(flag.choices)})"
@@ -87,7 +86,7 @@ def help_source() -> str:
 
 
 def sdk_source() -> str:
-    """Return the fields of `ClewOptions`, with the annotations as they stand in the table."""
+    """Return the fields of `ClewOptions` with the annotations from the table."""
     (tree,) = (
         node
         for node in ast.parse(inspect.getsource(table)).body
@@ -108,7 +107,7 @@ def sdk_source() -> str:
     return "".join(lines)
 
 
-# How JSON Schema says each kind of a setting.
+# The JSON Schema of each kind of setting.
 TEXT: Json = {"type": "string"}
 MORE_THAN_0: Json = {"type": "number", "exclusiveMinimum": 0}
 KINDS: dict[str, Json] = {
@@ -152,7 +151,7 @@ def setting_schema(known: SettingKey) -> Json:
 
 
 def sandbox_schema() -> Json:
-    """Return the members of the `sandbox` object, as the sandbox reads them."""
+    """Return the schema of the `sandbox` object, from the type that the sandbox reads."""
     (found,), named = msgspec.json.schema_components([SandboxSettings], ref_template="{name}")
 
     def whole(part: Any) -> Any:
@@ -169,7 +168,7 @@ def sandbox_schema() -> Json:
 
 
 def limits(known: SettingKey) -> Iterator[str]:
-    """Yield who may set a key, and what else must be known of it."""
+    """Yield the restrictions of a setting."""
     if known.executes:
         yield "not from an untrusted folder"
     if known.managed_only:
@@ -179,7 +178,7 @@ def limits(known: SettingKey) -> Iterator[str]:
 
 
 def schema_source() -> str:
-    """Return the JSON Schema of settings files. Unknown keys are no faults, as clew keeps them."""
+    """Return the JSON Schema of settings files. It allows unknown keys, because clew keeps them."""
     schema = {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Settings of clew",
@@ -190,7 +189,7 @@ def schema_source() -> str:
 
 
 def tools_source() -> str:
-    """Return what sessions know of the built-in tools before they load their code."""
+    """Return the definitions of the built-in tools, which sessions use before they load the code."""
     return json.dumps(list(map(outline, make_builtin_tools())), indent=1, ensure_ascii=False) + "\n"
 
 
@@ -205,7 +204,7 @@ SOURCES: dict[str, Callable[[], str]] = {
 
 
 def current(name: str) -> str:
-    """Return a file of the source with its made text as the tables have it."""
+    """Return a source file with its generated part up to date."""
     if name in (SCHEMA, OUTLINES):
         return SOURCES[name]()
     text = (SRC / name).read_text("utf-8")
@@ -214,7 +213,7 @@ def current(name: str) -> str:
 
 
 def stale() -> list[str]:
-    """Return the files whose made text is not what the tables say."""
+    """Return the files whose generated part is out of date."""
     return [name for name in SOURCES if current(name) != (SRC / name).read_text("utf-8")]
 
 

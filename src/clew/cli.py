@@ -167,7 +167,7 @@ HELP = """\
 usage: clew [OPTION ...] [PROMPT]
        clew COMMAND [ARG ...]
 
-A coding agent for the terminal whose conversation is a durable, checkable log.
+A coding agent for your terminal.
 
 commands:
   acp          Serve an editor over the Agent Client Protocol

@@ -155,9 +155,9 @@ def test_the_requirements_table_bites(house: Path, old: str, new: str, says: str
 @pytest.mark.parametrize(
     ("planted", "says"),
     [
-        ("\n```console\n$ clew --version\nclew 0.0.0\n```\n", "printed otherwise"),
-        ("\n```console\n$ clew --version\n```\n", "printed otherwise"),
-        ("\n```python\nprint(1 + 1)  # -> 3\n```\n", "the example printed"),
+        ("\n```console\n$ clew --version\nclew 0.0.0\n```\n", "printed something else"),
+        ("\n```console\n$ clew --version\n```\n", "printed something else"),
+        ("\n```python\nprint(1 + 1)  # -> 3\n```\n", "expected the output"),
         ("\n```python no-run\ndef (\n```\n", "does not compile"),
         ("\n[gone](docs/no-such-page.md)\n", "dead link"),
         ("\n<!-- generated: clew --version -->\nstale\n<!-- end -->\n", "make docs"),
