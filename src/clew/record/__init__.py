@@ -1,1 +1,1 @@
-"""What is written of sessions and read again: transcripts, the library of all sessions, exports, stores, files through time."""
+"""Session storage: transcripts, the session library, exports, stores and file history."""

@@ -1,10 +1,11 @@
-"""What a person keeps beyond clew's end: a record for each command that goes on without it.
+"""Records of background commands that keep running after clew exits.
 
-A record is a file of clew's own: a line that says what runs, and a second that its watcher writes when
-it has ended (`system.process.watcher`). The watcher holds the file locked for as long as it lives, so that the
-kernel, and no process number that may be another's by now, says whether it runs. Where the watcher was
-killed, the command is known by its number, its beginning and the machine's own. Must never signal a
-process that is not the very one that was begun.
+A record is a file with one line that describes the command. The command's watcher
+(`system.process.watcher`) appends a second line when the command ends. The watcher locks the file
+for as long as it runs, so the kernel reports whether the command is still watched. A process ID
+could not, because it may have been reused. If the watcher was killed, the command is identified by
+its process ID, its start time and the boot ID of the machine. This module must never signal a
+process other than the one that was started.
 
 Decision: docs/decisions/245-kept-commands.md
 """
@@ -27,22 +28,23 @@ from clew.system.process.run import Hold
 from clew.system.process.tree import ProcessExit, exit_of, is_alive, read_parent, read_start_ticks
 from clew.system.process.watcher import find_descendants, send_signal
 
-# Records of what ended are of use until the session hears of it; who never asks loses nothing else.
+# The record of an ended command is useful only until its session reports the result. If the session
+# is never resumed, nothing else is lost.
 FORGOTTEN_S = 30 * 24 * 3600
-# Names are made from session and task ids; nothing else in the folder is a record.
+# Names are made from session and task IDs. No other file in the folder is a record.
 SUFFIX = ".jsonl"
-# More than any command line has; what is larger is no record.
+# Longer than any command line; a larger file is not a record.
 MOST_BYTES = 16 << 20
-# Seconds that a calendar holds, and a status as the kernel gives it.
+# Seconds within the range of a calendar date, and a wait status as returned by the kernel.
 Moment: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=253_402_300_800)]
 WaitStatus: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**16)]
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What runs: as a task of which session, begun by which call, and where what it prints goes.
+    """A kept command: its session, task, tool call, process and output file.
 
-    `since` is when process `pid` began, as the kernel counts from the machine's own beginning, `boot`;
-    0 and nothing where it does not say.
+    `since` is the start time of process `pid` in clock ticks since `boot`, the boot ID of the
+    machine. They are 0 and empty on platforms that do not report them.
     """
 
     session_id: str
@@ -62,7 +64,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class End(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     wait_status: WaitStatus
     ended_at: Moment
-    # A person ended it, with a word and not with a signal of their own.
+    # The user stopped it with a clew command, not with a signal.
     called_off: bool = False
 
     @property
@@ -71,8 +73,11 @@ class End(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class KeptRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record as it stands: without an end and not running, nobody saw how it ended; running and
-    not watched, nobody will."""
+    """The state of a record.
+
+    If it has no end and is not running, its exit status is unknown. If it is running but not
+    watched, its exit status will never be known.
+    """
 
     path: Path
     about: About
@@ -86,7 +91,7 @@ class KeptRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordFolder:
-    """Where the records of one session's tasks are put."""
+    """The folder with the records of one session's tasks."""
 
     def __init__(self, folder: Path, session_id: str) -> None:
         self._folder = folder
@@ -94,20 +99,20 @@ class RecordFolder:
 
     @property
     def is_used(self) -> bool:
-        """Whether anything was ever kept: most people keep nothing."""
+        """Return whether any command was ever kept; most users keep none."""
         return is_folder(self._folder)
 
     def here(self) -> list[KeptRecord]:
-        """Those of this session."""
+        """Return the records of this session."""
         return list(find_records(self._folder, f"{self._session_id}-"))
 
     def was_called_off(self, task_id: str) -> bool:
-        """Whether a person ended one of this session from elsewhere."""
+        """Return whether the user stopped this session's task from elsewhere."""
         record = read(self._path(task_id))
         return record is not None and record.end is not None and record.end.called_off
 
     def of_call(self, tool_use_id: str) -> KeptRecord | None:
-        """What a call began, in whatever session."""
+        """Return the record of the command that a tool call started, in any session."""
         return next(
             (k for k in find_records(self._folder) if k.about.tool_use_id == tool_use_id), None
         )
@@ -116,11 +121,11 @@ class RecordFolder:
         self, task_id: str, hold: Hold, output: ProcessOutput, *, kind: str, title: str, command: str,
         cwd: str, tool_use_id: str,
     ) -> None:  # fmt: skip
-        """Has a command go on without clew. Raises UserError where it cannot."""
+        """Keep a command running after clew exits. Raises UserError if that is impossible."""
         pid = await hold.begun()
         output.save()
         if output.descriptor < 0:
-            raise UserError(f"what task {task_id} prints goes to no file, so it cannot be kept")
+            raise UserError(f"task {task_id} can't be kept: its output is not written to a file")
         about = About(
             session_id=self._session_id,
             task_id=task_id,
@@ -139,7 +144,7 @@ class RecordFolder:
         try:
             record = self._made(path, about)
         except OSError as error:
-            raise UserError(f"task {task_id} cannot be kept: {error}") from None
+            raise UserError(f"task {task_id} can't be kept: {error}") from None
         room = max(0, output.file_max_bytes - output.saved_bytes)
         try:
             is_kept = await hold.keep(record, output.descriptor, most_bytes=room)
@@ -147,13 +152,17 @@ class RecordFolder:
             os.close(record)
         if not is_kept:
             path.unlink(missing_ok=True)
-            raise UserError(f"task {task_id} does not run")
+            raise UserError(f"task {task_id} is not running")
 
     def _path(self, task_id: str) -> Path:
         return self._folder / f"{self._session_id}-{task_id}{SUFFIX}"
 
     def _made(self, path: Path, about: About) -> int:
-        """Locked before it has its name: nobody may take it for what has ended between the two."""
+        """Create a record and return its locked descriptor.
+
+        It is locked before it gets its name, so that no reader takes it for an ended command in
+        between.
+        """
         make_private(self._folder)
         beside = path.with_suffix(".new")
         record = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
@@ -171,7 +180,7 @@ class RecordFolder:
 
 
 def find_records(folder: Path, beginning: str = "") -> Iterator[KeptRecord]:
-    """The records there are, those that nobody needs any more taken away on the way."""
+    """Yield the records in a folder, and delete those that have expired."""
     for path in sorted(folder.glob(f"{beginning}*{SUFFIX}")):
         record = read(path)
         if record is None:
@@ -183,7 +192,7 @@ def find_records(folder: Path, beginning: str = "") -> Iterator[KeptRecord]:
 
 
 def _age_s(path: Path) -> float:
-    """0 where somebody else has taken it away meanwhile."""
+    """Return the age of a file, or 0 if another process has deleted it."""
     try:
         return time.time() - path.stat().st_mtime
     except OSError:
@@ -191,7 +200,7 @@ def _age_s(path: Path) -> float:
 
 
 def read(path: Path) -> KeptRecord | None:
-    """A record as it stands; None for what is none, or is gone."""
+    """Return the state of a record, or None if the file is missing or not a record."""
     try:
         with open(path, "rb", opener=open_only_files) as file:
             is_watched = is_locked(file.fileno())
@@ -219,10 +228,13 @@ def forget(record: KeptRecord) -> None:
 
 
 def call_off(record: KeptRecord) -> None:
-    """Asks it to end, with all that it started; its watcher makes it, if it does not. What nobody
-    watches is made to at once."""
+    """Stop a command and all processes it started.
+
+    Its watcher terminates it, and kills it if it does not exit. Without a watcher it is killed at
+    once.
+    """
     about, now = record.about, read(record.path)
-    # To kill(2) the groups 0 and 1 are our own and everybody.
+    # For kill(2), group 0 is the caller's own group and group 1 means every process.
     if (
         now is None
         or not now.is_running
@@ -234,26 +246,26 @@ def call_off(record: KeptRecord) -> None:
     if watcher > 1:
         send_signal(watcher, signal.SIGTERM)
     else:
-        # First, for it is over for everybody from the moment at which it does not live.
+        # Write the end first: once the process is dead, other readers see the record as ended.
         _was_called_off(now)
         for pid in (*find_descendants(about.pid), -about.pid):
             send_signal(pid, signal.SIGKILL)
 
 
 def _was_called_off(record: KeptRecord) -> None:
-    """Writes down how what nobody watched will have ended."""
+    """Record the end of a command that has no watcher to do so."""
     end = End(wait_status=signal.SIGKILL, ended_at=int(time.time()), called_off=True)
     with contextlib.suppress(OSError), record.path.open("ab") as file:
         file.write(msgspec.json.encode(end) + b"\n")
 
 
 def goes_on(about: About) -> bool:
-    """Whether the very process that was begun runs, since the same beginning of the machine."""
+    """Return whether the command's own process is still running, since the same boot."""
     return bool(about.boot) and about.boot == boot() and is_alive(about.pid, about.since)
 
 
 def boot() -> str:
-    """Which beginning of the machine this is; processes count from it."""
+    """Return the boot ID of the machine. Process start times count from that boot."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:

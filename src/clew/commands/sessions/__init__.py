@@ -1,1 +1,1 @@
-"""`clew sessions`: one module a word. Needs no model and no key."""
+"""`clew sessions`: its commands by group. None of them needs a model or an API key."""

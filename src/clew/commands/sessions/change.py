@@ -1,4 +1,4 @@
-"""`clew sessions rewind`: files and conversation back to a message, and back again."""
+"""`clew sessions rewind`: rewind files and conversation to a message, and redo."""
 
 import argparse
 import time
@@ -33,14 +33,14 @@ from clew.record.rewind.restore import (
 from clew.record.transcript.examine import session_id_of
 from clew.system.command_groups import GroupWord, argument, switch
 
-# Messages of sessions by what a person types.
+# Messages as the user names them.
 
 
 def uuid_of(path: Path, text: str) -> str:
     return text if text == START else resolve_message(path, text)
 
 
-# `clew sessions fork`: a session that begins as another does, up to any message of it.
+# `clew sessions fork`: copy a session up to any message.
 
 
 def run_fork(options: argparse.Namespace) -> int:
@@ -67,7 +67,7 @@ def run_fork(options: argparse.Namespace) -> int:
     return FINE
 
 
-# `clew sessions graft`: a part of one session brought to the end of another.
+# `clew sessions graft`: append part of one session to another.
 
 
 def run_graft(options: argparse.Namespace) -> int:
@@ -83,12 +83,12 @@ def run_graft(options: argparse.Namespace) -> int:
     else:
         agents = f" with {format_count(result.agents, 'subagent')}" if result.agents else ""
         say(
-            f"{format_count(result.messages, 'message')}{agents} of {source.stem} brought to {target.stem}"
+            f"appended {format_count(result.messages, 'message')}{agents} of {source.stem} to {target.stem}"
         )
     return FINE
 
 
-# `clew sessions rename`: a title of the person's own; no line of the conversation changes.
+# `clew sessions rename`: set the user's title; no line of the conversation changes.
 
 
 def run_rename(options: argparse.Namespace) -> int:
@@ -103,7 +103,7 @@ def run_rename(options: argparse.Namespace) -> int:
     return FINE
 
 
-# `clew sessions tag`: one label for a session, to find it by.
+# `clew sessions tag`: set a tag for finding a session.
 
 
 def run_tag(options: argparse.Namespace) -> int:
@@ -121,7 +121,7 @@ def run_rewind(options: argparse.Namespace) -> int:
     blobs = Blobs(blobs_dir(find_home()), syncs=True)
     path = find_transcript(options.session)
     if options.redo == (options.message is not None):
-        raise CannotError("name a message, or --redo")
+        raise CannotError("name a message or use --redo")
     if say_waiting(path):
         return CANNOT
     if options.redo:
@@ -161,15 +161,17 @@ def _tell(planned: RestorePlan, *, is_done: bool) -> None:
     for change in planned.changes:
         say(f"{would}{change.verb}: {change.path}")
     for path, why in (*planned.foreign, *planned.lost):
-        say(f"stands against it: {path}: {why}")
+        say(f"problem: {path}: {why}")
     if planned.conversation:
         where = planned.leaf or "its beginning"
-        say(f"the conversation {'stands' if is_done else 'would stand'} at {where}")
+        say(f"the conversation {'now ends' if is_done else 'would end'} at {where}")
     if not is_done and not planned.is_clear:
-        say("nothing was changed; --force goes over what others changed, and without what is lost")
+        say(
+            "nothing was changed; --force overwrites files changed outside clew and skips lost ones"
+        )
     if is_done:
         say(
-            f"{format_count(len(planned.changes), 'file')}; `clew sessions rewind {planned.path.stem} --redo`"
+            f"{format_count(len(planned.changes), 'file')} changed; undo with `clew sessions rewind {planned.path.stem} --redo`"
         )
 
 
@@ -180,35 +182,36 @@ WORDS = {
         argument(
             "message",
             nargs="?",
-            help="the last message of the copy, its uuid or the uuid's beginning",
+            help="Last message to copy: UUID or prefix",
         ),
-        argument("--title", default="", help="the copy's title"),
+        argument("--title", default="", help="Title of the copy"),
     ),
     "graft": GroupWord(
         run_graft,
-        argument("session", help="the session that gets the part: id, title or file"),
-        argument("source", help="the session it comes from: id, title or file"),
-        argument("first", help="the prompt it begins with, its uuid or the uuid's beginning"),
-        argument("last", nargs="?", help="its last message (default: where the source stands)"),
+        argument("session", help="Session to append to: ID, title or file"),
+        argument("source", help="Session to copy from: ID, title or file"),
+        argument("first", help="First prompt to copy: UUID or prefix"),
+        argument("last", nargs="?", help="Last message to copy (default: end of the source)"),
     ),
     "rename": GroupWord(
-        run_rename, SESSION, argument("title", help="the new title; an empty one takes it away")
+        run_rename, SESSION, argument("title", help="New title; an empty one removes it")
     ),
-    "tag": GroupWord(
-        run_tag, SESSION, argument("tag", help="the label; an empty one takes it away")
-    ),
+    "tag": GroupWord(run_tag, SESSION, argument("tag", help="Tag; an empty one removes it")),
     "rewind": GroupWord(
         run_rewind,
         SESSION,
         argument(
             "message",
             nargs="?",
-            help="a message's uuid, or its beginning: back to before a prompt, or to behind anything else; "
-            "`start`: before everything",
+            help="UUID or prefix; rewinds to before a prompt, or to after any other "
+            "message. `start`: to before everything",
         ),
-        (switch("--files", "the files alone"), switch("--conversation", "the conversation alone")),
-        switch("--redo", "take the latest way back, back"),
-        switch("--force", "over what others changed, and without what is lost"),
+        (
+            switch("--files", "Rewind only the files"),
+            switch("--conversation", "Rewind only the conversation"),
+        ),
+        switch("--redo", "Undo the latest rewind"),
+        switch("--force", "Overwrite files changed outside clew; skip lost ones"),
         DRY_RUN,
     ),
 }

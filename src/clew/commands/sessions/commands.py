@@ -1,7 +1,7 @@
-"""`clew sessions WORD`: the table of the words, and the way to the one that was said.
+"""The table of `clew sessions` commands, and their dispatch.
 
-A word's module is loaded when it is called; its `WORDS` say what the word takes and does. Every word has
-`--json`.
+A command's module is imported only when the command is called; its `WORDS` define the arguments.
+Every command has `--json`.
 """
 
 import sqlite3
@@ -52,42 +52,42 @@ def load_storage() -> Words:
     return WORDS
 
 
-# word -> (what loads it, what it does)
+# command -> (loader, description)
 WORDS: dict[str, tuple[Callable[[], Words], str]] = {
-    "list": (load_listing, "the sessions of this folder, newest first"),
-    "show": (load_show, "the conversation as it would be resumed"),
-    "search": (load_show, "words in all sessions, subagents and tool output included"),
-    "check": (load_repair, "hold files to the rules; exit 1 if one is broken"),
-    "repair": (load_repair, "make a damaged session whole; the original stays"),
-    "tree": (load_show, "the prompts of all its branches, and its forks"),
-    "fork": (load_change, "a copy up to any message; the session stays as it is"),
-    "graft": (load_change, "bring a part of one session to the end of another"),
-    "export": (load_transfer, "as one HTML page, as Markdown, JSON or JSONL, subagents included"),
-    "import": (load_transfer, "files of clew, Claude Code, Codex and pi; says what is lost"),
-    "push": (load_transfer, "its lines to a store: a folder or a URL"),
-    "pull": (load_transfer, "home from a store; what is here and not there stays"),
-    "rename": (load_change, "give a session a title"),
-    "tag": (load_change, "give a session a label"),
-    "rewind": (load_change, "files and conversation back to a message, and back again"),
-    "archive": (load_storage, "put sessions aside instead of deleting them, and bring them back"),
-    "du": (load_show, "what lies on the disk, and how much of it"),
-    "prune": (load_storage, "take away what you name, after showing it; never anything else"),
-    "erase": (load_storage, "take a text out of a session for good, after showing where it stands"),
-    "stats": (load_show, "all sessions in numbers"),
-    "relocate": (load_storage, "bring the sessions of a moved or renamed project along"),
-    "index": (load_repair, "bring the search index up to date, or make it anew"),
+    "list": (load_listing, "List the sessions of this folder, newest first"),
+    "show": (load_show, "Show a conversation as it would be resumed"),
+    "search": (load_show, "Search all sessions, subagents and tool output"),
+    "check": (load_repair, "Validate session files (exit 1 on problems)"),
+    "repair": (load_repair, "Repair a damaged session (keeps the original)"),
+    "tree": (load_show, "Show the prompts of all branches, and the forks"),
+    "fork": (load_change, "Copy a session up to any message"),
+    "graft": (load_change, "Append part of one session to another"),
+    "export": (load_transfer, "Export as HTML, Markdown, JSON or JSONL"),
+    "import": (load_transfer, "Import sessions of clew, Claude Code, Codex and pi"),
+    "push": (load_transfer, "Upload to a store (folder or URL)"),
+    "pull": (load_transfer, "Download from a store (never deletes local data)"),
+    "rename": (load_change, "Set a session's title"),
+    "tag": (load_change, "Set a session's tag"),
+    "rewind": (load_change, "Rewind files and conversation to a message"),
+    "archive": (load_storage, "Archive sessions, or restore them"),
+    "du": (load_show, "Show disk usage"),
+    "prune": (load_storage, "Delete caches, backups or sessions that you name"),
+    "erase": (load_storage, "Permanently erase text from a session"),
+    "stats": (load_show, "Show statistics over all sessions"),
+    "relocate": (load_storage, "Move sessions after a project was moved or renamed"),
+    "index": (load_repair, "Update or rebuild the search index"),
 }
 
 
 def help_text() -> str:
     words = "\n".join(f"  {word:<10} {what}" for word, (_, what) in WORDS.items())
     return (
-        "usage: clew sessions [-h] WORD ...\n\n"
-        "Look at sessions, search them, check them, repair them, move them.\n"
-        "A SESSION is an id or how it begins (8 letters), an exact title or a file. Nothing\n"
-        "is ever removed by itself.\n\n"
+        "usage: clew sessions [-h] COMMAND ...\n\n"
+        "List, search, check, repair and move sessions.\n"
+        "A SESSION is an ID or at least 8 characters of one, an exact title or a file.\n"
+        "Nothing is deleted automatically.\n\n"
         f"{words}\n\n"
-        "clew sessions WORD --help shows a word's options; every word has --json\n"
+        "Run clew sessions COMMAND --help for a command's options. All accept --json.\n"
     )
 
 
@@ -103,12 +103,12 @@ def main(argv: list[str]) -> int:
     called = load()[word]
     parser = Group(prog=f"clew sessions {word}", description=what)
     parser.take(called)
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--json", action="store_true", help="Print the result as JSON")
     options = parser.parse_args(argv[1:])
     try:
         code = called.run(options)
     except BrokenPipeError:
-        raise  # whoever read us has seen enough, which is no failure: the door knows
+        raise  # the reader closed the pipe, which is not an error; the caller handles it
     except (CannotError, ClewError, OSError, sqlite3.Error) as error:
         sys.stderr.write(f"clew sessions: {describe_error(error)}\n")
         return CANNOT
@@ -119,4 +119,6 @@ def _unknown(word: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(word, WORDS, n=1)
-    return f"no word {word!r}; " + (f"did you mean {near[0]}?" if near else "see --help")
+    return f'unknown command "{word}" (' + (
+        f'did you mean "{near[0]}"?)' if near else "see --help)"
+    )

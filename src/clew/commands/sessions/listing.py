@@ -1,4 +1,4 @@
-"""`clew sessions list`: the newest first, filtered, and what is in no list and why."""
+"""`clew sessions list`: sessions newest first, with filters, and unlisted files with the reason."""
 
 import argparse
 import os
@@ -79,7 +79,7 @@ def run_list(options: argparse.Namespace) -> int:
 
 
 def open_now() -> dict[str, Running]:
-    """Who has which session open."""
+    """Return the process that has each open session open."""
     return {running.session_id: running for running in list_running(find_home())}
 
 
@@ -107,7 +107,7 @@ def _hidden(options: argparse.Namespace) -> int:
     for session in sessions:
         say(f"{session.path}: {session.reason}")
     if not sessions:
-        say("every file is in the list")
+        say("every file is listed")
     return FINE
 
 
@@ -142,7 +142,7 @@ def _stored(options: argparse.Namespace) -> int:
         say_json(rows)
         return FINE
     for row in rows:
-        where = row["path"] or "not here; clew sessions pull brings it"
+        where = row["path"] or "not here; download with clew sessions pull"
         say(f"{row['sessionId']}  {row['lines']:>7,} lines  {where}")
     if not rows:
         say("the store is empty")
@@ -157,16 +157,18 @@ async def _listed(name: str) -> "Sequence[Listed]":
 
 
 def _none(*, is_narrowed: bool, everywhere: bool) -> None:
-    """Says that there is none, and where this folder's sessions may be."""
+    """Report that nothing was found, and where this folder's sessions may be."""
     from clew.record.library.keeping import find_moved_sessions
 
     if is_narrowed:
-        say("no session fits what was asked for")
+        say("no matching sessions")
     elif next(list_hidden(find_home(), find_cwd(), everywhere=everywhere), None) is not None:
-        say("no session to list; clew sessions list --hidden says of each file why it is none")
+        say(
+            "no sessions to list; clew sessions list --hidden lists the other files and the reasons"
+        )
         return
     elif everywhere:
-        say("there is no session yet")
+        say("no sessions yet")
     if everywhere:
         return
     moved = find_moved_sessions(find_home(), find_cwd())
@@ -174,8 +176,8 @@ def _none(*, is_narrowed: bool, everywhere: bool) -> None:
         say(NONE_HERE)
     for place in moved:
         say(
-            f"no session of this folder, but {format_count(place.sessions, 'session')} of {place.cwd}, "
-            f"which is gone; if it was moved here: clew sessions relocate {place.cwd} ."
+            f"no sessions in this folder, but {format_count(place.sessions, 'session')} of {place.cwd}, "
+            f"which no longer exists; if it was moved here: clew sessions relocate {place.cwd} ."
         )
 
 
@@ -198,22 +200,26 @@ def as_json(outline: Outline) -> dict[str, Any]:
 WORDS = {
     "list": GroupWord(
         run_list,
-        switch("--all", "of every folder"),
-        argument("--limit", type=int, default=0, metavar="N", help="at most N"),
-        argument("--branch", default="", help="last seen on this git branch"),
-        argument("--tag", default="", help="with this tag"),
-        argument("--title", default="", metavar="TEXT", help="with TEXT in the title"),
+        switch("--all", "Include every folder"),
+        argument("--limit", type=int, default=0, metavar="N", help="List at most N"),
+        argument("--branch", default="", help="Only sessions last on this git branch"),
+        argument("--tag", default="", help="Only sessions with this tag"),
+        argument(
+            "--title", default="", metavar="TEXT", help="Only sessions with TEXT in the title"
+        ),
         argument(
             "--since",
             default="",
             metavar="TIME",
-            help="written since then, as 2026-01-31 or 2026-01-31T12:00",
+            help="Only sessions written since TIME, as 2026-01-31T12:00",
         ),
-        argument("--until", default="", metavar="TIME", help="written until then"),
-        argument("--model", default="", help="in which a model of this name answered"),
-        argument("--cost-over", type=float, metavar="USD", help="that cost more"),
-        switch("--hidden", "the files that are in no list, and why"),
-        switch("--stored", "what your store holds, here or not"),
-        argument("--store", help="a folder or a URL (default: the setting sessionStore)"),
+        argument("--until", default="", metavar="TIME", help="Only sessions written until TIME"),
+        argument("--model", default="", help="Only sessions with responses of this model"),
+        argument(
+            "--cost-over", type=float, metavar="USD", help="Only sessions that cost more than USD"
+        ),
+        switch("--hidden", "List files that are not listed, with reasons"),
+        switch("--stored", "List what your store contains"),
+        argument("--store", help="Folder or URL (default: setting sessionStore)"),
     ),
 }

@@ -1,6 +1,6 @@
-"""How the words speak: lines for people, JSON for programs, a bar for who waits.
+"""Output of `clew sessions` commands: text for users, JSON for programs, a progress bar.
 
-What a session says is shown without the control characters in it.
+Control characters in a session's text are replaced.
 """
 
 import os
@@ -22,17 +22,17 @@ from clew.system.command_groups import argument, switch
 from clew.system.config.paths import find_config_home
 from clew.system.files import why_closed
 
-# Exit codes: fine, something found, cannot do what was asked.
+# Exit codes: success, problems found, request impossible.
 FINE, FOUND, CANNOT = 0, 1, 2
-# How many lines that break one rule are listed for people.
+# The most findings listed per rule in text output.
 MOST_OF_RULE = 20
-SESSION = argument("session", help="id, title or file")
-DRY_RUN = switch("--dry-run", "say what would be done")
-NONE_HERE = "no session of this folder yet; clew sessions list --all shows every folder's"
+SESSION = argument("session", help="ID, title or file")
+DRY_RUN = switch("--dry-run", "Show what would be done")
+NONE_HERE = "no sessions in this folder; clew sessions list --all lists all folders"
 
 
 class CannotError(Exception):
-    """What was asked cannot be done; the text says why and what to do."""
+    """A request that cannot be carried out; the text gives the reason and a remedy."""
 
 
 def find_home() -> Path:
@@ -44,12 +44,12 @@ def find_cwd() -> str:
 
 
 def find_transcript(name: str) -> Path:
-    """The file that an id, a title or a path means."""
+    """Return the file of a session given by ID, title or path."""
     return choose.resolve_session(find_home(), find_cwd(), name)
 
 
 def find_saved_part(name: str) -> Path:
-    """The file, for a word that reads it alone; says which emergency copies hold what it does not tell."""
+    """Return the file for a command that reads only it, and warn about unsaved lines elsewhere."""
     path = find_transcript(name)
     say_unsaved(path)
     return path
@@ -69,27 +69,29 @@ def say_unsaved(path: Path) -> None:
             for copy in list_copies(file, find_home()):
                 if copy != file:
                     sys.stderr.write(
-                        f"clew sessions: {file} could not be written; what was said since is in {copy} and not "
-                        f"told of here. When {file.parent} takes it, `clew --resume {path.stem}` brings it home\n"
+                        f"clew sessions: {file} was not writable; later messages are in {copy} and "
+                        f"not included here. Once {file.parent} is writable, `clew --resume {path.stem}` restores them\n"
                     )
     except OSError as error:
         why = describe_error(error)
-        sys.stderr.write(f"clew sessions: {why}; so what else {path.stem} holds is not known\n")
+        sys.stderr.write(f"clew sessions: {why}, so {path.stem} may have unsaved lines elsewhere\n")
 
 
 def say_waiting(path: Path) -> bool:
-    """Says of a session what waits in emergency copies and how it is brought home; whether something does.
-    What were done to its file alone would not be done to them."""
+    """Warn if a session has recovery files, and return whether it has.
+
+    A command that changed only the session's file would miss their lines.
+    """
     from clew.record.transcript.paths import copy_name, rescue_dirs
     from clew.record.transcript.recovery import list_all_copies
 
     session = Path(copy_name(path)).stem.rpartition(".")[2]
     closed = next(filter(None, map(why_closed, rescue_dirs(find_home()))), None)
     if closed is not None:
-        raise CannotError(f"{closed}; so what else {session} holds is not known")
+        raise CannotError(f"{closed}, so {session} may have unsaved lines elsewhere")
     copies = list_all_copies(find_home()).get(session, [])
     if copies:
-        say_copies(session, copies, "so it stays as it is")
+        say_copies(session, copies, "it was not changed")
     return bool(copies)
 
 
@@ -101,25 +103,25 @@ def say_copies(session: str, copies: list[Path], so: str) -> None:
 
 
 def say_closed(*, everywhere: bool) -> bool:
-    """Says where nobody may look for this folder's sessions, or for those of every one; whether that is so."""
+    """Warn about unreadable session folders, of this folder or of all. Returns whether any is."""
     places = [
         get_projects_dir(find_home()),
         *choose.list_folders(find_home(), find_cwd(), everywhere=everywhere),
     ]
     closed = dict.fromkeys(filter(None, map(why_closed, places)))
     for why in closed:
-        sys.stderr.write(f"clew sessions: {why}; the sessions in it are left out\n")
+        sys.stderr.write(f"clew sessions: {why}; its sessions are omitted\n")
     return bool(closed)
 
 
 def say(line: str) -> None:
-    """A line for people; a session's text cannot move the cursor or colour the rest."""
+    """Print a line of text; control characters in it are replaced."""
     clean = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in line)
     sys.stdout.write(clean.encode("utf-8", "replace").decode("utf-8") + "\n")
 
 
 def format_groups(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Of lines that each stand under a rule the first ones, and how many more there are under it."""
+    """Yield the first lines for each rule, and then how many more each rule has."""
     counts: Counter[str] = Counter()
     for rule, words in pairs:
         counts[rule] += 1
@@ -141,9 +143,9 @@ def parse_moment(seconds: float) -> str:
 
 
 class Bar:
-    """Progress of long work, on standard error and only for who looks at a terminal.
+    """Progress of a long operation, on standard error if it is a terminal.
 
-    Appears after half a second: what is quick is not spoken of.
+    It appears only after half a second.
     """
 
     WIDTH = 30
@@ -165,13 +167,13 @@ class Bar:
         self._is_drawn = True
 
     def hide(self) -> None:
-        """Makes room for a line; the next step draws it again."""
+        """Hide the bar to print a line; the next step draws it again."""
         if self._is_drawn:
             self._draw("\r\x1b[K")
         self._is_drawn = False
 
     def _draw(self, orders: str) -> None:
-        # Of what is said on it, `sys.stderr` lets words through alone.
+        # `sys.stderr` is replaced by a filter that drops control characters.
         terminal = sys.__stderr__ or sys.stderr
         terminal.write(orders)
         terminal.flush()

@@ -1,4 +1,4 @@
-"""`clew sessions check`, `repair` and `index`: hold files to the rules of the format, make them whole again."""
+"""`clew sessions check`, `repair` and `index`: validate and repair session files, update the index."""
 
 import argparse
 import sys
@@ -60,7 +60,7 @@ def run_check(options: argparse.Namespace) -> int:
             try:
                 examination = examine(path)
             except OSError as error:
-                sys.stderr.write(f"clew sessions: {path} cannot be read: {error.strerror}\n")
+                sys.stderr.write(f"clew sessions: {path} is not readable: {error.strerror}\n")
                 is_unread = True
                 continue
             problems = examination.findings if options.notes else examination.problems
@@ -81,14 +81,14 @@ def run_check(options: argparse.Namespace) -> int:
                     else format_count(len(examination.problems), "problem")
                 )
                 live = f"{state}, {len(examination.loaded.messages)} live messages"
-                say(f"{path}: {'empty: nothing of a conversation is in it' if is_empty else live}")
+                say(f"{path}: {'empty, no conversation' if is_empty else live}")
                 for line in format_groups((problem.rule, f"  {problem}") for problem in problems):
                     say(line)
             bar(number, len(files))
     if options.json:
         say_json(reports)
     elif not files and not is_unread:
-        say("there is no session to check" if options.all else NONE_HERE)
+        say("no sessions to check" if options.all else NONE_HERE)
     if is_unread:
         return CANNOT
     return FINE if all(report["ok"] for report in reports) else FOUND
@@ -121,7 +121,7 @@ def run_repair(options: argparse.Namespace) -> int:
         else:
             done = carry_out(planned, paths.get_own_dir(find_home()) / "backups")
     except HeldError as error:
-        raise CannotError(f"{error}; end it first") from None
+        raise CannotError(f"{error}; close it first") from None
     except WouldLoseError as error:
         raise CannotError(str(error)) from None
     planned = done.plan
@@ -155,36 +155,36 @@ def _told(report: dict[str, Any]) -> Iterator[str]:
     would = "would be " if is_dry else ""
     match report["action"]:
         case "nothing":
-            stay = f"; {format_count(len(remaining), 'problem stays', 'problems stay')}"
-            yield f"{path}: nothing needs repair{stay if remaining else ''}"
+            stay = f"; {format_count(len(remaining), 'problem remains', 'problems remain')}"
+            yield f"{path}: no repair needed{stay if remaining else ''}"
         case "nothing to rescue":
-            yield f"{path}: no entry of a conversation is left in it: nothing to rescue, no copy is made"
-            yield f"  clew sessions archive {path.stem} puts it aside"
+            yield f"{path}: nothing to recover, because the file has no conversation entries; no copy was made"
+            yield f"  archive it with clew sessions archive {path.stem}"
             return
         case "append":
             yield f"{format_count(report['lines'], 'line')} {would}appended to {target}"
         case "repaired already":
-            yield f"{path} was repaired already; the copy is {target}"
+            yield f"{path} was already repaired; the copy is {target}"
         case _:
             along = (
                 f", with {format_count(report['agents'], 'subagent')}" if report["agents"] else ""
             )
-            yield f"a repaired copy {would}written to {target}{along}; the original stays"
+            yield f"a repaired copy {would}written to {target}{along}; the original is unchanged"
     if target != path and read_outline(target) is not None:
-        yield f"  clew --resume {target.stem} goes on with the copy"
-        yield f"  clew sessions archive {path.stem} puts the original aside"
+        yield f"  resume the copy with clew --resume {target.stem}"
+        yield f"  archive the original with clew sessions archive {path.stem}"
     if report["backup"]:
-        yield f"a copy of what was there before is in {report['backup']}"
+        yield f"Backup: {report['backup']}"
     yield from format_groups(
         (
             problem["rule"],
-            f"  stays: line {problem['line']}: {problem['rule']} {problem['name']}: {problem['why']}",
+            f"  remains: line {problem['line']}: {problem['rule']} {problem['name']}: {problem['why']}",
         )
         for problem in remaining
     )
 
 
-# `clew sessions index`: brings the search index up to date, or makes it anew.
+# `clew sessions index`: update or rebuild the search index.
 
 
 def run_index(options: argparse.Namespace) -> int:
@@ -203,13 +203,13 @@ def run_index(options: argparse.Namespace) -> int:
 WORDS = {
     "check": GroupWord(
         run_check,
-        argument("session", nargs="*", help="id, title or file (default: of this folder)"),
-        switch("--all", "every session of every folder"),
-        switch("--rules", "print the rules and end"),
-        switch("--notes", "say also what is no problem"),
+        argument("session", nargs="*", help="ID, title or file (default: all of this folder)"),
+        switch("--all", "Check every session of every folder"),
+        switch("--rules", "Print the rules and exitInclude notes, which are not problems"),
+        switch("--notes", "Include notes, which are not problems"),
     ),
     "repair": GroupWord(
-        run_repair, SESSION, DRY_RUN, switch("--warnings", "mend warnings too, in a copy")
+        run_repair, SESSION, DRY_RUN, switch("--warnings", "Repair warnings too, in a copy")
     ),
-    "index": GroupWord(run_index, (switch("--rebuild", "throw it away first"),)),
+    "index": GroupWord(run_index, (switch("--rebuild", "Delete it first"),)),
 }

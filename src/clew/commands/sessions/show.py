@@ -1,4 +1,4 @@
-"""`clew sessions show`: the conversation as it would be resumed."""
+"""`clew sessions show`: the conversation as it would be resumed; `search`, `tree`, `stats`, `du`."""
 
 import argparse
 import sys
@@ -66,13 +66,13 @@ def _shown(message: dict[str, Any]) -> Iterator[str]:
             yield f"{message['type']} [{name}]: {text}"
 
 
-# `clew sessions search`: words in all sessions, and where they stand.
+# `clew sessions search`: find words in all sessions.
 
 
 def run_search(options: argparse.Namespace) -> int:
     query = query_of(" ".join(f'"{w}"' if " " in w else w for w in options.words))
     if query.is_empty:
-        raise CannotError("there is no word to look for in that")
+        raise CannotError("the query contains no words")
     scope = Scope(
         folders=folders_of(find_home(), list_worktrees(find_cwd())) if options.here else None,
         session_id=session_id_of(find_transcript(options.session)) if options.session else None,
@@ -82,7 +82,7 @@ def run_search(options: argparse.Namespace) -> int:
     limit = max(1, options.limit)
     result = search(find_home(), query, scope, limit=limit, use_index=not options.no_index)
     for path in result.unread:
-        sys.stderr.write(f"clew sessions: {path} cannot be read; it was not searched\n")
+        sys.stderr.write(f"clew sessions: {path} is not readable and was not searched\n")
     _say_unsearched(scope)
     if options.json:
         say_json(
@@ -110,21 +110,23 @@ def run_search(options: argparse.Namespace) -> int:
     for line in format_hits(result):
         say(line)
     if result.behind_bytes > 0 and not options.no_index:
-        say(f"({format_size(result.behind_bytes)} are not in the index yet: clew sessions index)")
+        say(
+            f"({format_size(result.behind_bytes)} not indexed yet; update with clew sessions index)"
+        )
     if len(result.hits) == limit:
-        say(f"(the newest {format_count(limit, 'answer')}; --limit shows more)")
+        say(f"(the newest {format_count(limit, 'match', 'matches')}; use --limit for more)")
     return FINE if result.hits else FOUND
 
 
 def _say_unsearched(scope: Scope) -> None:
-    """Which emergency copies there are of what was searched: no search reads them."""
+    """Warn about recovery files in the scope of a search, because they are not searched."""
     for session, copies in list_all_copies(find_home()).items():
         folder = str(choose.place_of_copy(find_home(), find_cwd(), session, copies[0]).parent)
         if scope.session_id in (None, session) and folder in (scope.folders or (folder,)):
             say_copies(session, copies, "that was not searched")
 
 
-# `clew sessions tree`: the prompts of a session on all its branches, and what was forked from it.
+# `clew sessions tree`: the prompts of a session on all branches, and its forks.
 
 
 def run_tree(options: argparse.Namespace) -> int:
@@ -155,7 +157,7 @@ def run_tree(options: argparse.Namespace) -> int:
     return FINE
 
 
-# `clew sessions stats`: all sessions in numbers.
+# `clew sessions stats`: statistics over all sessions.
 
 
 SHOWN = 8
@@ -189,7 +191,7 @@ def _table(title: str, name: str, number: str, rows: list[dict[str, Any]]) -> No
         say(f"{'':>9}  and {len(rows) - SHOWN} more")
 
 
-# `clew sessions du`: what lies on the disk, and how much of it.
+# `clew sessions du`: disk usage.
 
 
 def run_du(options: argparse.Namespace) -> int:
@@ -212,20 +214,30 @@ def run_du(options: argparse.Namespace) -> int:
             say(
                 f"{format_size(size.size_bytes):>9}  {format_count(size.files, 'file'):>12}  {size.name}  {size.path}"
             )
-    say(f"{format_size(total):>9}  in all")
+    say(f"{format_size(total):>9}  in total")
     return FINE
 
 
 WORDS = {
-    "show": GroupWord(run_show, SESSION, switch("--uuids", "each message with its uuid")),
+    "show": GroupWord(run_show, SESSION, switch("--uuids", "Prefix each message with its UUID")),
     "search": GroupWord(
         run_search,
-        argument("words", nargs="+", help='all must be there; "a phrase"; beg* for a beginning'),
-        switch("--here", "in the sessions of this folder and its worktrees"),
-        argument("--session", metavar="SESSION", help="in one session: id, title or file"),
-        switch("--no-agents", "not in subagents' transcripts"),
-        argument("--limit", type=int, default=20, metavar="N", help="at most N answers (20)"),
-        switch("--no-index", "read the files instead of the index"),
+        argument(
+            "words", nargs="+", help='Words that must all match; "a phrase"; beg* for a prefix'
+        ),
+        switch("--here", "Search only this folder and its worktrees"),
+        argument(
+            "--session", metavar="SESSION", help="Search only this session: ID, title or file"
+        ),
+        switch("--no-agents", "Skip subagents' transcripts"),
+        argument(
+            "--limit",
+            type=int,
+            default=20,
+            metavar="N",
+            help="Show at most N matches (default: 20)",
+        ),
+        switch("--no-index", "Read the files instead of the index"),
     ),
     "tree": GroupWord(run_tree, SESSION),
     "du": GroupWord(run_du),

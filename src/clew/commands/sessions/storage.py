@@ -1,4 +1,4 @@
-"""`clew sessions archive`: puts sessions aside instead of deleting them, and brings them back."""
+"""`clew sessions archive`, `prune`, `erase` and `relocate`."""
 
 import argparse
 import sys
@@ -80,7 +80,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _archived(name: str) -> Path:
-    """The one in the archive that an id, a title, a file or how an id begins means, in this order."""
+    """Return the archived session with this ID, title, file or ID prefix, in this order."""
     word, paths = name.lower(), list_archived(find_home())
     ways: tuple[Callable[[Path], bool], ...] = (
         lambda path: word == path.stem.lower() or name == str(path),
@@ -89,10 +89,14 @@ def _archived(name: str) -> Path:
     )
     matches = next(filter(None, ([path for path in paths if way(path)] for way in ways)), [])
     if not matches:
-        raise CannotError(f"no session {name!r} in the archive; `clew sessions archive` lists it")
+        raise CannotError(
+            f"session {name!r} not found in the archive; `clew sessions archive` lists it"
+        )
     if len(matches) > 1:
         listed = "\n  ".join(map(str, matches))
-        raise CannotError(f"{name!r} means several in the archive; name one file:\n  {listed}")
+        raise CannotError(
+            f"{name!r} matches several archived sessions; name one of these files:\n  {listed}"
+        )
     return matches[0]
 
 
@@ -101,7 +105,7 @@ def _title(path: Path) -> str | None:
     return outline.title if outline else None
 
 
-# `clew sessions prune`: takes away what a person names, after showing it; never anything else.
+# `clew sessions prune`: delete what the user names, after showing it, and nothing else.
 
 
 KINDS = ("index", "contents", "backups", "archive")
@@ -138,12 +142,16 @@ def run_prune(options: argparse.Namespace) -> int:
         return code
     for item in items:
         say(f"{format_size(item.size_bytes):>9}  {item.kind}  {item.name}")
-    did = "removed for good" if options.yes else "would be removed for good; --yes does it"
-    say(f"{format_count(len(items), 'thing')}, {format_size(total)}: {did}")
+    did = (
+        "permanently deleted"
+        if options.yes
+        else "would be permanently deleted. Run again with --yes"
+    )
+    say(f"{format_count(len(items), 'item')}, {format_size(total)}: {did}")
     return code
 
 
-# `clew sessions erase`: takes a text out of a session for good, after showing where it stands.
+# `clew sessions erase`: permanently erase text from a session, after showing where it occurs.
 
 
 def run_erase(options: argparse.Namespace) -> int:
@@ -153,7 +161,7 @@ def run_erase(options: argparse.Namespace) -> int:
     text = options.text
     if text is None:
         if sys.stdin.isatty():
-            raise CannotError("type the text behind the session, or pipe it in")
+            raise CannotError("add the text as an argument, or pipe it to standard input")
         text = sys.stdin.read().rstrip("\n")
     plan = list(find_erasures(path, text))
     if options.yes and plan:
@@ -165,20 +173,20 @@ def run_erase(options: argparse.Namespace) -> int:
     for erasure in plan:
         say(f"{erasure.path}: {format_count(erasure.lines, 'line')}")
     if not plan:
-        say("the text stands nowhere in this session")
+        say("the text does not occur in this session")
         return FOUND
     if not options.yes:
-        say("would be erased for good; --yes does it")
+        say("would be permanently erased. Run again with --yes")
         return FINE
     say(
-        "erased for good. It may still stand in other sessions and forks (clew sessions search), in copies "
-        "in clew/backups and in a store, in contents of files (clew sessions prune contents), and in the "
-        "history of prompts (history.jsonl)"
+        "permanently erased. The text may remain in other sessions and forks (clew sessions search), in backups "
+        "in clew/backups, in a store, in stored file contents (clew sessions prune contents), and in the "
+        "prompt history (history.jsonl)"
     )
     return FINE
 
 
-# `clew sessions relocate`: a project was moved or renamed; its sessions come along.
+# `clew sessions relocate`: move the sessions of a project that was moved or renamed.
 
 
 def run_relocate(options: argparse.Namespace) -> int:
@@ -186,11 +194,11 @@ def run_relocate(options: argparse.Namespace) -> int:
         return _gone(options)
     old, new = str(Path(find_cwd(), options.old)), str(Path(find_cwd(), options.new))
     if not is_folder(new):
-        raise CannotError(f"{new}: there is no such folder")
+        raise CannotError(f"{new}: no such folder")
     moves = plan_moves(find_home(), old.rstrip("/"), new)
     if not moves:
         raise CannotError(
-            f"no session of {old}; `clew sessions relocate` names folders that are gone"
+            f"no sessions of {old}; `clew sessions relocate` lists the missing folders"
         )
     if options.dry_run:
         moved, refusals = moves, []
@@ -212,7 +220,7 @@ def run_relocate(options: argparse.Namespace) -> int:
         would = "would be moved" if options.dry_run else "moved"
         say(f"{format_count(len(moved), 'session')} of {old} {would} to {new}")
         for move, why in refusals:
-            say(f"  {move.session_id} stays: {why}")
+            say(f"  {move.session_id} not moved: {why}")
     return FOUND if refusals else FINE
 
 
@@ -224,25 +232,25 @@ def _gone(options: argparse.Namespace) -> int:
     for folder in folders:
         say(f"{folder.cwd}: {format_count(folder.sessions, 'session')}")
     if not folders:
-        say("every folder that has sessions is there")
+        say("no missing folders: every folder with sessions exists")
     return FINE
 
 
 WORDS = {
     "archive": GroupWord(
         run_archive,
-        argument("session", nargs="*", help="id, title or file; none: what is in the archive"),
-        switch("--restore", "bring back"),
+        argument("session", nargs="*", help="ID, title or file (default: list the archive)"),
+        switch("--restore", "Restore from the archive"),
     ),
     "prune": GroupWord(
         run_prune,
         argument(
             "what",
             nargs="+",
-            help="index; contents (of files that no session can go back to any more); backups; archive; "
-            "or sessions: id, title or file",
+            help="index, contents (file contents that no session needs), backups, archive, "
+            "or sessions by ID, title or file",
         ),
-        switch("--yes", "do it; without it, it is only shown"),
+        switch("--yes", "Delete; otherwise only show"),
     ),
     "erase": GroupWord(
         run_erase,
@@ -250,16 +258,14 @@ WORDS = {
         argument(
             "text",
             nargs="?",
-            help="the text (default: standard input, so that no shell remembers it)",
+            help="Text to erase (default: read standard input, not kept in shell history)",
         ),
-        switch("--yes", "do it; without it, it is only shown"),
+        switch("--yes", "Erase; otherwise only show"),
     ),
     "relocate": GroupWord(
         run_relocate,
-        argument(
-            "old", nargs="?", help="where the project was; without it: the folders that are gone"
-        ),
-        argument("new", nargs="?", default=".", help="where it is now (this folder)"),
+        argument("old", nargs="?", help="Previous folder (default: list missing folders)"),
+        argument("new", nargs="?", default=".", help="Current folder (default: .)"),
         DRY_RUN,
     ),
 }

@@ -1,4 +1,4 @@
-"""`clew sessions push`: sessions' lines to a store that has fewer of them."""
+"""`clew sessions export`, `import`, `push` and `pull`."""
 
 import argparse
 import asyncio
@@ -43,7 +43,7 @@ from clew.record.transcript.paths import SessionPlace, get_project_dir
 from clew.system.command_groups import GroupWord, argument, switch
 from clew.system.files import is_there
 
-# The store that a word of `clew sessions` speaks to: the one it is given, or the one of the settings.
+# The store of a `clew sessions` command: from its option or from the settings.
 
 
 def resolve_store(name: str | None) -> str:
@@ -59,11 +59,11 @@ def resolve_store(name: str | None) -> str:
     except ValueError as error:
         raise CannotError(str(error)) from None
     if not store:
-        raise CannotError(f"no store: name one with --store, or set {SETTING} in settings.json")
+        raise CannotError(f"no store: use --store, or set {SETTING} in settings.json")
     return store
 
 
-# `clew sessions export`: a session as a page, as Markdown, as JSON, for other people and programs.
+# `clew sessions export`: write a session as HTML, Markdown, JSON or JSONL.
 
 
 def run_export(options: argparse.Namespace) -> int:
@@ -76,7 +76,7 @@ def run_export(options: argparse.Namespace) -> int:
     )
     if target is None:
         if options.json:
-            raise CannotError("--json tells of a file that was written; name one")
+            raise CannotError("--json requires an output file")
         _say_left_out(path, form, options)
         if sys.stdout.isatty():
             sys.stdout.write(data.decode("utf-8", "replace"))
@@ -84,7 +84,7 @@ def run_export(options: argparse.Namespace) -> int:
             sys.stdout.buffer.write(data)
         return FINE
     if is_there(target) and not options.force:
-        raise CannotError(f"{target} is there already; --force writes over it")
+        raise CannotError(f"{target} already exists; use --force to overwrite it")
     write(target, data)
     _say_left_out(path, form, options)
     if options.json:
@@ -99,7 +99,7 @@ def _say_left_out(path: Path, form: str, options: argparse.Namespace) -> None:
         sys.stderr.write(f"clew sessions: {LEFT_OUT}\n")
 
 
-# `clew sessions import`: files of clew, Claude Code, Codex and pi as sessions, and what was lost.
+# `clew sessions import`: import files of clew, Claude Code, Codex and pi, and report losses.
 
 
 def run_import(options: argparse.Namespace) -> int:
@@ -155,7 +155,7 @@ def _tell(brought: list[ImportedSession], refused: list[tuple[str, str]]) -> Non
 
 def run_push(options: argparse.Namespace) -> int:
     if options.all == bool(options.session):
-        raise CannotError("name sessions, or --all")
+        raise CannotError("name sessions or use --all")
     paths = [find_transcript(name) for name in options.session]
     if options.all:
         paths = [
@@ -206,7 +206,7 @@ async def _send(name: str, paths: list[Path], bar: Bar) -> list[dict[str, Any]]:
     return done
 
 
-# `clew sessions pull`: sessions home from a store; what is here and not there stays.
+# `clew sessions pull`: download sessions from a store; local data is never deleted.
 
 
 def run_pull(options: argparse.Namespace) -> int:
@@ -260,36 +260,36 @@ WORDS = {
     "export": GroupWord(
         run_export,
         SESSION,
-        argument("output", nargs="?", help="the file to write (default: standard output)"),
+        argument("output", nargs="?", help="File to write (default: standard output)"),
         argument(
             "--format",
             choices=tuple(FORMATS),
-            help="by default what the file's name says, else markdown",
+            help="Format (default: by the file name, or Markdown)",
         ),
-        switch("--redact", "without secrets, folders, names, addresses, pictures"),
-        switch("--raw", "every byte as it was written, secrets too"),
-        switch("--all", "also what stands before a summary (JSONL: always)"),
-        switch("--no-agents", "without the subagents"),
-        switch("--force", "over a file that is there"),
+        switch("--redact", "Remove secrets, folders, names, addresses and pictures"),
+        switch("--raw", "Export every byte unchanged, including secrets"),
+        switch("--all", "Include history before a summary (JSONL: always)"),
+        switch("--no-agents", "Exclude subagents"),
+        switch("--force", "Overwrite an existing file"),
     ),
     "import": GroupWord(
         run_import,
-        argument(
-            "file", nargs="+", help="transcripts, one-file JSON, Codex rollouts, sessions of pi"
-        ),
-        switch("--new-id", "with an id of its own: a copy of what may be there"),
+        argument("file", nargs="+", help="Transcript, one-file JSON, Codex rollout or pi session"),
+        switch("--new-id", "Import as a copy with a new ID"),
     ),
     "push": GroupWord(
         run_push,
-        argument("session", nargs="*", help="id, title or file"),
-        switch("--all", "every session of every folder"),
-        argument("--store", help="a folder or a URL (default: the setting sessionStore)"),
+        argument("session", nargs="*", help="ID, title or file"),
+        switch("--all", "Upload every session of every folder"),
+        argument("--store", help="Folder or URL (default: setting sessionStore)"),
     ),
     "pull": GroupWord(
         run_pull,
         argument(
-            "session", nargs="+", help="id (also of a session that is not here yet), title or file"
+            "session",
+            nargs="+",
+            help="ID (also of a session that is only in the store), title or file",
         ),
-        argument("--store", help="a folder or a URL (default: the setting sessionStore)"),
+        argument("--store", help="Folder or URL (default: setting sessionStore)"),
     ),
 }

@@ -1,1 +1,1 @@
-"""Sessions out of clew and into it: pages, files of other programs, and what is lost on the way."""
+"""Export and import of sessions: pages, files of other programs, and reports of what is lost."""

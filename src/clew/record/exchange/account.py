@@ -1,6 +1,6 @@
-"""A conversation as what a page shows: entries with calls and their results together. Pure.
+"""A conversation as a page shows it: entries with calls and their results together. Pure.
 
-One account serves every form of export, so that none shows what another leaves out.
+All export formats are made from the same account, so they all show the same content.
 """
 
 import re
@@ -14,18 +14,20 @@ from clew.core.messages.encoding import encode
 from clew.core.normalize.for_display import DisplayItem, for_display
 from clew.system.config.mask import mask, mask_lines, mask_member
 
-# Takes out of an export what is nobody else's business: secrets, the person's folders, addresses. Pure.
+# Redaction of exports: secrets, the user's folders and e-mail addresses. Pure.
 
 
-# Longer keys are no names of fields: file names, for one.
+# Longer keys are not field names but, for example, file names.
 _LONGEST_NAME = 24
 _ENCODED = re.compile(r"[A-Za-z0-9+/=_\s-]*+")
 _ADDRESS = re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+\b")
 
 
 class Redaction(Struct, frozen=True, kw_only=True):
-    """`folders` are replaced by what stands behind them; `names` by `[name]`. `only_secrets` leaves
-    all that is none."""
+    """A redaction. `folders` pairs each folder with its replacement; `names` become `[name]`.
+
+    With `only_secrets`, everything except secrets stays.
+    """
 
     folders: tuple[tuple[str, str], ...] = ()
     names: tuple[str, ...] = ()
@@ -45,8 +47,11 @@ class Redaction(Struct, frozen=True, kw_only=True):
         return text
 
     def value(self, value: Any) -> Any:
-        """A decoded JSON value with every text in it treated so; pictures and signatures go with all
-        that says who, and stay as they are where only secrets do."""
+        """Redact every text in a decoded JSON value.
+
+        Pictures and signatures are removed with other personal data, but stay if only secrets are
+        redacted.
+        """
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):
@@ -68,7 +73,7 @@ class Redaction(Struct, frozen=True, kw_only=True):
         return self._rest(mask_member(key, item))
 
 
-# Whatever leaves clew may come before others: what is secret in it is nobody's business.
+# The default for exports, because an exported file may be shared.
 SECRETS = Redaction(only_secrets=True)
 
 
@@ -78,7 +83,7 @@ Voice: TypeAlias = Literal[
 
 
 class Piece(Struct, frozen=True, kw_only=True):
-    """One thing said: by whom, when, in which words. `name` is a tool's or a context's."""
+    """One contribution: its voice, time and text. `name` is the name of a tool or a context."""
 
     voice: Voice
     text: str
@@ -92,7 +97,9 @@ class Piece(Struct, frozen=True, kw_only=True):
 
 
 class ConversationAccount(Struct, frozen=True, kw_only=True):
-    """A conversation: of the session, or of one of its subagents, which names the call it served."""
+    """The conversation of the session or of a subagent; a subagent's names the call that started
+    it.
+    """
 
     title: str
     pieces: tuple[Piece, ...]
@@ -101,7 +108,7 @@ class ConversationAccount(Struct, frozen=True, kw_only=True):
 
 
 class Account(Struct, frozen=True, kw_only=True):
-    """A session and its subagents, with what stands at the head of a page."""
+    """A session and its subagents, with the metadata at the top of a page."""
 
     session_id: str
     title: str
@@ -118,7 +125,7 @@ class _Place(Struct, frozen=True):
 
 
 def pieces_of(messages: Iterable[Json]) -> Iterator[Piece]:
-    """What messages say, in the order a screen shows it."""
+    """Yield the pieces of messages in display order."""
     for item in for_display(messages):
         yield from _of_item(item)
 
@@ -184,7 +191,7 @@ def _of_block(block: Json, kind: Any, entry: Json, place: _Place) -> Iterator[Pi
         case "redacted_thinking":
             yield Piece(
                 voice="thinking",
-                text="(not shown by the model)",
+                text="(redacted by the model provider)",
                 uuid=place.uuid,
                 timestamp=place.timestamp,
             )
@@ -245,13 +252,15 @@ def _of_media(block: Json, place: _Place) -> Piece:
     )
 
 
-# The parameters that say what a call does, before the others.
+# The parameters that best describe a call, shown first.
 _FIRST = ("command", "file_path", "path", "pattern", "url", "query", "description")
 
 
 def shown_input(value: Any) -> str:
-    """A call's input, one parameter a line; long ones begin on a line of their own. What an edit takes
-    away and puts there comes last, as changed lines."""
+    """Return a call's input with one parameter per line; multi-line values start on a new line.
+
+    The old and new text of an edit come last, as removed and added lines.
+    """
     if type(value) is not dict:
         return encode(value).decode()
     before, after = value.get("old_string"), value.get("new_string")
@@ -259,7 +268,7 @@ def shown_input(value: Any) -> str:
         rest = {k: v for k, v in value.items() if k not in ("old_string", "new_string")}
         lines = [f"-{line}" for line in before.split("\n")] if before else []
         lines += [f"+{line}" for line in after.split("\n")] if after else []
-        # A name before one parameter too: the changed lines need to be told from it.
+        # A single parameter gets its name too, so that it differs from the changed lines.
         return "\n".join([*_parameters(rest), *lines])
     if len(value) == 1 and type(only := next(iter(value.values()))) is str:
         return str(only)

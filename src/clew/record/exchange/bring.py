@@ -1,7 +1,7 @@
-"""Brings a file of clew's own format or of another program in as a session; says what was lost.
+"""Import a file of clew or of another program as a session, and report what was lost.
 
-The file itself is only read. What comes in is written whole beside, read back, and then named; a session
-that is there already stays as it is.
+The file is only read. The session is written completely to a staging folder, read back and then
+renamed. An existing session is never changed.
 """
 
 import tempfile
@@ -39,19 +39,19 @@ from clew.record.transcript.record import Recorder
 from clew.system.files import is_folder, is_there
 from clew.version import VERSION
 
-# What a foreign session's id is made from, so that the same one comes in once.
+# The namespace for the IDs of foreign sessions, so that each is imported only once.
 _SPACE = uuid.UUID("6f0c8a3e-52a4-5a0e-9c1b-7d1e2f3a4b5c")
 
 
-# Of a line that says what a subagent was, what is the line's own.
+# Members that belong to the metadata line itself and not to the subagent.
 _OF_LINE = ("type", "agentId", "isSidechain")
-# What is made to be read, and says too little to be a session again.
+# Formats for reading, with too little information for an import.
 PAGES = (".md", ".markdown", ".html", ".htm")
-PAGE = "a page for people cannot come in; JSON and JSONL can (clew sessions export --help)"
+PAGE = "this is a page for reading; import JSON or JSONL instead (see clew sessions export --help)"
 
 
 class ImportedSession(Struct, frozen=True, kw_only=True):
-    """A session that came in: where it lies, what it was, and what is lost, by reason."""
+    """An imported session: its path, its format, and the number of losses by reason."""
 
     session_id: str
     path: Path
@@ -65,7 +65,7 @@ class ImportedSession(Struct, frozen=True, kw_only=True):
 def bring(
     home: Path, source: Path, cwd: str, *, now: Callable[[], str], anew: bool
 ) -> ImportedSession:
-    """`anew` gives it an id of its own instead of the one it has."""
+    """Import a file; with `anew`, the session gets a new ID instead of its own."""
     data = source.read_bytes()
     document = _one_object(data)
     if one_file.is_one_file(document):
@@ -75,7 +75,7 @@ def bring(
     if not lines and source.suffix.lower() in PAGES:
         raise SessionError(f"{source}: {PAGE}")
     if not lines:
-        raise SessionError(f"{source}: holds no line that is an object")
+        raise SessionError(f"{source}: contains no line with a JSON object")
     if pi.is_pi(lines[0]):
         converted = pi.convert(lines, _ids(data[:4096]))
     elif codex.is_codex(lines[0]):
@@ -83,9 +83,9 @@ def bring(
     elif any(_is_ours(line) for line in lines):
         return _copy(home, source, data, cwd, anew=anew)
     else:
-        raise SessionError(f"{source}: is no session of clew, Claude Code, Codex or pi")
+        raise SessionError(f"{source}: not a session of clew, Claude Code, Codex or pi")
     if bad:
-        converted.losses["a line that is no object"] = bad
+        converted.losses["invalid line (not a JSON object)"] = bad
     return _write(home, converted, cwd, now, data, anew=anew)
 
 
@@ -117,12 +117,12 @@ def _is_ours(line: Json) -> bool:
 def _ids(seed: bytes) -> Callable[[], str]:
     space = uuid.uuid5(_SPACE, seed.hex())
     numbers = count()
-    # Version 4 by its form: some readers take no other.
+    # Shaped like version 4, because some readers accept no other.
     return lambda: str(uuid.UUID(int=uuid.uuid5(space, str(next(numbers))).int, version=4))
 
 
 def _folder(home: Path, wanted: str, current_cwd: str) -> tuple[Path, str]:
-    """The folder of a session's working folder; of this one, if that is not there."""
+    """Return the project folder for `wanted`, or for the current folder if `wanted` does not exist."""
     cwd = wanted if wanted and is_folder(wanted) else current_cwd
     return get_project_dir(home, resolve_folder(cwd)), cwd
 
@@ -137,7 +137,7 @@ def _session_id(home: Path, wanted: str, seed: bytes, *, anew: bool) -> str:
     paths = find_session(home, session_id)
     if paths:
         raise SessionError(
-            f"session {session_id} is there already: {paths[0]}; --new-id brings a copy"
+            f"session {session_id} already exists: {paths[0]}; use --new-id to import a copy"
         )
     return session_id
 
@@ -151,7 +151,7 @@ def _write(
     *,
     anew: bool,
 ) -> ImportedSession:
-    """Messages without a place, recorded as a session of ours is."""
+    """Record the converted messages as a session."""
     session_id = _session_id(home, converted.source_id, seed[:4096], anew=anew)
     folder, cwd = _folder(home, converted.cwd, current_cwd)
     base = get_own_dir(home) / "importing"
@@ -173,7 +173,7 @@ def _write(
             try:
                 own = recorder.of_agent(agent.agent_id)
             except ValueError as error:
-                _lose(converted.losses, f"a subagent: {error}")
+                _lose(converted.losses, f"subagent: {error}")
                 continue
             _record(own, agent.messages, converted.losses)
             if agent.metadata:
@@ -183,7 +183,7 @@ def _write(
         for trouble in log.close().troubles:
             raise OSError(str(trouble))
         if not is_there(recorder.transcript):
-            raise SessionError("there is no message in it")
+            raise SessionError("the file contains no message")
         return _settle(
             SessionPlace(session_id=session_id, project_dir=Path(staging)), folder, converted
         )
@@ -194,7 +194,7 @@ def _record(recorder: Recorder, messages: list[Json], losses: dict[str, int]) ->
         try:
             recorder.record([message])
         except MisuseError as error:
-            _lose(losses, f"a message that cannot stand: {error}")
+            _lose(losses, f"invalid message: {error}")
 
 
 def _lose(losses: dict[str, int], reason: str) -> None:
@@ -204,7 +204,7 @@ def _lose(losses: dict[str, int], reason: str) -> None:
 def _copy(
     home: Path, source: Path, data: bytes, current_cwd: str, *, anew: bool
 ) -> ImportedSession:
-    """Lines of ours, byte for byte but for a session id that must change; subagents go apart."""
+    """Import clew's own lines unchanged except for a new session ID; subagents get separate files."""
     ids = [s for line in _lines(data)[0] if type(s := line.get("sessionId")) is str]
     wanted = source.stem if light.is_uuid(source.stem) else next(iter(ids), "")
     session_id = _session_id(home, wanted, data[:4096], anew=anew)
@@ -218,7 +218,7 @@ def _copy(
             continue
         line = _one_object(raw)
         if type(line) is not dict:
-            _lose(converted.losses, "a line that is no object")
+            _lose(converted.losses, "invalid line (not a JSON object)")
             continue
         agent = line.get("agentId") if line.get("isSidechain") is True else None
         name = (
@@ -241,15 +241,17 @@ def _copy(
                 write_file(get_sidecar(path), [encode(about[name])])
         give_agents(source, place)
         if not is_there(place.transcript):
-            raise SessionError(f"{source}: holds subagents only")
+            raise SessionError(f"{source}: contains only subagents")
         return _settle(place, folder, converted)
 
 
 def _settle(staged: SessionPlace, folder: Path, converted: Converted) -> ImportedSession:
-    """Read back, and then named: the transcript last, for it is what makes a session."""
+    """Read the staged session back and move it into place, the transcript last: it makes the
+    session.
+    """
     loaded = load(staged.transcript)
     if loaded.is_empty:
-        raise SessionError("there is no conversation in it")
+        raise SessionError("the file contains no conversation")
     files = Files()
     files.make_folder(folder)
     target = SessionPlace(session_id=staged.session_id, project_dir=folder)

@@ -1,4 +1,4 @@
-"""Rollouts of Codex as messages of ours: lines of `session_meta`, `response_item` and what stands beside. Pure."""
+"""Convert Codex rollouts: `session_meta`, `response_item` and other lines. Pure."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ from clew.record.exchange.conversion import (
 )
 
 _KINDS = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
-# What the program puts before the person's words.
+# Text that Codex puts before the user's prompt.
 _INJECTED = re.compile(
     r"\s*<(environment_context|user_instructions|permissions|turn_aborted)\b|# AGENTS\.md"
 )
@@ -24,7 +24,7 @@ _SHELLS = frozenset({"shell", "exec_command", "shell_command", "container.exec"}
 
 
 def is_codex(first: Json) -> bool:
-    """By the first line: today's form, or the old one, whose first line is the session itself."""
+    """Return whether the first line is a Codex line: a current one, or the old form's session line."""
     if text_of(first.get("type")) in _KINDS:
         return type(first.get("payload")) is dict
     return "instructions" in first and "id" in first and "type" not in first
@@ -42,7 +42,7 @@ def convert(lines: Iterable[Json], new_uuid: Callable[[], str]) -> Converted:
             elif line.get("record_type") == "state":
                 continue
             else:
-                kind, payload = "response_item", line  # the old form has items bare
+                kind, payload = "response_item", line  # the old form has items without an envelope
         match kind:
             case "session_meta":
                 _meta(build, payload)
@@ -52,9 +52,7 @@ def convert(lines: Iterable[Json], new_uuid: Callable[[], str]) -> Converted:
             case "compacted":
                 summary = [{"type": "text", "text": text_of(payload.get("message"))}]
                 build.user(summary, at, is_meta=True)
-                build.lose(
-                    "a compaction: its summary came in as context, the history before it too"
-                )
+                build.lose("compaction (summary imported as context, earlier history kept)")
             case "event_msg":
                 _event(build, payload)
             case _:
@@ -64,7 +62,7 @@ def convert(lines: Iterable[Json], new_uuid: Callable[[], str]) -> Converted:
 
 def _meta(build: Builder, payload: Json) -> None:
     if build.out.source_id:
-        build.lose("a second head, of the session it was forked from")
+        build.lose("second header, of the session it was forked from")
         return
     build.out.source_id = text_of(payload.get("id"))
     build.out.cwd = text_of(payload.get("cwd"))
@@ -72,9 +70,9 @@ def _meta(build: Builder, payload: Json) -> None:
 
 
 def _event(build: Builder, payload: Json) -> None:
-    """Events repeat what the items say; what only they say is counted."""
+    """Handle an event. Events repeat what items contain; only the token counts are additional."""
     if payload.get("type") == "token_count":
-        build.lose("a count of tokens: prices and splits are another provider's")
+        build.lose("token count (prices and categories differ by provider)")
 
 
 def _item(build: Builder, item: Json, at: str, model: str) -> None:
@@ -88,7 +86,7 @@ def _item(build: Builder, item: Json, at: str, model: str) -> None:
             )
             build.answer([make_thinking(words)], at, model=model)
             if item.get("encrypted_content"):
-                build.lose("reasoning that only its maker can read")
+                build.lose("encrypted reasoning")
         case "function_call":
             name, arguments = text_of(item.get("name")), _arguments(item.get("arguments"))
             build.answer([_call(text_of(item.get("call_id")), name, arguments)], at, model=model)
@@ -104,7 +102,7 @@ def _item(build: Builder, item: Json, at: str, model: str) -> None:
             content, is_error = _output(build, item.get("output"))
             build.result(text_of(item.get("call_id")), content, at, is_error=is_error)
         case kind:
-            build.lose(f"an item of kind {text_of(kind) or 'none'}")
+            build.lose(f"item of type {text_of(kind) or 'none'}")
 
 
 def _message(build: Builder, item: Json, at: str, model: str) -> None:
@@ -127,7 +125,7 @@ def _block(build: Builder, part: Json) -> Json | None:
         match = _DATA.fullmatch(text_of(part.get("image_url")))
         if match:
             return make_picture(match[1], match[2])
-    build.lose("a part that is no text and no picture with its data")
+    build.lose("content that is neither text nor an embedded picture")
     return None
 
 
@@ -149,7 +147,7 @@ def _call(call_id: str, name: str, arguments: Any) -> Json:
 
 
 def _output(build: Builder, output: Any) -> tuple[Any, bool]:
-    """What a tool gave: text, an object around it, or parts."""
+    """Return a tool's output, whether it is text, an object around text, or a list of parts."""
     if type(output) is list:
         blocks = [b for part in output if (b := _block(build, object_of(part)))]
         return blocks, False

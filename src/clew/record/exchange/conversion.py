@@ -1,7 +1,7 @@
-"""What a session of another program becomes: messages of ours, and an account of what was lost. Pure.
+"""Convert sessions of other programs to clew messages, and count what was lost. Pure.
 
-Nothing is invented: what has no counterpart is counted by its reason. Ids follow from the source, so
-that the same file comes in as the same session.
+Nothing is invented: what has no counterpart is counted by reason. IDs are derived from the source,
+so that importing the same file gives the same session.
 """
 
 import re
@@ -20,7 +20,7 @@ LONG_AGO = "1970-01-01T00:00:00.000Z"
 
 
 class Helper(Struct, kw_only=True):
-    """A subagent of it: what it said, and what it was, in the words of a sidecar."""
+    """A subagent of the session: its messages, and its metadata as in a sidecar."""
 
     agent_id: str
     messages: list[Json]
@@ -28,7 +28,7 @@ class Helper(Struct, kw_only=True):
 
 
 class Converted(Struct, kw_only=True):
-    """The outcome; `source_id` is what the source calls the session."""
+    """The result of a conversion; `source_id` is the session's ID in the source."""
 
     kind: str
     source_id: str
@@ -41,7 +41,7 @@ class Converted(Struct, kw_only=True):
 
 
 class Builder:
-    """Takes what was said in order and makes entries of it; `new_uuid` gives ids, one after another."""
+    """Builds entries from messages in order; `new_uuid` supplies the IDs."""
 
     def __init__(self, kind: str, source_id: str, new_uuid: Any) -> None:
         self.out = Converted(kind=kind, source_id=source_id)
@@ -54,14 +54,14 @@ class Builder:
         self.out.losses[reason] = self.out.losses.get(reason, 0) + count
 
     def time(self, value: Any) -> str:
-        """A time as ours are written; one that says nothing is that of what came before."""
+        """Convert a time to clew's format; an invalid one becomes that of the previous message."""
         match = _TIME.fullmatch(value) if type(value) is str else None
         if match is not None:
             self._at = f"{match[1]}.{(match[2] or '.').removeprefix('.')[:3]:0<3}Z"
         return self._at
 
     def take(self, entry: Json) -> None:
-        """An entry that is one of ours already; where it stands is for the writer to say."""
+        """Add an entry that is already in clew's format; the recorder sets its place."""
         self.out.messages.append({k: v for k, v in entry.items() if k not in _PLACE})
         for block in list_of(object_of(entry.get("message")).get("content")):
             if type(block) is dict and block.get("type") == "tool_use":
@@ -71,7 +71,7 @@ class Builder:
 
     def finished(self) -> Converted:
         if self._thoughts:
-            self.lose("thinking that no answer followed")
+            self.lose("thinking without a response")
             self._thoughts = []
         return self.out
 
@@ -104,13 +104,13 @@ class Builder:
         for block in blocks:
             if block["type"] == "tool_use":
                 if block["id"] in self._open:
-                    self.lose("a call whose id was there before")
+                    self.lose("tool call with a duplicate ID")
                     continue
             elif not (block.get("text") or block.get("thinking")):
                 continue
             answer_blocks.append(block)
         if all(block["type"] == "thinking" for block in answer_blocks):
-            self._thoughts += answer_blocks  # it begins the answer that comes next
+            self._thoughts += answer_blocks  # it begins the next response
             return
         answer_blocks = [*self._thoughts, *answer_blocks]
         self._thoughts = []
@@ -133,10 +133,10 @@ class Builder:
     def result(self, call: str, content: Any, at: str, *, is_error: bool = False) -> None:
         source = self._open.get(tool_id(call))
         if source is None:
-            self.lose("a result without its call")
+            self.lose("tool result without its call")
             return
         if source == ANSWERED:
-            self.lose("a second result of one call")
+            self.lose("second result of the same call")
             return
         self._open[tool_id(call)] = ANSWERED
         self.out.messages.append(

@@ -1,4 +1,4 @@
-"""A session as bytes in another form: a page, Markdown, JSON, or its own lines; and as a file of them.
+"""A session in another form: an HTML page, Markdown, JSON, or its own lines, and as a file.
 
 Decision: docs/decisions/110-keys-and-secrets.md
 """
@@ -29,14 +29,20 @@ from clew.record.transcript.paths import SessionPlace
 from clew.record.transcript.siblings import with_siblings
 from clew.record.transcript.source import TranscriptSource
 
-# A session's files as an account: the live conversation and its subagents'. Reads, never writes.
+# The account of a session's files: the live conversation and its subagents. Never writes.
 
 
-# The conversation with what its compactions closed: each entry once, where it was said. Reads, never writes.
+# The conversation including compacted history, with each entry once and in its original place.
+# Never
+# writes.
 
 
 def from_the_beginning(path: Path) -> list[dict[str, Any]]:
-    """Each compaction and its summary stand where they were made; what was kept stands before them."""
+    """Return the messages including compacted history.
+
+    Each boundary and its summary are in their original place; entries kept by a compaction precede
+    them.
+    """
     loaded = load(path, reads_all=True)
     chain, links = loaded.chain, loaded.chain.links
     if chain.boundary == ROOT:
@@ -65,8 +71,10 @@ def account_of(
     subagents: bool = True,
     is_all: bool = False,
 ) -> Account:
-    """`is_all`: with what stands before a summary. Raises `OSError` only if the session's own file cannot
-    be read."""
+    """Return the account of a session; with `is_all`, including the history before a summary.
+
+    Raises `OSError` only if the session's own file is unreadable.
+    """
     messages = messages_of(path, is_all=is_all)
     outline = light.read_outline(path)
     first = next((m for m in messages if type(m.get("cwd")) is str), {})
@@ -89,7 +97,7 @@ def account_of(
 
 
 def messages_of(path: Path, *, is_all: bool) -> list[Json]:
-    # What the model knows is the smaller and more common wish, so the rest is an option.
+    # Exporting only what the model sees is smaller and more common, so the rest is an option.
     return from_the_beginning(path) if is_all else load(path, reads_all=True).messages
 
 
@@ -130,7 +138,7 @@ def _redacted(piece: Piece, redaction: Redaction) -> Piece:
         call_id=piece.call_id,
         is_error=piece.is_error,
         media=piece.media,
-        data=piece.data if redaction.only_secrets else "",  # nobody looks into a picture
+        data=piece.data if redaction.only_secrets else "",  # pictures are not redacted but removed
     )
 
 
@@ -142,19 +150,19 @@ def _models(messages: list[Json]) -> Iterator[str]:
             yield model
 
 
-# Sessions as JSON: every line as it is, or one object for the whole session. Reads, never writes.
+# Sessions as JSON: every line as it is, or one object for the session. Never writes.
 
 
 VERSION = "2.0"
-# The kind of the line that says what a subagent was, as hosts are told it.
+# The type of the line with a subagent's metadata, as hosts receive it.
 METADATA = "agent_metadata"
 
 
 def lines(path: Path, redaction: Redaction | None, *, subagents: bool) -> Iterator[bytes]:
-    """Every line of the session, then every line of its subagents, each with its `agentId`; before
-    those of one, what it was, as a line of its own.
+    """Yield every line of the session, then of its subagents, each with its `agentId`.
 
-    A line that loses nothing is the bytes that were written.
+    A metadata line precedes the lines of each subagent. A line that is not redacted is written
+    unchanged.
     """
     yield from _lines(path, redaction, "")
     if subagents:
@@ -188,7 +196,9 @@ def _lines(path: Path, redaction: Redaction | None, agent: str) -> Iterator[byte
 
 
 def whole(path: Path, redaction: Redaction | None, *, subagents: bool, is_all: bool) -> Json:
-    """The live conversation and what a list shows of it, in one object; `is_all`: from its beginning."""
+    """Return the live conversation and its metadata as one object; with `is_all`, from its
+    beginning.
+    """
     loaded = load(path, reads_all=True)
     messages = messages_of(path, is_all=True) if is_all else loaded.messages
     outline = light.read_outline(path)
@@ -234,21 +244,21 @@ def _agent_object(path: Path, *, is_all: bool) -> Json:
 
 
 FORMATS = {"html": ".html", "markdown": ".md", "json": ".json", "jsonl": ".jsonl"}
-LEFT_OUT = "what stands before the last summary is left out; --all brings it"
+LEFT_OUT = "history before the last summary is omitted; add --all to include it"
 _BY_SUFFIX = {suffix: name for name, suffix in FORMATS.items()} | {".htm": "html"}
 
 
 def form_of(target: Path | None) -> str:
-    """The form that a file's name says."""
+    """Return the format for a file name."""
     return _BY_SUFFIX.get(target.suffix.lower(), "markdown") if target else "markdown"
 
 
 def export_session(
     path: Path, form: str, redaction: Redaction | None, *, subagents: bool, is_all: bool = False
 ) -> bytes:
-    """A session in a form; without redaction every byte of it is as it was written.
+    """Return a session in a format; without redaction, every value is as it was recorded.
 
-    `is_all` says also what stands before a summary; in lines it always does.
+    `is_all` includes history before a summary; the line format always does.
     """
     if form == "jsonl":
         return b"".join(lines(path, redaction, subagents=subagents))
@@ -266,7 +276,7 @@ def export_session(
 
 
 def begins_late(path: Path, form: str, *, subagents: bool) -> bool:
-    """Whether a form, without `is_all`, leaves out what stands before a summary, subagents' too."""
+    """Return whether a format without `is_all` omits history before a summary, subagents included."""
     if form == "jsonl":
         return False
     from clew.record.transcript.links import ROOT
@@ -277,16 +287,18 @@ def begins_late(path: Path, form: str, *, subagents: bool) -> bool:
 
 
 def redaction_of(*, redacts: bool, is_raw: bool) -> Redaction | None:
-    """What is taken out: secrets, unless a person says otherwise; with `redacts` all that says who."""
+    """Return the redaction: secrets by default, nothing if `is_raw`, personal data too if
+    `redacts`.
+    """
     if redacts and is_raw:
-        raise UserError("--redact takes out, --raw leaves everything: name one of them")
+        raise UserError("--redact and --raw can't be combined")
     if is_raw:
         return None
     return redaction_here() if redacts else SECRETS
 
 
 def redaction_here() -> Redaction:
-    """What says who and where this person is, besides secrets."""
+    """Return a redaction of secrets and of this user's name and home folder."""
     person = str(Path.home())
     folders = [(person, "~")] if len(person) > 1 else []
     name = getpass.getuser()
@@ -294,7 +306,7 @@ def redaction_here() -> Redaction:
 
 
 def write(target: Path, data: bytes) -> None:
-    """Only the person's own: what was said is in it."""
+    """Write a file that only its owner can read, because it contains a conversation."""
     beside = target.with_name(f".{target.name}.new")
     fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:

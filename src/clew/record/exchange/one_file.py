@@ -1,4 +1,4 @@
-"""The one-file JSON form (`version`, `state`, `messages`, `metadata`) as messages of ours. Pure."""
+"""Convert the one-file JSON format (`version`, `state`, `messages`, `metadata`). Pure."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,8 +7,8 @@ from clew.core.json_object import Json, list_of, object_of, text_of
 from clew.core.messages.kinds import CHAIN, KINDS, find_faults
 from clew.record.exchange.conversion import Builder, Converted, Helper
 
-AGENT = "a subagent without an id or a message"
-# What the object says of an agent itself; an older one says no more than this.
+AGENT = "subagent without an ID or a message"
+# The members that describe an agent; older files have only these.
 _OF_AGENT = ("agentType", "description", "toolUseId")
 
 
@@ -17,7 +17,7 @@ def is_one_file(value: Any) -> bool:
 
 
 def convert(value: Json, new_uuid: Callable[[], str]) -> Converted:
-    """Entries come in as they are where they can stand; bare messages of the API are given a place."""
+    """Convert the object; valid entries stay as they are, bare API messages become entries."""
     metadata, state = object_of(value.get("metadata")), object_of(value.get("state"))
     source_id = text_of(state.get("sessionId")) or text_of(value.get("id"))
     build = Builder("one file", source_id, new_uuid)
@@ -92,9 +92,7 @@ def _message(build: Builder, message: Json, new_uuid: Callable[[], str]) -> None
                 usage=usage if type(usage) is dict else None,
             )
         case _:
-            build.lose(
-                f"a message of kind {text_of(kind) or text_of(message.get('role')) or 'none'}"
-            )
+            build.lose(f"message of type {text_of(kind) or text_of(message.get('role')) or 'none'}")
 
 
 def _is_sayable(block: Json) -> bool:

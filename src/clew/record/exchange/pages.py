@@ -1,7 +1,8 @@
-"""An account as one page of HTML that needs nothing else: no network, no font, no other file. Pure.
+"""Render an account as one self-contained HTML page, without network, fonts or other files. Pure.
 
-Everything a session says is text in it, never markup. Prose is read as a small part of Markdown:
-headings, lists, tables, emphasis, code and fences, enough to read well and nothing that could run.
+All text in a session is escaped and never markup. Prose is rendered as a small part of Markdown
+(headings, lists, tables, emphasis, code and fences): enough to read well, and nothing that could
+run.
 """
 
 import re
@@ -12,7 +13,7 @@ from clew.record.exchange.account import Account, ConversationAccount, Piece
 # An account as Markdown. Pure.
 
 
-_HEADS = {"person": "## Prompt", "model": "### Answer"}
+_HEADS = {"person": "## Prompt", "model": "### Response"}
 
 
 def render_markdown(account: Account) -> str:
@@ -26,7 +27,7 @@ def _lines(account: Account) -> Iterator[str]:
         ("session", account.session_id),
         ("folder", account.cwd),
         ("branch", account.branch),
-        ("begun", account.created_at),
+        ("started", account.created_at),
         ("models", ", ".join(account.models)),
     ):
         if value:
@@ -74,7 +75,7 @@ def _when(piece: Piece) -> str:
 
 
 def fenced(text: str) -> Iterator[str]:
-    """A block that ends where it says, whatever backticks are in it."""
+    """Yield a fenced block whose fence is longer than any run of backticks in the text."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     yield fence
@@ -86,7 +87,7 @@ def _on_one_line(text: str) -> str:
     return " ".join(text.split()).replace("<", "&lt;")
 
 
-# The style and the script of an exported page: written out, for the page holds everything. Pure.
+# The style and script of an exported page, embedded because the page is one file. Pure.
 
 
 STYLE = """
@@ -158,7 +159,7 @@ const hit=rest.splitText(at);rest=hit.splitText(word.length);
 const mark=document.createElement('mark');hit.parentNode.replaceChild(mark,hit);
 mark.appendChild(hit);marks.push(mark)}}
 step(1)};
-const step=by=>{if(!marks.length){count.textContent=find.value.length>1?'nothing':'';return}
+const step=by=>{if(!marks.length){count.textContent=find.value.length>1?'no matches':'';return}
 if(now>=0)marks[now].classList.remove('now');now=(now+by+marks.length)%marks.length;
 const mark=marks[now];mark.classList.add('now');const aside=mark.closest('details');
 if(aside){aside.open=true;if(!thoughts.checked){thoughts.checked=true;show()}}
@@ -174,7 +175,7 @@ addEventListener('keydown',e=>{if(e.key==='/'&&e.target!==find){e.preventDefault
 
 
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
-# Of longer texts the page shows the beginning until it is opened.
+# Longer texts are folded until the reader opens them.
 FOLDED_LINES = 14
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
@@ -207,7 +208,7 @@ def _page(account: Account) -> Iterator[str]:
         f'</p><p class="id">{escaped(account.session_id)}</p></header>\n'
         '<nav><input id="find" type="search" placeholder="Search (Enter: next, Shift+Enter: '
         'previous)" aria-label="Search"><span id="count"></span>'
-        '<label><input type="checkbox" id="calls" checked> calls</label>'
+        '<label><input type="checkbox" id="calls" checked> tool calls</label>'
         '<label><input type="checkbox" id="thoughts"> thinking and context</label></nav>\n'
         '<div class="columns"><aside><ol>'
     )
@@ -270,7 +271,7 @@ def _image(piece: Piece) -> str:
 
 
 def block(text: str) -> str:
-    """Plain text; what is long is folded."""
+    """Return preformatted text; long text is folded."""
     text = text.rstrip("\n")
     if text.count("\n") < FOLDED_LINES and len(text) < 4000:
         return f"<pre>{escaped(text)}</pre>" if text else ""
@@ -281,7 +282,7 @@ _CHANGED = re.compile(r"^([+-])(.*?)(?=\n|</pre>)", re.M)
 
 
 def changed(content: str) -> str:
-    """A block in which lines that go and lines that come differ to the eye."""
+    """Mark the added and removed lines in a block."""
     tags = {"+": "ins", "-": "del"}
     return _CHANGED.sub(lambda line: f"<{tags[line[1]]}>{line[0]}</{tags[line[1]]}>", content)
 
@@ -292,12 +293,12 @@ _LIST = re.compile(r"^ *(?:[-*+]|\d+[.)]) +(.*)$")
 _INLINE = re.compile(
     r"(`+)(.+?)\1|\*\*(.+?)\*\*|(?<![\w*])\*(?![\s*])([^*\n]+?)(?<!\s)\*(?![\w*])", re.S
 )
-# The line between a table's head and its rows.
+# The line between a table's header and its rows.
 _RULE = re.compile(r"\|?(?: *+:?-++:? *+\|)+(?: *+:?-++:? *+)?")
 
 
 def prose(text: str) -> str:
-    """Paragraphs, lists, headings and code of a person's or a model's words."""
+    """Render the paragraphs, lists, headings and code of a prompt or response as HTML."""
     out: list[str] = []
     paragraph: list[str] = []
     items: list[str] = []

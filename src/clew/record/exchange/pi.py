@@ -1,4 +1,4 @@
-"""Sessions of pi as messages of ours: a head, then a tree of entries by `id` and `parentId`. Pure."""
+"""Convert pi sessions: a header, then a tree of entries by `id` and `parentId`. Pure."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -12,7 +12,7 @@ from clew.record.exchange.conversion import (
     make_thinking,
 )
 
-# Their tools and parameters by our names, where both mean the same.
+# pi's tools and parameters, and clew's names for them where both mean the same.
 _TOOLS = {
     "bash": ("Bash", {}),
     "read": ("Read", {"path": "file_path"}),
@@ -28,7 +28,7 @@ def is_pi(first: Json) -> bool:
 
 
 def convert(lines: Iterable[Json], new_uuid: Callable[[], str]) -> Converted:
-    """The branch that was written last; what other branches said is counted."""
+    """Convert the most recent branch; messages of other branches are counted as losses."""
     listed = list(lines)
     head = listed[0]
     build = Builder("pi", text_of(head.get("id")), new_uuid)
@@ -38,7 +38,7 @@ def convert(lines: Iterable[Json], new_uuid: Callable[[], str]) -> Converted:
         e.get("type") == "message" for e in branch
     )
     if others:
-        build.lose("a message of another branch", others)
+        build.lose("message of another branch", others)
     for entry in listed[1:]:
         if entry.get("type") == "session_info":
             build.out.title = text_of(entry.get("name"))
@@ -48,7 +48,7 @@ def convert(lines: Iterable[Json], new_uuid: Callable[[], str]) -> Converted:
 
 
 def _branch(entries: list[Json]) -> list[Json]:
-    """From the beginning to the last entry; a file of the first version is one branch as it is."""
+    """Return the path from the root to the last entry; a first-version file is a single branch."""
     by_id = {e["id"]: e for e in entries if type(e.get("id")) is str}
     if not by_id:
         return entries
@@ -72,10 +72,10 @@ def _entry(build: Builder, entry: Json) -> None:
         case "compaction" | "branch_summary" as kind:
             summary = [{"type": "text", "text": text_of(entry.get("summary"))}]
             build.user(summary, at, is_meta=True)
-            build.lose(f"a {kind}: its summary came in as context, the history before it too")
+            build.lose(f"{kind} (summary imported as context, earlier history kept)")
         case kind:
             if text_of(kind) not in _SILENT:
-                build.lose(f"an entry of kind {text_of(kind) or 'none'}")
+                build.lose(f"entry of type {text_of(kind) or 'none'}")
 
 
 def _message(build: Builder, message: Json, at: str) -> None:
@@ -92,7 +92,7 @@ def _message(build: Builder, message: Json, at: str) -> None:
                 **({} if cost is None else {"costUSD": cost}),
             )
             if message.get("errorMessage"):
-                build.lose("an answer that failed, with its error")
+                build.lose("failed response, with its error")
         case "toolResult":
             build.result(
                 text_of(message.get("toolCallId")),
@@ -109,7 +109,7 @@ def _message(build: Builder, message: Json, at: str) -> None:
         case "custom" | "hookMessage":
             build.user(_blocks(build, message.get("content")), at, is_meta=True)
         case role:
-            build.lose(f"a message of role {text_of(role) or 'none'}")
+            build.lose(f"message of role {text_of(role) or 'none'}")
 
 
 def _said(build: Builder, message: Json) -> list[Json]:
@@ -123,7 +123,7 @@ def _said(build: Builder, message: Json) -> list[Json]:
                 signature = text_of(part.get("thinkingSignature")) if is_theirs else ""
                 blocks.append(make_thinking(text_of(part.get("thinking")), signature))
                 if not signature:
-                    build.lose("the signature of thinking: it is shown and not sent")
+                    build.lose("thinking signature (the text is shown but not sent)")
             case "toolCall":
                 name = text_of(part.get("name"))
                 ours, renamed = _TOOLS.get(name, (name, {}))
@@ -131,7 +131,7 @@ def _said(build: Builder, message: Json) -> list[Json]:
                 value = {renamed.get(key, key): item for key, item in arguments.items()}
                 blocks.append(call(text_of(part.get("id")), ours, value))
             case kind:
-                build.lose(f"a part of kind {text_of(kind) or 'none'}")
+                build.lose(f"content of type {text_of(kind) or 'none'}")
     return blocks
 
 
@@ -145,7 +145,7 @@ def _blocks(build: Builder, content: Any) -> list[Json]:
         elif part.get("type") == "image" and type(part.get("data")) is str:
             blocks.append(make_picture(text_of(part.get("mimeType")) or "image/png", part["data"]))
         else:
-            build.lose("a part that is no text and no picture with its data")
+            build.lose("content that is neither text nor an embedded picture")
     return blocks
 
 

@@ -1,4 +1,4 @@
-"""All sessions of a config home, as one collection: listed, searched, filtered, counted, kept.
+"""The sessions of a config home as a collection: listing, search, statistics and storage.
 
-What is derived lies in one database that can be thrown away; the transcripts stay the only truth.
+All derived data is in one database that can be deleted; the transcripts remain the only source.
 """

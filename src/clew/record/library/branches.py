@@ -1,4 +1,4 @@
-"""The conversation as it leads to any message of a file, on whatever branch; and the tree of them all."""
+"""The conversation up to any message of a file, on any branch, and the tree of all branches."""
 
 import os
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from clew.record.transcript.links import ROOT, Links, Node
 from clew.record.transcript.load import LoadedSession, load
 from clew.record.transcript.source import TranscriptSource
 
-# What counts as a message; notes and what was told beside are none.
+# The types that count as messages, unlike notes and attachments.
 SAID = ("user", "assistant")
 
 
@@ -33,13 +33,18 @@ class Branch(Struct, frozen=True, kw_only=True):
 
 
 def read_branch(path: Path, uuid: str | None = None) -> Branch:
-    """To `uuid`, or where the session stands. Raises `SessionError` if the file has no such message."""
+    """Return the branch up to `uuid`, or to the leaf.
+
+    Raises `SessionError` for an unknown message.
+    """
     loaded = load(path, reads_all=True)
     if uuid is None:
         nodes = list(loaded.chain.nodes())
         return Branch(nodes=nodes, messages=loaded.messages, loaded=loaded)
     if uuid not in loaded.chain.links.index:
-        raise SessionError(f"no message {uuid} in {path.stem}; `clew sessions tree` shows them")
+        raise SessionError(
+            f"message {uuid} not found in {path.stem}; `clew sessions tree` lists the prompts"
+        )
     marker = Marker(leaf_uuid=uuid, is_explicit=True, at=loaded.size_bytes + 1)
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -64,8 +69,11 @@ def read_branch(path: Path, uuid: str | None = None) -> Branch:
 
 
 class BranchPrompt(Struct, frozen=True, kw_only=True):
-    """Something a person said, where it stands in the tree, and how many messages answer it before the
-    next; `live` if the session stands on its branch, `end` is the last of what belongs to it."""
+    """A prompt and its place in the tree.
+
+    `end` is the last message that belongs to it, and `messages` is the number of messages before
+    the next prompt. `live` means that it is on the session's current branch.
+    """
 
     uuid: str
     end: str
@@ -78,12 +86,14 @@ class BranchPrompt(Struct, frozen=True, kw_only=True):
 
 
 def prompts(path: Path) -> Iterator[BranchPrompt]:
-    """Every prompt of every branch, a branch behind what it leaves; depth counts the forks above."""
+    """Yield every prompt of every branch, each branch after its origin; depth counts the forks
+    above.
+    """
     yield from _of(load(path, reads_all=True))
 
 
 def find_prompt_above(path: Path, uuid: str) -> BranchPrompt | None:
-    """The prompt that a message is or answers, on whatever branch."""
+    """Return the prompt that a message is or belongs to, on any branch."""
     loaded = load(path, reads_all=True)
     links = loaded.chain.links
     prompts = {links.index[prompt.uuid]: prompt for prompt in _of(loaded)}
@@ -139,13 +149,13 @@ def _prompts(links: Links, live: set[int], source: TranscriptSource) -> Iterator
             live=i in live,
             is_leaf=not children,
         )
-        # The branch written last goes straight on; the others stand before it, one step in.
+        # The most recent branch continues at the same depth; the others precede it, indented.
         waiting += [(child, depth) for child in children[-1:]]
         waiting += [(child, depth + 1) for child in reversed(children[:-1])]
 
 
 def _owners(links: Links, prompts: dict[int, Json]) -> dict[int, int]:
-    """For each entry the prompt that it belongs to: itself or the nearest above."""
+    """Return the prompt that each entry belongs to: itself or the nearest one above."""
     owners = {ROOT: ROOT} | {i: i for i in prompts}
     for i in range(len(links.nodes)):
         way: list[int] = []
@@ -166,14 +176,17 @@ def _text(entry: Json) -> str:
     return " ".join(as_typed(content).split()) if type(content) is str else ""
 
 
-# A session as a tree: its prompts on all branches, where it comes from, and what was forked from it.
+# A session as a tree: its prompts on all branches, its origin, and its forks.
 
 
 SHOWN_WORDS = 90
 
 
 class SessionTree(Struct, frozen=True, kw_only=True):
-    """`forked_from` names a session and a message of it; so does each fork, of this one."""
+    """The tree of a session.
+
+    `forked_from` names a session and its message; each fork, a message of this one.
+    """
 
     forked_from: Json | None
     prompts: list[BranchPrompt]
@@ -193,16 +206,16 @@ def read_tree(path: Path) -> SessionTree:
 
 
 def find_live_leaf(session_tree: SessionTree) -> int:
-    """The number of the prompt where the session stands."""
+    """Return the index of the prompt at the current leaf."""
     return next(
         (n for n, prompt in enumerate(session_tree.prompts) if prompt.live and prompt.is_leaf), 0
     )
 
 
 def format_tree(session_tree: SessionTree) -> Iterator[str]:
-    """The tree for people, a line for each prompt."""
+    """Yield the tree as text, one line per prompt."""
     if session_tree.forked_from:
-        yield f"a fork of {session_tree.forked_from['sessionId']} at {session_tree.forked_from['messageUuid']}"
+        yield f"forked from {session_tree.forked_from['sessionId']} at {session_tree.forked_from['messageUuid']}"
     for prompt in session_tree.prompts:
         yield format_prompt(prompt, f"{prompt.uuid[:8]}  ")
     for fork in session_tree.forks:
@@ -210,7 +223,7 @@ def format_tree(session_tree: SessionTree) -> Iterator[str]:
 
 
 def format_prompt(prompt: BranchPrompt, name: str = "") -> str:
-    """Where a prompt stands in the tree, and how it begins; filled is where the session stands."""
+    """Format a prompt with its depth; a filled circle marks the current branch."""
     mark = "●" if prompt.live else "○"
     long = len(prompt.text) > SHOWN_WORDS
     text = f"{prompt.text[: SHOWN_WORDS - 1]}…" if long else prompt.text
@@ -218,7 +231,7 @@ def format_prompt(prompt: BranchPrompt, name: str = "") -> str:
 
 
 def _lineage(path: Path) -> Json | None:
-    """Where a session was forked from, by its first line."""
+    """Return the session and message that a session was forked from, according to its first line."""
     origin = header_of(path).get("forkedFrom")
     is_whole = type(origin) is dict and all(
         type(origin.get(key)) is str for key in ("sessionId", "messageUuid")

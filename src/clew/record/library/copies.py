@@ -1,7 +1,7 @@
-"""A session that begins as another does, and a part of one brought into another.
+"""Forks of sessions, and grafts: parts of one session appended to another.
 
-A fork keeps uuids and times; only the session's id is new, and its first line says where it comes from.
-A graft gets uuids of its own, made from the old ones, and each entry says which it was.
+A fork keeps UUIDs and times. Only the session's ID is new, and its first line names its origin. The
+entries of a graft get new UUIDs derived from the old ones, and each names its original.
 """
 
 import os
@@ -33,7 +33,7 @@ from clew.version import VERSION
 
 
 class Forked(Struct, frozen=True, kw_only=True):
-    """What a fork made."""
+    """The result of a fork."""
 
     path: Path
     messages: int
@@ -42,17 +42,17 @@ class Forked(Struct, frozen=True, kw_only=True):
 
 
 class Grafted(Struct, frozen=True, kw_only=True):
-    """What a graft brought."""
+    """The result of a graft."""
 
     messages: int
     agents: int
 
 
 def fork(path: Path, uuid: str | None, *, title: str, at: str) -> Forked:
-    """A new session beside `path` that stands at `uuid`, or where `path` stands."""
+    """Create a fork next to `path`, up to `uuid` or to the current leaf."""
     source = read_branch(path, uuid)
     if not source.messages:
-        raise SessionError(f"session {path.stem} holds no conversation")
+        raise SessionError(f"session {path.stem} contains no conversation")
     session_id = str(uuids.uuid4())
     target = path.with_name(f"{session_id}.jsonl")
     fork_title = title or f"{_title(source)} (fork)"
@@ -94,7 +94,7 @@ def _title(source_branch: Branch) -> str:
 
 
 def write_new(target: Path, lines: list[bytes]) -> None:
-    """The whole file or none."""
+    """Write a complete new file or none."""
     files = Files()
     files.make_folder(target.parent)
     beside = target.with_suffix(".new")
@@ -104,16 +104,16 @@ def write_new(target: Path, lines: list[bytes]) -> None:
             file.writelines(lines)
             file.flush()
             os.fsync(file.fileno())
-        os.link(beside, target)  # never over a file that is there
+        os.link(beside, target)  # fails if the target exists
         files.sync_folder(target.parent)
     finally:
         beside.unlink()
 
 
 def graft(target: Path, source: Path, first: str, last: str | None) -> Grafted:
-    """Appends the messages from `first`, a prompt, to `last` of `source` to where `target` stands.
+    """Append the messages from the prompt `first` to `last` of `source` to the end of `target`.
 
-    Raises `SessionError` where the outcome would be no conversation.
+    Raises `SessionError` if the result would not be a valid conversation.
     """
     part = _range(read_branch(source, last), source, first)
     into = read_branch(target)
@@ -121,7 +121,7 @@ def graft(target: Path, source: Path, first: str, last: str | None) -> Grafted:
     space = uuids.UUID(target.stem)
     new_ids = {node.uuid: str(uuids.uuid5(space, node.uuid)) for node, _ in part}
     if not known_ids.isdisjoint(new_ids) or not known_ids.isdisjoint(new_ids.values()):
-        raise SessionError(f"{target.stem} holds this part already")
+        raise SessionError(f"session {target.stem} already contains this part")
     lines = []
     parent = into.loaded.leaf_uuid
     for node, message in part:
@@ -131,7 +131,7 @@ def graft(target: Path, source: Path, first: str, last: str | None) -> Grafted:
     log = Log()
     try:
         if not log.claim(target):
-            raise SessionError(f"session {target.stem} is open in another process; end it first")
+            raise SessionError(f"session {target.stem} is open in another process; close it first")
         place = SessionPlace(session_id=target.stem, project_dir=target.parent)
         agents = share(source, place, encoded, home=home_of(source), spoken=spoken_of(encoded))
         log.append(target, encoded)
@@ -147,15 +147,17 @@ def _range(source_branch: Branch, source: Path, first: str) -> list[tuple[Node, 
     begin = next((n for n, (node, _) in enumerate(pairs) if node.uuid == first), None)
     if begin is None:
         raise SessionError(
-            f"message {first} does not lead to the end of the range in {source.stem}"
+            f"message {first} does not lead to the last message of the range in {source.stem}"
         )
     part = pairs[begin:]
     opening = part[0][1]
     if opening.get("type") != "user" or find_block_ids(opening, "tool_result", "tool_use_id"):
-        raise SessionError("a range begins with a prompt: no call may lose its answer")
+        raise SessionError(
+            "a range must begin with a prompt, so that no tool call loses its result"
+        )
     if any(node.is_boundary for node, _ in part):
         raise SessionError(
-            "a range has no compaction in it: it would close what it is brought into"
+            "a range must not contain a compaction: it would close the history of the target"
         )
     return part
 
@@ -182,7 +184,7 @@ def _grafted(
 
 
 def append_beside(path: Path, line: Json) -> None:
-    """A line beside the conversation, whoever has the session open: one write, a whole line."""
+    """Append a side line in a single write, even if another process has the session open."""
     files = Files()
     fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
     try:

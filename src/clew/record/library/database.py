@@ -1,8 +1,8 @@
-"""The database beside the transcripts: what is known of every file, and the index of its words.
+"""The database of sessions: the metadata of every file, and the full-text index.
 
-Derived and disposable: a file that is damaged, of another version or in the way is put aside or made
-anew, never trusted. Lies in clew's own folder. Rows are only added; what a transcript no longer
-holds is marked gone, and the whole is built anew when too much of it is.
+It is derived and disposable: a damaged file or one of another version is deleted and rebuilt. It is
+in clew's private folder. Rows are only added. Data that a transcript no longer contains is marked
+as deleted, and the database is rebuilt when too much of it is.
 """
 
 import contextlib
@@ -23,11 +23,11 @@ from clew.system.config.layers import merge
 from clew.system.config.load import load_settings
 from clew.system.config.paths import find_places
 
-# The prices that the database of a config home counts with: clew's, and those of models a person described.
+# The prices that the database of a config home uses: clew's, and those in the user's settings.
 
 
 class Prices:
-    """Those of one moment. `mark` tells others apart: what was counted with them is counted anew."""
+    """The prices at one time. `mark` identifies them: data with another mark is computed again."""
 
     def __init__(self, home: Path) -> None:
         environ = {"CLEW_CONFIG_DIR": str(home), "HOME": str(home)}
@@ -38,7 +38,7 @@ class Prices:
     def mark(self) -> int:
         if not self._models:
             return 0
-        # SQLite keeps 31 bits of it.
+        # SQLite stores only 31 bits.
         return crc32(msgspec.json.encode(self._models, order="deterministic")) & 0x7FFFFFFF or 1
 
     @cached_property
@@ -46,7 +46,7 @@ class Prices:
         return load_models({"models": self._models})[0]
 
 
-# Rises also with what is taken for words (words.py).
+# Also incremented when the definition of a word changes (words.py).
 VERSION = 3
 WAIT_S = 5.0
 
@@ -84,9 +84,9 @@ def find_database(home: Path) -> Path:
 
 @contextlib.contextmanager
 def open_database(home: Path) -> Iterator[sqlite3.Connection]:
-    """The database, made if it is not there and made anew if it is no good.
+    """Open the database; create it if it is missing, and rebuild it if it is unusable.
 
-    Raises `OSError` or `sqlite3.Error` where the disk takes none.
+    Raises `OSError` or `sqlite3.Error` if the disk is not writable.
     """
     path = find_database(home)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -98,7 +98,7 @@ def open_database(home: Path) -> Iterator[sqlite3.Connection]:
 
 
 def forget(home: Path) -> None:
-    """Takes the database away; it is derived and comes back with the next use."""
+    """Delete the database; it is derived and is rebuilt at the next use."""
     _remove(find_database(home))
 
 
@@ -119,7 +119,7 @@ def _checked(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = OFF")  # lost with the power, made anew
+        connection.execute("PRAGMA synchronous = OFF")  # rebuilt if a power failure damages it
         connection.execute("PRAGMA cache_size = -65536")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version != VERSION:
@@ -130,7 +130,7 @@ def _checked(path: Path) -> sqlite3.Connection:
                         connection.execute(statement)
                     connection.execute(f"PRAGMA user_version = {VERSION}")
                 elif version != VERSION:
-                    raise sqlite3.DatabaseError("of another version")
+                    raise sqlite3.DatabaseError("the index has another version")
         connection.execute("SELECT id FROM file LIMIT 1")
     except BaseException:
         connection.close()
@@ -145,7 +145,7 @@ def _remove(path: Path) -> None:
 
 @contextlib.contextmanager
 def hold_transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of what is done inside, or nothing; one writer at a time."""
+    """Run the body in a transaction with exclusive write access; an exception rolls it back."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -1,7 +1,8 @@
-"""Brings the database up to date: what was appended is read, what is gone is forgotten.
+"""Update the database: read what was appended, and forget what was deleted.
 
-Transcripts only grow, so a file that begins as it did is read on from where it was left. A file that
-was replaced is read anew. Work is kept in steps: who is interrupted goes on from there.
+Transcripts only grow, so a file with an unchanged beginning is read from where the last update
+stopped. A replaced file is read again. Each step is committed, so an interrupted update can
+continue.
 
 Decision: docs/decisions/125-search-index.md
 """
@@ -28,17 +29,17 @@ from clew.record.transcript.source import TranscriptSource
 
 STEP_BYTES = 64 << 20
 SEAM_BYTES = 64
-AUTOMERGE = 4  # SQLite's own
-# Other programs' request logs: most of their bytes, none of the talk.
+AUTOMERGE = 4  # SQLite's default
+# Request logs by other programs: most of their bytes, but no conversation.
 _REQUEST_LOG = b'"type":"api-request'
-# So much of the index may speak of what is gone before all of it is made anew.
+# The share of deleted data in the index at which it is rebuilt.
 GARBAGE_SHARE = 0.4
 
 Tell = Callable[[int, int], None]
 
 
 class Index:
-    """The open database, and the prices it counts with."""
+    """The open database and the prices it uses."""
 
     def __init__(self, connection: sqlite3.Connection, prices: Prices) -> None:
         self.connection = connection
@@ -47,7 +48,7 @@ class Index:
 
 @contextlib.contextmanager
 def open_index(home: Path) -> Iterator[Index]:
-    """The database; made anew if its costs were counted with other prices than those of now."""
+    """Open the database; rebuild it if its costs were computed with other prices."""
     prices = Prices(home)
     with open_database(home) as connection:
         (mark,) = connection.execute("PRAGMA application_id").fetchone()
@@ -61,7 +62,7 @@ def open_index(home: Path) -> Iterator[Index]:
 
 @contextlib.contextmanager
 def open_whole_index(home: Path, tell: Tell | None = None) -> Iterator[sqlite3.Connection]:
-    """The database with everything in it; where the home takes none, one for as long as it is needed."""
+    """Open an up-to-date database; if the home is not writable, a temporary one."""
     with contextlib.ExitStack() as opening:
         try:
             database = opening.enter_context(open_index(home))
@@ -76,7 +77,7 @@ def open_whole_index(home: Path, tell: Tell | None = None) -> Iterator[sqlite3.C
 
 
 class PendingFile(Struct, frozen=True, kw_only=True):
-    """A file of which the index does not know everything: what lies behind `read_to`."""
+    """A file with data after `read_to` that is not yet in the index."""
 
     found: TranscriptFile
     read_to: int
@@ -89,7 +90,7 @@ class PendingFile(Struct, frozen=True, kw_only=True):
 def find_pending(
     connection: sqlite3.Connection, files: Iterable[TranscriptFile]
 ) -> list[PendingFile]:
-    """What is to be read, the oldest first; what is gone is forgotten on the way."""
+    """Return the files to be read, oldest first, and forget those that were deleted."""
     known_rows = {
         row[0]: row[1:]
         for row in connection.execute("SELECT path, size, mtime_ns, inode, read_to FROM file")
@@ -107,17 +108,17 @@ def find_pending(
 
 
 def find_unread_tails(connection: sqlite3.Connection) -> list[tuple[str, int]]:
-    """Files whose last line has no end yet, and where it begins."""
+    """Return the files whose last line is incomplete, and the offset of that line."""
     rows = connection.execute("SELECT path, read_to FROM file WHERE read_to < size")
     return [(path, read_to) for path, read_to in rows]
 
 
 def take_in(index: Index, waiting: list[PendingFile], tell: Tell | None = None) -> None:
-    """Reads everything that waits."""
+    """Read everything that is pending."""
     connection = index.connection
     total = sum(item.size_bytes for item in waiting)
     done = 0
-    # Joining what was written a moment ago with what comes next would take half of the time.
+    # Merging index segments during a large update would take half of the time.
     _automerge(connection, 0 if total > STEP_BYTES else AUTOMERGE)
     for step in _steps(waiting):
         with hold_transaction(connection):
@@ -135,7 +136,7 @@ def _automerge(connection: sqlite3.Connection, segments: int) -> None:
 
 
 def update(home: Path, tell: Tell | None = None, *, anew: bool = False) -> int:
-    """The whole index as of now; answers how many bytes were read for it."""
+    """Update the index, and return how many bytes were read."""
     if anew:
         forget(home)
     with open_index(home) as database:
@@ -168,14 +169,14 @@ def _steps(waiting: list[PendingFile]) -> Iterator[list[PendingFile]]:
 
 def _forget_file(connection: sqlite3.Connection, path: str) -> None:
     for (number,) in connection.execute("SELECT id FROM file WHERE path = ?", (path,)).fetchall():
-        # The words stay behind, and their entries' file is nobody: no answer names them.
+        # The words remain, but their entries' file no longer exists, so no result includes them.
         connection.execute("DELETE FROM charge WHERE file = ?", (number,))
         connection.execute("DELETE FROM tool WHERE file = ?", (number,))
         connection.execute("DELETE FROM file WHERE id = ?", (number,))
 
 
 class _Read(Struct, kw_only=True):
-    """What new lines of one file brought."""
+    """The data from new lines of one file."""
 
     rows: list[tuple[int, int, str | None, str, str]] = []
     counted: list[dict[str, Any]] = []
@@ -204,7 +205,7 @@ def _take_file(connection: sqlite3.Connection, file: TranscriptFile, prices: Pri
 def _known(
     connection: sqlite3.Connection, file: TranscriptFile, source: TranscriptSource
 ) -> tuple[int | None, int]:
-    """The file's number and how far it was read; nothing if it is another file by now."""
+    """Return the file's number and how far it was read; (None, 0) if the file was replaced."""
     row = connection.execute(
         "SELECT id, read_to, seam, inode FROM file WHERE path = ?", (file.path,)
     ).fetchone()
@@ -222,7 +223,7 @@ def _lines(source: TranscriptSource, start: int) -> _Read:
     read = _Read(read_to=start)
     for _, at, raw in source.lines(start):
         if at + len(raw) >= source.size:
-            break  # a line without its end may be half of one
+            break  # an unterminated line may be incomplete
         read.read_to = at + len(raw) + 1
         if _REQUEST_LOG in raw[:200]:
             continue
@@ -252,7 +253,7 @@ def _take_entry(read: _Read, entry: dict[str, Any], at: int, size: int) -> None:
 
 
 def _is_prompt(entry: dict[str, Any]) -> bool:
-    """Whether a user's entry is what a person said, and no tool or program in their place."""
+    """Return whether a user entry is the user's own prompt, and not from a tool or program."""
     message = entry.get("message")
     blocks = list_of(message.get("content") if type(message) is dict else None)
     answers = any(type(b) is dict and b.get("type") == "tool_result" for b in blocks)

@@ -1,6 +1,7 @@
-"""What lies on the disk and how much of it; putting aside, and taking away what was named by a person.
+"""Disk usage, archiving, and deletion of what the user names.
 
-Nothing here is called but by a person's word: no age, no size and no start of clew removes anything.
+All of this runs only at the user's command: clew never deletes anything because of its age or size,
+or at startup.
 """
 
 import os
@@ -38,7 +39,7 @@ _NAMED = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 
 
 class Size(Struct, frozen=True, kw_only=True):
-    """A kind of thing that clew keeps."""
+    """The disk usage of one kind of stored data."""
 
     name: str
     path: str
@@ -47,13 +48,15 @@ class Size(Struct, frozen=True, kw_only=True):
 
 
 def measure_sizes(home: Path) -> list[Size]:
-    """Every kind, and each project's sessions; files of other programs are not counted."""
+    """Return the size of every kind and of each project's sessions; other programs' files are
+    excluded.
+    """
     own = get_own_dir(home)
     entries = [
         _size("index", find_database(home).parent),
-        _size("contents of files", blobs_dir(home)),
+        _size("file contents", blobs_dir(home)),
         _size("backups", own / "backups"),
-        _size("emergency copies", own / "unsaved"),
+        _size("recovery files", own / "unsaved"),
         _size("prompts", own / "prompts"),
         _size("archive", find_archive_dir(home)),
     ]
@@ -68,7 +71,7 @@ def _size(name: str, folder: Path) -> Size:
 
 
 def archive(home: Path, path: Path) -> Path:
-    """Puts a session aside: no list shows it, nothing of it is lost. Answers where it is."""
+    """Archive a session: lists no longer show it, but nothing is lost. Returns its new path."""
     return _move(path, find_archive_dir(home) / path.parent.name)
 
 
@@ -85,11 +88,11 @@ def _move(path: Path, folder: Path) -> Path:
     target = folder / path.name
     beside, beside_target = path.with_suffix(""), target.with_suffix("")
     if is_there(target) or is_there(beside_target):
-        raise SessionError(f"{target} is there already")
+        raise SessionError(f"{target} already exists")
     fd = files.open(path)
     try:
         if not files.lock(fd):
-            raise SessionError(f"session {path.stem} is open in another process; end it first")
+            raise SessionError(f"session {path.stem} is open in another process; close it first")
         files.make_folder(folder)
         if is_folder(beside):
             beside.rename(beside_target)
@@ -101,7 +104,7 @@ def _move(path: Path, folder: Path) -> Path:
 
 
 class Removable(Struct, frozen=True, kw_only=True):
-    """Something that can be taken away, and what goes with it."""
+    """Something that can be deleted, with the total size of its files."""
 
     kind: str
     name: str
@@ -109,7 +112,7 @@ class Removable(Struct, frozen=True, kw_only=True):
 
 
 def find_removable(home: Path, kind: str, tell: Tell | None = None) -> Iterator[Removable]:
-    """What `prune KIND` would take away."""
+    """Yield what `prune KIND` would delete."""
     match kind:
         case "index":
             for path in sorted(find_database(home).parent.glob("*")):
@@ -132,7 +135,7 @@ def size_session(path: Path) -> Removable:
 
 
 def remove(home: Path, what: Removable) -> None:
-    """Takes one thing away for good."""
+    """Permanently delete one thing."""
     match what.kind:
         case "index":
             forget(home)
@@ -149,7 +152,7 @@ def _remove_session(path: Path) -> None:
     fd = files.open(path)
     try:
         if not files.lock(fd):
-            raise SessionError(f"session {path.stem} is open in another process; end it first")
+            raise SessionError(f"session {path.stem} is open in another process; close it first")
         path.unlink()
         if is_folder(path.with_suffix("")):
             shutil.rmtree(path.with_suffix(""))
@@ -164,7 +167,7 @@ def _with_folder(path: Path) -> int:
 
 
 def _named_contents(home: Path, tell: Tell | None) -> set[str]:
-    """The contents that any session can still go back to, archived ones too."""
+    """Return the contents that any session can still restore, including archived sessions."""
     names: set[str] = set()
     paths = [transcript.path for transcript in list_transcripts(home)]
     paths += [str(p) for p in find_archive_dir(home).rglob("*.jsonl")]
@@ -179,13 +182,14 @@ def _named_contents(home: Path, tell: Tell | None) -> set[str]:
     return names
 
 
-# Takes a text out of a session for good, offline: the one place that rewrites a transcript, because a person says so.
+# Permanent, offline erasure of a text from a session. This is the only code that rewrites a
+# transcript, and only at the user's command.
 
 
 ERASED = "[erased]"
-# A shorter text stands in too many places that do not mean it.
+# A shorter text occurs in too many unrelated places.
 SHORTEST = 4
-# What entries are known and joined by; nothing that anybody said.
+# Members that identify and link entries; they contain no conversation text.
 _FIXED = frozenset(
     (
         "type", "subtype", "role", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "id",
@@ -197,7 +201,7 @@ _FREE = frozenset(("input", "toolUseResult"))
 
 
 class Erasure(Struct, frozen=True, kw_only=True):
-    """A file in which the text stands: in how many lines, and the file as it would be."""
+    """A file that contains the text: the number of affected lines, and the file's new content."""
 
     path: Path
     lines: int
@@ -205,9 +209,9 @@ class Erasure(Struct, frozen=True, kw_only=True):
 
 
 def find_erasures(path: Path, text: str) -> Iterator[Erasure]:
-    """What would change in a session and its subagents' transcripts."""
+    """Yield the changes to a session and its subagents' transcripts."""
     if len(text.strip()) < SHORTEST:
-        raise SessionError(f"a text of fewer than {SHORTEST} characters cannot be erased")
+        raise SessionError(f"the text must have at least {SHORTEST} characters")
     beside = path.with_suffix("")
     for file in [path, *sorted(beside.rglob("*.jsonl"))]:
         content = file.read_bytes().split(b"\n")
@@ -223,12 +227,12 @@ def find_erasures(path: Path, text: str) -> Iterator[Erasure]:
 
 
 def erase(home: Path, path: Path, plan: list[Erasure]) -> None:
-    """Does it. Raises `SessionError` for a session that is open in another process."""
+    """Carry out the erasures. Raises `SessionError` if the session is open in another process."""
     files = Files()
     fd = files.open(path)
     try:
         if not files.lock(fd):
-            raise SessionError(f"session {path.stem} is open in another process; end it first")
+            raise SessionError(f"session {path.stem} is open in another process; close it first")
         _let_go_of_kept(get_own_dir(home) / "kept", path.stem)
         for erasure in plan:
             _write_beside(erasure)
@@ -241,16 +245,20 @@ def erase(home: Path, path: Path, plan: list[Erasure]) -> None:
         for erasure in plan:
             _beside(erasure.path).unlink(missing_ok=True)
         files.close(fd)
-    # The index of words has the text too.
+    # The search index contains the text too.
     forget(home)
 
 
 def _let_go_of_kept(folder: Path, session_id: str) -> None:
-    """The records of kept commands have their words too; one that runs writes its output still."""
+    """Delete the records of kept commands, which contain their text; a running one blocks the
+    erasure.
+    """
     kept_records = list(records(folder, f"{session_id}-"))
     for record in kept_records:
         if record.is_running:
-            raise SessionError(f"{record.name} runs still; clew tasks stop {record.name} ends it")
+            raise SessionError(
+                f"{record.name} is still running; stop it with clew tasks stop {record.name}"
+            )
     for record in kept_records:
         forget_record(record)
 
@@ -281,7 +289,7 @@ def _without(line: bytes, text: str) -> bytes:
 
 
 def _all(value: Any, text: str) -> Any:
-    """What a tool was given or gave: every string, the names of members too."""
+    """Replace the text in a tool's input or output: in every string, including member names."""
     if isinstance(value, dict):
         return {key.replace(text, ERASED): _all(item, text) for key, item in value.items()}
     if isinstance(value, list):
@@ -303,24 +311,24 @@ def _scrubbed(value: Any, text: str) -> Any:
             if "tool_use" in str(value.get("type")):
                 changed["name"] = value.get("name")
             if changed != value and value.get("type") in ("thinking", "redacted_thinking"):
-                # Its signature vouches for words that are no longer there.
+                # The signature does not match the changed text.
                 return {"type": "text", "text": ERASED}
             return changed
     return value
 
 
-# Projects that were moved or renamed: their sessions are found again and brought along.
+# Projects that were moved or renamed: find their sessions and move them too.
 
 
 class Gone(Struct, frozen=True, kw_only=True):
-    """A working folder that is not there any more, and how many sessions it has."""
+    """A missing working folder and the number of its sessions."""
 
     cwd: str
     sessions: int
 
 
 class Move(Struct, frozen=True, kw_only=True):
-    """A session that is brought along: its transcript, and the folder beside it if it has one."""
+    """A session to be moved: its transcript, and the folder next to it if it has one."""
 
     session_id: str
     cwd: str
@@ -329,17 +337,17 @@ class Move(Struct, frozen=True, kw_only=True):
 
 
 class Relocated(Struct, frozen=True, kw_only=True):
-    """`kept` are sessions that stay where they are, and why."""
+    """The result of a move; `kept` lists the sessions that stay, and why."""
 
     moved: list[Move]
     kept: list[tuple[Move, str]]
 
 
 def find_gone(home: Path) -> Iterator[Gone]:
-    """The working folders of sessions that no longer exist, most sessions first."""
+    """Yield the missing working folders of sessions, those with most sessions first."""
     counts: dict[str, int] = {}
     for path, cwd in _sessions(home):
-        if path.parent == get_project_dir(home, cwd):  # else it was brought along already
+        if path.parent == get_project_dir(home, cwd):  # otherwise it was moved already
             counts[cwd] = counts.get(cwd, 0) + 1
     for cwd, sessions in sorted(counts.items(), key=lambda item: -item[1]):
         if not is_folder(cwd):
@@ -347,7 +355,7 @@ def find_gone(home: Path) -> Iterator[Gone]:
 
 
 def find_moved_sessions(home: Path, cwd: str) -> list[Gone]:
-    """Folders that are gone and had this one's name, or stood beside it."""
+    """Return up to three missing folders with this one's name or parent."""
     folder = Path(cwd)
     return [
         missing
@@ -357,14 +365,14 @@ def find_moved_sessions(home: Path, cwd: str) -> list[Gone]:
 
 
 def plan_moves(home: Path, old: str, new: str) -> list[Move]:
-    """Every session of `old`, a path, and of the folders below it, and where it belongs in `new`."""
+    """Return the moves for every session of the folder `old` and the folders below it."""
     moves: list[Move] = []
     brought = get_project_dir(home, old)
     for path, cwd in _sessions(home):
         if cwd == old or cwd.startswith(f"{old}/"):
             below = cwd[len(old) :]
         elif path.parent == brought and not is_folder(cwd):
-            below = ""  # it came to `old` from elsewhere, by an earlier move
+            below = ""  # an earlier move brought it to `old`
         else:
             continue
         target = get_project_dir(home, resolve_folder(new) + below) / path.name
@@ -374,14 +382,14 @@ def plan_moves(home: Path, old: str, new: str) -> list[Move]:
 
 
 def move_sessions(home: Path, moves: list[Move]) -> Relocated:
-    """Renames one by one; a session that is open or has a namesake at the target stays."""
+    """Move sessions one by one; one that is open, or whose target exists, stays."""
     moved: list[Move] = []
     refusals: list[tuple[Move, str]] = []
     files = Files()
     for move in moves:
         beside = move.source.with_suffix("")
         if is_there(move.target) or is_there(move.target.with_suffix("")):
-            refusals.append((move, "there is one of its name already"))
+            refusals.append((move, "its target already exists"))
             continue
         fd = files.open(move.source)
         try:
@@ -401,7 +409,7 @@ def move_sessions(home: Path, moves: list[Move]) -> Relocated:
 
 
 def _note(home: Path, move: Move) -> None:
-    """Where it was, before it is moved."""
+    """Record the session's old path before the move."""
     path = get_own_dir(home) / "relocated.jsonl"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     line = {"sessionId": move.session_id, "from": str(move.source), "to": str(move.target)}
@@ -411,7 +419,7 @@ def _note(home: Path, move: Move) -> None:
 
 
 def _sessions(home: Path) -> Iterator[tuple[Path, str]]:
-    """Each session's file and the working folder its first lines name."""
+    """Yield each session's file and the working folder in its first lines."""
     for transcript in list_transcripts(home):
         if not transcript.agent and light.is_uuid(transcript.session_id):
             cwd = _cwd(transcript.path)
@@ -420,7 +428,7 @@ def _sessions(home: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _cwd(path: str) -> str | None:
-    """From the first bytes, for thousands of files; the head of the file if they do not say."""
+    """Read the working folder from the first 4 KiB, or else from the head of the file."""
     try:
         with FileIO(path) as file:
             head = file.read(4096)

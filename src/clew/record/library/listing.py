@@ -1,7 +1,7 @@
-"""The sessions of a folder, of a repository's worktrees, or of everywhere, newest first.
+"""List the sessions of a folder, of a repository's worktrees, or of all folders, newest first.
 
-Without a filter nothing but the files themselves is asked: their states, and the ends of those that
-are shown. What only a whole file can say (models, cost) comes from the database.
+Without a filter, only file metadata and the ends of the listed files are read. Data that requires
+entire files (models, cost) comes from the database.
 """
 
 import heapq
@@ -26,8 +26,10 @@ from clew.system.clock import format_stamp
 
 
 class ListingFilter(Struct, frozen=True, kw_only=True):
-    """What a session must be to be listed; empty wishes are none. Times are ISO texts, by the clock of
-    this place or, with a Z, of UTC."""
+    """The criteria for listed sessions; empty fields match everything.
+
+    Times are ISO texts in local time, or in UTC with a Z.
+    """
 
     branch: str = ""
     tag: str = ""
@@ -56,13 +58,13 @@ def is_since(modified_s: float, wish: str) -> bool:
 
 
 def is_until(modified_s: float, wish: str) -> bool:
-    """A day, hour or minute counts to its end."""
+    """Compare at the precision of the given time, so that a day counts to its end."""
     until = wish.removesuffix("Z")
     return format_stamp(modified_s, utc=wish.endswith("Z"))[: len(until)] <= until
 
 
 class Hidden(Struct, frozen=True, kw_only=True):
-    """A file that no list shows, and why."""
+    """A file that no list shows, and the reason."""
 
     path: str
     size_bytes: int
@@ -72,9 +74,9 @@ class Hidden(Struct, frozen=True, kw_only=True):
 def list_newest_first(
     home: Path, cwd: str, *, everywhere: bool, only: set[str] | None = None
 ) -> Iterator[light.Outline]:
-    """Each session once, read as it is asked for; worktrees of one repository together.
+    """Yield each session once, read on demand; the worktrees of a repository are listed together.
 
-    `only` are the ids of those that can be wanted at all.
+    `only` restricts the result to these session IDs.
     """
     cwds = list_worktrees(cwd)
     folders = (
@@ -113,7 +115,7 @@ def _age(outline: light.Outline) -> float:
 
 
 def list_hidden(home: Path, cwd: str, *, everywhere: bool) -> Iterator[Hidden]:
-    """Every file among the sessions that no list shows."""
+    """Yield every file in the session folders that no list shows."""
     files = (
         list_transcripts(home)
         if everywhere
@@ -127,14 +129,15 @@ def list_hidden(home: Path, cwd: str, *, everywhere: bool) -> Iterator[Hidden]:
         reason = find_hidden_files(file, outline)
         if reason is None and not everywhere and outline and outline.cwd:
             is_mine = choose.is_any(outline.cwd, folders)
-            reason = None if is_mine else f"it is of {outline.cwd}"
+            reason = None if is_mine else f"belongs to {outline.cwd}"
         if reason is not None:
             yield Hidden(path=file.path, size_bytes=file.size, reason=reason)
 
 
 def select_fitting(home: Path, wanted: ListingFilter, tell: Tell | None = None) -> set[str]:
-    """The ids of the sessions in which such a model answered, or that cost so much, by the database;
-    it is brought up to date first."""
+    """Return the IDs of the sessions with a given model or minimum cost; updates the database
+    first.
+    """
     with open_whole_index(home, tell) as connection:
         rows = connection.execute(
             "SELECT session_id FROM charge JOIN file ON file.id = charge.file GROUP BY session_id"
@@ -144,15 +147,15 @@ def select_fitting(home: Path, wanted: ListingFilter, tell: Tell | None = None) 
         return {session_id for (session_id,) in rows}
 
 
-# Sums over all sessions, from the database: how many, how much, which models and tools, which days.
+# Statistics over all sessions, from the database: counts, sizes, costs, models, tools and days.
 
 
-# A response that several files hold, as forks do, counts once.
+# A response counts once even if several files contain it, as after a fork.
 _ONCE = "(SELECT message, request, model, at, max(usd) AS usd, max(tokens) AS tokens FROM charge GROUP BY message, request)"
 
 
 def compute_stats(home: Path, tell: Tell | None = None) -> Json:
-    """Everything as one object; the index is brought up to date first."""
+    """Return all statistics as one object; updates the index first."""
     with open_whole_index(home, tell) as connection:
         run = connection.execute
         sessions, prompts, size = run(

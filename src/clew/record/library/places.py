@@ -1,7 +1,7 @@
-"""Every file that holds a conversation: the sessions of all projects, and their subagents.
+"""Find every file with a conversation: the sessions of all projects, and their subagents.
 
-Looks at names and states only, and hides nothing: a file that no list shows is found here too, and
-`hidden` says why.
+Reads names and metadata only, and omits nothing: a file that no list shows is found too, and
+`find_hidden_files` gives the reason.
 """
 
 import os
@@ -16,11 +16,11 @@ from clew.record.transcript import light
 from clew.record.transcript.paths import get_own_dir, get_projects_dir
 from clew.system.files import is_folder, is_there, read_content
 
-# The working folders of one repository, read from git's own files without asking git.
+# The worktrees of a repository, read from git's files without running git.
 
 
 def list_worktrees(cwd: str) -> tuple[str, ...]:
-    """This folder, and the same folder in each other worktree of its repository."""
+    """Return this folder, and the corresponding folder in each other worktree of its repository."""
     folder = Path(cwd)
     root = next((folder for folder in (folder, *folder.parents) if is_there(folder / ".git")), None)
     if root is None:
@@ -39,7 +39,7 @@ def list_worktrees(cwd: str) -> tuple[str, ...]:
 
 
 def _common(git: Path) -> Path | None:
-    """The repository's own folder, which all worktrees share."""
+    """Return the repository's common folder, which all worktrees share."""
     if is_folder(git):
         return git
     line = _line(git)
@@ -57,16 +57,16 @@ def _line(path: Path) -> str | None:
         return None
 
 
-MISNAMED = "its name is no session id"
-SIDECHAIN = "it is a subagent's transcript that lies among the sessions"
+MISNAMED = "its name is not a session ID"
+SIDECHAIN = "it is a subagent's transcript in the folder for sessions"
 EMPTY = "it is empty"
-# A file's time may be any; what lies beyond the year 2262 is more than the index can hold.
+# A file can have any timestamp, but the index can't store one after the year 2262.
 LATEST_NS = 2**63 - 1
-SILENT = "it holds no prompt and no title"
+SILENT = "it contains no prompt and no title"
 
 
 class TranscriptFile(Struct, frozen=True, kw_only=True):
-    """A transcript and its state; `agent` is a subagent's id, empty for a session itself."""
+    """A transcript and its metadata; `agent` is a subagent's ID, or empty for the session itself."""
 
     path: str
     folder: str
@@ -78,14 +78,13 @@ class TranscriptFile(Struct, frozen=True, kw_only=True):
 
 
 def list_transcripts(home: Path) -> Iterator[TranscriptFile]:
-    """All of them, archived ones not: a look at each folder and one at each file."""
+    """Yield all transcripts except archived ones, with one scan per folder and one stat per file."""
     for folder in sorted(_folders(get_projects_dir(home))):
         yield from in_folder(folder)
 
 
 def find_newest(folders: Iterable[str]) -> Iterator[str]:
-    """The sessions' files of these folders, the one written last first; put in order only as far as
-    they are asked for."""
+    """Yield the session files of these folders, most recent first; sorted only as far as needed."""
     heap: list[tuple[int, str]] = []
     for folder in folders:
         try:
@@ -163,7 +162,7 @@ def _found(
 
 
 def find_hidden_files(file: TranscriptFile, outline: light.Outline | None) -> str | None:
-    """Why a session's file is in no list; None if it is in them."""
+    """Return why a session's file is in no list; None if it is listed."""
     if not light.is_uuid(file.session_id):
         return MISNAMED
     if outline is not None:
@@ -172,6 +171,6 @@ def find_hidden_files(file: TranscriptFile, outline: light.Outline | None) -> st
         return EMPTY
     ends = light.read_ends(Path(file.path))
     if ends is None:
-        return "it cannot be read"
+        return "it is not readable"
     is_side = light.read_flag(ends.head.split(b"\n", 1)[0], "isSidechain")
     return SIDECHAIN if is_side else SILENT

@@ -1,7 +1,7 @@
-"""Full-text search over all sessions: what the index knows, and the rest read from the files.
+"""Full-text search over all sessions, from the index or else from the files.
 
-The answer is complete whatever state the index is in: it is brought up to date where that is a matter
-of moments, and what it does not know yet is searched in the files themselves.
+The result is complete whatever the state of the index. A quick update is made first, and files that
+the index does not cover are searched directly.
 
 Decision: docs/decisions/125-search-index.md
 """
@@ -41,19 +41,19 @@ from clew.record.transcript import light
 from clew.record.transcript.paths import get_project_dir, resolve_folder
 from clew.system.clock import format_local_timestamp
 
-# Searches transcripts as they lie on the disk, without an index: the words' bytes first, then sense.
+# Search in transcripts without an index: first for the words' bytes, then in decoded entries.
 
 
-# Command lines have an end; so many files go into one.
+# Command lines have a maximum length; this many files fit into one.
 _BATCH = 2000
-# More words than these leave out little more.
+# Further words exclude few additional files.
 _NEEDLES_ASKED = 3
-# For fewer, starting a program costs more than it saves.
+# Below this size, starting a program costs more than it saves.
 _WORTH_A_PROGRAM_BYTES = 32 << 20
 
 
 class ScanMatch(Struct, frozen=True, kw_only=True):
-    """An entry that answers a query, and where it lies."""
+    """An entry that matches a query, and its position."""
 
     path: str
     at: int
@@ -66,7 +66,7 @@ class ScanMatch(Struct, frozen=True, kw_only=True):
 
 
 def line_of(query: Query, path: str, at: int, raw: bytes) -> ScanMatch | None:
-    """The entry in `raw` if it answers the query."""
+    """Return the entry in `raw` if it matches the query."""
     entry = decode_object(raw)
     text = text_of(entry)
     if not text or not match_words(query, text):
@@ -84,7 +84,7 @@ def line_of(query: Query, path: str, at: int, raw: bytes) -> ScanMatch | None:
 
 
 def scan(query: Query, files: Sequence[tuple[str, int]]) -> Iterator[ScanMatch]:
-    """The answers in these files, each from an offset on; files in the order given."""
+    """Yield the matches in these files, each searched from an offset; files in the given order."""
     needles = needles_of(query)
     candidates = _candidates(needles, files)
     for path, start in files:
@@ -93,9 +93,9 @@ def scan(query: Query, files: Sequence[tuple[str, int]]) -> Iterator[ScanMatch]:
 
 
 def needles_of(query: Query) -> list[bytes]:
-    """Lower-case bytes that are in every line that can answer, those that are likely to be rare first.
+    """Return lower-case bytes that every matching line contains, likely rare ones first.
 
-    JSON may write a letter that is not ASCII as an escape, so words with one are not looked for here.
+    JSON may escape non-ASCII letters, so words with such letters are omitted.
     """
     words = {word for phrase in query.phrases for word in phrase if word.isascii()}
     rare_first = sorted(words, key=lambda word: (word.isalpha(), -len(word), word))
@@ -103,7 +103,7 @@ def needles_of(query: Query) -> list[bytes]:
 
 
 def _candidates(needles: list[bytes], files: Sequence[tuple[str, int]]) -> set[str] | None:
-    """The files that hold every needle, or None if that is found out by reading them."""
+    """Return the files that contain every needle, or None if they have to be read to find out."""
     left: set[str] | None = None
     for needle in needles[:_NEEDLES_ASKED]:
         paths = _holding(needle, [file for file in files if left is None or file[0] in left])
@@ -127,7 +127,7 @@ def _in_file(query: Query, needles: list[bytes], path: str, start: int) -> Itera
 
 
 def _lines_with(data: bytes, needles: list[bytes]) -> Iterator[tuple[int, int]]:
-    """Where lines begin and end that hold every needle; every line, if there is none."""
+    """Yield the start and end of lines that contain every needle; all lines if `needles` is empty."""
     plain = data.lower() if needles else data
     done = 0
     while done < len(data):
@@ -143,7 +143,7 @@ def _lines_with(data: bytes, needles: list[bytes]) -> Iterator[tuple[int, int]]:
 
 
 def _holding(needle: bytes, files: Sequence[tuple[str, int]]) -> set[str] | None:
-    """Which of the files hold the needle; None if that is found out by reading them."""
+    """Return which files contain the needle, or None if they have to be read to find out."""
     program = ripgrep()
     if program is None or not _is_worth_a_program(files):
         return None
@@ -167,7 +167,7 @@ def _holding(needle: bytes, files: Sequence[tuple[str, int]]) -> set[str] | None
             check=False,
         )
         if done.returncode > 1:
-            return None  # a file went away meanwhile, or the program is none
+            return None  # a file was deleted in the meantime, or the program failed
         paths.update(os.fsdecode(name) for name in done.stdout.split(b"\0"))
     return paths
 
@@ -191,12 +191,12 @@ def _text(entry: Entry, key: str) -> str | None:
     return value if type(value) is str else None
 
 
-# So much is taken into the index before an answer; more is searched where it lies.
+# Up to this size is indexed before a search; anything more is searched in the files.
 AT_ONCE_BYTES = 8 << 20
 
 
 class Scope(Struct, frozen=True, kw_only=True):
-    """Which files are searched: those of a folder's name, of one session, or all."""
+    """The files to search: those of some folders, of one session, or all."""
 
     folders: tuple[str, ...] | None = None
     session_id: str | None = None
@@ -211,7 +211,7 @@ class Scope(Struct, frozen=True, kw_only=True):
 
 
 class SearchHit(Struct, frozen=True, kw_only=True):
-    """An entry that answers, the session it stands in, and what is around the words."""
+    """A matching entry, its session, and the text around the match."""
 
     session_id: str
     agent: str
@@ -227,8 +227,11 @@ class SearchHit(Struct, frozen=True, kw_only=True):
 
 
 class SearchHits(Struct, frozen=True, kw_only=True):
-    """`behind_bytes` were searched in files because the index does not know them yet; `unread` are files
-    that cannot be read."""
+    """The result of a search.
+
+    `behind_bytes` were searched in files that the index does not cover; `unread` files are not
+    readable.
+    """
 
     hits: list[SearchHit]
     behind_bytes: int
@@ -245,17 +248,19 @@ def search(
     use_index: bool = True,
     reads_files: bool = True,
 ) -> SearchHits:
-    """The newest answers first, at most `limit` of them; with `reads_files` off what the index does not
-    know yet is left out, for who asks with each letter."""
+    """Return up to `limit` matches, newest first.
+
+    Without `reads_files`, data that is not indexed yet is skipped: useful while the user is typing.
+    """
     files = list(list_transcripts(home))
     by_path = {file.path: file for file in files}
-    reason = "" if use_index else "as was asked"
+    reason = "" if use_index else "disabled by option"
     if use_index:
         try:
             result = _by_index(home, query, scope, files, by_path, limit, reads_files=reads_files)
             return replace(result, unread=_unread(files, scope)) if reads_files else result
         except (OSError, sqlite3.Error, UnicodeEncodeError) as error:
-            reason = str(error)  # a path that is no text cannot be kept in the index
+            reason = str(error)  # the index can't store a path that is not valid Unicode
     if not reads_files:
         return SearchHits(
             hits=[], behind_bytes=sum(file.size for file in files), without_index=reason
@@ -313,7 +318,7 @@ def _behind(
     by_path: dict[str, TranscriptFile],
     scope: Scope,
 ) -> list[tuple[str, int]]:
-    """Where the index does not reach: files to be searched from an offset on, newest first."""
+    """Return the files that the index does not cover, with the offset to search from, newest first."""
     starts = dict(tails) | {item.found.path: 0 for item in waiting}
     mine = [by_path[path] for path in starts if path in by_path and scope.holds(by_path[path])]
     return [
@@ -324,7 +329,7 @@ def _behind(
 def _indexed(
     connection: sqlite3.Connection, query: Query, scope: Scope, limit: int, stale: set[str]
 ) -> list[ScanMatch]:
-    """Answers of the index, the latest written first; each is read from its file to be shown."""
+    """Return the index's matches, most recently added first; each is read from its file."""
     where, values = ["words MATCH ?"], [fts_of(query)]
     if scope.folders is not None:
         where.append(f"folder IN ({', '.join('?' * len(scope.folders))})")
@@ -370,7 +375,7 @@ Named = dict[str, tuple[str, str]]
 def _named(
     connection: sqlite3.Connection, paths: set[str], by_path: dict[str, TranscriptFile]
 ) -> Named:
-    """Title and working folder of the sessions that these files belong to, as far as known."""
+    """Return the title and working folder of the sessions of these files, where known."""
     homes = {_home_of(by_path[path]) for path in paths}
     marks = ", ".join("?" * len(homes))
     rows = connection.execute(
@@ -411,17 +416,17 @@ def _hits(
 
 
 def _home_of(file: TranscriptFile) -> str:
-    """The session's own transcript, whichever of its files was found."""
+    """Return the session's own transcript for any of its files."""
     return f"{file.folder}/{file.session_id}.jsonl"
 
 
 def folders_of(home: Path, cwds: Iterable[str]) -> tuple[str, ...]:
-    """The folders of sessions of these working folders."""
+    """Return the session folders of these working folders."""
     return tuple(str(get_project_dir(home, resolve_folder(cwd))) for cwd in cwds)
 
 
 def format_hits(result: SearchHits) -> Iterator[str]:
-    """The answers for people, below the session they stand in."""
+    """Yield the matches as text, grouped by session."""
     last = None
     for hit in result.hits:
         if hit.path != last:
@@ -430,4 +435,4 @@ def format_hits(result: SearchHits) -> Iterator[str]:
             yield f"{hit.session_id}  {hit.title}{agent}  ({hit.cwd})"
         yield f"  {format_local_timestamp(hit.timestamp or '')} {hit.uuid or '-'} {hit.speaker}: {hit.snippet}"
     if not result.hits:
-        yield "nothing found"
+        yield "no matches"

@@ -1,8 +1,7 @@
-"""What can be searched in an entry, and whether it answers a query. Pure.
+"""The searchable text of an entry, and whether it matches a query. Pure.
 
-The index and the plain reading of files ask the same question here, so that what is found does not
-depend on how it was looked for. A word is what SQLite's `unicode61` takes for one; writing without
-spaces between words is taken apart into its characters.
+The index and the direct search of files share this code, so that they find the same entries. Words
+are defined as in SQLite's `unicode61`; scripts without spaces are split into characters.
 """
 
 import re
@@ -16,8 +15,9 @@ from clew.core.messages.text import TAGS
 Entry: TypeAlias = dict[str, Any]
 
 _CONVERSATION = frozenset({"user", "assistant", "system", "attachment"})
-# What people, tools and a person's hooks said beside the talk. The rest is what a program reminds the
-# model of: the same words in every session, and nobody's.
+# Attachments with text by users, tools and hooks. The others are clew's reminders for the model,
+# which
+# are the same in every session.
 _SAID_BESIDE = frozenset(
     {
         "queued_command", "file", "directory", "edited_text_file", "mcp_resource", "memory_note",
@@ -26,15 +26,15 @@ _SAID_BESIDE = frozenset(
 )  # fmt: skip
 _OF_HOOKS = "hook_"
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "tag": "tag"}
-# Chinese, Japanese, Korean, Thai, Lao and Khmer: no spaces say where a word ends.
+# Chinese, Japanese, Korean, Thai, Lao and Khmer: no spaces mark the ends of words.
 _UNSPACED = re.compile(
     r"([\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff])"
 )
 _WORD = re.compile(r"[^\W_]+")
-# A text that begins with a tag is a program's record of something; its tags are nobody's words.
+# A text that begins with one of these tags is a program's record; its tags are not searched.
 _TAG = re.compile(rf"</?(?:{'|'.join(TAGS)})>")
 _SAID_TWICE = re.compile(r"<command-message>[^<]*</command-message>")
-# What a search was for and what it found is no answer to the next one.
+# The queries and results of searches don't match later searches.
 _SEARCH_COMMAND = "search"
 _SEARCH_TOOL = re.compile(r"(?:mcp__.*__)?SessionsSearch", re.DOTALL)
 _PARTS = re.compile(r'"([^"]*)"|(\S+)')
@@ -42,9 +42,9 @@ SNIPPET_CHARACTERS = 160
 
 
 class Query(Struct, frozen=True, kw_only=True):
-    """Phrases (a lone word is one of one word) that an entry must hold all of.
+    """A query: phrases of one or more words, all of which an entry must contain.
 
-    `prefix` marks the phrases whose last word is only the beginning of one.
+    `prefix` marks the phrases whose last word is only a prefix.
     """
 
     phrases: tuple[tuple[str, ...], ...]
@@ -56,7 +56,7 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 def text_of(entry: Entry) -> str:
-    """Everything that an entry says, in the order it says it; empty if it says nothing to search."""
+    """Return all searchable text of an entry in order; empty if it has none."""
     kind = entry.get("type")
     if kind in _TITLES:
         title = entry.get(_TITLES[kind])
@@ -69,7 +69,10 @@ def text_of(entry: Entry) -> str:
 
 
 def speaker_of(entry: Entry) -> str:
-    """Who says it, for people: results, news and summaries stand in the user's name and are not theirs."""
+    """Return a label for the entry's speaker.
+
+    Tool results, task notifications and summaries are user entries, but not by the user.
+    """
     kind = str(entry.get("type"))
     if kind != "user":
         return kind
@@ -88,7 +91,7 @@ def _is_search(command: Any) -> bool:
 
 
 def strip_tags(text: str) -> str:
-    """What a program's record says, without its tags."""
+    """Return the text of a program's record without its tags."""
     if not _TAG.match(text):
         return text
     return _TAG.sub(" ", _SAID_TWICE.sub("", text)).strip()
@@ -140,7 +143,7 @@ def _of_block(block: Any) -> Iterator[str]:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """The strings inside a value, not its keys, in their order and without recursion."""
+    """Return the strings inside a value in order, without its keys and without recursion."""
     waiting = [value]
     while waiting:
         value = waiting.pop()
@@ -153,19 +156,22 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def collapse_spaces(text: str) -> str:
-    """Text with the characters of unspaced writing apart, as it goes into the index."""
+    """Return text with the characters of unspaced scripts separated, as the index stores it."""
     return text if text.isascii() else _UNSPACED.sub(r" \1 ", text)
 
 
 def folded(text: str) -> str:
-    """Case taken away, as the index does it. Accents stay: bytes on the disk are searched as well."""
+    """Return lower-case text, as in the index.
+
+    Accents stay, because file bytes are searched too.
+    """
     return text.lower()
 
 
 def query_of(text: str) -> Query:
-    """`one two` wants both words, `"one two"` the phrase, `wor*` a word that begins so.
+    """Parse a query: `one two` requires both words, `"one two"` the phrase, `wor*` a prefix.
 
-    A sign inside a word, as in `src/app.py`, makes a phrase of its parts.
+    Punctuation inside a word, as in `src/app.py`, makes a phrase of its parts.
     """
     phrases: list[tuple[str, ...]] = []
     prefix: list[bool] = []
@@ -178,7 +184,7 @@ def query_of(text: str) -> Query:
 
 
 def fts_of(query: Query) -> str:
-    """The query as SQLite's FTS5 reads it; every word quoted, so that none is an operator."""
+    """Return the query in FTS5 syntax; every word is quoted, so that none acts as an operator."""
     parts = []
     for words, is_prefix in zip(query.phrases, query.prefix, strict=True):
         parts.append('"' + " ".join(words) + '"' + (" *" if is_prefix else ""))
@@ -186,7 +192,7 @@ def fts_of(query: Query) -> str:
 
 
 def pattern_of(words: tuple[str, ...], *, is_prefix: bool) -> re.Pattern[str]:
-    """A phrase in folded text: its words with nothing but signs between them."""
+    """Return a pattern for a phrase in lower-case text: its words with only punctuation in between."""
     apart = r"[\W_]+".join(map(re.escape, words))
     return re.compile(rf"(?<![^\W_]){apart}" + ("" if is_prefix else r"(?![^\W_])"))
 
@@ -200,10 +206,10 @@ def match_words(query: Query, text: str) -> bool:
 
 
 def make_snippet(query: Query, text: str) -> str:
-    """The place of the first phrase on one line, with what is around it."""
+    """Return the text around the first match, on one line."""
     plain = folded(text)
     at = 0
-    if len(plain) == len(text):  # folding that changed no length changed no place
+    if len(plain) == len(text):  # offsets are valid only if the length did not change
         for words, is_prefix in zip(query.phrases, query.prefix, strict=True):
             joined = re.compile(r"[\W_]*".join(map(re.escape, words)))
             match = pattern_of(words, is_prefix=is_prefix).search(plain) or joined.search(plain)

@@ -1,1 +1,1 @@
-"""Files through time: what each call did to them, kept by content, and the way back to any message."""
+"""File history: the changes that each tool call made to files, and rewinding to any message."""

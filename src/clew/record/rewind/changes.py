@@ -1,7 +1,7 @@
-"""What calls did to files, as the log says it, and what a file was at a message. Pure.
+"""The file changes of tool calls as the log records them, and a file's state at a message. Pure.
 
-The format of the lines is in docs/using/rewind.md. Time is the order of the lines: a working folder has one
-past, whatever branches the conversation took.
+The format of the lines is in docs/using/rewind.md. Changes are ordered by their lines, because a working
+folder has one history, whatever the branches of the conversation.
 """
 
 import base64
@@ -13,13 +13,16 @@ from msgspec import UNSET, Struct, UnsetType
 
 from clew.core.json_object import Json, text_of
 
-# `other` is a socket and its like; `unkept` a file whose content nobody has.
+# `other` is a socket or the like; `unkept` is a file whose content was not stored.
 Kind: TypeAlias = Literal["absent", "file", "link", "folder", "other", "unkept"]
 
 
 class FileState(Struct, frozen=True, kw_only=True):
-    """What stands at a path. A file's content is its `sha256`; `under` is the first folder that was
-    missing above what is absent; `why` says what kept a content from being kept."""
+    """The state of a path.
+
+    A file's content is identified by `sha256`. `under` is the topmost missing folder above an
+    absent path. `why` is the reason for content that was not stored.
+    """
 
     kind: Kind
     sha256: str = ""
@@ -30,7 +33,7 @@ class FileState(Struct, frozen=True, kw_only=True):
     why: str = ""
 
     def same(self, other: "FileState") -> bool:
-        """Whether two states are one for whoever reads the path."""
+        """Return whether two states look the same to a reader of the path."""
         mine = (self.kind, self.sha256, self.mode, self.target)
         return mine == (other.kind, other.sha256, other.mode, other.target)
 
@@ -59,12 +62,12 @@ ABSENT = FileState(kind="absent")
 
 
 _VERBS: dict[Kind, str] = {
-    "absent": "removed", "file": "restored", "link": "linked again", "folder": "restored",
+    "absent": "removed", "file": "restored", "link": "relinked", "folder": "restored",
 }  # fmt: skip
 
 
 class PathChange(Struct, frozen=True, kw_only=True):
-    """One path before and after a call."""
+    """A path before and after a call."""
 
     path: str
     before: FileState
@@ -72,8 +75,8 @@ class PathChange(Struct, frozen=True, kw_only=True):
 
     @property
     def verb(self) -> str:
-        """What is done with the path, for people."""
-        return "made again" if self.before.kind == "absent" else _VERBS.get(self.after.kind, "lost")
+        """The effect on the path of restoring `after`, for display."""
+        return "recreated" if self.before.kind == "absent" else _VERBS.get(self.after.kind, "lost")
 
     def as_json(self) -> Json:
         return {
@@ -84,20 +87,24 @@ class PathChange(Struct, frozen=True, kw_only=True):
 
 
 class Rewind(Struct, frozen=True, kw_only=True):
-    """That a step was a way back: where to, and where the conversation stood before, and behind which
-    compaction (None: behind none; lines of before do not say)."""
+    """A rewind recorded in a step: its target, and the previous leaf and compaction boundary.
+
+    Without a compaction the boundary is None. Lines by older versions do not record it.
+    """
 
     to: str
     leaf: str | None
     conversation: bool
     boundary: str | UnsetType | None = UNSET
-    # The place of the line that was taken back, for a redo.
+    # The offset of the line that a redo reverts.
     redo_of: int | None = None
 
 
 class ChangeStep(Struct, frozen=True, kw_only=True):
-    """One line of changes. `at` is the line's place; `since` the place from which on it counts: its
-    call's result where there is one."""
+    """A line of changes. `at` is its offset; `since` is the offset from which the changes count.
+
+    That is the offset of the tool call's result, if it has one.
+    """
 
     at: int
     since: int
@@ -110,7 +117,7 @@ class ChangeStep(Struct, frozen=True, kw_only=True):
 
 
 def text_of_path(path: str) -> str:
-    """A path as JSON can hold it: names that are no text are spelled in base64."""
+    """Return a path as a JSON string; a name that is not valid UTF-8 is spelled in base64."""
     try:
         path.encode("utf-8")
     except UnicodeEncodeError:
@@ -129,8 +136,10 @@ def path_of_text(text: str) -> str:
 
 
 def step_of(line: Json, at: int, results: Mapping[tuple[str, str], int]) -> ChangeStep | None:
-    """A `file-change` line; None if it is not one that can be read. `results` are the places of the
-    results, by the message that made the call, and the call."""
+    """Parse a `file-change` line; None if it is invalid.
+
+    `results` maps the message that made a call, and the call, to the offset of the result.
+    """
     listed = line.get("changes")
     changes = [_change(c) for c in listed] if type(listed) is list else []
     if any(change is None for change in changes):
@@ -193,8 +202,10 @@ def _rewind(value: Any) -> Rewind | None:
 
 
 def order_changes(changes: Sequence[PathChange]) -> tuple[list[PathChange], list[PathChange]]:
-    """What is to be taken away, the innermost first, and what is to be made, the outermost first; a
-    path that becomes another kind of thing is in both."""
+    """Return the paths to remove, innermost first, and those to create, outermost first.
+
+    A path that changes its kind is in both lists.
+    """
     away = [c for c in changes if c.before.kind != "absent" and c.before.kind != c.after.kind]
     writes = [c for c in changes if c.after.kind != "absent"]
     return (
@@ -204,7 +215,7 @@ def order_changes(changes: Sequence[PathChange]) -> tuple[list[PathChange], list
 
 
 def compute_wanted_states(steps: Iterable[ChangeStep], place: int) -> dict[str, FileState]:
-    """What each path was at a place of the log, for every path that changed after it."""
+    """Return the state at an offset in the log, for every path that changed after it."""
     states: dict[str, FileState] = {}
     for step in steps:
         if step.since > place:
@@ -214,8 +225,11 @@ def compute_wanted_states(steps: Iterable[ChangeStep], place: int) -> dict[str, 
 
 
 def compute_expected_states(steps: Sequence[ChangeStep]) -> dict[str, tuple[FileState, ...]]:
-    """What each path may be if nobody else touched it: as the last step left it, or, where a crash
-    may have cut a way back short, as it was before, or gone on its way to another kind of thing."""
+    """Return the states that each path may be in if only clew changed it.
+
+    That is its state after the last step. If a crash may have interrupted a rewind, its previous
+    state is possible too, and so is absence if its kind changed.
+    """
     expected_states: dict[str, tuple[FileState, ...]] = {}
     for step in steps:
         for change in step.changes:
@@ -229,7 +243,7 @@ def compute_expected_states(steps: Sequence[ChangeStep]) -> dict[str, tuple[File
 
 
 def to_redo(steps: Sequence[ChangeStep]) -> ChangeStep | None:
-    """The latest way back that was not taken back itself."""
+    """Return the latest rewind that was not undone."""
     undone = {step.rewind.redo_of for step in steps if step.rewind is not None}
     for step in reversed(steps):
         if step.rewind is not None and step.rewind.redo_of is None and step.at not in undone:

@@ -1,4 +1,4 @@
-"""States of paths: seen as they are, links not followed, and brought about again, each in one step."""
+"""Read and restore the states of paths, without following symlinks, each in one atomic step."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 
-# Contents of files by their sha256, each kept once, below clew's own folder.
+# File contents by their SHA-256, each stored once, below clew's private folder.
 
 
 def blobs_dir(home: Path) -> Path:
@@ -27,7 +27,7 @@ def blobs_dir(home: Path) -> Path:
 
 
 class Blobs:
-    """Contents by name. With `syncs`, `put` returns when one would survive a power cut."""
+    """A content-addressed store. With `syncs`, `put` returns once the content is durable."""
 
     def __init__(self, folder: Path, *, syncs: bool = False) -> None:
         self._folder = folder
@@ -36,11 +36,11 @@ class Blobs:
 
     @property
     def home(self) -> Path:
-        """The config home that they lie in."""
+        """The config home that contains the store."""
         return self._folder.parent.parent
 
     def put(self, data: bytes) -> str:
-        """Keeps a content and answers its name; raises `OSError` if the disk does not take it."""
+        """Store a content and return its name. Raises `OSError` if the disk is not writable."""
         name = sha256(data).hexdigest()
         path = self._path(name)
         try:
@@ -63,7 +63,7 @@ class Blobs:
         return name
 
     def get(self, name: str) -> bytes | None:
-        """A content; None if it is not there or is not what its name says."""
+        """Return a content; None if it is missing or does not match its name."""
         try:
             data = self._path(name).read_bytes()
         except OSError:
@@ -71,7 +71,7 @@ class Blobs:
         return data if sha256(data).hexdigest() == name else None
 
     def each(self) -> Iterator[tuple[str, int]]:
-        """Every content that is kept, and its size."""
+        """Yield the name and size of every stored content."""
         for path in sorted(self._folder.glob("[0-9a-f][0-9a-f]/*")):
             if not path.name.startswith("."):
                 yield path.name, path.stat().st_size
@@ -84,29 +84,29 @@ class Blobs:
 
 
 KEPT_MAX_BYTES = 64 << 20
-# So many files below a folder that a command names.
+# The most files that are recorded below a folder that a command names.
 BELOW_MAX = 2000
 
 
 class CannotRestoreError(Exception):
-    """A state cannot be brought about; nothing at the path was changed."""
+    """A state cannot be restored; nothing at the path was changed."""
 
 
 def read_state(path: str, blobs: Blobs | None) -> FileState:
-    """What stands at a path; its content is kept if `blobs` takes it."""
+    """Return the state of a path; its content is stored in `blobs`, if given."""
     try:
         status = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return FileState(kind="absent", under=_first_missing(path))
     except (OSError, ValueError):
-        return FileState(kind="other", why="it cannot be looked at")
+        return FileState(kind="other", why="it can't be inspected")
     mode = stat.S_IMODE(status.st_mode)
     if stat.S_ISLNK(status.st_mode):
         return FileState(kind="link", target=os.readlink(path))
     if stat.S_ISDIR(status.st_mode):
         return FileState(kind="folder", mode=mode)
     if not stat.S_ISREG(status.st_mode):
-        return FileState(kind="other", mode=mode, why="it is no file")
+        return FileState(kind="other", mode=mode, why="it is not a regular file")
     if status.st_size > KEPT_MAX_BYTES:
         return _unkept(status, f"larger than {KEPT_MAX_BYTES >> 20} MiB")
     try:
@@ -129,7 +129,7 @@ def _named(data: bytes) -> str:
 
 
 def _first_missing(path: str) -> str:
-    """The topmost folder above `path` that is not there; empty if its own folder is."""
+    """Return the topmost missing folder above `path`; empty if its own folder exists."""
     missing = ""
     for folder in Path(path).parents:
         if os.path.lexists(folder):
@@ -139,20 +139,22 @@ def _first_missing(path: str) -> str:
 
 
 def take_away(path: str, state: FileState) -> None:
-    """Removes what stands at a path, a folder only if it is empty, and with `state` absent the
-    folders that were made for it."""
+    """Delete what is at a path: a file, a link or an empty folder.
+
+    If `state` is absent, the folders that were created for it are deleted too.
+    """
     with contextlib.suppress(FileNotFoundError):
         os.rmdir(path) if _is_folder(path) else os.unlink(path)
     _leave(path, state.under)
 
 
 def bring_about(path: str, state: FileState, blobs: Blobs) -> None:
-    """Makes `path` what it was. Raises `CannotRestoreError`, or `OSError` with nothing changed."""
+    """Restore `path`. Raises `CannotRestoreError`, or `OSError` with nothing changed."""
     match state.kind:
         case "file":
             data = blobs.get(state.sha256)
             if data is None:
-                raise CannotRestoreError(f"{path}: its content is not kept any more")
+                raise CannotRestoreError(f"{path}: its content is no longer stored")
             _replace(path, data, state.mode)
         case "folder":
             os.makedirs(path, exist_ok=True)
@@ -162,7 +164,7 @@ def bring_about(path: str, state: FileState, blobs: Blobs) -> None:
             os.symlink(state.target, beside)
             os.replace(beside, path)
         case _:
-            raise CannotRestoreError(f"{path}: {state.why or 'its content is not known'}")
+            raise CannotRestoreError(f"{path}: {state.why or 'its content is unknown'}")
 
 
 def _is_folder(path: str) -> bool:
@@ -185,7 +187,9 @@ def _replace(path: str, data: bytes, mode: int) -> None:
 
 
 def _beside(path: str) -> str:
-    """A name in the same folder: of each path the same, so that a crash leaves no second one."""
+    """Return a temporary name in the same folder, always the same one, so that crashes leave only
+    one.
+    """
     folder = os.path.dirname(path)
     os.makedirs(folder, exist_ok=True)
     name = sha256(os.fsencode(path)).hexdigest()[:32]
@@ -196,7 +200,7 @@ def _beside(path: str) -> str:
 
 
 def _leave(path: str, under: str) -> None:
-    """Takes away the folders that were made for a file, as far as they are empty."""
+    """Delete the empty folders that were created for a file."""
     if not under:
         return
     top = Path(under)
@@ -210,7 +214,7 @@ def _leave(path: str, under: str) -> None:
 
 
 def list_below(path: str) -> Iterator[str]:
-    """What lies below a folder, as far as it is counted; nothing for anything else."""
+    """Yield the paths below a folder, up to a limit; nothing if `path` is not a folder."""
     waiting = [path]
     left = BELOW_MAX
     while waiting:
@@ -227,16 +231,16 @@ def list_below(path: str) -> Iterator[str]:
             continue
 
 
-# A working folder at a glance: which files it has and how each looks. Reads no file but ignore rules.
+# An overview of a working folder: its files and their metadata. Reads only ignore files.
 
 
-# Size, times, number and mode: a change of any means another content or mode.
+# Size, times, inode and mode: a change in any of them means a changed content or mode.
 Look: TypeAlias = tuple[int, int, int, int, int]
 Glance: TypeAlias = dict[str, Look]
 Specs: TypeAlias = "tuple[tuple[str, GitIgnoreSpec], ...]"
 
 SEEN_MAX = 20_000
-# Made from other files, or by other programs' bookkeeping.
+# Generated files, and the bookkeeping of other programs.
 PASSED = frozenset(
     {
         ".git", ".hg", ".svn", ".jj", "node_modules", ".venv", "venv", "__pycache__", ".tox",
@@ -250,21 +254,27 @@ def look_of(status: os.stat_result) -> Look:
 
 
 class FolderTree:
-    """One folder, looked at again and again. Remembers what is ignored until the rules change."""
+    """A folder that is scanned repeatedly.
+
+    Caches which paths are ignored until the rules change.
+    """
 
     def __init__(self, folder: str, *, passed: str = "") -> None:
-        """`passed` is one folder more that is not looked into."""
+        """Create the tree; the folder `passed` is skipped too."""
         self.folder = folder
         self._passed = passed
         self._rules: dict[str, tuple[Look, GitIgnoreSpec | None]] = {}
         self._verdicts: dict[str, bool] = {}
-        # The files of rules that the last glance heeded, each as it looked.
+        # The ignore files that the last scan used, with their metadata.
         self.heeded: frozenset[tuple[str, Look]] = frozenset()
         self._heeding: set[tuple[str, Look]] = set()
 
     def glance(self, tracked: Mapping[str, object], parents: Collection[str]) -> Glance | None:
-        """Every file below the folder that git tracks or no rule excludes; None if they are too many
-        to look at around each call. `parents` are the folders that hold tracked files."""
+        """Return every file below the folder that git tracks or no rule ignores.
+
+        Returns None if that is more than can be scanned around each call. `parents` are the folders
+        that contain tracked files.
+        """
         self._heeding = set()
         seen: Glance = {}
         waiting: list[tuple[str, Specs]] = [(self.folder, self._rules_above())]
@@ -286,12 +296,14 @@ class FolderTree:
                     try:
                         seen[entry.path] = look_of(entry.stat(follow_symlinks=False))
                     except OSError:
-                        continue  # it went meanwhile
+                        continue  # it was deleted in the meantime
         self.heeded = frozenset(self._heeding)
         return seen if len(seen) <= SEEN_MAX else None
 
     def _rules_above(self) -> Specs:
-        """Rules of folders above this one, up to the repository's, and of the repository itself."""
+        """Return the rules of the folders above this one up to the repository's, and of the
+        repository.
+        """
         top = self.folder
         while not os.path.lexists(f"{top}/.git"):
             if top == os.path.dirname(top):
@@ -310,7 +322,7 @@ class FolderTree:
         return specs
 
     def _with_rules(self, folder: str, path: str, specs: Specs) -> Specs:
-        """The rules so far and those of a file, which is read when it changed."""
+        """Add the rules of a file, which is read again only if it changed."""
         try:
             look = look_of(os.stat(path))
         except OSError:
@@ -323,7 +335,7 @@ class FolderTree:
         return specs if cached[1] is None else (*specs, (folder, cached[1]))
 
     def _ignored(self, path: str, specs: Specs) -> bool:
-        """The nearest rules that have an opinion decide."""
+        """Return the decision of the nearest rules that match."""
         if not specs:
             return False
         verdict = self._verdicts.get(path)

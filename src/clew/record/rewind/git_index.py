@@ -1,7 +1,7 @@
-"""What git's index says of each file it tracks: its content's name, and how the file looked then. Pure.
+"""Read git's index: the content's name and the file's metadata for each tracked file. Pure.
 
-The format is git's own (gitformat-index), versions 2 to 4 with SHA-1 names. An index that is split, or
-sparse, or of another kind is not read.
+The format is git's own (gitformat-index), versions 2 to 4 with SHA-1 names. Split, sparse or other
+kinds of index are not read.
 
 Decision: docs/decisions/126-file-history.md
 """
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from clew.system.config.git_config import read_offset
 
-# Size, mtime and ctime in nanoseconds, inode: each as far as the index keeps it.
+# Size, mtime and ctime in nanoseconds, inode; each as precise as in the index.
 Stamp: TypeAlias = tuple[int, int, int, int]
 
 _HEADER = struct.Struct(">4sII")
@@ -26,7 +26,7 @@ _REGULAR, _LINK = 0o100, 0o120
 
 
 class Tracked(Struct, frozen=True, gc=False):
-    """One file: the name of its content, and how it looked when git last saw the two agree."""
+    """A tracked file: the name of its content, and its metadata when git last saw the two match."""
 
     oid: bytes
     stamp: Stamp
@@ -34,7 +34,7 @@ class Tracked(Struct, frozen=True, gc=False):
 
 
 def read_tracked(data: bytes) -> dict[bytes, Tracked] | None:
-    """The files by their paths from the top of the repository; None if this cannot be read."""
+    """Return the files by path from the top of the repository; None if the index is unreadable."""
     try:
         signature, version, count = _HEADER.unpack_from(data)
         if signature != b"DIRC" or version not in (2, 3, 4):
@@ -70,7 +70,7 @@ def _entries(data: bytes, version: int, count: int) -> tuple[dict[bytes, Tracked
 
 
 def _is_partial(data: bytes, at: int) -> bool:
-    """Whether files are named elsewhere too: in a shared index, or by folders alone."""
+    """Return whether files are listed elsewhere too: in a shared index, or only by folder."""
     while at + 8 <= len(data) - 20:
         if data[at : at + 4] in (b"link", b"sdir"):
             return True
@@ -79,6 +79,6 @@ def _is_partial(data: bytes, at: int) -> bool:
 
 
 def same_look(stamp: Stamp, seen: Stamp) -> bool:
-    """Whether a file looks as it did: what the index keeps 32 bits of is compared by those."""
+    """Return whether the metadata matches, compared with the 32 bits that the index stores."""
     size, mtime_ns, ctime_ns, inode = seen
     return stamp == (size & _WORD, mtime_ns, ctime_ns, inode & _WORD)

@@ -1,4 +1,4 @@
-"""What git keeps of a working folder's files, so that clew need not: read only, without running git."""
+"""Read-only access to the contents that git stores for a working folder, without running git."""
 
 import mmap
 import os
@@ -14,7 +14,7 @@ from clew.record.rewind.git_index import Tracked, read_tracked, same_look
 from clew.system.config.git_config import read_offset
 from clew.system.files import is_file, is_folder, open_only_files, read_content
 
-# Contents out of a repository's own store of objects, read only: loose ones, packs, and borrowed stores.
+# Contents from a repository's object store: loose objects, packs, and alternate stores.
 
 
 MAX_BYTES = 64 << 20
@@ -30,14 +30,16 @@ class _Pack(Struct):
 
 
 class Objects:
-    """One repository's. What it opened it keeps open until `close`."""
+    """The object store of a repository. Opened packs stay open until `close`."""
 
     def __init__(self, folder: Path) -> None:
         self._folders = tuple(_stores(folder))
         self._packs: dict[Path, _Pack | None] = {}
 
     def blob(self, oid: bytes) -> bytes | None:
-        """The content of that name; None if it is not there, too large, or not what its name says."""
+        """Return the content with that name; None if it is missing, too large or does not match its
+        name.
+        """
         try:
             data = self._loose(oid)
             if data is None:
@@ -79,9 +81,9 @@ class Objects:
         return None
 
     def _entry(self, pack: _Pack, at: int, depth: int) -> tuple[int, bytes]:
-        """What stands at a place of a pack, its deltas applied."""
+        """Return the object at an offset of a pack, with its deltas applied."""
         if depth > _MAX_CHAIN:
-            raise ValueError("a chain of deltas without an end")
+            raise ValueError("delta chain too long")
         byte = pack.data[at]
         kind, size, shift, begin = (byte >> 4) & 7, byte & 15, 4, at
         while byte & 0x80:
@@ -91,7 +93,7 @@ class Objects:
             shift += 7
         at += 1
         if size > MAX_BYTES:
-            raise ValueError("too large")
+            raise ValueError("object too large")
         if kind == _BY_OFFSET:
             back, at = read_offset(pack.data, at)
             kind, base = self._entry(pack, begin - back, depth + 1)
@@ -99,19 +101,19 @@ class Objects:
         if kind == _BY_NAME:
             base_at = _offset(pack.index, pack.data[at : at + 20])
             if base_at is None:
-                raise ValueError("a delta whose base is elsewhere")
+                raise ValueError("delta base in another pack")
             kind, base = self._entry(pack, base_at, depth + 1)
             return kind, _applied(base, _inflated(_deflated(pack, at + 20, size), size))
         return kind, _inflated(_deflated(pack, at, size), size)
 
 
 def _deflated(pack: _Pack, at: int, size: int) -> bytes:
-    """At least the bytes that `size` bytes are packed in, were they not made shorter at all."""
+    """Return enough bytes to contain `size` bytes deflated, even if they are incompressible."""
     return pack.data[at : at + size + size // 1000 + 4096]
 
 
 def _stores(folder: Path) -> Iterator[Path]:
-    """A repository's store and those it borrows from."""
+    """Yield a repository's object store and its alternates."""
     yield folder
     try:
         lines = read_content(folder / "info" / "alternates", MAX_BYTES).split(b"\n")
@@ -138,7 +140,7 @@ def _opened(path: Path) -> _Pack | None:
 
 
 def _offset(index: mmap.mmap, oid: bytes) -> int | None:
-    """Where an object of that name stands in the index's pack."""
+    """Return the offset of an object in the index's pack."""
     first = oid[0]
     low = 0 if not first else _number(index, _FANOUT_AT + 4 * (first - 1))
     high = _number(index, _FANOUT_AT + 4 * first)
@@ -165,16 +167,16 @@ def _number(index: mmap.mmap, at: int) -> int:
 
 
 def _inflated(raw: bytes, most: int) -> bytes:
-    """What deflated data says; its end may come before the end of `raw`."""
+    """Return inflated data; its end may come before the end of `raw`."""
     reader = zlib.decompressobj()
     data = reader.decompress(raw, most + 1)
     if len(data) > most or not (reader.eof or reader.unconsumed_tail == b""):
-        raise ValueError("longer than it says")
+        raise ValueError("data is longer than its recorded size")
     return data
 
 
 def _applied(base: bytes, delta: bytes) -> bytes:
-    """A delta's words: copy this part of the base, or take these bytes."""
+    """Apply a delta: each instruction copies part of the base or inserts bytes."""
     at = _past_size(delta, _past_size(delta, 0))
     parts: list[bytes] = []
     while at < len(delta):
@@ -206,7 +208,7 @@ MAX_NAME_BYTES = 16 << 10
 
 
 class Repository:
-    """The files that git tracks below `folder`, as of the last `refresh`; none if there is no git."""
+    """The files that git tracks below `folder`, as of the last `refresh`; empty without git."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -217,7 +219,7 @@ class Repository:
         self.parents: frozenset[str] = frozenset()
 
     def refresh(self) -> bool:
-        """Reads the index again if it changed; whether it did."""
+        """Read the index again if it changed. Returns whether it did."""
         git_folder = _git_folder(self._folder)
         stamp = None if git_folder is None else _stamp(git_folder[1])
         if stamp == self._stamp:
@@ -256,15 +258,16 @@ class Repository:
         self.tracked, self.parents = by_name, frozenset(parents)
 
     def is_kept(self, path: str, look: Look) -> bool:
-        """Whether git has the content of a file that looks so.
+        """Return whether git has the content of a file with this metadata.
 
-        One written in the moment in which the index was may have changed since and look the same.
+        A file written at the same time as the index may have changed since without a visible
+        difference.
         """
         file = self.tracked.get(path)
         return file is not None and same_look(file.stamp, look[:4]) and look[1] < self._written_ns
 
     def contents(self, paths: list[str]) -> Iterator[tuple[str, bytes, bool]]:
-        """What git has for each path, and whether it is where a link leads."""
+        """Yield git's content for each path, and whether it is a symlink's target."""
         if self._objects is None:
             return
         objects = Objects(self._objects)
@@ -279,7 +282,7 @@ class Repository:
 
 
 def _git_folder(folder: str) -> tuple[str, Path] | None:
-    """The top of the working tree and its git folder, which a file may name."""
+    """Return the top of the working tree and its git folder, which a `.git` file may name."""
     for top in (folder, *map(str, Path(folder).parents)):
         git = Path(top, ".git")
         if is_folder(git):
@@ -298,7 +301,7 @@ def text(path: Path) -> str:
 
 
 def _common(git: Path) -> Path:
-    """Where a worktree's git folder keeps what all worktrees share."""
+    """Return the folder that all worktrees of a git folder share."""
     try:
         return git / text(git / "commondir")
     except OSError:
@@ -306,7 +309,7 @@ def _common(git: Path) -> Path:
 
 
 def _has_long_names(common: Path) -> bool:
-    """Whether contents have SHA-256 names here, or it cannot be told."""
+    """Return whether the repository uses SHA-256 names, or that is unknown."""
     try:
         return b"objectformat" in read_content(common / "config", MAX_INDEX_BYTES).lower()
     except OSError:

@@ -1,7 +1,8 @@
-"""The way back: files and conversation to a message, together or one of both, and back again.
+"""Rewind files, the conversation or both to a message, and redo.
 
-Nothing is done unless all of it can be: content that is not kept, and files that somebody else changed
-since, are said first. What stands now is kept before it is replaced, so that every way back has a redo.
+Nothing is done unless everything can be done. Missing contents, and files that were changed outside
+clew, are reported first. The current state is stored before it is replaced, so that every rewind
+can be undone.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ from clew.record.transcript.load import LoadedSession, load
 from clew.record.transcript.log import Log
 from clew.record.transcript.source import TranscriptSource
 
-# The steps that a session's log tells of, and where in it each message stands. Reads one file.
+# The recorded changes in a session's log, and the offset of each message. Reads one file.
 
 
 _CHANGE = b'"type":"file-change"'
@@ -44,7 +45,7 @@ _RESULT = b'"tool_use_id"'
 
 
 class RecordedChanges(Struct, frozen=True, kw_only=True):
-    """`places` are where entries stand in the file, by uuid."""
+    """The file changes in a log; `places` maps UUIDs to offsets in the file."""
 
     steps: list[ChangeStep]
     places: dict[str, int]
@@ -53,7 +54,10 @@ class RecordedChanges(Struct, frozen=True, kw_only=True):
 
 
 def tells_of_changes(path: Path) -> bool:
-    """Whether there are steps at all; raises `OSError` only if the file cannot be read."""
+    """Return whether the log records any file changes.
+
+    Raises `OSError` if the file is unreadable.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         source = TranscriptSource(fd)
@@ -63,7 +67,7 @@ def tells_of_changes(path: Path) -> bool:
 
 
 def read(path: Path) -> RecordedChanges:
-    """Raises `OSError` only if the file cannot be read."""
+    """Read the recorded changes of a session. Raises `OSError` only if the file is unreadable."""
     changes: list[tuple[int, dict[str, Any]]] = []
     results: dict[tuple[str, str], int] = {}
     places: dict[str, int] = {}
@@ -99,7 +103,7 @@ def read(path: Path) -> RecordedChanges:
 
 
 def resolve_message(path: Path, text: str) -> str:
-    """The message that a person means: its uuid, or its beginning if only one begins so."""
+    """Resolve a message by its UUID or a unique prefix of it."""
     places = read(path).places
     if text in places:
         return text
@@ -107,8 +111,10 @@ def resolve_message(path: Path, text: str) -> str:
     if len(matches) == 1:
         return matches[0]
     if not matches:
-        raise SessionError(f"no message {text!r}; `clew sessions tree {path.stem}` shows them")
-    raise SessionError(f"{len(matches)} messages begin with {text!r}")
+        raise SessionError(
+            f"message {text!r} not found; `clew sessions tree {path.stem}` lists the prompts"
+        )
+    raise SessionError(f"{text!r} is ambiguous: it matches {len(matches)} messages")
 
 
 def _answered(entry: dict[str, Any]) -> list[str]:
@@ -119,7 +125,7 @@ def _answered(entry: dict[str, Any]) -> list[str]:
 
 
 def _kind(entry: dict[str, Any]) -> str:
-    """`prompt` for what a person said; else the entry's type."""
+    """Return `prompt` for a user's prompt, otherwise the entry's type."""
     if entry.get("type") != "user" or entry.get("isMeta") is True or _answered(entry):
         return str(entry.get("type"))
     return "prompt"
@@ -129,10 +135,12 @@ START = "start"
 
 
 class RestorePlan(Struct, frozen=True, kw_only=True):
-    """What a way back would do. `foreign` are files somebody else changed since, `lost` those whose
-    content nobody has, each with the reason; `leaf` is where the conversation would stand (None:
-    before its first message), if `conversation` says that it moves, and `boundary` the compaction it
-    would begin with (None: with none)."""
+    """A planned rewind.
+
+    `foreign` are files that were changed outside clew, and `lost` files whose content is missing,
+    each with the reason. If `conversation`, then `leaf` is the new leaf (None: before the first
+    message) and `boundary` the compaction that the conversation then begins with, if any.
+    """
 
     path: Path
     to: str
@@ -152,18 +160,25 @@ class RestorePlan(Struct, frozen=True, kw_only=True):
 
 
 def plan(path: Path, uuid: str, blobs: Blobs, *, files: bool, conversation: bool) -> RestorePlan:
-    """To the message `uuid`: before it if a person said it, else behind it. `start`: to nothing."""
+    """Plan a rewind to message `uuid`: to before it if it is a prompt, otherwise to after it.
+
+    `start` is the beginning of the session.
+    """
     story = read(path)
     loaded = load(path, reads_all=True)
     if uuid == START:
         place, leaf = -1, None
     elif uuid not in story.places:
-        raise SessionError(f"no message {uuid} in {path.stem}; `clew sessions tree` shows them")
+        raise SessionError(
+            f"message {uuid} not found in {path.stem}; `clew sessions tree` lists the prompts"
+        )
     else:
         place = story.places[uuid]
         leaf = _parent(loaded, uuid) if story.kinds[uuid] == "prompt" else uuid
     if conversation and uuid != START and uuid not in loaded.uuids:
-        raise SessionError(f"the conversation cannot stand at {uuid}: it is no part of it")
+        raise SessionError(
+            f"the conversation can't be rewound to {uuid}: that message is not part of it"
+        )
     return RestorePlan(
         path=path,
         to=uuid,
@@ -177,11 +192,11 @@ def plan(path: Path, uuid: str, blobs: Blobs, *, files: bool, conversation: bool
 
 
 def plan_redo(path: Path, blobs: Blobs) -> RestorePlan:
-    """Takes the latest way back, back."""
+    """Plan to undo the latest rewind."""
     story = read(path)
     step = to_redo(story.steps)
     if step is None or step.rewind is None:
-        raise SessionError(f"{path.stem}: there is no way back to take back")
+        raise SessionError(f"{path.stem}: no rewind to undo")
     wanted = {change.path: change.before for change in step.changes}
     now = load(path, reads_all=True)
     return RestorePlan(
@@ -205,13 +220,13 @@ def _files_at(story: RecordedChanges, place: int, blobs: Blobs) -> Json:
     omitted_count = sum(step.more for step in story.steps if step.since > place)
     if omitted_count:
         report["lost"] += (
-            (format_count(omitted_count, "more file"), "one call changed too many to be recorded"),
+            (format_count(omitted_count, "more file"), "a call made too many changes to record"),
         )
     return report
 
 
 def _files(story: RecordedChanges, wanted: dict[str, FileState], blobs: Blobs) -> Json:
-    """What is to be changed so that each path is what is wanted, and what stands against it."""
+    """Return the changes that give each path its wanted state, and the obstacles."""
     expected = compute_expected_states(story.steps)
     changes: list[PathChange] = []
     foreign: list[tuple[str, str]] = []
@@ -225,19 +240,19 @@ def _files(story: RecordedChanges, wanted: dict[str, FileState], blobs: Blobs) -
             lost.append((path, why))
             continue
         if now.kind == "other":
-            lost.append((path, "what stands there now is no file, link or folder"))
+            lost.append((path, "it is now neither a file, a link nor a folder"))
             continue
         if not any(now.same(state) for state in expected.get(path, ())):
-            foreign.append((path, "it was changed since, by somebody else"))
+            foreign.append((path, "it was changed outside clew"))
         changes.append(PathChange(path=path, before=now, after=then))
     return {"changes": tuple(changes), "foreign": tuple(foreign), "lost": tuple(lost)}
 
 
 def _why_lost(state: FileState, blobs: Blobs) -> str:
     if state.kind in ("other", "unkept"):
-        return state.why or "its content is not known"
+        return state.why or "its content is unknown"
     if state.kind == "file" and blobs.get(state.sha256) is None:
-        return "its content is not kept any more"
+        return "its content is no longer stored"
     return ""
 
 
@@ -250,21 +265,21 @@ def _parent(loaded: LoadedSession, uuid: str) -> str | None:
 
 
 class NotClearError(SessionError):
-    """Something stands against it; the plan says what."""
+    """Some files prevent a rewind; the plan lists them."""
 
 
 def carry_out(planned: RestorePlan, blobs: Blobs, *, force: bool = False) -> None:
-    """Does all of it or nothing, as the session's only writer.
+    """Carry out all of a plan or nothing, as the session's only writer.
 
     Raises `NotClearError`, `SessionError` if another process has the session open, and `OSError` if
-    a file cannot be written; then everything is as it was.
+    a file is not writable. In all three cases nothing has changed.
     """
     _must_be_clear(planned, force=force)
     log = Log()
     try:
         if not log.claim(planned.path):
             raise SessionError(
-                f"session {planned.path.stem} is open in another process; end it first"
+                f"session {planned.path.stem} is open in another process; close it first"
             )
 
         def append(lines: Sequence[Json]) -> None:
@@ -272,7 +287,7 @@ def carry_out(planned: RestorePlan, blobs: Blobs, *, force: bool = False) -> Non
             for trouble in log.flush().troubles:
                 raise OSError(str(trouble))
 
-        # What is to be done is durable before the first file changes.
+        # The plan must be durable before the first file changes.
         append([announced(planned)])
         why = done(planned, blobs)
         append(after(planned, why))
@@ -289,7 +304,7 @@ async def carry_out_within(
     *,
     force: bool = False,
 ) -> None:
-    """The same for a session that is open here: `append` is durable when it answered."""
+    """Carry out a plan in a session that is open here; `append` returns when its lines are durable."""
     _must_be_clear(planned, force=force)
     await append([announced(planned)])
     why = await asyncio.to_thread(done, planned, blobs)
@@ -300,11 +315,11 @@ async def carry_out_within(
 
 def _must_be_clear(planned: RestorePlan, *, force: bool) -> None:
     if not planned.is_clear and not force:
-        raise NotClearError("files stand against it; look, then --force")
+        raise NotClearError("some files prevent the rewind; check them, then use --force")
 
 
 def done(planned: RestorePlan, blobs: Blobs) -> str:
-    """Brings every file about, or none; why it could not, or nothing."""
+    """Restore every file or none. Returns why it failed, or an empty string."""
     try:
         _apply(planned.changes, blobs)
     except (OSError, CannotRestoreError) as error:
@@ -314,7 +329,7 @@ def done(planned: RestorePlan, blobs: Blobs) -> str:
 
 
 def after(planned: RestorePlan, why: str) -> list[Json]:
-    """What the log says when the files are brought about, or when it failed."""
+    """Return the lines that record the result: the new leaf, or the failure."""
     if why:
         return [_line(planned, [_turned(change) for change in planned.changes], failed=True)]
     target, current = (planned.leaf, planned.boundary), (planned.leaf_now, planned.boundary_now)
@@ -336,7 +351,7 @@ def _apply(changes: Sequence[PathChange], blobs: Blobs) -> None:
 
 
 def _back(changes: Sequence[PathChange]) -> list[PathChange]:
-    """What it takes for each path to be what it was before."""
+    """Return the changes that give each path its previous state again."""
     now = [(change, read_state(change.path, None)) for change in changes]
     return [
         PathChange(path=change.path, before=state, after=change.before)
@@ -357,7 +372,7 @@ def _line(planned: RestorePlan, changes: Sequence[PathChange], *, failed: bool =
         "conversation": planned.conversation,
     }
     if planned.redo_of is not None or failed:
-        # One that failed is no step to take back.
+        # A failed rewind cannot be undone.
         rewind["redoOf"] = -1 if planned.redo_of is None else planned.redo_of
     return factories.record(
         "file-change",

@@ -1,8 +1,8 @@
-"""Around a call: what it may touch is kept before, and what it did is recorded after.
+"""Record the file changes of tool calls: contents are stored before a call, changes after it.
 
-The files a tool or a command line names are kept by content beforehand, as are those the session knows.
-What else a command changed in the working folder is seen by a glance at it before and after, and kept
-by a snapshot of it.
+The files that a tool or command line names are stored beforehand, and so are those that earlier
+calls touched. Other changes in the working folder are found by scanning it before and after, and
+contents come from a snapshot.
 """
 
 import os
@@ -22,26 +22,30 @@ from clew.record.rewind.repository import Repository
 if TYPE_CHECKING:
     from clew.permissions.reading import CommandLine
 
-# A working folder around a command: what each file held before, whichever of them the command changes.
+# The contents of a working folder before a command, whichever files it changes.
 
 
-# Of one file, and in one run of a session.
+# The limits for one file, and for one run of a session.
 COPIED_FILE_BYTES = 4 << 20
 COPIED_BYTES = 512 << 20
-# How many files while a command waits for it, and while the model thinks.
+# The limits while a command is waiting, and while the model is thinking.
 AT_ONCE, LATER = 300, 5_000
 AT_ONCE_BYTES, LATER_BYTES = 16 << 20, 128 << 20
 
 
 class FolderSnapshot:
-    """One folder. `take` before a command; `was` after it, for what came to look otherwise."""
+    """The snapshot of a folder.
+
+    Call `take` before a command, and `was` after it for changed files.
+    """
 
     def __init__(self, folder: str, blobs: Blobs) -> None:
         self.folder = folder
         self._blobs = blobs
         home = str(blobs.home)
         self._tree = FolderTree(folder, passed=home)
-        # Around clew's own folder lies a home, with keys that nobody wants copied.
+        # A folder that contains clew's private folder is the user's home, with keys that must not
+        # be copied.
         self._copies = not home.startswith(f"{folder.rstrip('/')}/")
         self._repository = Repository(folder)
         self._copied: dict[str, tuple[Look, FileState]] = {}
@@ -50,11 +54,11 @@ class FolderSnapshot:
 
     @property
     def rules(self) -> frozenset[tuple[str, Look]]:
-        """What said at the last look which files are passed over."""
+        """The ignore files that the last scan used."""
         return self._tree.heeded
 
     def take(self) -> Glance | None:
-        """The folder as it stands, with every content kept that can be; None if it is too large."""
+        """Scan the folder and store its contents as far as possible; None if it is too large."""
         is_other = self._repository.refresh()
         seen = self.look()
         if seen is None or (seen == self._last and not is_other):
@@ -63,7 +67,7 @@ class FolderSnapshot:
         return seen
 
     def keep_up(self, seen: Glance) -> None:
-        """Copies what a command did not wait for; `seen` is how the folder looks now."""
+        """Store what a command did not wait for; `seen` is the current scan."""
         if seen != self._last:
             self._keep_up(seen, LATER, LATER_BYTES)
 
@@ -72,12 +76,15 @@ class FolderSnapshot:
         self._last = seen if is_whole else None
 
     def look(self) -> Glance | None:
-        """The folder as it stands, by what git tracked when it was taken."""
+        """Scan the folder, with the tracked files as of the last `take`."""
         repository = self._repository
         return self._tree.glance(repository.tracked, repository.parents)
 
     def _copy(self, seen: Glance, left: int, left_bytes: int) -> bool:
-        """Copies what nobody has; False if some of it is left for the next time."""
+        """Store contents that git does not have.
+
+        Returns False if some are left for the next time.
+        """
         for path, look in seen.items():
             cached = self._copied.get(path)
             if cached is not None and cached[0] == look:
@@ -94,7 +101,7 @@ class FolderSnapshot:
         return True
 
     def was(self, paths: Iterable[str], before: Glance) -> dict[str, FileState]:
-        """What the files held that `before` saw."""
+        """Return the states of the files in the scan `before`."""
         states: dict[str, FileState] = {}
         from_git: list[str] = []
         for path in paths:
@@ -105,17 +112,17 @@ class FolderSnapshot:
             elif self._repository.is_kept(path, look):
                 from_git.append(path)
             else:
-                states[path] = _unkept(look, "it was not kept: too large, or one of too many")
+                states[path] = _unkept(look, "it was not stored: too large, or too many files")
         for path, data, is_link in self._repository.contents(from_git):
             state = self._from_git(before[path], data, is_link=is_link)
             if state is not None:
                 states[path] = state
         for path in from_git:
-            states.setdefault(path, _unkept(before[path], "git does not have it as it was"))
+            states.setdefault(path, _unkept(before[path], "git does not have this version"))
         return states
 
     def _from_git(self, look: Look, data: bytes, *, is_link: bool) -> FileState | None:
-        """A file as git has it; None where git keeps another form of it."""
+        """Return the state of a file from git; None if git stores it in another form."""
         size, mode = look[0], look[4]
         if len(data) != size:
             return None
@@ -134,35 +141,41 @@ def _unkept(look: Look, why: str) -> FileState:
     return FileState(kind="unkept", size=look[0], mode=look[4] & 0o7777, why=why)
 
 
-# Of one call: a switch of branches changes thousands.
+# The limit for one call; switching git branches changes thousands of files.
 RECORDED_MAX = 10_000
 
-# Kernels stamp files with a clock that may be a tick behind.
+# Kernels take timestamps from a coarse clock that may be one tick late.
 COARSE_NS = 20_000_000
 
 
 class Named(Struct, frozen=True, kw_only=True):
-    """The paths a call names: `deep` it may change, below them too if they are folders; `flat` are
-    words that may be files."""
+    """The paths that a call names.
+
+    The call may change `deep` paths and everything below them; `flat` ones are words that may be
+    files.
+    """
 
     deep: frozenset[str] = frozenset()
     flat: frozenset[str] = frozenset()
 
 
 class StateBefore(Struct, kw_only=True):
-    """How things stood when a call began. `whole` is the folder of `snapshot` at a glance."""
+    """The state when a call began. `whole` is the scan by `snapshot`."""
 
     states: dict[str, FileState]
     deep: frozenset[str]
     snapshot: FolderSnapshot | None
     whole: Glance | None
-    # What said which files are passed over.
+    # The ignore files that were used.
     rules: frozenset[tuple[str, Look]]
     begin_ns: int
 
 
 class CallWatch:
-    """Looks; holds what it saw last of each file, so that an unchanged one is not read again."""
+    """Watches calls.
+
+    Caches the last state of each file, so that an unchanged one is not read again.
+    """
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
@@ -188,7 +201,7 @@ class CallWatch:
         )
 
     def _snapshot(self, folder: str) -> FolderSnapshot:
-        """The one of this folder, or of a folder above it that calls ran in before."""
+        """Return the snapshot of this folder, or of a folder above it that earlier calls ran in."""
         for snapshot in self._snapshots.values():
             if folder == snapshot.folder or folder.startswith(f"{snapshot.folder}/"):
                 return snapshot
@@ -196,7 +209,7 @@ class CallWatch:
         return self._snapshots[folder]
 
     def after(self, before: StateBefore) -> tuple[list[PathChange], int]:
-        """What changed since, and how many changes are too many to record."""
+        """Return the changes since, and the number of changes beyond the limit."""
         paths = _with_targets(before.deep) | before.states.keys()
         was = dict(before.states)
         glance: Glance | None = None
@@ -230,20 +243,20 @@ class CallWatch:
 
 
 def _unseen(path: str, before: StateBefore) -> FileState:
-    """What a path was that nobody saw: nothing, or, where it is older than the call, nobody knows."""
+    """Return the earlier state of a path that was not looked at: absent, or unknown if it is older."""
     look = _signature(path)
     if before.snapshot is not None and before.whole is not None:
-        # A file that is shown now and was passed over before is not new for that.
+        # A file that was ignored before and no longer is did not have to be created.
         is_new = look is None or look[2] >= before.begin_ns
         if is_new or before.snapshot.rules == before.rules:
             return ABSENT
     elif any(path.startswith(f"{folder}/") for folder in before.deep):
-        return ABSENT  # below a folder that was walked
-    return FileState(kind="unkept", size=look[0] if look else 0, why="no call had named it")
+        return ABSENT  # below a folder that was scanned
+    return FileState(kind="unkept", size=look[0] if look else 0, why="no earlier call had named it")
 
 
 def _with_targets(paths: Iterable[str]) -> set[str]:
-    """The paths, what lies below those that are folders, and the files that links lead to."""
+    """Return the paths, everything below those that are folders, and the targets of symlinks."""
     all_paths: set[str] = set()
     for path in paths:
         all_paths.add(path)
@@ -269,15 +282,15 @@ def _is_file(path: str) -> bool:
 
 
 def place_files(path: str) -> str:
-    """The one spelling of a path that keeps a link at its end a link."""
+    """Return the canonical spelling of a path, without resolving a symlink in its last part."""
     folder, name = os.path.split(os.path.abspath(path))
     return os.path.join(os.path.realpath(folder), name)
 
 
 def find_named_paths(line: "CommandLine", resolve: Callable[[str], str]) -> Named:
-    """The paths that a command line names, as far as its text tells; patterns are spread out.
+    """Return the paths that a command line names, as far as its text shows; globs are expanded.
 
-    What a command is known only to read is left out.
+    Paths that a command only reads are omitted.
     """
     from glob import glob
 

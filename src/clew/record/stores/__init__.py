@@ -1,1 +1,1 @@
-"""Copies of transcripts elsewhere: how they are sent, and how they come home without loss."""
+"""Remote copies of transcripts: how they are sent, and how they are fetched without loss."""

@@ -1,7 +1,7 @@
-"""What a store of sessions is. `clew.testing.conform_store` holds any of them to it.
+"""The interface of a session store, which `clew.testing.conform_store` tests, and two stores.
 
-A store keeps whole lines in the order in which it was given them. It may hold less than the local file, never
-something else: the local file is the first truth.
+A store keeps complete lines in the order in which they were appended. It may have fewer lines than
+the local file but never different ones, because the local file is authoritative.
 """
 
 import asyncio
@@ -26,44 +26,44 @@ from clew.system.transport.seam import Head, HttpRequest, Transport, TransportEr
 
 
 class StoreError(Exception):
-    """A store did not do what was asked. The text names the kind of failure, and nothing of anybody's."""
+    """A store failed. The text describes the kind of failure and contains no user data."""
 
 
 class TranscriptKey(Struct, frozen=True, kw_only=True):
-    """A transcript: the session's id, and a subagent's within it."""
+    """The key of a transcript: the session's ID, and a subagent's ID or an empty string."""
 
     session_id: str
     agent_id: str = ""
 
 
 class Listed(Struct, frozen=True, kw_only=True):
-    """A transcript that a store has, and how many lines of it."""
+    """A transcript in a store, and the number of its lines."""
 
     key: TranscriptKey
     lines: int
 
 
 class SessionStore(Protocol):
-    """Every failure is a `StoreError`, whatever happened beneath."""
+    """A store of sessions. Every failure is a `StoreError`, whatever the underlying error."""
 
     async def append(self, key: TranscriptKey, lines: Sequence[bytes], *, at: int) -> int:
-        """Takes whole lines behind the first `at` ones, and answers how many there are now.
+        """Append complete lines after the first `at` lines, and return the new number of lines.
 
-        What the store has already of these lines is not taken twice; lines that differ from what it has, or
-        that would leave a gap, are refused.
+        Lines that the store already has are not appended again. It refuses lines that differ from
+        its own or would leave a gap.
         """
         ...
 
     def read(self, key: TranscriptKey) -> AsyncIterator[bytes]:
-        """The transcript's bytes from its beginning; nothing for one that is not there."""
+        """Yield the transcript's bytes from its beginning; nothing if it does not exist."""
         ...
 
     async def list(self, session_id: str = "") -> Sequence[Listed]:
-        """Every transcript, or those of one session, in no particular order."""
+        """Return every transcript, or those of one session, in no particular order."""
         ...
 
 
-# A store in a folder: another disk, a mounted share. One file a transcript, appended and synced.
+# A store in a folder, such as another disk or a mounted share. One synced file per transcript.
 
 
 _AGENT = re.compile(r"[A-Za-z0-9_-]+")
@@ -71,12 +71,13 @@ PIECE_BYTES = 1 << 20
 
 
 class FolderStore:
-    """Lies below one folder, the owner's alone."""
+    """A store in a private folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._files = Files()
-        # Sizes and lines of what this process wrote: where nothing else did, it is not read again.
+        # The size and line count of files that this process wrote; an unchanged file is not read
+        # again.
         self._known: dict[Path, tuple[int, int]] = {}
 
     async def append(self, key: TranscriptKey, lines: Sequence[bytes], *, at: int) -> int:
@@ -92,7 +93,7 @@ class FolderStore:
         fd = files.open(path)
         try:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise OSError(errno.EINVAL, "what is to be written to is not a regular file")
+                raise OSError(errno.EINVAL, "not a regular file")
             fcntl.flock(fd, fcntl.LOCK_EX)
             size = files.size(fd)
             new, count = list(lines), at + len(lines)
@@ -100,10 +101,10 @@ class FolderStore:
                 complete_lines = _lines(files.read_at(fd, size, 0))
                 tail_lines = complete_lines[at:]
                 if at > len(complete_lines) or new[: len(tail_lines)] != tail_lines[: len(new)]:
-                    raise StoreError("folder store: what it holds is not what comes before")
+                    raise StoreError("folder store: its lines differ from those sent before")
                 lines_size = sum(map(len, complete_lines))
                 if lines_size < size:
-                    os.ftruncate(fd, lines_size)  # half a line, of an append that was cut short
+                    os.ftruncate(fd, lines_size)  # an incomplete line, from an interrupted append
                 size, count, new = (
                     lines_size,
                     max(len(complete_lines), count),
@@ -150,7 +151,7 @@ class FolderStore:
 
     def _path(self, key: TranscriptKey) -> Path:
         if not is_uuid(key.session_id) or (key.agent_id and not _AGENT.fullmatch(key.agent_id)):
-            raise StoreError("no such name of a transcript")
+            raise StoreError("invalid transcript key")
         name = f"agent-{key.agent_id}" if key.agent_id else "session"
         return self._folder / key.session_id / f"{name}.jsonl"
 
@@ -169,20 +170,20 @@ def _count(path: Path) -> int:
 
 
 def _lines(data: bytes) -> list[bytes]:
-    """The whole lines, each with its end."""
+    """Return the complete lines, each with its newline."""
     return [line + b"\n" for line in data.split(b"\n")[:-1]]
 
 
-# A store behind HTTP: a client of three calls, over the project's own transport.
+# A store over HTTP: a client for three requests, over clew's own transport.
 
 
 ANSWER_MAX_BYTES = 64 << 20
-# No session is as large; a service that never ends is none.
+# No session is as large; the limit protects against a response without an end.
 TRANSCRIPT_MAX_BYTES = 2 << 30
 
 
 class HttpStore:
-    """`token` goes out as a bearer's and into no error."""
+    """A store over HTTP. `token` is sent as a bearer token and never appears in an error."""
 
     def __init__(
         self,
@@ -207,9 +208,9 @@ class HttpStore:
             )
         )
         if type(reply) is not dict or type(reply.get("lines")) is not int:
-            raise StoreError("http store: the answer to an append says no number of lines")
+            raise StoreError("http store: the response to an append has no line count")
         if reply["lines"] < at + len(lines):
-            raise StoreError("http store: it says that it took fewer lines than it was given")
+            raise StoreError("http store: it accepted fewer lines than were sent")
         return int(reply["lines"])
 
     async def read(self, key: TranscriptKey) -> AsyncIterator[bytes]:
@@ -238,11 +239,11 @@ class HttpStore:
         request = HttpRequest(method="GET", url=url, headers=self._headers)
         reply = await self._json(request)
         if type(reply) is not list:
-            raise StoreError("http store: the answer is no list")
+            raise StoreError("http store: the response is not a list")
         listed = []
         for item in reply:
             if not isinstance(item, dict) or type(item.get("sessionId")) is not str:
-                raise StoreError("http store: the list holds what is no transcript")
+                raise StoreError("http store: the list contains an invalid transcript")
             agent, lines = item.get("agentId"), item.get("lines")
             key = TranscriptKey(
                 session_id=item["sessionId"], agent_id=agent if type(agent) is str else ""
@@ -259,12 +260,12 @@ class HttpStore:
             while piece := await exchange.read():
                 data += piece
                 if len(data) > ANSWER_MAX_BYTES:
-                    raise StoreError("http store: the answer is too large")
+                    raise StoreError("http store: the response is too large")
             return msgspec.json.decode(data)
         except TransportError as error:
             raise StoreError(f"http store: {error.kind}") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise StoreError("http store: the answer is no JSON") from None
+            raise StoreError("http store: the response is not JSON") from None
         finally:
             await exchange.close()
 
@@ -275,12 +276,12 @@ class HttpStore:
 
 def _refuse(head: Head) -> None:
     if head.status == 409:
-        raise StoreError("http store: what it holds is not what comes before (409)")
+        raise StoreError("http store: its lines differ from those sent before (409)")
     if not 200 <= head.status < 300:
         raise StoreError(f"http store: status {head.status}")
 
 
-# A store by what a person writes: a folder, or a URL; the token for it comes from the environment.
+# A store from the user's text: a folder, or a URL with a token from the environment.
 
 
 SETTING = "sessionStore"
@@ -296,7 +297,7 @@ def _folder(text: str) -> Path:
 
 @asynccontextmanager
 async def store_of(text: str, environ: Mapping[str, str]) -> AsyncIterator[SessionStore]:
-    """The store is good for as long as the context lasts."""
+    """Open a store; it can be used until the context ends."""
     if not is_url(text):
         yield FolderStore(_folder(text))
         return
@@ -312,11 +313,13 @@ async def store_of(text: str, environ: Mapping[str, str]) -> AsyncIterator[Sessi
 
 
 def in_settings(settings: Mapping[str, object]) -> str:
-    """The store that the settings name, or none. Raises `ValueError` for a folder that is not the
-    same from every working folder."""
+    """Return the store that the settings name, or an empty string.
+
+    Raises `ValueError` for a relative folder, which would depend on the working folder.
+    """
     text = read_text(settings, "sessionStore")
     if text is None:
         return ""
     if not is_url(text) and not _folder(text).is_absolute():
-        raise ValueError(f"{SETTING}: {text!r} is no URL and no folder from / or ~ on")
+        raise ValueError(f"{SETTING}: {text!r} must be a URL or a path that begins with / or ~")
     return text

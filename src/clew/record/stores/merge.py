@@ -1,7 +1,8 @@
-"""Two copies of one transcript as one, in which nothing of either is missing. Pure.
+"""Merge two copies of a transcript without losing a line of either. Pure.
 
-An entry is known by its uuid, a line without one by its bytes. What the other copy has already stays in its
-order, so that a copy which was only behind becomes a continuation; what it has not comes behind it.
+An entry is identified by its UUID, and a line without one by its bytes. Lines of the other copy
+keep their order, so a copy that only lacked lines becomes a continuation. Additional lines come
+last.
 
 Decision: docs/decisions/127-session-stores.md
 """
@@ -14,18 +15,18 @@ from msgspec import Struct
 
 from clew.core.messages.encoding import decode
 
-Relation: TypeAlias = Literal["same", "local is ahead", "remote is ahead", "both went on"]
+Relation: TypeAlias = Literal["same", "local is ahead", "remote is ahead", "diverged"]
 
 
 class Merged(Struct, frozen=True, kw_only=True):
-    """The lines of the union, each with its end, and how the copies stood to each other."""
+    """The merged lines, each with its newline, and the relation of the copies."""
 
     relation: Relation
     lines: list[bytes]
 
 
 def merge(local: Sequence[bytes], remote: Sequence[bytes]) -> Merged:
-    """Both are whole lines. A remote copy with nothing to add leaves the local one as it is."""
+    """Merge complete lines. A remote copy with nothing to add leaves the local one unchanged."""
     new_of_remote = _without(remote, local)
     new_of_local = _without(local, remote)
     if not new_of_remote:
@@ -34,12 +35,12 @@ def merge(local: Sequence[bytes], remote: Sequence[bytes]) -> Merged:
     elif not new_of_local:
         relation, lines = "remote is ahead", list(remote)
     else:
-        relation, lines = "both went on", [*remote, *new_of_local]
+        relation, lines = "diverged", [*remote, *new_of_local]
     return Merged(relation=relation, lines=lines)
 
 
 def _without(lines: Sequence[bytes], known_lines: Sequence[bytes]) -> list[bytes]:
-    """Those of the lines that the other copy does not have; how often a line stands there counts."""
+    """Return the lines that the other copy lacks; repeated lines are counted."""
     left = Counter(map(identity, known_lines))
     new_lines = []
     for line in lines:
@@ -52,7 +53,7 @@ def _without(lines: Sequence[bytes], known_lines: Sequence[bytes]) -> list[bytes
 
 
 def identity(line: bytes) -> tuple[str, Any]:
-    """What a line is known by. Entries of one uuid that say different things are two."""
+    """Return a line's identity. Entries with the same UUID but different content are distinct."""
     try:
         entry = decode(line)
     except ValueError:
@@ -61,18 +62,18 @@ def identity(line: bytes) -> tuple[str, Any]:
         try:
             return entry["uuid"], repr(sorted(entry.items(), key=lambda item: item[0]))
         except RecursionError:
-            # Nested too deep to be put in order: the same only where its bytes are.
+            # Nested too deeply to be sorted, so the bytes must match.
             return entry["uuid"], line.strip()
     return "", line.strip()
 
 
 def select_whole_lines(data: bytes) -> list[bytes]:
-    """The lines of a file that have their end; of a local file also a last one that can be read."""
+    """Return the lines of a file that end with a newline."""
     return [line + b"\n" for line in data.split(b"\n")[:-1]]
 
 
 def with_last(data: bytes) -> list[bytes]:
-    """Every line of a local file, the last one with an end if it had none."""
+    """Return every line of a local file; a newline is added to the last one if necessary."""
     lines = data.split(b"\n")
     return [line + b"\n" for line in (lines if lines[-1] else lines[:-1])]
 

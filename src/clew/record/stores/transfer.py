@@ -1,7 +1,8 @@
-"""Brings a session home from a store: fetched beside, compared, merged, synced, and only then named.
+"""Transfer sessions to and from a store: fetch to a temporary file, compare, merge, sync, rename.
 
-The local file is never made shorter: not by a remote that is empty, cut off, refused or older. Nothing is
-raised to who asked; a failure is False and a diagnostic that tells of kinds and counts, of nobody's data.
+The local file never becomes shorter, even if the remote copy is empty, truncated, refused or older.
+Fetching raises nothing: a failure is False and a diagnostic with a kind and counts, but no user
+data.
 """
 
 import asyncio
@@ -23,23 +24,23 @@ from clew.record.transcript.load import load
 from clew.record.transcript.paths import SessionPaths, SessionPlace, get_own_dir
 from clew.record.transcript.source import TranscriptSource
 
-# Sends what was appended to transcripts to a store: whole lines, in their order, each once.
+# Send appended lines of transcripts to a store: complete, in order, and each once.
 
 
 BATCH_BYTES = 4 << 20
-# One answer to one call.
+# The time limit for one call.
 PATIENCE_S = 60.0
 
 
 class Mark(Struct, frozen=True):
-    """How far a transcript was sent: so many lines, which end at this offset."""
+    """The part of a transcript that was sent: the number of lines, and the offset where they end."""
 
     lines: int = 0
     at: int = 0
 
 
 def key_of(path: Path) -> TranscriptKey:
-    """What a store calls a transcript: a session's file, or a subagent's below its folder."""
+    """Return the store key of a session's file or a subagent's."""
     if is_uuid(path.stem):
         return TranscriptKey(session_id=path.stem)
     session = next((folder.name for folder in path.parents if is_uuid(folder.name)), "")
@@ -47,21 +48,21 @@ def key_of(path: Path) -> TranscriptKey:
 
 
 def files_of(place: SessionPlace) -> list[Path]:
-    """The session's transcript and its subagents'."""
+    """Return the session's transcript and its subagents' transcripts."""
     return [place.transcript, *sorted((place.folder / "subagents").rglob("agent-*.jsonl"))]
 
 
 def agent_file(place: SessionPlace, agent_id: str) -> Path:
-    """A subagent's transcript, in whatever group it lies. Raises `StoreError` for a name that is none."""
+    """Return a subagent's transcript in any group. Raises `StoreError` for an invalid name."""
     try:
         own = place.agent(agent_id)
     except ValueError:
-        raise StoreError("the store lists what is no agent") from None
+        raise StoreError("the store lists an invalid agent") from None
     return next((place.folder / "subagents").rglob(own.name), own)
 
 
 class Sender:
-    """Knows of each file how far it was sent."""
+    """Sends transcripts, and tracks how much of each file was sent."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
@@ -69,28 +70,33 @@ class Sender:
         self._held: dict[str, dict[TranscriptKey, int]] = {}
 
     async def send(self, path: Path) -> int:
-        """Sends what a file has and the store has not; answers how many lines that was."""
+        """Send the lines that a store lacks. Returns how many there were."""
         key = key_of(path)
         mark = self._marks.get(path)
         had = 0 if mark is None else mark.lines
         if mark is None:
             had = (await self._held_of(key.session_id)).get(key, 0)
-            # The last line that is there goes again: a store that holds something else says so.
+            # Send the last line that the store has again: a store with different lines then reports
+            # it.
             mark = await asyncio.to_thread(_behind, path, max(0, had - 1))
         if mark is None:
-            raise StoreError("the store has lines that are not here; pull first")
+            raise StoreError(
+                "the store has lines that are missing here; run clew sessions pull first"
+            )
         while (batch := await asyncio.to_thread(_batch, path, mark)).lines:
             async with answering():
                 now = await self._store.append(key, batch.lines, at=mark.lines)
             mark = Mark(lines=mark.lines + len(batch.lines), at=batch.end)
             if now < mark.lines:
-                raise StoreError("the store took fewer lines than it was given")
+                raise StoreError("the store accepted fewer lines than were sent")
             self._marks[path] = mark
         return max(0, mark.lines - had)
 
     async def is_behind(self, place: SessionPlace) -> bool:
-        """Whether this machine lacks something of a session that the store has: by the numbers of
-        lines, and by the last line that is there."""
+        """Return whether the store has lines of a session that this machine lacks.
+
+        It compares the number of lines and the last line here.
+        """
         for key, count in (await self._held_of(place.session_id)).items():
             path = agent_file(place, key.agent_id) if key.agent_id else place.transcript
             mark = await asyncio.to_thread(_behind, path, max(0, count - 1))
@@ -116,16 +122,16 @@ class Sender:
 
 @asynccontextmanager
 async def answering() -> AsyncIterator[None]:
-    """A store that does not answer has failed."""
+    """Raise `StoreError` if the store does not respond in time."""
     try:
         async with asyncio.timeout(PATIENCE_S):
             yield
     except TimeoutError:
-        raise StoreError("the store took too long") from None
+        raise StoreError("the store did not respond in time") from None
 
 
 def _behind(path: Path, count: int) -> Mark | None:
-    """The place behind the first `count` lines; None if there are not so many."""
+    """Return the mark after the first `count` lines; None if the file has fewer."""
     if not count:
         return Mark()
     for number, at, raw in _lines(path, 0):
@@ -140,7 +146,9 @@ class Batch(Struct, frozen=True):
 
 
 def _batch(path: Path, mark: Mark) -> Batch:
-    """The next whole lines behind a mark, each with its end, and where the last one ends."""
+    """Return the next complete lines after a mark, each with its newline, and where the last one
+    ends.
+    """
     lines: list[bytes] = []
     size = end = 0
     for _, at, raw in _lines(path, mark.at):
@@ -152,7 +160,7 @@ def _batch(path: Path, mark: Mark) -> Batch:
 
 
 def _lines(path: Path, start: int) -> Iterator[tuple[int, int, bytes]]:
-    """Lines that have their end; none of a file that is not there."""
+    """Yield lines that end with a newline; none if the file does not exist."""
     try:
         with path.open("rb", buffering=0) as file:
             source = TranscriptSource(file.fileno())
@@ -163,7 +171,7 @@ def _lines(path: Path, start: int) -> Iterator[tuple[int, int, bytes]]:
         return
     except OSError as error:
         raise StoreError(
-            f"the transcript cannot be read: {os.strerror(error.errno or 0)}"
+            f"the transcript is not readable: {os.strerror(error.errno or 0)}"
         ) from None
 
 
@@ -171,7 +179,7 @@ TIMEOUT_S = 120.0
 
 
 class Diagnostic(Struct, frozen=True, kw_only=True):
-    """What came of one transcript. `what` is one of a few words of ours; no name, path or content."""
+    """The result for one transcript. `what` is a fixed phrase without names, paths or content."""
 
     what: str
     ok: bool
@@ -183,7 +191,7 @@ class Diagnostic(Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         whose = "subagent" if self.is_agent else "session"
         return (
-            f"hydrate {whose}: {self.what} (local {self.local_lines}, remote {self.remote_lines}, "
+            f"{whose}: {self.what} (local {self.local_lines}, remote {self.remote_lines}, "
             f"now {format_count(self.lines, 'line')})"
         )
 
@@ -199,9 +207,9 @@ async def hydrate_session(
     set_ingress: Callable[[], None],
     folder: Path | None = None,
 ) -> bool:
-    """Makes a session the current one and its file what the store and this machine know of it.
+    """Make a session the current one, and merge the store's copy into its file.
 
-    Whatever comes of that, `set_ingress` is called: what is written from here on goes to the store.
+    `set_ingress` is called in any case: everything written later goes to the store.
     """
     place = paths.switch(session_id, folder)
     try:
@@ -211,8 +219,10 @@ async def hydrate_session(
 
 
 async def hydrate(place: SessionPlace, home: Path, store: SessionStore, note: Note) -> bool:
-    """The session's transcript and its subagents'. True if the session's own is at least what the store
-    has of it."""
+    """Fetch the session's transcript and its subagents' transcripts, and merge them.
+
+    Returns True if the session's own transcript now has at least the store's lines.
+    """
     done = False
     try:
         async with asyncio.timeout(TIMEOUT_S):
@@ -229,9 +239,9 @@ async def hydrate(place: SessionPlace, home: Path, store: SessionStore, note: No
     except StoreError as error:
         note(Diagnostic(what=str(error), ok=False))
     except TimeoutError:
-        note(Diagnostic(what="the store took too long", ok=False))
+        note(Diagnostic(what="the store did not respond in time", ok=False))
     except OSError as error:
-        note(Diagnostic(what=f"the disk failed: {os.strerror(error.errno or 0)}", ok=False))
+        note(Diagnostic(what=f"disk error: {os.strerror(error.errno or 0)}", ok=False))
     return done
 
 
@@ -265,17 +275,19 @@ async def _fetch(store: SessionStore, key: TranscriptKey, target: Path) -> None:
 
 
 def _settle(path: Path, fetched: Path, backups: Path) -> Diagnostic:
-    """Compares and, if the remote has something to add, puts the union in the place of the local file."""
+    """Compare the copies and, if the remote has more, replace the local file with the merged lines."""
     files = Files()
     remote = select_whole_lines(fetched.read_bytes())
     fd = files.open(path) if path.exists() else None
     try:
         if fd is not None and not files.lock(fd):
-            return Diagnostic(what="the session is open", ok=False, remote_lines=len(remote))
+            return Diagnostic(
+                what="the session is open in another process", ok=False, remote_lines=len(remote)
+            )
         data = b"" if fd is None else files.read_at(fd, files.size(fd), 0)
         local = with_last(data)
         if not uuids_of(remote):
-            what = "the remote is empty" if not remote else "the remote holds no entry"
+            what = "the remote is empty" if not remote else "the remote has no entries"
             return Diagnostic(
                 what=what,
                 ok=False,
@@ -284,7 +296,7 @@ def _settle(path: Path, fetched: Path, backups: Path) -> Diagnostic:
                 lines=len(local),
             )
         merged = merge(local, remote)
-        if merged.relation in ("remote is ahead", "both went on"):
+        if merged.relation in ("remote is ahead", "diverged"):
             _replace(path, merged.lines, local, remote, backups, files)
         return Diagnostic(
             what=merged.relation,
@@ -316,7 +328,7 @@ def _replace(
             os.fsync(file.fileno())
         missing = (uuids_of(local) | uuids_of(remote)) - load(beside, reads_all=True).uuids
         if missing or len(lines) < len(local):
-            raise StoreError("the union would lack something; nothing was changed")
+            raise StoreError("the merged file would lack lines; nothing was changed")
         if local:
             _back_up(path, backups)
         beside.rename(path)
@@ -334,7 +346,9 @@ def _back_up(path: Path, backups: Path) -> None:
 
 
 async def send(place: SessionPlace, store: SessionStore) -> dict[str, int]:
-    """Appends to the store what it does not have yet; answers how many lines went, by subagent id (the
-    session itself is the empty one). Raises `StoreError`."""
+    """Append what a store lacks. Returns the number of lines sent, by subagent ID.
+
+    The session's own key is the empty string. Raises `StoreError`.
+    """
     sender = Sender(store)
     return {key_of(path).agent_id: await sender.send(path) for path in files_of(place)}

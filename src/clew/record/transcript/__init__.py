@@ -1,1 +1,1 @@
-"""The transcript: a session as an append-only file of entries, one JSON object a line."""
+"""The transcript: a session as an append-only file of entries, one JSON object per line."""

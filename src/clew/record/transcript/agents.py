@@ -1,9 +1,9 @@
-"""What is kept beside a subagent's transcript, so that it can go on as what it was.
+"""The sidecar file next to a subagent's transcript, which lets the subagent be resumed.
 
-A sidecar names the agent's type; an agent without one is not resumed as something else: its type is
-unknown, and the caller is told so. Where the session's folder takes nothing, it lies where the transcript's
-own emergency copy does; `home` is the config home that has them. Remote agents have a record of their own,
-below the session.
+A sidecar names the subagent's type. A subagent without one is not resumed as some other type: its
+type is unknown, and the caller learns that. If the session's folder is not writable, the sidecar is
+written next to the transcript's own recovery file; `home` is the config home that contains those.
+Remote agents have a separate record below the session's folder.
 """
 
 import os
@@ -27,7 +27,7 @@ _REMOTE = "remote-agents"
 
 
 class AgentMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sidecar says; `more` is everything else in it, kept as it was."""
+    """The content of a sidecar; `more` holds all other members unchanged."""
 
     agent_type: str
     worktree_path: str | None = None
@@ -45,8 +45,10 @@ _FIELDS = {
 
 
 class Letter(msgspec.Struct, frozen=True, kw_only=True):
-    """Words to a subagent, or of one to the session (`to` is then not empty), written down before they
-    were heard; `about` is all that the line says."""
+    """A message to a subagent, or from a subagent to the session (then `to` is not empty).
+
+    It is recorded before it is delivered. `about` is the complete record.
+    """
 
     uuid: str
     content: Any
@@ -55,20 +57,23 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResumedAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """A subagent's conversation and what it was; no metadata means its type is not known."""
+    """A subagent's transcript and sidecar; without `metadata`, its type is unknown."""
 
     loaded: LoadedSession
     metadata: AgentMetadata | None
 
 
 def encode_metadata(metadata: AgentMetadata) -> dict[str, Any]:
-    """The sidecar's content, as it is spelled."""
+    """Return the sidecar's content in its wire spelling."""
     fields = {key: getattr(metadata, field) for key, field in _FIELDS.items()}
     return {**metadata.more, **{key: value for key, value in fields.items() if value is not None}}
 
 
 def write_metadata(agent_transcript: Path, metadata: AgentMetadata, home: Path) -> None:
-    """No failing disk ends an agent: it is told of with the lines that are not saved."""
+    """Write a subagent's sidecar.
+
+    A failing disk does not stop the subagent. The failure is reported with the unsaved lines.
+    """
     own, fields = get_sidecar(agent_transcript), encode_metadata(metadata)
     try:
         _write(own, fields)
@@ -76,7 +81,7 @@ def write_metadata(agent_transcript: Path, metadata: AgentMetadata, home: Path) 
         _rescue(copy_name(own), fields, home)
         return
     for copy in list_copies(own, home):
-        with suppress(OSError):  # one that stays is the older of the two
+        with suppress(OSError):  # if this fails, the copy that remains is the older of the two
             copy.unlink()
 
 
@@ -91,8 +96,10 @@ def _rescue(name: str, fields: dict[str, Any], home: Path) -> None:
 
 
 def read_metadata(agent_transcript: Path, home: Path | None = None) -> AgentMetadata | None:
-    """The sidecar's content, by the newest of its copies too where `home` is given; None where there is
-    none or it names no type."""
+    """Return the sidecar's content, or None if it is missing or names no type.
+
+    With `home`, recovery files count too; the newest wins.
+    """
     own = get_sidecar(agent_transcript)
     fields = _read(max((own, *(list_copies(own, home) if home else ())), key=_written_at))
     texts = {field: fields.pop(key, None) for key, field in _FIELDS.items()}
@@ -117,7 +124,7 @@ def resume_agent(agent_transcript: Path, home: Path) -> ResumedAgent:
 
 
 def read_letters(agent_transcript: Path, home: Path) -> list[Letter]:
-    """All that were ever written down for an agent or by it, in their order."""
+    """Return every message to or from an agent, in the order in which they were recorded."""
     by_id: dict[str, Letter] = {}
     for line in lines_of(agent_transcript, home):
         if b'"queue-operation"' not in line:
@@ -135,7 +142,7 @@ def read_letters(agent_transcript: Path, home: Path) -> list[Letter]:
 
 
 def find_unheard(agent_transcript: Path, home: Path) -> list[Letter]:
-    """Those to the agent that are no message of its conversation: it ended before it heard them."""
+    """Return the messages to an agent that it never received because it ended first."""
     waiting = {
         letter.uuid: letter for letter in read_letters(agent_transcript, home) if not letter.to
     }
@@ -146,10 +153,10 @@ def find_unheard(agent_transcript: Path, home: Path) -> list[Letter]:
 
 
 def list_agents(place: SessionPlace, home: Path | None = None) -> list[Path]:
-    """The transcripts of a session's subagents, grouped or not; where `home` is given, those too of which
-    nothing but an emergency copy was saved.
+    """Return the transcripts of a session's subagents, including those in group folders.
 
-    Without it, for who wants all of them, raises `OSError` where nobody may look.
+    With `home`, the result includes subagents that exist only as recovery files. Without it, raises
+    `OSError` if the folder is not readable.
     """
     if home is None:
         require_open_folder(place.folder / "subagents")
@@ -163,7 +170,7 @@ def _saved(place: SessionPlace) -> list[Path]:
 
 
 def find_unsaved_agents(place: SessionPlace, home: Path) -> list[Path]:
-    """The transcripts of those of whom an emergency copy has what their own files have not."""
+    """Return the transcripts of subagents whose recovery files contain unsaved data."""
     end = f".{place.session_id}.json"
     names = {
         copy.name.partition(end)[0].removeprefix(AGENT).removesuffix(".meta")
@@ -173,7 +180,7 @@ def find_unsaved_agents(place: SessionPlace, home: Path) -> list[Path]:
     saved_paths = {path.stem.removeprefix(AGENT): path for path in _saved(place)} if names else {}
     paths = []
     for name in sorted(names):
-        with suppress(ValueError):  # a name that no agent has
+        with suppress(ValueError):  # not a valid agent name
             path = saved_paths.get(name) or place.agent(name)
             if list_copies(path, home) or list_copies(get_sidecar(path), home):
                 paths.append(path)
@@ -181,7 +188,7 @@ def find_unsaved_agents(place: SessionPlace, home: Path) -> list[Path]:
 
 
 def bring_home(agent_transcript: Path, log: Log, home: Path) -> None:
-    """What an emergency copy has of an agent goes where it belongs, if that takes it by now."""
+    """Restore an agent's recovery files to their proper place, if it is writable again."""
     log.claim(agent_transcript)
     log.release(agent_transcript)
     metadata = read_metadata(agent_transcript, home)
@@ -190,7 +197,7 @@ def bring_home(agent_transcript: Path, log: Log, home: Path) -> None:
 
 
 def find_agent(place: SessionPlace, home: Path, name: str) -> Path | None:
-    """The transcript of an agent by the name it was given or its id; of several the last one."""
+    """Return the transcript of the agent with this name or ID; the latest, if several match."""
 
     def is_meant(path: Path) -> bool:
         metadata = read_metadata(path, home)
@@ -215,7 +222,7 @@ def read_remote(place: SessionPlace, task_id: str) -> dict[str, Any] | None:
 
 
 def read_remote_agents(place: SessionPlace) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each remote agent of the session: the id of its task and what is known of it."""
+    """Yield the task ID and the stored metadata of each remote agent in the session."""
     for path in sorted((place.folder / _REMOTE).glob("*.meta.json")):
         fields = _read(path)
         if fields:
@@ -223,7 +230,7 @@ def read_remote_agents(place: SessionPlace) -> Iterator[tuple[str, dict[str, Any
 
 
 def _remote(place: SessionPlace, task_id: str) -> Path:
-    name = place.agent(task_id).stem.removeprefix("agent-")  # refuses what is no id
+    name = place.agent(task_id).stem.removeprefix("agent-")  # raises ValueError for an invalid ID
     return place.folder / _REMOTE / f"{name}.meta.json"
 
 

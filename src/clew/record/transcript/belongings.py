@@ -1,7 +1,8 @@
-"""What belongs to a session beside its transcript, given to another that is made of it.
+"""The files that belong to a session besides its transcript, copied to a session derived from it.
 
-Files are copied, never shared: a session writes to its own. Subagents' lines say whose they are, so they
-take the new session's id; a line that is none stays as it is.
+Files are copied and never shared, because each session writes to its own. The lines of a subagent's
+transcript name their session, so they get the new session's ID. A line that is not an entry is
+copied unchanged.
 
 Decision: docs/decisions/325-copies-of-sessions.md
 """
@@ -33,23 +34,26 @@ from clew.system.files import (
 )
 
 BUFFER_BYTES = 1 << 20
-# The ids of calls and of what they began, as entries name them.
+# The IDs of tool calls and of the agents and tasks they started, as entries spell them.
 _IDS = re.compile(rb'"(?:id|agentId|runId|taskId)":"([^"\\]+)"')
 _RESULTS = re.compile(rb"/tool-results/([\w.-]+)")
-# In an agent's sidecar: the session in which it was at work when it was copied, and the one whose agent
-# works in the same checkout.
+# Members of an agent's sidecar: the session in which it was working when it was copied, and the
+# session whose agent works in the same worktree.
 LEFT_IN, SHARED_WITH = "leftIn", "sharedWith"
 
 
 def find_mentioned_ids(loaded: LoadedSession, last: Node) -> set[str]:
-    """What everything speaks of that was written up to an entry of a session's file: other branches too,
-    for a working folder has one past, and what a summary closed."""
+    """Return the IDs mentioned in a session's file up to and including an entry.
+
+    That includes other branches and compacted history, because the files in a working folder have
+    only one history.
+    """
     with open_source(loaded.path, loaded.copies) as source:
         return spoken_of(raw for _, _, raw in source.lines(0, last.at + last.size))
 
 
 def spoken_of(lines: Iterable[bytes]) -> set[str]:
-    """The ids of calls and of agents that lines name."""
+    """Return the IDs of tool calls and agents in the lines."""
     return {
         identifier.decode("utf-8", "replace") for line in lines for identifier in _IDS.findall(line)
     }
@@ -63,8 +67,10 @@ def share_anew(
     home: Path,
     spoken: Container[str] | None = None,
 ) -> list[Path]:
-    """The same as `share` for a session whose transcript is not there yet: it has all of it, or nothing, for what
-    is there without one would be found and belong to nobody."""
+    """Call `share` for a session that has no transcript yet, and copy either all files or none.
+
+    Files without a transcript would be found but would belong to no session.
+    """
     if not is_folder(source.with_suffix("")):
         return share(source, target, lines, home=home, spoken=spoken)
     Files().make_folder(target.project_dir)
@@ -84,9 +90,12 @@ def share(
     home: Path,
     spoken: Container[str] | None = None,
 ) -> list[Path]:
-    """The agents that somebody speaks of (`spoken`; None: all there are), and the results that they and the
-    `lines` that are copied name, for a session beside the one in the file `source`, which goes on as it
-    was. What the target has already stays. The transcripts of the agents that were given."""
+    """Copy agents and tool results from the session in the file `source` to a derived session.
+
+    It copies the agents whose IDs are in `spoken` (None: all of them), and the results named by
+    those agents or by the copied `lines`. The source session is not changed, and files that the
+    target already has stay. Returns the transcripts of the copied agents.
+    """
     paths, names = [], _results_in(lines)
     for agent, metadata in _agents_of(source, home, spoken):
         own = target.folder / agent.relative_to(source.with_suffix(""))
@@ -97,7 +106,7 @@ def share(
         beside = own.with_suffix(".new")
         with open_source(agent, list_copies(agent, home)) as reader:
             write_file(beside, _renamed(reader, target.session_id))
-        # A killed one leaves none that is half an agent, and is in the way of none.
+        # Rename at the end, so that a killed process leaves no partial agent file.
         beside.rename(own)
         with open_source(own) as reader:
             names |= _results_in(raw for _, _, raw in reader.lines(0))
@@ -109,7 +118,7 @@ def share(
 def _agents_of(
     source: Path, home: Path, spoken: Container[str] | None
 ) -> list[tuple[Path, AgentMetadata | None]]:
-    """The agents that somebody speaks of, and those that they began."""
+    """Return the agents whose IDs are in `spoken`, and the agents that those started."""
     paths = of_agents(source)
     if is_uuid(source.stem):
         paths = list_agents(SessionPlace(session_id=source.stem, project_dir=source.parent), home)
@@ -143,7 +152,7 @@ def _parent_of(metadata: AgentMetadata) -> str:
 
 
 def _beside(metadata: AgentMetadata, session_id: str) -> AgentMetadata:
-    """What an agent is in a session that goes on beside its own."""
+    """Return an agent's metadata for a copy of its session."""
     extra = dict(metadata.more)
     if "finished" not in extra:
         extra[LEFT_IN] = session_id
@@ -157,8 +166,10 @@ def _results_in(lines: Iterable[bytes]) -> set[str]:
 
 
 def of_agents(source: Path) -> list[Path]:
-    """The transcripts of the subagents of a session's file, wherever that lies; raises `OSError` where
-    nobody may look for them."""
+    """Return the transcripts of the subagents that belong to a session's file, wherever it is.
+
+    Raises `OSError` if the folder is not readable.
+    """
     folder = source.with_suffix("") / "subagents"
     require_open_folder(folder)
     paths = folder.rglob(f"{AGENT}*.jsonl") if is_folder(folder) else ()
@@ -166,7 +177,9 @@ def of_agents(source: Path) -> list[Path]:
 
 
 def give_agents(source: Path, target: SessionPlace) -> None:
-    """The subagents of the session in the file `source`, each with what it was, in its group's folder."""
+    """Copy the subagents of the session in the file `source`, with their sidecars and group
+    folders.
+    """
     above = source.with_suffix("")
     for agent in of_agents(source):
         own = target.folder / agent.relative_to(above)
@@ -179,7 +192,7 @@ def give_agents(source: Path, target: SessionPlace) -> None:
 def give_tasks(
     session_id: str, target: SessionPlace, *, home: Path, spoken: Container[str] | None = None
 ) -> None:
-    """The numbered tasks of its model, as they are by now, and which number is the next."""
+    """Copy the session's numbered tasks in their current state, and the next task number."""
     own = get_task_list_dir(home, target.session_id)
     for file in sorted(get_task_list_dir(home, session_id).glob("*")):
         is_wanted = file.suffix != ".json" or spoken is None or file.stem in spoken
@@ -188,7 +201,7 @@ def give_tasks(
 
 
 def give_results(source: Path, target: SessionPlace, names: Container[str] | None = None) -> None:
-    """What its calls and commands had to say at length: all of it, or what is named and not there."""
+    """Copy the stored tool results: all of them, or those in `names` that the target lacks."""
     folder = source.with_suffix("") / target.tool_results.name
     require_open_folder(folder)
     for file in sorted(folder.glob("*")):
@@ -209,14 +222,14 @@ def _renamed(source: TranscriptSource, session_id: str) -> Iterator[bytes]:
 
 
 def rename_session(raw: bytes, line: Any, session_id: str) -> bytes:
-    """A line as it is, but for the session that it names."""
+    """Return a line with its session ID replaced, and otherwise unchanged."""
     if type(line) is not dict or line.get("sessionId", session_id) == session_id:
         return raw + b"\n"
     return encode(line | {"sessionId": session_id}) + b"\n"
 
 
 def write_file(path: Path, pieces: Iterable[bytes]) -> None:
-    """A file of what may be more than the memory holds."""
+    """Write a file from pieces; the content may be larger than the available memory."""
     files = Files()
     files.make_folder(path.parent)
     fd = files.open(path)

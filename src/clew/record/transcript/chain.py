@@ -1,8 +1,8 @@
-"""The conversation a file holds: from the leaf to its beginning, with what belongs beside. Pure.
+"""The conversation in a file: the chain from the leaf to the root, with its siblings. Pure.
 
-Walks up from the leaf, stops at a compaction that has its summary, puts back what the compaction
-kept, and pulls in the parallel calls and results of an answer that the walk passes by. The rules
-are told in docs/internals/transcript.md. Bodies are asked for only where a decision needs them.
+The walk starts at the leaf, stops at a compaction that has its summary, and restores what the
+compaction kept. It adds the parallel tool calls and results of each response on the path. The rules
+are described in docs/internals/transcript.md. Bodies are decoded only where a decision needs them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,9 +19,9 @@ Body = Callable[[Node], dict[str, Any]]
 
 
 class Chain(msgspec.Struct, kw_only=True):
-    """The live entries in the order in which they were said, as positions in `links.nodes`.
+    """The live entries in conversation order, as positions in `links.nodes`.
 
-    `boundary` is the compaction they begin with, if any; it is the first of `live` then.
+    `boundary` is the compaction they begin with, and then the first of `live`; otherwise ROOT.
     """
 
     links: Links
@@ -41,7 +41,7 @@ class Chain(msgspec.Struct, kw_only=True):
         return None if self.boundary == ROOT else self.links.nodes[self.boundary].uuid
 
     def boundary_before(self, uuid: str) -> str | None:
-        """The compaction behind which an entry was said."""
+        """Return the compaction boundary that precedes an entry."""
         i = self.links.index[uuid]
         _, boundary = self.ways.walk(i, self.links.nodes[i].at, [])
         return None if boundary == ROOT else self.links.nodes[boundary].uuid
@@ -58,7 +58,9 @@ class Chain(msgspec.Struct, kw_only=True):
         floor: int,
         body: Body,
     ) -> "Chain":
-        """The same conversation in the tree of the whole file, of which it was read from `floor` on."""
+        """Return this chain in the tree of the entire file, when only the part from `floor` on was
+        read.
+        """
         links = link(nodes, withdrawn=withdrawn, floor=floor)
         numbers = {node.at: node.number for node in links.nodes}
 
@@ -76,7 +78,7 @@ class Chain(msgspec.Struct, kw_only=True):
         )
 
     def left_out(self) -> Iterator[LinkNote]:
-        """Every conversation entry that is not live, with the reason."""
+        """Yield every conversation entry that is not live, with the reason."""
         links, live = self.links, set(self.live)
         behind = set(self._behind_boundary())
         summarised = _summarised(links)
@@ -111,7 +113,7 @@ class Chain(msgspec.Struct, kw_only=True):
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """What a compaction kept word for word, oldest first, and behind which entry it stands."""
+    """The entries that a compaction kept verbatim, oldest first, and the entry they follow."""
 
     entries: list[int]
     anchor: int
@@ -144,19 +146,19 @@ def build(
 
 
 class _Ways:
-    """The ways up from any entry, through the compactions that it stands behind."""
+    """The paths from any entry to the root, through the compactions that precede it."""
 
     def __init__(self, links: Links, markers: Sequence[Marker], body: Body) -> None:
         self._links = links
         self._summaries = _summarised(links)
         self.kept = {b: _kept(links, b, s, body) for b, s in self._summaries.items()}
-        # What is kept before its summary ends there: what came later hangs on the summary.
+        # If the kept entries precede their summary, later entries name the summary as their parent.
         tails = {b: k.entries[-1] for b, k in self.kept.items() if k.entries and k.anchor != b}
-        # For the last entry that compactions kept, their summaries.
+        # Maps the last entry that compactions kept to the summaries of those compactions.
         self.ends: dict[int, list[int]] = {}
         for b, tail in tails.items():
             self.ends.setdefault(tail, []).append(self._summaries[b])
-        # And from which place in the file on it stands behind which of them, or behind none.
+        # For each such entry, the file offsets from which it belongs to one of them or to none.
         self._turns: dict[int, list[tuple[int, int]]] = {}
         if tails:
             self._find_turns(tails, markers)
@@ -174,14 +176,14 @@ class _Ways:
             if boundary is None:
                 continue
             if boundary != ROOT and boundary not in self._summaries:
-                # It was taken back since: what counts is what the conversation began with before it.
+                # That compaction was withdrawn later, so the boundary that preceded it counts.
                 boundary = self._owner(tail, nodes[boundary].at)
             elif tails.get(boundary) != tail:
                 boundary = ROOT
             self._turns.setdefault(tail, []).append((at, boundary))
 
     def _owner(self, i: int, at: int) -> int:
-        """The compaction whose kept part ends with an entry, for what was said behind it at a place."""
+        """Return the compaction that kept entry `i` last, for a child written at offset `at`."""
         owner = ROOT
         for since, boundary in self._turns.get(i, ()):
             if since > at:
@@ -190,10 +192,11 @@ class _Ways:
         return owner
 
     def walk(self, leaf: int, stood_at: int, notes: list[LinkNote]) -> tuple[list[int], int]:
-        """The path from its beginning to the leaf, and the boundary it begins with (or ROOT).
+        """Return the path from the root to the leaf, and the boundary it begins with (or ROOT).
 
-        `find_leaf_place` is where in the file it was said last that the conversation stands at the leaf: behind
-        a compaction, the last entry that it kept is the end of what it made.
+        `stood_at` is the last offset at which the file names this leaf as the end of the
+        conversation (see `find_leaf_place`). After a compaction, the last entry it kept is the end
+        of its result.
         """
         links = self._links
         upward: list[int] = []
@@ -215,7 +218,7 @@ class _Ways:
                 )
                 i = links.past_boundary(i)
             elif owner != ROOT:
-                # What came after the compaction hangs on the last entry it kept.
+                # Entries after the compaction name the last entry it kept as their parent.
                 upward += reversed(self.kept[owner].entries)
                 for entry in self.kept[owner].entries:
                     seen[entry] = 1
@@ -229,7 +232,7 @@ class _Ways:
 
 
 def _summarised(links: Links) -> dict[int, int]:
-    """Each boundary that has its summary, and which entry that is."""
+    """Return the summary of each boundary that has one."""
     positions: dict[int, int] = {}
     for i, node in enumerate(links.nodes):
         if node.keys.is_compact_summary and links.is_shown(i):
@@ -242,7 +245,7 @@ def _summarised(links: Links) -> dict[int, int]:
 
 
 def _kept(links: Links, boundary: int, summary: int, body: Body) -> _Kept:
-    """What a compaction kept: itself and its summary are nothing that it could keep."""
+    """Return the entries that a compaction kept; it cannot keep its own boundary or summary."""
     own = (ROOT, boundary, summary)
     meta = body(links.nodes[boundary]).get("compactMetadata")
     meta = meta if isinstance(meta, dict) else {}
@@ -262,7 +265,7 @@ def _kept(links: Links, boundary: int, summary: int, body: Body) -> _Kept:
 
 
 def _between(links: Links, head: int, tail: int) -> list[int]:
-    """The way from `tail` up to `head`, oldest first; empty if it does not lead there."""
+    """Return the path from `head` to `tail`, or an empty list if they are not connected."""
     path: list[int] = []
     i = tail
     while i != ROOT and head != ROOT:
@@ -274,7 +277,7 @@ def _between(links: Links, head: int, tail: int) -> list[int]:
 
 
 def _place_kept(links: Links, path: list[int], segment: _Kept) -> None:
-    """Puts the kept entries behind the entry they are anchored to: the summary, as a rule."""
+    """Insert the kept entries after their anchor, which is usually the summary."""
     on_path = set(path)
     entries = [i for i in segment.entries if i not in on_path]
     after = 0

@@ -1,8 +1,8 @@
-"""The numbered rules a session's file is held to, and what breaks them. Pure.
+"""The numbered rules for a session's file, and the checks for them. Pure.
 
-A finding names the rule, the line and the particulars, never what the line says. `error`: some
-reader loses a part of the conversation or cannot go on. `warning`: damage that every reader
-survives. `note`: as it should be, and worth knowing. docs/internals/transcript.md is printed from `RULES`.
+A finding names the rule, the line and the details, but never quotes the line. `error`: some reader
+loses part of the conversation or cannot resume it. `warning`: every reader survives the damage.
+`note`: not damage, but worth knowing. docs/internals/transcript.md is generated from `RULES`.
 """
 
 import re
@@ -25,7 +25,7 @@ Severity = Literal["error", "warning", "note"]
 
 
 class FormatRule(msgspec.Struct, frozen=True):
-    """One rule; its number never changes and is never used again."""
+    """A rule; its number never changes and is never reused."""
 
     number: str
     name: str
@@ -34,40 +34,40 @@ class FormatRule(msgspec.Struct, frozen=True):
 
 
 RULES: tuple[FormatRule, ...] = (
-    FormatRule("L01", "torn-line", "warning", "the last line is not finished"),
+    FormatRule("L01", "torn-line", "warning", "the last line is incomplete"),
     FormatRule("L02", "not-an-entry", "warning", "a line is not a JSON object"),
-    FormatRule("L03", "spliced", "error", "a line holds several entries, or one behind a torn one"),
+    FormatRule("L03", "spliced", "error", "a line contains several entries, or an entry after an incomplete one"),
     FormatRule("L04", "bad-text", "error", "a line is not valid UTF-8 or has a lone surrogate; several readers stop there"),
-    FormatRule("L05", "spaced-json", "warning", "a line is not compact JSON; ccusage counts nothing of it"),
-    FormatRule("L06", "odd-timestamp", "error", "an entry's time is missing or not like 2026-01-31T12:00:00.000Z"),
-    FormatRule("L07", "nul-bytes", "warning", "a line has NUL bytes, as a power cut leaves them"),
+    FormatRule("L05", "spaced-json", "warning", "a line is not compact JSON; ccusage ignores it"),
+    FormatRule("L06", "odd-timestamp", "error", "an entry's timestamp is missing or not in the form 2026-01-31T12:00:00.000Z"),
+    FormatRule("L07", "nul-bytes", "warning", "a line contains NUL bytes, as after a power failure"),
     FormatRule("L08", "marks-around", "error", "an entry shares its line with NUL bytes or a BOM; other readers miss it"),
     FormatRule("C01", "missing-parent", "error", "an entry names a parent that is not in the file"),
     FormatRule("C02", "own-parent", "error", "an entry names itself as its parent"),
-    FormatRule("C03", "cycle", "error", "entries name each other as parents in a circle"),
-    FormatRule("C04", "no-parent-key", "error", "an entry does not say what it follows"),
-    FormatRule("C05", "no-uuid", "error", "an entry has no id"),
-    FormatRule("C06", "duplicate-uuid", "warning", "an id is written again; the later line counts, in the first one's place"),
-    FormatRule("C07", "bridged", "error", "progress or an unknown kind stands in the chain as a parent"),
-    FormatRule("C08", "second-root", "warning", "an entry in the middle says it is the first; what is above it is cut off"),
-    FormatRule("C09", "mixed-writers", "warning", "two writers' entries alternate in one file"),
-    FormatRule("C10", "nothing-live", "error", "the file has entries and no conversation"),
-    FormatRule("B01", "boundary-without-summary", "error", "a compaction has no summary behind it"),
-    FormatRule("B02", "double-boundary", "warning", "two boundaries close the same history"),
-    FormatRule("B03", "parent-before-summary", "warning", "an entry behind a summary hangs on what the summary replaced"),
-    FormatRule("B04", "kept-not-found", "warning", "a boundary keeps entries that are not in the file"),
-    FormatRule("T01", "missing-result", "error", "a call has no result"),
-    FormatRule("T02", "result-without-call", "warning", "a result answers no call of the conversation"),
-    FormatRule("T03", "duplicate-result", "warning", "a call is answered twice"),
-    FormatRule("T04", "duplicate-call", "warning", "two calls have one id"),
-    FormatRule("M01", "hollow-thinking", "warning", "a thinking block has neither text nor data, or nothing follows it in its answer"),
-    FormatRule("M02", "usage-differs", "warning", "the lines of one answer differ in their usage; readers count it wrong"),
-    FormatRule("M03", "no-request-id", "warning", "an answer has no request id or message id; readers count its usage per line"),
-    FormatRule("S01", "wrong-session", "error", "entries name another session than the file's name does"),
-    FormatRule("S02", "written-ahead", "warning", "entries were written ahead and never got their place; a crash came between"),
-    FormatRule("N01", "other-branch", "note", "an entry stands on a branch that was left"),
-    FormatRule("N02", "compacted", "note", "an entry stands above the compaction"),
-    FormatRule("N03", "sidechain", "note", "an entry of a subagent stands in the session's own file"),
+    FormatRule("C03", "cycle", "error", "the parents of entries form a cycle"),
+    FormatRule("C04", "no-parent-key", "error", "an entry has no parent key"),
+    FormatRule("C05", "no-uuid", "error", "an entry has no UUID"),
+    FormatRule("C06", "duplicate-uuid", "warning", "a UUID occurs twice; the later line replaces the first, in its position"),
+    FormatRule("C07", "bridged", "error", "progress or an entry of unknown type is a parent in the chain"),
+    FormatRule("C08", "second-root", "warning", "an entry in the middle has no parent; everything above it is cut off"),
+    FormatRule("C09", "mixed-writers", "warning", "entries of two writers alternate in one file"),
+    FormatRule("C10", "nothing-live", "error", "the file has entries but no conversation"),
+    FormatRule("B01", "boundary-without-summary", "error", "a compaction boundary has no summary"),
+    FormatRule("B02", "double-boundary", "warning", "two compaction boundaries close the same history"),
+    FormatRule("B03", "parent-before-summary", "warning", "an entry after a summary has a parent that the summary replaced"),
+    FormatRule("B04", "kept-not-found", "warning", "a compaction boundary keeps entries that are not in the file"),
+    FormatRule("T01", "missing-result", "error", "a tool call has no result"),
+    FormatRule("T02", "result-without-call", "warning", "a tool result has no matching tool call"),
+    FormatRule("T03", "duplicate-result", "warning", "a tool call has two results"),
+    FormatRule("T04", "duplicate-call", "warning", "two tool calls have the same ID"),
+    FormatRule("M01", "hollow-thinking", "warning", "a thinking block has neither text nor data, or its response contains nothing else"),
+    FormatRule("M02", "usage-differs", "warning", "the lines of one response differ in their usage; readers count it wrong"),
+    FormatRule("M03", "no-request-id", "warning", "a response has no request ID or message ID; readers count its usage per line"),
+    FormatRule("S01", "wrong-session", "error", "entries name a session other than the one in the file name"),
+    FormatRule("S02", "written-ahead", "warning", "entries were written ahead but never moved into place; a crash came in between"),
+    FormatRule("N01", "other-branch", "note", "an entry is on an abandoned branch"),
+    FormatRule("N02", "compacted", "note", "an entry precedes the compaction"),
+    FormatRule("N03", "sidechain", "note", "a subagent's entry is in the session's own file"),
     FormatRule("N04", "withdrawn", "note", "an entry was withdrawn"),
     FormatRule("N05", "superseded", "note", "an entry was written again later"),
 )  # fmt: skip
@@ -76,7 +76,7 @@ ORDER = {rule.name: place for place, rule in enumerate(RULES)}
 
 
 class BrokenRule(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule that a line breaks. `at` is the line's (or the entry's) offset in the file."""
+    """A rule that a line violates. `at` is the offset of the line or entry in the file."""
 
     rule: str
     name: str
@@ -97,7 +97,7 @@ _LONE = re.compile(
 
 
 def check_line(raw: bytes, number: int, at: int, *, is_last: bool) -> Iterator[LinkNote]:
-    """What the bytes of one line break; `raw` is without its line end."""
+    """Yield the rules that the bytes of a line violate; `raw` excludes the line ending."""
     if is_last and raw.strip(b"\0 \r\t") and not _ends_object(raw):
         yield LinkNote(rule="torn-line", number=number, at=at)
     if strip_marks(raw) != raw.strip() and strip_marks(raw).startswith(b"{"):
@@ -132,10 +132,10 @@ def check(
     stands_before_all: bool = False,
     markers: Sequence[Marker] = (),
 ) -> list[BrokenRule]:
-    """Every finding about a session, in file order; `notes` are those its lines gave.
+    """Return every finding about a session, in file order; `notes` come from reading its lines.
 
-    `stands_before_all`: somebody took it back to before its first message, so that none is live.
-    `markers` say where somebody took it back: what they left behind then is no damage.
+    With `stands_before_all`, the user rewound to before the first message, so no message is live.
+    `markers` record where the user rewound. The branches abandoned then are not damage.
     """
     all_notes = [
         *notes,
@@ -195,7 +195,7 @@ def _entries(chain: Chain, session_id: str) -> Iterator[LinkNote]:
 
 
 def _roots(chain: Chain, taken_back: Sequence[int]) -> Iterator[LinkNote]:
-    """A root that cuts off what talks above it, and branches whose lines alternate."""
+    """Yield notes on a root that cuts off earlier messages, and on branches whose lines alternate."""
     links = chain.links
     live = set(chain.live)
     talking = [i for i in range(len(links.nodes)) if _talks(chain, i)]
@@ -224,13 +224,13 @@ def _roots(chain: Chain, taken_back: Sequence[int]) -> Iterator[LinkNote]:
 
 
 def _is_between(ordered: Sequence[int], low: int, high: int) -> bool:
-    """Whether one of these stands between two places."""
+    """Return whether any of these sorted offsets lies between two others."""
     place = bisect_right(ordered, low)
     return place < len(ordered) and ordered[place] < high
 
 
 def _said_before(chain: Chain, i: int) -> int:
-    """What was said last before this entry, in its own branch."""
+    """Return the last user or assistant entry before this one, in its own branch."""
     i = chain.links.parents[i]
     while i != ROOT and not _talks(chain, i):
         i = chain.links.parents[i]
@@ -245,7 +245,7 @@ def _talks(chain: Chain, i: int) -> bool:
 
 def _boundaries(chain: Chain) -> Iterator[LinkNote]:
     links = chain.links
-    # One that was taken back closes nothing.
+    # A withdrawn boundary closes nothing.
     standing = [i for i, node in enumerate(links.nodes) if node.is_boundary and links.is_shown(i)]
     for last, i in pairwise(standing):
         if not any(_talks(chain, j) for j in range(last + 1, i)):
@@ -280,7 +280,7 @@ def _tools(chain: Chain, messages: Sequence[dict[str, Any]]) -> Iterator[LinkNot
 
 
 def _answers(chain: Chain, messages: Sequence[dict[str, Any]]) -> Iterator[LinkNote]:
-    """Findings about answers: the entries that share one message id."""
+    """Yield findings about responses; a response is the entries that share a message ID."""
     first: dict[str, tuple[int, Any]] = {}
     kinds: dict[str, list[str]] = {}
     differing: set[str] = set()

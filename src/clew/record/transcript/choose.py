@@ -1,7 +1,7 @@
-"""Which session a person means: the newest of a folder, an id or its beginning, a title, or a file.
+"""Resolve a session by ID, ID prefix, title or file, or find the newest of a folder.
 
-Looks at names, ends and titles only; nothing is loaded. A folder's name can stand for two paths, so
-the `cwd` that the entries carry has the last word.
+Reads names, file ends and titles only; no session is loaded. Two paths can share a folder name, so
+the `cwd` in the entries decides.
 """
 
 import os
@@ -31,41 +31,41 @@ from clew.record.transcript.paths import (
 from clew.record.transcript.recovery import copies_of
 from clew.system.files import is_file, is_folder, why_closed
 
-# Where a list shows the beginning of an id, it shows eight letters; fewer are more likely a word.
+# Lists that abbreviate an ID show eight characters; a shorter text is more likely a word.
 _BEGINNING = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,27}", re.I)
 
 
 def list_folders(home: Path, cwd: str, *, everywhere: bool = False) -> list[Path]:
-    """Where the sessions of a working folder lie; `everywhere`, those of every one."""
+    """Return the session folder of a working directory, or every one with `everywhere`."""
     if everywhere:
         return sorted(path for path in get_projects_dir(home).glob("*") if is_folder(path))
     return [get_project_dir(home, cwd)]
 
 
 def of_folder(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Outline]:
-    """The sessions of a working folder, or of every one: the saved, then the unsaved."""
+    """Yield the sessions of a working directory, or of all, first the saved, then the unsaved."""
     yield from _saved(home, cwd, everywhere=everywhere)
     yield from list_unsaved(home, cwd, everywhere=everywhere)
 
 
 def find_newest(home: Path, cwd: str) -> Outline | None:
-    """The session of this folder that was written last; empty files and other folders' are passed.
+    """Return the most recently written session of this folder.
 
-    Raises `SessionError` where that may be one that cannot be read: `--continue` must not begin a
-    conversation that has forgotten everything.
+    Skips empty files and sessions of other folders. Raises `SessionError` if the newest session may
+    be unreadable, because `--continue` must not start a conversation that lacks its history.
     """
     folder = get_project_dir(home, cwd)
     saved, copied = [next(listed, None) for listed in (_saved(home, cwd), list_unsaved(home, cwd))]
     later = takewhile(lambda path: saved is None or path != saved.path, list_session_files(folder))
     unread = (path for path in later if is_file(path) and not os.access(path, os.R_OK))
-    closed = why_closed(folder) or next((f"{path} cannot be read" for path in unread), None)
+    closed = why_closed(folder) or next((f"{path} is not readable" for path in unread), None)
     if closed is not None:
-        raise SessionError(f"{closed}; so which session is the newest is not known")
+        raise SessionError(f"{closed}, so the newest session can't be determined")
     return max(filter(None, [saved, copied]), key=lambda o: o.modified_at, default=None)
 
 
 def _saved(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Outline]:
-    """Newest first in each folder; what shares a folder's name and not its path is told apart."""
+    """Yield the saved sessions, newest first per folder, without those of other paths."""
     current_folder = resolve_folder(cwd)
     for folder in list_folders(home, cwd, everywhere=everywhere):
         for saved_outline in read_outlines(folder):
@@ -78,7 +78,7 @@ def _saved(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Outlin
 
 
 def list_unsaved(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Outline]:
-    """Sessions of which nothing but an emergency copy was saved, newest first."""
+    """Yield the sessions that exist only as recovery files, newest first."""
     files = Files()
     for folder in rescue_dirs(home):
         for saved_outline in read_outlines(folder) if is_folder(folder) else ():
@@ -89,14 +89,14 @@ def list_unsaved(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[
 
 
 def resolve_session(home: Path, cwd: str, name: str) -> Path:
-    """The transcript that `name` means; raises `SessionError` if there is none, or more than one.
+    """Return the transcript that `name` refers to. Raises `SessionError` unless it is unique.
 
-    This folder's sessions come first; what they do not have is looked for in all others.
+    Sessions of this folder come first; other folders are searched only if none matches.
     """
     if name.endswith(".jsonl"):
         path = Path(cwd, name).absolute()
         if not is_file(path):
-            raise SessionError(f"{name}: No such file")
+            raise SessionError(f"{name}: no such file")
         return path
     paths = _by_id(home, cwd, name) or _by_title(home, cwd, name) or _by_beginning(home, cwd, name)
     if len(paths) == 1:
@@ -104,14 +104,16 @@ def resolve_session(home: Path, cwd: str, name: str) -> Path:
     if not paths:
         closed = why_closed(get_project_dir(home, cwd))
         if closed is not None:
-            raise SessionError(f"{closed}; so whether there is a session {name!r} is not known")
-        raise SessionError(f"no session {name!r}; `clew sessions list --all` lists what there is")
+            raise SessionError(f"{closed}, so session {name!r} can't be looked up")
+        raise SessionError(
+            f"session {name!r} not found; `clew sessions list --all` lists all sessions"
+        )
     listed = "\n  ".join(str(path) for path in paths)
-    raise SessionError(f"{name!r} means several sessions; name one file:\n  {listed}")
+    raise SessionError(f"{name!r} matches several sessions; name one of these files:\n  {listed}")
 
 
 def folder_of(home: Path, cwd: str, path: Path) -> Path:
-    """The folder that a session belongs into; an emergency copy lies outside of it."""
+    """Return the folder that a session belongs to; a recovery file lies outside of it."""
     if path.parent not in rescue_dirs(home):
         return path.parent
     summary = read_outline(path)
@@ -119,7 +121,7 @@ def folder_of(home: Path, cwd: str, path: Path) -> Path:
 
 
 def place_of_copy(home: Path, cwd: str, session_id: str, copy: Path) -> Path:
-    """Where the transcript lies, or would, of which there is an emergency copy."""
+    """Return the path of the transcript that a recovery file belongs to, even if it does not exist."""
     places = find_session(home, session_id)
     return places[0] if places else folder_of(home, cwd, copy) / f"{session_id}.jsonl"
 
@@ -134,7 +136,7 @@ def _by_id(home: Path, cwd: str, session_id: str) -> list[Path]:
 
 
 def _by_beginning(home: Path, cwd: str, letters: str) -> list[Path]:
-    """As lists show an id where the whole of it has no room."""
+    """Find sessions by the prefix of their ID, as lists without room for the full ID show it."""
     if not is_beginning(letters):
         return []
     places = [get_projects_dir(home).glob("*"), rescue_dirs(home)]
@@ -146,7 +148,7 @@ def _by_beginning(home: Path, cwd: str, letters: str) -> list[Path]:
 
 
 def is_beginning(letters: str) -> bool:
-    """Whether a word can be how an id begins."""
+    """Return whether a text could be the prefix of a session ID."""
     return _BEGINNING.fullmatch(letters) is not None
 
 
@@ -164,10 +166,13 @@ def _by_title(home: Path, cwd: str, title: str) -> list[Path]:
 
 
 def _is_here(cwd: str, folder: str) -> bool:
-    """Whether a session of this folder's name is this folder's: a moved one is, a neighbour's not."""
+    """Return whether a session of this folder name belongs to this folder.
+
+    A moved folder's session does; a session of another existing path with the same name does not.
+    """
     return cwd == folder or encode_path(cwd) != encode_path(folder) or not is_folder(cwd)
 
 
 def is_any(cwd: str, folders: list[str]) -> bool:
-    """Whether a session that was begun in `cwd` belongs to one of these folders."""
+    """Return whether a session started in `cwd` belongs to one of these folders."""
     return any(_is_here(cwd, folder) for folder in folders)

@@ -1,8 +1,8 @@
-"""The lines of a session that begins as another does: the messages of one branch, what calls did to files,
-and how commands ended.
+"""The lines of a session derived from another: the messages of one branch, file changes, task ends.
 
-Ids and times stay, the session's id is the new one, every parent is in the new file. What stands beside the
-messages stands where it stood between them, that of other branches too: a working folder has one past.
+IDs and times stay; the session's ID is the new one; every parent is in the new file. File changes
+and task ends keep their places between the messages. Those of other branches are included, because
+the files in a working folder have only one history.
 
 Decision: docs/decisions/325-copies-of-sessions.md
 """
@@ -24,14 +24,15 @@ from clew.record.transcript.paths import SessionPlace, find_session
 from clew.record.transcript.source import open_source
 from clew.system.files import is_folder, is_link, try_lock
 
-# Where a session comes from, by the first line of its file, and which one was made of it by repair.
+# Where a session was copied from, according to the first line of its file, and which session was
+# repaired from another.
 
 
 LONGEST_HEADER_BYTES = 1 << 16
 
 
 def header_of(path: Path) -> dict[str, Any]:
-    """The first line; an empty one where it is none of ours or cannot be read."""
+    """Return the first line of a file, or an empty object if it is unreadable or not clew's."""
     try:
         with path.open("rb") as file:
             return decode_object(file.readline(LONGEST_HEADER_BYTES))
@@ -40,8 +41,10 @@ def header_of(path: Path) -> dict[str, Any]:
 
 
 def find_origins(home: Path, place: SessionPlace, loaded: LoadedSession) -> list[SessionPlace]:
-    """The sessions that one is a copy of, or has parts of, as far as they are there: what calls said
-    at length lies with them."""
+    """Return the existing sessions that this one was copied from or has parts of.
+
+    Their folders hold the long tool results that its messages refer to.
+    """
     places: dict[str, SessionPlace] = {}
     wanted = [_id_in(message.get("graftedFrom")) for message in loaded.messages]
     wanted += _made_of(place.transcript)
@@ -65,9 +68,9 @@ def _id_in(value: Any) -> str:
 
 
 def find_repaired_copy(path: Path, loaded: LoadedSession) -> Path | None:
-    """The repaired copy beside a file that holds the whole conversation `loaded` from it.
+    """Return the repaired copy next to a file that contains all of the conversation in `loaded`.
 
-    Where somebody went on in the original after the repair, the copy stands for it no more.
+    If the original was continued after the repair, the copy no longer replaces it.
     """
     wanted = {node.uuid for node in loaded.chain.nodes() if not node.is_boundary}
     for other in light.list_session_files(path.parent):
@@ -79,7 +82,7 @@ def find_repaired_copy(path: Path, loaded: LoadedSession) -> Path | None:
     return None
 
 
-# A folder beside a session's file in which another is made of it, by one process at a time.
+# A folder next to a session's file in which a copy is built, by one process at a time.
 
 
 SUFFIX = ".repairing"
@@ -87,7 +90,10 @@ SUFFIX = ".repairing"
 
 @contextmanager
 def open_staging(path: Path) -> Iterator[Path]:
-    """An empty folder, gone afterwards. Raises BlockingIOError where another process has it."""
+    """Yield an empty folder, and delete it afterwards.
+
+    Raises BlockingIOError if another process has it.
+    """
     folder = path.with_suffix(SUFFIX)
     handle = _claimed(folder)
     try:
@@ -106,10 +112,10 @@ def _claimed(folder: Path) -> int:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         if not try_lock(handle):
             os.close(handle)
-            raise BlockingIOError(f"{folder} is another process's")
+            raise BlockingIOError(f"{folder} is in use by another process")
         if is_folder(folder) and os.path.samestat(folder.stat(), os.fstat(handle)):
             return handle
-        os.close(handle)  # who had it took it away meanwhile
+        os.close(handle)  # the previous owner deleted it in the meantime
 
 
 def _cleared(folder: Path) -> None:
@@ -121,7 +127,7 @@ def _cleared(folder: Path) -> None:
 
 
 _COPIED = ("file-change", "task-ended")
-# A place in the original says nothing of the copy; one that failed is none to take back either.
+# Offsets in the original mean nothing in the copy. A rewind that failed cannot be undone either.
 _NO_REDO = -1
 
 
@@ -132,7 +138,7 @@ def copy_messages(
     *,
     until: str | None = None,
 ) -> Iterator[Json]:
-    """The messages of `loaded` as the only branch of a session, up to and with the entry `until`."""
+    """Yield the messages of `loaded` as the only branch of a session, up to and including `until`."""
     lines = (
         (at, _without_redo(line) | {"sessionId": session_id})
         for at, line in read_side_lines(loaded, *_COPIED)
@@ -161,7 +167,7 @@ def copy_messages(
 
 
 def read_side_lines(loaded: LoadedSession, *kinds: str) -> Iterator[tuple[int, Json]]:
-    """The lines of these kinds in the whole of what was loaded in part, each with its place in it."""
+    """Yield the lines of these kinds with their offsets, even from parts that were not loaded."""
     signs = [f'"type":"{kind}"'.encode() for kind in kinds]
     with open_source(loaded.path, loaded.copies) as source:
         for _, at, raw in source.lines(0):

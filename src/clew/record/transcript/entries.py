@@ -1,7 +1,8 @@
 """The codec of transcript lines: bytes to entries and back, without losing a byte.
 
-A line that nobody changed is written back as it came; a change splices one top-level member. A line
-that cannot be read is a value with its number and reason. Knows nothing of files or of order.
+An unchanged line is written back as it was read; a change splices in one top-level member. An
+unreadable line is a value with its line number and reason. This module knows nothing of files or of
+the order of lines.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ __all__ = ["Keys", "RejectedLine", "TranscriptLine", "encode", "parse", "scan", 
 
 
 class RejectedLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line that is not an entry; `reason` says why without quoting it."""
+    """A line that is not an entry; `reason` does not quote the line."""
 
     number: int
     reason: str
@@ -35,7 +36,10 @@ class RejectedLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TranscriptLine:
-    """One line and what it says. `raw` is the truth: changing `data` changes no file."""
+    """A transcript line and its decoded object.
+
+    `raw` is authoritative: changing `data` changes no file.
+    """
 
     __slots__ = ("_data", "_view", "number", "raw")
 
@@ -58,7 +62,7 @@ class TranscriptLine:
         return self._view
 
     def replaced(self, key: str, value: Any) -> TranscriptLine:
-        """This entry with one top-level member set; every other byte stays as it is."""
+        """Return this entry with one top-level member set and every other byte unchanged."""
         changed = _with_member(self.raw, key, encode(value), present=key in self.data)
         return TranscriptLine(changed, self.number)
 
@@ -67,11 +71,11 @@ class TranscriptLine:
 
 
 class Keys(msgspec.Struct, kw_only=True, gc=False, rename="camel"):
-    """What the chain is built from, read without decoding the rest of a line."""
+    """The members needed to build the chain, read without decoding the rest of a line."""
 
     type: str | None = None
     uuid: str | None = None
-    # null says "the first"; absent says nothing.
+    # null marks a root; UNSET means the key is missing.
     parent_uuid: str | msgspec.UnsetType | None = msgspec.UNSET
     logical_parent_uuid: str | None = None
     session_id: str | None = None
@@ -91,7 +95,7 @@ _OPENS, _CLOSES = b"{}"
 
 
 def parse(line: bytes, number: int = 0) -> TranscriptLine | RejectedLine:
-    """The entry written in `line` (without its line end), or why there is none."""
+    """Parse a line (without its line ending) into an entry, or return why it is not one."""
     try:
         data = decode(line)
     except ValueError as error:
@@ -102,7 +106,7 @@ def parse(line: bytes, number: int = 0) -> TranscriptLine | RejectedLine:
 
 
 def scan(line: bytes, number: int = 0) -> Keys | RejectedLine:
-    """The keys of `line`, or why there are none; agrees with `parse` on which lines are entries."""
+    """Return the keys of a line, or why it is not an entry. Agrees with `parse` on that."""
     try:
         keys = _scan(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -116,7 +120,7 @@ def scan(line: bytes, number: int = 0) -> Keys | RejectedLine:
 
 
 def scan_block(block: bytes, number: int) -> Iterator[tuple[int, int, Keys | RejectedLine]]:
-    """Where each line of `block` begins and ends, the first being line `number`, and its keys."""
+    """Yield the start, end and keys of each line in a block; `number` is the first line's number."""
     ends = _line_ends(block)
     keys = _scan_at_once(block, ends)
     start = 0
@@ -126,7 +130,7 @@ def scan_block(block: bytes, number: int) -> Iterator[tuple[int, int, Keys | Rej
 
 
 def _line_ends(block: bytes) -> list[int]:
-    """The positions of the line feeds; of a last line without one, the end."""
+    """Return the offsets of the line feeds, and the end of the block if the last line has none."""
     ends: list[int] = []
     at, size = 0, len(block)
     while at < size:
@@ -139,10 +143,11 @@ def _line_ends(block: bytes) -> list[int]:
 
 
 def _scan_at_once(block: bytes, ends: list[int]) -> list[Keys] | None:
-    """The keys of every line in one go; None unless each line is one object and nothing else.
+    """Scan all lines of a block at once. Returns None unless each line is exactly one object.
 
-    A value over two lines, the first ending with a brace, would need a comma or a bracket to go on;
-    a brace begins the next. So no value is over two lines, and as many values as lines are one each.
+    A value that spans two lines, the first of which ends with a brace, would need a comma or a
+    bracket to continue, but the next line begins with a brace. So no value spans two lines, and if
+    the counts match, each line is one value.
     """
     start = 0
     for end in ends:
@@ -162,7 +167,7 @@ def _scan_at_once(block: bytes, ends: list[int]) -> list[Keys] | None:
 
 
 def _keys_of(data: dict[str, Any]) -> Keys:
-    """Keys from an object any of whose members may have an unexpected type."""
+    """Return the keys of an object whose members may have unexpected types."""
     keys = Keys()
     for field in msgspec.structs.fields(Keys):
         value = data.get(field.encode_name)
@@ -176,14 +181,14 @@ def _keys_of(data: dict[str, Any]) -> Keys:
 _SPACE = lazy_pattern(rb"[ \t\r\n]*")
 _STRING = lazy_pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SCALAR = lazy_pattern(rb"[^ \t\r\n,}]*")
-# Up to the next bracket outside a string. Possessive, so that no string is too long for it.
+# Matches up to the next bracket outside a string. Possessive, so that no string is too long.
 _BRACKET = lazy_pattern(
     rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\[\]]*+)*+([{}\[\]])', re.DOTALL
 )
 
 
 def _with_member(raw: bytes, key: str, value: bytes, *, present: bool) -> bytes:
-    """`raw` with the top-level member `key` set: in its place, or behind the last member."""
+    """Return `raw` with the top-level member `key` replaced, or appended if it is absent."""
     if present:
         start, end = _place(raw, key)
         return raw[:start] + value + raw[end:]
@@ -193,7 +198,7 @@ def _with_member(raw: bytes, key: str, value: bytes, *, present: bool) -> bytes:
 
 
 def _place(raw: bytes, key: str) -> tuple[int, int]:
-    """Where the value of `key` begins and ends; of several the last, which is the one that counts."""
+    """Return the start and end of the value of `key`; the last one if the key is repeated."""
     spelled = encode(key)
     position = raw.find(spelled)
     if (
@@ -202,14 +207,15 @@ def _place(raw: bytes, key: str) -> tuple[int, int]:
         and b"\\u" not in raw
         and raw.find(spelled, position + 1) == -1
     ):
-        # Only `\\u` spells such a key in another way, so the one place where it stands is the place.
+        # Only `\\u` could spell such a key differently, so its only occurrence is the member
+        # itself.
         start = _past(_SPACE, raw, raw.index(b":", position) + 1)
         return start, _end_of_value(raw, start)
     return [(start, end) for name, start, end in _members(raw) if name == key][-1]
 
 
 def _members(raw: bytes) -> Iterator[tuple[str, int, int]]:
-    """Each top-level member of a line that `parse` reads: its key, and its value's begin and end."""
+    """Yield the key of each top-level member of a valid line, and the start and end of its value."""
     position = _past(_SPACE, raw, raw.index(b"{") + 1)
     while raw[position : position + 1] == b'"':
         end_of_key = _past(_STRING, raw, position)
@@ -241,20 +247,22 @@ def _end_of_value(raw: bytes, start: int) -> int:
             return end
 
 
-# Entries inside a line that is none: two writers' lines in one, a line behind a torn one. Pure.
+# Entries inside an invalid line: the lines of two writers merged, or a line after an incomplete
+# one.
+# Pure.
 
 
-# How an entry's object begins, whoever wrote it; what is found must prove to be one.
+# The possible starts of an entry's object, by any writer; each match is verified.
 _BEGINNING = lazy_pattern(
     rb'\{\s*"(?:parentUuid|logicalParentUuid|type|uuid|sessionId|isSidechain|message|timestamp)"\s*:'
 )
-# A line of megabytes of garbage is not searched to its end.
+# Limits the search in a line with megabytes of garbage.
 _TRIES = 256
 _decoder = json.JSONDecoder(strict=False)
 
 
 def find_entries(raw: bytes) -> list[tuple[int, int]]:
-    """Where whole entries begin and end inside `raw`, one after another."""
+    """Return the start and end of each complete entry inside `raw`, without overlaps."""
     spans: list[tuple[int, int]] = []
     done = tries = 0
     for beginning in _BEGINNING.finditer(raw):
@@ -283,7 +291,7 @@ def _end_of_entry(raw: bytes, start: int) -> int | None:
 
 
 def is_entry(value: Any) -> bool:
-    """Whether an object is an entry and not a part of one: a known kind that names its session."""
+    """Return whether an object is an entry of its own: a known type with a session ID or UUID."""
     if not isinstance(value, dict) or value.get("type") not in KINDS:
         return False
     return isinstance(value.get("sessionId"), str) or isinstance(value.get("uuid"), str)

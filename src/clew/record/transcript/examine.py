@@ -1,4 +1,4 @@
-"""Holds a session's file to the rules of check.py: reads every line of it, changes nothing."""
+"""Check every line of a session's file against the rules of check.py, without changing it."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from clew.record.transcript.source import TranscriptSource
 
 
 class Examination(msgspec.Struct, frozen=True, kw_only=True):
-    """A file, what it holds, and which rules it breaks."""
+    """A file, its content, and the rules it violates."""
 
     path: Path
     loaded: LoadedSession
@@ -20,7 +20,7 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def problems(self) -> list[BrokenRule]:
-        """The findings that are more than notes."""
+        """The findings other than notes."""
         return [finding for finding in self.findings if finding.severity != "note"]
 
     @property
@@ -29,7 +29,7 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def examine(path: Path) -> Examination:
-    """Raises `OSError` only if the file cannot be read."""
+    """Read and check a file. Raises `OSError` only if the file is unreadable."""
     loaded = load(path, reads_all=True)
     notes = [*loaded.line_notes, *_line_notes(path)]
     findings = check(
@@ -45,7 +45,7 @@ def examine(path: Path) -> Examination:
 
 
 def session_id_of(path: Path) -> str:
-    """The session a file belongs to: its name, or for a subagent's file its folder's."""
+    """Return the session a file belongs to: its name, or the folder's name for a subagent's file."""
     if is_uuid(path.stem):
         return path.stem
     return next((folder.name for folder in path.parents if is_uuid(folder.name)), path.stem)

@@ -1,6 +1,6 @@
-"""The operations on files that the log needs, one method each: its only way to the disk.
+"""The file operations that the log needs, one method each. The log has no other access to the disk.
 
-Owns no state. Tests stand in for it to fail the n-th call or to drop what was not synced.
+Stateless. Tests replace it to make the n-th call fail or to drop unsynced data.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ _NO_LOCKS_HERE = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 def _meant(path: Path) -> Path:
-    """The file that a link of our own leads to; nobody else's link is followed, nor one to nothing."""
+    """Resolve a symlink owned by this user to its file; other and dangling links are not followed."""
     try:
         link = path.lstat()
     except OSError:
@@ -30,7 +30,7 @@ class Files:
     """The operating system's files; every failure is an `OSError`."""
 
     def open(self, path: Path) -> int:
-        """Opens for reading and appending; a new file is the owner's alone."""
+        """Open a file for reading and appending; a new one is private to its owner."""
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         return os.open(_meant(path), flags, FILE_MODE)
 
@@ -50,14 +50,14 @@ class Files:
         return os.fstat(fd).st_size
 
     def sync(self, fd: int) -> None:
-        """Returns when the file's bytes would survive a power cut."""
+        """Return when the file's bytes would survive a power failure."""
         if sys.platform == "darwin":
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
         else:
             os.fdatasync(fd)
 
     def sync_folder(self, path: Path) -> None:
-        """Makes the names in a folder survive too; a new file without its name is lost."""
+        """Make the names in a folder durable too; a new file would be lost without its name."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
@@ -65,10 +65,11 @@ class Files:
             os.close(fd)
 
     def lock(self, fd: int) -> bool:
-        """Takes the file's lock without waiting; the kernel gives it back when the process ends.
+        """Lock the file without waiting; the kernel releases the lock when the process ends.
 
-        `flock`, not `lockf`: POSIX locks fall when any descriptor of the file is closed, and the
-        loader of the same process opens and closes it. Where a mount knows no locks, none is taken.
+        This uses `flock` and not `lockf`: closing any descriptor of the file drops a POSIX lock,
+        and the loader in the same process opens and closes it. On mounts without lock support, no
+        lock is taken.
         """
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -84,7 +85,7 @@ class Files:
             os.close(fd)
 
     def is_at(self, fd: int, path: Path) -> bool:
-        """Whether the path still names the open file, by a link or by itself."""
+        """Return whether the path still names the open file, directly or through a symlink."""
         try:
             status = path.stat()
         except FileNotFoundError:
@@ -92,7 +93,7 @@ class Files:
         return os.path.samestat(status, os.fstat(fd))
 
     def make_folder(self, path: Path) -> None:
-        """Makes a folder and what is missing above it, the owner's alone and durably named."""
+        """Create a private folder and its missing parents, with durable names."""
         missing = [p for p in (path, *path.parents) if not p.exists()]
         for folder in reversed(missing):
             with contextlib.suppress(FileExistsError):
@@ -100,7 +101,7 @@ class Files:
             self.sync_folder(folder.parent)
 
     def is_private(self, folder: Path) -> bool:
-        """Whether nobody but us can have put something into the folder."""
+        """Return whether only this user can have put files into the folder."""
         status = os.lstat(folder)
         ours = status.st_uid == os.geteuid()
         return ours and stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o022

@@ -1,13 +1,13 @@
-"""Where a conversation stands: the entry from which the walk to the root begins. Pure.
+"""The current leaf of a conversation, from which the walk to the root begins. Pure.
 
-The rules, in this order (docs/internals/transcript.md tells them with their reasons):
+The rules, in this order (docs/internals/transcript.md gives the reasons):
 
-1. The newest marker (`last-prompt` with a known leaf) speaks, unless something newer contradicts.
-2. An explicit marker (a rewind) stands exactly at its entry; after it only what hangs on that
-   entry, or a prompt a person typed later, moves the conversation. A summary hangs on what it closed.
-3. A marker that is not explicit is contradicted by whatever was written after it elsewhere: it was
-   left behind by a crash. Else the newest leaf below its entry counts.
-4. Without a marker the newest leaf counts. Newest means latest in the file; times say nothing.
+1. The newest marker (`last-prompt` with a known leaf) counts, unless a newer entry contradicts it.
+2. An explicit marker (a rewind) means exactly its entry. After it, only descendants of that entry,
+   or a prompt that the user typed later, move the leaf. A summary descends from what it closed.
+3. A marker that is not explicit is contradicted by anything written elsewhere after it, because a
+   crash left it there. Otherwise the newest leaf below its entry counts.
+4. Without a marker the newest leaf counts. Newest means last in the file; timestamps are ignored.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -22,10 +22,10 @@ NOBODY = "00000000-0000-0000-0000-000000000000"
 
 
 class Marker(msgspec.Struct, frozen=True, kw_only=True):
-    """A `last-prompt` line: the leaf it names, and where in the file it was written.
+    """A `last-prompt` line: the leaf it names, and its offset in the file.
 
-    `boundary` is the compaction that the conversation begins with there, None if it begins with none;
-    lines of before do not say.
+    `boundary` is the compaction that the conversation then begins with, or None. Lines by older
+    versions do not record it.
     """
 
     leaf_uuid: str
@@ -41,10 +41,10 @@ def choose(
     *,
     is_agent_file: bool = False,
 ) -> int:
-    """The leaf, or ROOT for a conversation that is empty (or was reset to nothing).
+    """Return the leaf, or ROOT for a conversation that is empty or was rewound to its beginning.
 
-    `ends` names for the last entry that compactions kept their summaries: to stand at it is to stand
-    at those that are there.
+    `ends` maps the last entry that compactions kept to the summaries of those compactions. A marker
+    at that entry also covers the summaries written before the marker.
     """
     leaves = _leaves(links, is_agent_file=is_agent_file)
     marker = _newest_known(links, markers)
@@ -64,7 +64,7 @@ def choose(
 
 
 def find_leaf_place(links: Links, markers: Sequence[Marker], leaf: int) -> int:
-    """The last place in the file that says that the conversation stands at the leaf."""
+    """Return the last offset at which the file names this leaf as the end of the conversation."""
     if leaf == ROOT:
         return 0
     marker = _newest_known(links, markers)
@@ -73,11 +73,12 @@ def find_leaf_place(links: Links, markers: Sequence[Marker], leaf: int) -> int:
 
 
 def _counts(links: Links, leaf: int, marker: Marker, stands: Collection[int]) -> bool:
-    """Whether a leaf was written after the marker, by someone who went on from where it stands."""
+    """Return whether a leaf was written after the marker by a writer who continued from there."""
     first_new = None
     has_prompt = False
     i, seen = leaf, set[int]()
-    # What a boundary closed may stand below it: the way up ends where it comes back to itself.
+    # The entries that a boundary closed may follow it in the file. Stop where the walk repeats
+    # itself.
     while i != ROOT and i not in seen and links.nodes[i].at > marker.at:
         seen.add(i)
         first_new = i
@@ -89,7 +90,7 @@ def _counts(links: Links, leaf: int, marker: Marker, stands: Collection[int]) ->
 
 
 def _above(links: Links, i: int) -> int:
-    """What an entry goes on from; of a summary's boundary, which has no parent, what it closed."""
+    """Return the entry that this one continues; for a summary's boundary, the entry it closed."""
     if not links.nodes[i].is_boundary:
         return links.parents[i]
     closed = links.past_boundary(i)
@@ -111,7 +112,7 @@ def _newest_known(links: Links, markers: Sequence[Marker]) -> Marker | None:
 
 
 def _below(links: Links, leaves: Sequence[int], ancestor: int) -> Iterator[int]:
-    """Those of the leaves that descend from `ancestor`; no entry is walked over twice."""
+    """Yield the leaves that descend from `ancestor`; no entry is visited twice."""
     elsewhere: set[int] = {ROOT}
     for leaf in leaves:
         i, path = leaf, []
@@ -124,7 +125,7 @@ def _below(links: Links, leaves: Sequence[int], ancestor: int) -> Iterator[int]:
 
 
 def _leaves(links: Links, *, is_agent_file: bool) -> list[int]:
-    """The shown entries without children that end a talk, newest first."""
+    """Return the shown entries without children that end a conversation, newest first."""
     nodes = links.nodes
     of_chain = [
         i
@@ -146,10 +147,10 @@ def _talks(links: Links, i: int) -> bool:
     return False
 
 
-# The lines beside the conversation: titles, tags, markers, tombstones, what was written ahead.
+# The lines next to the conversation: titles, tags, markers, tombstones, entries written ahead.
 
 
-# A session resumes with them: of these the last line counts, of repairs what all lines together say.
+# A resumed session restores these. The last line of each kind counts; request repairs accumulate.
 CURRENT = frozenset(
     {
         "custom-title", "ai-title", "tag", "mode", "permission-mode", "agent-name", "agent-color",
@@ -159,7 +160,9 @@ CURRENT = frozenset(
 )  # fmt: skip
 OWED = frozenset({"tool-started", "tool-finished"})
 _OWED_SIGNS = tuple(f'{{"type":"{kind}"'.encode() for kind in sorted(OWED))
-# Of the costs of requests, a session resumes with those that no answer shows and that a budget bounds.
+# Of the request costs, a resumed session restores those that belong to no response but count
+# towards a
+# budget.
 _WARMING = b'"purpose":"warming"'
 _WANTED = CURRENT | {"last-prompt", "tombstone", "content-replacement"}
 
@@ -176,7 +179,9 @@ _read_ahead = msgspec.json.Decoder(_Ahead).decode
 
 
 class OwedEntries(msgspec.Struct, frozen=True, kw_only=True):
-    """A line that holds entries written ahead of their place in the chain, or one such; their uuids."""
+    """A line with entries written ahead of their place in the chain, or one of those entries; their
+    UUIDs.
+    """
 
     uuids: tuple[str, ...]
     number: int
@@ -186,25 +191,25 @@ class OwedEntries(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Side(msgspec.Struct, kw_only=True):
-    """What the lines beside the conversation said last."""
+    """The current state of the lines next to the conversation."""
 
     current: dict[str, dict[str, Any]] = {}
-    # Where in the file the line of each kind stands.
+    # The offset of the current line of each kind.
     current_at: dict[str, int] = {}
     markers: list[Marker] = []
     last_prompt: str | None = None
-    # What tombstones name, and where in the file the last one for each stands.
+    # The UUIDs that tombstones name, with the offset of the last tombstone for each.
     withdrawn: dict[str, int] = {}
     owed: list[OwedEntries] = []
     replacements: list[dict[str, Any]] = []
-    # The repairs of `current` as they are written: each counts once.
+    # The encoded request repairs in `current`, so that each is added once.
     mended: set[bytes] = set()
-    # What keeping the prompt cache warm cost, and where in the file each line stands.
+    # The cost of keeping the prompt cache warm, with the offset of each line.
     warming: list[tuple[int, dict[str, Any]]] = []
     kinds: dict[str, int] = {}
 
     def feed(self, kind: str | None, raw: bytes, number: int, at: int) -> None:
-        """Takes one line off the chain, read by `entries.scan` before."""
+        """Process a line that is not part of the chain and that `entries.scan` has read."""
         self.kinds[kind or ""] = self.kinds.get(kind or "", 0) + 1
         if kind in OWED:
             self._owe(raw, number, at)
@@ -223,7 +228,7 @@ class Side(msgspec.Struct, kw_only=True):
         self.owed.append(OwedEntries(uuids=uuids, number=number, at=at, size=len(raw)))
 
     def owe_part(self, uuid: str, number: int, at: int, size: int) -> None:
-        """Takes one entry out of a line of that sort that was torn."""
+        """Process one entry from an incomplete line of that kind."""
         self.owed.append(OwedEntries(uuids=(uuid,), number=number, at=at, size=size, is_part=True))
 
     def _keep(self, kind: str, data: dict[str, Any], at: int) -> None:
@@ -243,7 +248,7 @@ class Side(msgspec.Struct, kw_only=True):
                 self.current_at[kind] = at
 
     def _mend(self, data: dict[str, Any]) -> None:
-        """A line says what is new since the one before it, and in older logs everything again."""
+        """Add the repairs of a line; a line lists the new ones, or in older logs all of them."""
         repairs = data.get("repairs")
         all_of_them = self.current.get("request-repairs", {}).get("repairs", [])
         for repair in repairs if isinstance(repairs, list) else ():
@@ -268,5 +273,5 @@ class Side(msgspec.Struct, kw_only=True):
 
 
 def is_written_ahead(raw: bytes) -> bool:
-    """Whether a line, torn or not, is one that holds entries written ahead."""
+    """Return whether a line, complete or not, holds entries written ahead."""
     return raw.startswith(_OWED_SIGNS)

@@ -1,8 +1,8 @@
-"""A session's outline from the first and the last 64 KiB of its file, whatever the file's size.
+"""A session's outline from the first and last 64 KiB of its file, whatever the file's size.
 
-Stands alone: the standard library and nothing of the project, so that an editor, a picker or a
-script can take this one file with it. Never parses a whole transcript and never raises for what a
-file holds. The rules for titles are in docs/internals/transcript.md.
+This module is standalone: it imports only the standard library, so that an editor, a picker or a
+script can copy this one file. It never parses an entire transcript and never raises for a file's
+content. The rules for titles are in docs/internals/transcript.md.
 """
 
 import json
@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 READ_SIZE_BYTES = 65536
-# A line that reaches beyond the head is read on to its end, but not without end: the first prompt
-# may carry pasted pictures.
+# The line that reaches beyond the head is read to its end, up to this limit: the first prompt may
+# contain pasted images.
 LONGEST_LINE_BYTES = 32 * 1024 * 1024
 PROMPT_CHARACTERS = 200
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
-# What programs put into a user entry: a tag in lower case or the marker of an interrupt. Only for
-# files that do not say who wrote the entry; a person may begin a prompt with a tag.
+# Text that programs put into a user entry: a lower-case tag or the marker of an interrupt. Used
+# only
+# for files that do not record who wrote the entry, because a user's prompt may also begin with a
+# tag.
 _NOT_TYPED = re.compile(r"\s*<[a-z][\w-]*[\s>]|\[Request interrupted by user[^\]]*\]")
 _COMMAND = re.compile(r"<command-name>(.*?)</command-name>", re.S)
 _NEVER_A_PROMPT = (b'"tool_result"', b'"isMeta":true', b'"isCompactSummary":true')
@@ -30,7 +32,7 @@ _NEVER_A_PROMPT = (b'"tool_result"', b'"isMeta":true', b'"isCompactSummary":true
 
 @dataclass(frozen=True, kw_only=True)
 class Ends:
-    """The first and last bytes of a file, each whole lines as far as lines end within them."""
+    """The first and last bytes of a file, cut at line ends where possible."""
 
     head: bytes
     tail: bytes
@@ -40,7 +42,10 @@ class Ends:
 
 @dataclass(frozen=True, kw_only=True)
 class Outline:
-    """What a list shows of a session; every text is as found, nothing is derived from the name."""
+    """The data that a list shows for a session.
+
+    All texts come from the file, none from its name.
+    """
 
     session_id: str
     path: Path
@@ -56,12 +61,12 @@ class Outline:
 
 
 def is_uuid(text: str) -> bool:
-    """Whether `text` is a UUID and nothing else; checked before it becomes part of a path."""
+    """Return whether `text` is a UUID and nothing else; checked before it becomes part of a path."""
     return _UUID.fullmatch(text) is not None
 
 
 def read_ends(path: Path) -> Ends | None:
-    """The two ends of a file; None if it cannot be read or is empty."""
+    """Return the two ends of a file, or None if it is unreadable or empty."""
     try:
         with open(path, "rb", opener=at_once) as file:
             stat = os.fstat(file.fileno())
@@ -75,12 +80,12 @@ def read_ends(path: Path) -> Ends | None:
 
 
 def at_once(path: str, flags: int) -> int:
-    """Opens without waiting: what bears a session's name may be a pipe that nobody writes to."""
+    """Open without blocking: a path with a session's name may be a pipe that has no writer."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def read_outline(path: Path) -> Outline | None:
-    """A session's outline; None for a sidechain file and for one without a prompt or a title."""
+    """Return a session's outline; None for a sidechain file or one with neither prompt nor title."""
     ends = read_ends(path)
     if ends is None:
         return None
@@ -89,7 +94,7 @@ def read_outline(path: Path) -> Outline | None:
         return None
     custom = find_last_field(ends, "custom-title", "customTitle")
     prompt = find_first_prompt(ends.head)
-    # Every reader of this format uses this order, so a session has one name wherever it is listed.
+    # Every reader of this format uses this order, so a session has the same name in every list.
     title = (
         custom
         or find_last_field(ends, "ai-title", "aiTitle")
@@ -114,22 +119,22 @@ def read_outline(path: Path) -> Outline | None:
 
 
 def list_session_files(project_dir: Path) -> list[Path]:
-    """The session files of a folder, newest first; other names are not sessions."""
+    """Return the session files of a folder, newest first; files with other names are not sessions."""
     files: list[tuple[float, Path]] = []
     try:
         with os.scandir(project_dir) as entries:
             for entry in entries:
                 name = entry.name
                 if name.endswith(".jsonl") and is_uuid(name[:-6]) and entry.is_file():
-                    with suppress(FileNotFoundError):  # it went away meanwhile
+                    with suppress(FileNotFoundError):  # it was deleted in the meantime
                         files.append((entry.stat().st_mtime, Path(entry.path)))
     except OSError:
-        pass  # what was seen before the folder could not be read is shown all the same
+        pass  # the entries read before the error are still listed
     return [path for _, path in sorted(files, reverse=True)]
 
 
 def read_outlines(project_dir: Path) -> Iterator[Outline]:
-    """The sessions of a folder, newest first, read one by one as they are asked for."""
+    """Yield the outlines of a folder's sessions, newest first, read on demand."""
     for path in list_session_files(project_dir):
         summary = read_outline(path)
         if summary is not None:
@@ -141,9 +146,10 @@ def read_flag(line: bytes, key: str) -> bool:
 
 
 def find_string_field(text: bytes, key: str, *, last: bool = False) -> str | None:
-    """The first (or last) string value of `key` in lines that may be cut; no parse of the rest.
+    """Return the first (or last) string value of `key` in lines that may be cut, unparsed.
 
-    May meet the key inside a nested value: use `find_last_field` where whole lines can be had.
+    It may match the key inside a nested value. Use `find_last_field` where complete lines are
+    available.
     """
     opening = re.compile(rb'"%s"\s*:\s*"((?:[^"\\]|\\.)*)"' % re.escape(key.encode()), re.S)
     values = [opening.search(text)] if not last else list(opening.finditer(text))[-1:]
@@ -151,7 +157,7 @@ def find_string_field(text: bytes, key: str, *, last: bool = False) -> str | Non
 
 
 def unescape(raw: bytes) -> str:
-    """A JSON string's inner bytes as text; without an escape nothing is parsed."""
+    """Return a JSON string's inner bytes as text; text without escapes is not parsed."""
     text = raw.decode("utf-8", "replace")
     if "\\" not in text:
         return text
@@ -163,14 +169,14 @@ def unescape(raw: bytes) -> str:
 
 
 def _whole(text: str) -> str:
-    """Text that can be written: halves of characters, which JSON can spell, are replaced."""
+    """Return text that can be encoded: lone surrogates, which JSON allows, are replaced."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def find_last_field(ends: Ends, kind: str, key: str) -> str | None:
-    """The newest non-empty `key` of the metadata lines of `kind`, from the tail, else the head.
+    """Return the newest `key` of the metadata lines of `kind`, from the tail or else the head.
 
-    An empty value is an answer too: it takes the title or the tag away.
+    An empty value counts too: it removes the title or tag.
     """
     needle = f'"{kind}"'.encode()
     parts = (ends.tail,) if ends.tail is ends.head else (ends.tail, ends.head)
@@ -187,7 +193,7 @@ def find_last_field(ends: Ends, kind: str, key: str) -> str | None:
 
 
 def find_first_prompt(head: bytes) -> str | None:
-    """The first thing a person wrote, on one line and cut to 200 characters."""
+    """Return the first thing the user wrote, on one line and cut to 200 characters."""
     command = None
     for line in head.split(b"\n"):
         if b'"user"' not in line or any(mark in line for mark in _NEVER_A_PROMPT):
@@ -224,13 +230,13 @@ def _texts(entry: dict[str, Any]) -> Iterator[str]:
 
 
 def in_short(text: str) -> str:
-    """Words as lists show them: on one line, and no longer than that line is read."""
+    """Return text as lists show it: on one line and cut to 200 characters."""
     line = " ".join(_whole(text).split())
     return line if len(line) <= PROMPT_CHARACTERS else line[:PROMPT_CHARACTERS].rstrip() + "…"
 
 
 def _entry(line: bytes) -> dict[str, Any]:
-    """A line's object; an empty one where the line is cut, garbage or something else."""
+    """Return a line's object, or an empty one if the line is cut or not an object."""
     try:
         value = json.loads(line.decode("utf-8", "replace").lstrip("\ufeff"))
     except (ValueError, RecursionError):
@@ -247,7 +253,7 @@ def _lines_backwards(part: bytes) -> Iterator[bytes]:
 
 
 def _head(file: BinaryIO) -> bytes:
-    """The first 64 KiB, read on to the end of the line they cut."""
+    """Return the first 64 KiB and the rest of the line they cut."""
     head = file.read(READ_SIZE_BYTES)
     if len(head) < READ_SIZE_BYTES or head.endswith(b"\n"):
         return head
@@ -255,7 +261,7 @@ def _head(file: BinaryIO) -> bytes:
 
 
 def _tail(file: BinaryIO, size: int) -> bytes:
-    """The last 64 KiB; if one line fills them, that line's start and the 64 KiB before it."""
+    """Return the last 64 KiB; if one line fills them, that line's start and the 64 KiB before it."""
     start = max(0, size - READ_SIZE_BYTES)
     tail = _read_at(file, start, size - start)
     lowest = max(0, size - LONGEST_LINE_BYTES)

@@ -1,7 +1,8 @@
-"""Who follows whom: a parent for every conversation entry, whatever the file's damage. Pure.
+"""Link each conversation entry to its parent, whatever the damage to the file. Pure.
 
-Gives each entry the parent it names, or, where that cannot be, the one the order of the lines
-suggests. The rules are numbered in check.py and told in docs/internals/transcript.md. Never decodes a body.
+Each entry gets the parent it names, or, if that is impossible, the one that the order of lines
+suggests. The rules are numbered in check.py and described in docs/internals/transcript.md. No body is
+decoded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,12 +16,14 @@ from clew.record.transcript.entries import Keys
 from clew.record.transcript.policy import CONVERSATION
 
 ROOT = -1
-# Of an entry from which nobody walked up yet, or from which one is just walking.
+# Marks an entry from which no walk has started yet, and an entry on the current walk.
 _UNSEEN, _ON_WALK = -2, -3
 
 
 class Node(msgspec.Struct, kw_only=True, gc=False):
-    """A line that has a place in the tree: where it lies and its keys; `data` if it has no line."""
+    """A line with a place in the tree: its position and keys, or `data` if it has no line of its
+    own.
+    """
 
     keys: Keys
     number: int
@@ -30,7 +33,7 @@ class Node(msgspec.Struct, kw_only=True, gc=False):
 
     @property
     def uuid(self) -> str:
-        """The entry's id; one made of its place for an entry that has none."""
+        """The entry's ID, or an ID derived from its offset if it has none."""
         return self.keys.uuid or f"00000000-0000-4000-8000-{self.at:012x}"
 
     @property
@@ -43,7 +46,7 @@ class Node(msgspec.Struct, kw_only=True, gc=False):
 
 
 class LinkNote(msgspec.Struct, frozen=True, kw_only=True):
-    """Something about one line that a reader of the file should know."""
+    """A remark about one line that a reader of the file should know."""
 
     rule: str
     number: int
@@ -52,10 +55,10 @@ class LinkNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Links(msgspec.Struct, kw_only=True):
-    """The tree over `nodes`, each uuid once, in the order in which they were first written.
+    """The tree over `nodes`, with each UUID once, in the order of first occurrence.
 
-    `parents[i]` is the nearest shown ancestor of `nodes[i]`, or ROOT. `loose` are those that name none
-    which stands above them.
+    `parents[i]` is the nearest shown ancestor of `nodes[i]`, or ROOT. `loose` lists the entries
+    that do not name a parent above them in the file.
     """
 
     nodes: list[Node]
@@ -70,7 +73,7 @@ class Links(msgspec.Struct, kw_only=True):
         return self.shown[i] == 1
 
     def before(self, i: int) -> int:
-        """The entry written last before this one in the same kind of chain."""
+        """Return the last entry written before this one in the same kind of chain."""
         side = self.nodes[i].keys.is_sidechain
         for j in range(i - 1, -1, -1):
             if self.nodes[j].keys.is_sidechain == side and self.is_shown(j):
@@ -78,7 +81,7 @@ class Links(msgspec.Struct, kw_only=True):
         return ROOT
 
     def past_boundary(self, i: int) -> int:
-        """What stood before a boundary: the entry it names, else the one written before it."""
+        """Return the entry before a boundary: the one it names, or else the one written before it."""
         keys = self.nodes[i].keys
         for uuid in (keys.logical_parent_uuid, keys.parent_uuid):
             position = self.index.get(uuid) if isinstance(uuid, str) else None
@@ -93,10 +96,11 @@ def link(
     withdrawn: Mapping[str, int] = MappingProxyType({}),
     floor: int = 0,
 ) -> Links:
-    """`withdrawn` says for a uuid where its tombstone stands: what is written behind that lives.
+    """Build the tree.
 
-    `floor` is where the part begins that can be read without the rest: what is written again behind it
-    is as if it were not above.
+    `withdrawn` maps a UUID to the offset of its tombstone; an entry written after that offset is
+    live. `floor` is the start of the part that can be read without the rest: an entry that is
+    written again below it does not count above it.
     """
     unique, index, superseded, notes = _unique(nodes, floor)
     links = Links(
@@ -120,7 +124,7 @@ def link(
 def _unique(
     nodes: Sequence[Node], floor: int
 ) -> tuple[list[Node], dict[str, int], list[Node], list[LinkNote]]:
-    """Of a uuid written twice the last content counts, in the place of the first."""
+    """Keep each UUID once: the last content in the position of the first."""
     of_all = {node.keys.uuid: i for i, node in enumerate(nodes)}
     if len(of_all) == len(nodes) and None not in of_all:
         return list(nodes), cast("dict[str, int]", of_all), [], []
@@ -145,7 +149,7 @@ def _unique(
 
 
 def _find_parents(links: Links) -> bool:
-    """Fills `parents` from the keys; True if any lies later in the file than its child."""
+    """Fill `parents` from the keys. Returns whether any parent lies after its child in the file."""
     has_forward = False
     last = {False: ROOT, True: ROOT}
     parents, index = links.parents, links.index
@@ -153,7 +157,7 @@ def _find_parents(links: Links) -> bool:
         keys = node.keys
         parent_uuid = keys.parent_uuid
         if parent_uuid is None and node.is_boundary and not links.shown[i]:
-            # A compaction that was taken back: the conversation leads through it again.
+            # A compaction that was withdrawn: the conversation passes through it again.
             parent_uuid = keys.logical_parent_uuid
         if parent_uuid is None:
             parent = ROOT
@@ -184,9 +188,9 @@ def _find_parents(links: Links) -> bool:
 
 
 def _break_cycles(links: Links) -> None:
-    """The entry of a cycle that was written first hangs on the one written before it."""
+    """Attach the first entry of each cycle to the entry written before it."""
     parents = links.parents
-    # Where the walk up from each entry ends: at the root, or in the cycle of that number.
+    # The end of the walk up from each entry: ROOT, or the number of the cycle it leads into.
     ends = [_UNSEEN] * len(parents)
     cycles: list[list[int]] = []
     for start in range(len(parents)):
@@ -202,7 +206,7 @@ def _break_cycles(links: Links) -> None:
             cycles.append(path[path.index(i) :])
         for i in path:
             ends[i] = end
-    # A broken cycle ends where the entry does that it hangs on now.
+    # A broken cycle leads where its new parent leads.
     leads = list(range(len(cycles)))
     for number, cycle in enumerate(cycles):
         first = min(cycle)
@@ -216,7 +220,10 @@ def _break_cycles(links: Links) -> None:
 
 
 def _end_of(leads: list[int], number: int) -> int:
-    """Where a cycle leads to by now: the root, or one that is whole; made short for who asks next."""
+    """Return where a broken cycle leads:
+
+    ROOT or an unbroken cycle. Compresses the path for later calls.
+    """
     way: list[int] = []
     while number != ROOT and leads[number] != number:
         way.append(number)
@@ -227,7 +234,9 @@ def _end_of(leads: list[int], number: int) -> int:
 
 
 def _bridge(links: Links) -> None:
-    """Skips progress, unknown kinds and withdrawn entries: their children hang on their parent."""
+    """Skip progress, unknown types and withdrawn entries: their children get the skipped entry's
+    parent.
+    """
     skipped = [i for i, is_shown in enumerate(links.shown) if not is_shown]
     if not skipped:
         return

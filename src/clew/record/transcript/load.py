@@ -1,9 +1,9 @@
-"""Reads a session's file of any version and any damage into the conversation it holds.
+"""Load a session's file, of any version and with any damage, into its conversation.
 
-Keys and offsets first, bodies of the live entries only. Of a compacted session only the end is
-read, from the last boundary on, if that end stands by itself. Never raises for what a file holds:
-lines that are no entries and entries that are not live are named in the report. The rules are in
-docs/internals/transcript.md. Must never write.
+Reads keys and offsets first, and bodies of live entries only. Of a compacted session only the end
+is read, from the last boundary on, if that end is self-contained. Never raises for a file's
+content: lines that are not entries, and entries that are not live, are listed in the report. The
+rules are in docs/internals/transcript.md. This module must never write.
 
 Decision: docs/decisions/052-transcript-loading.md
 """
@@ -25,17 +25,17 @@ from clew.record.transcript.links import ROOT, LinkNote, Node
 from clew.record.transcript.policy import CONVERSATION
 from clew.record.transcript.source import READ_AHEAD_BYTES, TranscriptSource, open_source
 
-# Titles and tags of a file that is read from its last boundary on are looked for up here too.
+# Titles and tags of a file that is read from its last boundary on may also be in this head.
 HEAD_SIZE_BYTES = 65536
 _BOUNDARY = b'"compact_boundary"'
 
 
 class LoadedSession(msgspec.Struct, kw_only=True):
-    """A session as it can go on: the live messages, oldest first, and what stands beside them.
+    """A session ready to be resumed: the live messages, oldest first, and the lines next to them.
 
-    `owed` are entries of `messages` that so far were only written ahead: whoever resumes appends
-    them first. `read_from` is the offset above which nothing was read: history a compaction closed.
-    `copies` are the emergency copies that were read behind the file.
+    `owed` are entries of `messages` that were only written ahead; a writer that resumes the session
+    appends them first. Nothing above the offset `read_from` was read, because a compaction closed
+    it. `copies` are the recovery files that were read after the file.
     """
 
     path: Path
@@ -55,38 +55,38 @@ class LoadedSession(msgspec.Struct, kw_only=True):
 
     @property
     def stands_before_all(self) -> bool:
-        """Whether somebody took the conversation back to before its first message."""
+        """True if the user rewound the conversation to before its first message."""
         markers = self.side.markers
         return bool(markers) and markers[-1].leaf_uuid == NOBODY and markers[-1].is_explicit
 
     @property
     def uuids(self) -> set[str]:
-        """Every uuid the read part of the file has."""
+        """Every UUID in the part of the file that was read."""
         return set(self.chain.links.index)
 
     def gaps(self) -> list[LinkNote]:
-        """The live entries whose parent is nowhere in the file: what stood there is lost."""
+        """Return the live entries whose parent is missing from the file, so that history is lost."""
         missing = [note for note in self.chain.links.notes if note.rule == "missing-parent"]
         if not missing or self.read_from:
-            return []  # of what a compaction closed nothing was read
+            return []  # a compaction closed the rest, so it was not read
         live = {node.at for node in self.chain.nodes()}
         return [note for note in missing if note.at in live]
 
     def report(self) -> Iterator[LinkNote]:
-        """Every line that is damaged, healed or not live, with the reason, in file order."""
+        """Return every line that is damaged, repaired or not live, with the reason, in file order."""
         chain = self.chain
         notes = [*self.line_notes, *chain.links.notes, *chain.notes, *chain.left_out()]
         return iter(sorted(notes, key=lambda note: note.number))
 
 
 def load(path: Path, *, reads_all: bool = False, copies: Iterable[Path] = ()) -> LoadedSession:
-    """The conversation in `path`; with `reads_all` every line is read, whatever a compaction closed.
+    """Load the conversation in `path`; with `reads_all`, read compacted history too.
 
-    `copies` hold lines that the file could not take: they are read behind it, or alone where there is no
-    file. Raises `OSError` only if the file cannot be read at all.
+    `copies` hold lines that could not be written to the file. They are read after it, or alone if
+    the file is missing. Raises `OSError` only if nothing can be read.
     """
     was_enabled = gc.isenabled()
-    gc.disable()  # what is loaded lives to the last object; collecting meanwhile doubles the cost
+    gc.disable()  # loaded objects all stay alive, so a collection would only double the cost
     try:
         copies = tuple(copies)
         with open_source(path, copies) as source:
@@ -100,7 +100,7 @@ def load(path: Path, *, reads_all: bool = False, copies: Iterable[Path] = ()) ->
 
 
 def _from_last_boundary(path: Path, source: TranscriptSource) -> LoadedSession | None:
-    """The session read from its last boundary on; None if that part does not stand by itself."""
+    """Load the session from its last boundary on; None if that part is not self-contained."""
     start = source.last_line_with(_BOUNDARY, source.size, _is_boundary)
     if not start:
         return None
@@ -115,18 +115,18 @@ def _from_last_boundary(path: Path, source: TranscriptSource) -> LoadedSession |
     if not loaded.uuids.issuperset(_listed(boundary)):
         return None
     if loaded.messages and loaded.messages[0].get("uuid") != boundary.get("uuid"):
-        return None  # it was taken back: an earlier one counts, and what that one kept
+        return None  # it was withdrawn: an earlier boundary counts, and what that one kept
     return loaded if _stands_alone(loaded, has_kept=kept_id is not None) else None
 
 
 def _stands_alone(loaded: LoadedSession, *, has_kept: bool) -> bool:
-    """Whether nothing that counts points above the part that was read."""
+    """Return whether no relevant entry refers to anything above the part that was read."""
     chain = loaded.chain
     links = chain.links
     if chain.boundary == ROOT:
         return False
     after = links.nodes[chain.boundary].at
-    # The boundary may hang on what it closed, and so may the first entry that was kept: no other.
+    # Only the boundary and the first kept entry may have a parent above.
     if not {chain.boundary, 0}.issuperset(links.loose):
         return False
     if has_kept and links.nodes[chain.live[-1]].at < after:
@@ -145,7 +145,7 @@ def _is_boundary(line: bytes) -> bool:
 
 
 def _oldest_kept(boundary: dict[str, Any]) -> str | None:
-    """The first entry that a compaction kept, by its segment, else by its list."""
+    """Return the first entry that a compaction kept, from its segment or else its list."""
     segment = _metadata(boundary).get("preservedSegment")
     head: Any = next(iter(_listed(boundary)), None)
     if isinstance(segment, dict):
@@ -154,7 +154,10 @@ def _oldest_kept(boundary: dict[str, Any]) -> str | None:
 
 
 def _listed(boundary: dict[str, Any]) -> list[str]:
-    """What a compaction kept that names no segment: entries of before an earlier one may be among it."""
+    """Return the entries that a compaction without a segment lists as kept.
+
+    Some of them may precede an earlier compaction.
+    """
     metadata = _metadata(boundary)
     listed = metadata.get("preservedMessages")
     uuids = listed.get("uuids") if isinstance(listed, dict) else None
@@ -168,7 +171,7 @@ def _metadata(boundary: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Lines(msgspec.Struct, kw_only=True):
-    """The lines of a file, sorted into those of the tree, those beside it, and what is neither."""
+    """The lines of a file, divided into tree entries, side lines and notes on invalid lines."""
 
     nodes: list[Node]
     side: Side
@@ -192,7 +195,7 @@ def read_lines(source: TranscriptSource, start: int) -> _Lines:
             elif keys.type in CONVERSATION or (keys.uuid is not None and keys.type is not None):
                 nodes.append(Node(keys=keys, number=number, at=at + begin, size=end - begin))
                 if keys.type in CURRENT:
-                    # Some writers give lines beside the chain an id.
+                    # Some writers give side lines a UUID.
                     side.feed(keys.type, block[begin:end], number, at + begin)
             else:
                 side.feed(keys.type, block[begin:end], number, at + begin)
@@ -201,9 +204,10 @@ def read_lines(source: TranscriptSource, start: int) -> _Lines:
 
 
 def _salvage(lines: _Lines, line: RejectedLine, number: int, at: int, raw: bytes) -> None:
-    """Takes the whole entries out of a line that is none, and notes the line."""
+    """Extract the complete entries from an invalid line, and add a note on the line."""
     parts = find_entries(raw)
-    # What a torn line wrote ahead is no line of the chain: its place in it is behind, or owed.
+    # Entries in an incomplete written-ahead line are not part of the chain: they follow later or
+    # are owed.
     is_ahead = is_written_ahead(raw)
     lines.notes.append(
         LinkNote(
@@ -233,7 +237,7 @@ def _is_blank(raw: bytes) -> bool:
 def _from(
     path: Path, source: TranscriptSource, start: int, below: LoadedSession | None = None
 ) -> LoadedSession:
-    """What is in the file from `start` on; `below`, what was read of it and stands by itself."""
+    """Load the file from `start` on. `below` is the self-contained end that was read before."""
     lines = read_lines(source, start)
     bodies: dict[int, dict[str, Any]] = {}
 
@@ -273,7 +277,7 @@ def _from(
 def _messages(
     source: TranscriptSource, nodes: Iterable[Node], bodies: dict[int, dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """What the entries say; those that stand one behind the other are read together."""
+    """Return the entries of the nodes; adjacent lines are read together."""
     messages: list[dict[str, Any]] = []
     row: list[Node] = []
     begin = end = -1
@@ -301,13 +305,13 @@ def _row(source: TranscriptSource, row: list[Node]) -> list[dict[str, Any]]:
 
 
 def _body(source: TranscriptSource, node: Node) -> dict[str, Any]:
-    """What the entry says; one that has no id says the id it goes by."""
+    """Return a node's entry; an entry without an ID gets its derived one."""
     data: dict[str, Any] = node.data or decode(source.part(node.at, node.size))
     return data if node.keys.uuid is not None else data | {"uuid": node.uuid}
 
 
 def _with_owed(source: TranscriptSource, lines: _Lines) -> list[Node]:
-    """The tree's lines and, in their places, the entries that were only written ahead."""
+    """Return the tree's nodes, with the entries that were only written ahead in their places."""
     if not lines.side.owed:
         return lines.nodes
     known_ids = {node.keys.uuid for node in lines.nodes}

@@ -1,8 +1,8 @@
-"""The writer of a session: one thread that owns its files, an ordered queue, durability on request.
+"""The writer of a session: a thread that owns the files, an ordered queue, durability on request.
 
-`append` hands lines over and returns; `durable` answers when they would survive a power cut. The
-thread takes whatever waits, gives it to the kernel in one write a file, and syncs once for all who
-asked (group commit). Nothing here blocks the event loop and nothing raises for a failing disk.
+`append` queues lines and returns; `durable` waits until they would survive a power failure. The
+thread takes all waiting jobs, passes the lines to the kernel in one write per file, and syncs once
+for all callers (group commit). Nothing here blocks the event loop, and a failing disk never raises.
 
 Decision: docs/decisions/051-durability.md
 """
@@ -21,7 +21,8 @@ import msgspec
 from clew.record.transcript.files import Files
 from clew.record.transcript.logfile import LogFile, Trouble
 
-# Without anyone asking, no more than this waits for a sync (and is kept in memory until then).
+# The most data that may wait for a sync that no caller requested; until then it also stays in
+# memory.
 UNSYNCED_LIMIT_BYTES = 4 << 20
 CLOSE_TIMEOUT_S = 30.0
 
@@ -30,13 +31,13 @@ T = TypeVar("T")
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to `durable`: no trouble means every line is in its transcript for good."""
+    """The result of `durable`: without troubles, every line is durable in its transcript."""
 
     troubles: tuple[Trouble, ...] = ()
 
     @property
     def is_durable(self) -> bool:
-        """Whether every line survives a power cut, in the transcript or in an emergency copy."""
+        """True if every line survives a power failure, in the transcript or a recovery file."""
         return all(trouble.rescued_to for trouble in self.troubles)
 
 
@@ -55,7 +56,7 @@ class _Flush(msgspec.Struct, frozen=True):
 
 
 class _Close(msgspec.Struct, frozen=True):
-    """Gives one file back, or with no path ends the writer."""
+    """Release one file; without a path, stop the writer."""
 
     path: Path | None
     answer: Future[Saved]
@@ -65,7 +66,10 @@ _Job = _Write | _Claim | _Flush | _Close
 
 
 class Log:
-    """Files are touched by the thread alone; callers share nothing with it but the queue."""
+    """A session's writer.
+
+    Only its thread touches files; callers share nothing with it but the queue.
+    """
 
     def __init__(self, *, files: Files | None = None, rescue_dirs: Sequence[Path] = ()) -> None:
         self._files = files or Files()
@@ -73,7 +77,7 @@ class Log:
         self._open: dict[Path, LogFile] = {}
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._saved = Saved()
-        # What was told of troubles: a growing count is no news.
+        # The troubles already reported. A higher line count alone is not reported again.
         self._told: set[tuple[Path, str, Path | None]] = set()
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="clew-log", daemon=True)
@@ -82,48 +86,52 @@ class Log:
 
     @property
     def troubles(self) -> tuple[Trouble, ...]:
-        """The warnings that last: what is not in its transcript now."""
+        """The current problems: which lines are not in their transcripts now."""
         return self._saved.troubles
 
     def news(self) -> tuple[str, ...]:
-        """What to tell people of the troubles since this was asked last: each once, and their end."""
+        """Return messages about problems since the last call: each once, and when they are solved."""
         now = {(t.path, t.reason, t.rescued_to): str(t) for t in self.troubles}
         new = [words for trouble, words in now.items() if trouble not in self._told]
         if self._told and not now:
-            new.append("everything that was not saved is saved now")
+            new.append("All unsaved lines have been saved.")
         self._told = set(now)
         return tuple(new)
 
     def append(self, path: Path, lines: Sequence[bytes]) -> None:
-        """Hands over whole lines in order; each ends with its newline."""
+        """Queue complete lines in order; each ends with its newline."""
         self._put(_Write(path, lines))
 
     async def durable(self) -> Saved:
-        """Answers when everything appended before this call is durable, or cannot be now."""
+        """Wait until everything appended before is durable, or is known not to be."""
         answer: Future[Saved] = Future()
         self._put(_Flush(answer))
         return await asyncio.wrap_future(answer)
 
     def flush(self, timeout_s: float = CLOSE_TIMEOUT_S) -> Saved:
-        """`durable` for a caller without a loop: an exit, a signal's handler, a script."""
+        """Run `durable` for a caller without an event loop, such as an exit or signal handler or a
+        script.
+        """
         answer: Future[Saved] = Future()
         self._put(_Flush(answer))
         return answer.result(timeout_s)
 
     def claim(self, path: Path, timeout_s: float = CLOSE_TIMEOUT_S) -> bool:
-        """Takes the lock of a transcript that exists; False if another process writes it."""
+        """Lock an existing transcript; False if another process has it open."""
         answer: Future[bool] = Future()
         self._put(_Claim(path, answer))
         return answer.result(timeout_s)
 
     def release(self, path: Path) -> Future[Saved]:
-        """Saves one file and gives its lock back, after what was appended to it; others stay."""
+        """Save one file and release its lock, after everything appended to it; other files stay
+        open.
+        """
         answer: Future[Saved] = Future()
         self._put(_Close(path, answer))
         return answer
 
     def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> Saved:
-        """Saves everything, gives the locks back and ends the thread. May be called again."""
+        """Save everything, release the locks and stop the thread. May be called repeatedly."""
         if not self._ended:
             answer: Future[Saved] = Future()
             self._put(_Close(None, answer))
@@ -157,7 +165,8 @@ class Log:
         finally:
             self._ended = True
             if last is None:
-                # A fault of our own ended the thread: nobody may wait for it for ever.
+                # An internal error ended the thread. Cancel the waiting jobs, so that no caller
+                # waits forever.
                 for job in [*batch, *self._drain()]:
                     if not isinstance(job, _Write):
                         job.answer.cancel()
@@ -210,7 +219,7 @@ class Log:
     def _close_one(self, path: Path | None) -> None:
         file = self._open.pop(path, None) if path else None
         if file is not None and file.close() is not None:
-            self._open[file.path] = file  # what it could not save is still its to save
+            self._open[file.path] = file  # keep the file, because it still has unsaved lines
         self._note()
 
     def _note(self) -> None:

@@ -1,8 +1,8 @@
-"""One append-only file and the tail of it that is not yet known to be durable.
+"""An append-only file, and the tail of it that is not yet known to be durable.
 
-Used by one thread (log.py). Never raises for a failing disk: the tail stays in memory, is offered
-to the disk again with every call, and meanwhile lies in an emergency copy if any place takes it.
-The guarantees are in docs/internals/transcript.md.
+Used by one thread (log.py). A failing disk never raises: the tail stays in memory, and each call
+tries to write it again. Until then a recovery file holds it, if one can be written. The guarantees
+are in docs/internals/transcript.md.
 
 Decision: docs/decisions/050-transcript-lock.md
 """
@@ -22,7 +22,7 @@ COPY_SIZE_BYTES = 1 << 20
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines that are not in the transcript, why, and where they lie instead, if anywhere."""
+    """Lines that are not in the transcript, the reason, and the recovery file, if any."""
 
     path: Path
     reason: str
@@ -30,11 +30,13 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     rescued_to: Path | None
 
     def __str__(self) -> str:
-        return self._said("they are kept in memory only; free space or make the folder writable")
+        return self._said(
+            "they are kept in memory only; free disk space or make the folder writable"
+        )
 
     @property
     def at_the_end(self) -> str:
-        """The same when the process ends."""
+        """The message for the end of the process."""
         return self._said("they are lost")
 
     @property
@@ -49,9 +51,9 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogFile:
-    """The lines of `_tail` are exactly those handed over and not known to be durable at `path`.
+    """`_tail` contains exactly the lines handed over but not known to be durable at `path`.
 
-    The first `_written` of them have been given to the kernel whole.
+    The first `_written` of them have been passed to the kernel completely.
     """
 
     def __init__(self, path: Path, *, files: Files, rescue_dirs: Sequence[Path] = ()) -> None:
@@ -69,10 +71,10 @@ class LogFile:
         return sum(map(len, self._tail))
 
     def claim(self) -> bool:
-        """Takes the lock of a file that exists; False if another process has it.
+        """Lock a file that exists; False if another process has it open.
 
-        What an earlier run left in an emergency copy is in the file when this returns, or, where the
-        file takes nothing, goes on being what is not saved.
+        On return, the lines of an earlier run's recovery file are in the file, or still count as
+        unsaved if the file is not writable.
         """
         if self._fd is not None:
             return True
@@ -94,7 +96,7 @@ class LogFile:
         return True
 
     def write(self, lines: Sequence[bytes]) -> None:
-        """Gives whole lines, each with its newline, to the kernel in one write."""
+        """Pass complete lines, each with its newline, to the kernel in one write."""
         self._tail += lines
         try:
             self._push()
@@ -102,11 +104,12 @@ class LogFile:
             self._fail(error)
 
     def sync(self) -> Trouble | None:
-        """Makes everything handed over durable; None, or why it is not in the transcript."""
+        """Make all lines durable. Returns None, or why they are not in the transcript."""
         if not self._tail:
             return self.trouble
         try:
-            # Asked once, here: what was written beside the path is in the tail until it is at home.
+            # Checking once here is enough: lines written to a replaced file stay in the tail until
+            # synced.
             if self._fd is not None and not self._files.is_at(self._fd, self.path):
                 self._follow()
             self._push()
@@ -121,7 +124,7 @@ class LogFile:
         self._rescue.release()
         return self.trouble
 
-    # -- the disk as it should be
+    # -- normal operation
 
     def _push(self) -> None:
         if self._fd is None:
@@ -140,7 +143,7 @@ class LogFile:
             self._count(done, lines)
 
     def _count(self, done: int, lines: Sequence[bytes]) -> None:
-        """Notes which lines are whole in the file, and whether the last byte ends one."""
+        """Count the lines that are completely written, and note whether the last byte ends a line."""
         if not done:
             return
         rest = done - self._newline_first
@@ -157,8 +160,9 @@ class LogFile:
         try:
             self._files.sync(self._fd)
         except OSError:
-            # The kernel may have dropped the bytes and marked the pages clean: what a failed sync
-            # covered is written anew. A line that is there twice is one line to the loader.
+            # The kernel may have dropped the bytes and marked the pages clean, so the data of a
+            # failed sync is
+            # written again. The loader treats a line that occurs twice as one.
             self._written = 0
             self._newline_first = True
             self._release()
@@ -176,7 +180,7 @@ class LogFile:
         fd = files.open(self.path)
         try:
             if not files.lock(fd):
-                raise LockedError("another process writes this session")
+                raise LockedError("another process has this session open")
             if is_new:
                 files.sync_folder(self.path.parent)
             size = files.size(fd)
@@ -189,7 +193,9 @@ class LogFile:
         self._fd = fd
 
     def _follow(self) -> None:
-        """The path no longer names our file: brings a removed one back, turns to a new one."""
+        """Handle a path that no longer names the open file: restore a deleted file, or use its
+        replacement.
+        """
         if self._files.exists(self.path):
             self._written = 0
             self._release()
@@ -225,10 +231,10 @@ class LogFile:
             self._files.close(self._fd)
             self._fd = None
 
-    # -- the disk as it sometimes is
+    # -- error handling
 
     def _fail(self, error: OSError) -> None:
-        # A copy is gone on with as a whole: what an earlier run left in it stands first.
+        # A recovery file is continued as a unit: lines from an earlier run come first.
         with suppress(OSError):
             self._take_rescued()
         if not self._tail:
@@ -242,7 +248,7 @@ class LogFile:
         )
 
     def _take_rescued(self) -> None:
-        """Takes over what an earlier run could only save to an emergency copy."""
+        """Take over the lines that an earlier run could only save to a recovery file."""
         lines = self._rescue.take()
         if lines:
             self._tail[:0] = lines

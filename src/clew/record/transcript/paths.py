@@ -1,7 +1,7 @@
-"""Where a session's files lie. Names only: nothing here makes, opens or locks a file.
+"""The paths of a session's files. Names only: nothing here creates, opens or locks a file.
 
-The layout is shared with other programs and described in docs/internals/transcript.md; what is clew's own
-lies below `<config home>/clew/`.
+The layout is shared with other programs and described in docs/internals/transcript.md. clew's private files
+are below `<config home>/clew/`.
 """
 
 import os
@@ -16,14 +16,14 @@ from clew.record.transcript.light import is_uuid
 from clew.system.files import is_folder
 
 LONGEST_NAME = 200
-# How the names of subagents' files begin.
+# The prefix of subagents' file names.
 AGENT = "agent-"
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _AGENT_ID = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def is_begun(transcript: Path) -> bool:
-    """Whether a transcript holds anything; an empty file is a name that somebody kept free."""
+    """Return whether a transcript has content; an empty file only reserves a name."""
     try:
         return transcript.stat().st_size > 0
     except OSError:
@@ -35,24 +35,25 @@ def get_projects_dir(home: Path) -> Path:
 
 
 def get_own_dir(home: Path) -> Path:
-    """clew's own corner of the config home: what no other program knows of."""
+    """Return clew's private folder in the config home, which no other program uses."""
     return home / "clew"
 
 
 def home_of(transcript: Path) -> Path:
-    """The config home that a transcript lies in."""
+    """Return the config home that contains a transcript."""
     return Path(os.path.normpath(transcript.absolute().parent / ".." / ".."))
 
 
 def get_task_list_dir(home: Path, session_id: str) -> Path:
-    """The numbered tasks that a session's model keeps."""
+    """Return the folder of the numbered tasks of a session's model."""
     return home / "tasks" / session_id
 
 
 def rescue_dirs(home: Path) -> list[Path]:
-    """Where lines go that the transcript does not take, in this order: the second for each home its own.
+    """Return the folders for recovery files, in order of preference.
 
-    Where no folder for passing things takes a file, there is no second.
+    The second is a temporary folder, a different one for each config home. It is missing if the
+    machine has no usable temporary folder.
     """
     own = get_own_dir(home) / "unsaved"
     try:
@@ -64,8 +65,11 @@ def rescue_dirs(home: Path) -> list[Path]:
 
 
 def copy_name(path: Path) -> str:
-    """What emergency copies of a transcript are called: a subagent's, and what is kept beside it, by its
-    session too, for a session that was made of another has agents of the same ids."""
+    """Return the name of a transcript's recovery file.
+
+    The name of a subagent's file, or of its sidecar, includes the session: a session copied from
+    another has agents with the same IDs.
+    """
     if not path.name.startswith(AGENT):
         return path.name
     above = next((p for p in path.parents if p.name == "subagents"), path)
@@ -73,15 +77,15 @@ def copy_name(path: Path) -> str:
 
 
 def resolve_folder(folder: str) -> str:
-    """The one spelling of a working directory, symlinks resolved."""
+    """Return the canonical spelling of a working directory, with symlinks resolved."""
     return unicodedata.normalize("NFC", os.path.realpath(folder))
 
 
 def encode_path(folder: str) -> str:
-    """A path as one name: every UTF-16 unit but ASCII letters and digits becomes `-`.
+    """Encode a path as one name: each UTF-16 unit except ASCII letters and digits becomes `-`.
 
-    Over 200 characters it is cut and carries a hash of the whole. Two paths may share a name; the
-    `cwd` of the entries tells them apart.
+    A name over 200 characters is cut, and a hash of the full path appended. Two paths may share a
+    name; the `cwd` of the entries tells them apart.
     """
     units = folder.encode("utf-16-le", "surrogatepass")
     codes = [low | high << 8 for low, high in zip(units[::2], units[1::2], strict=True)]
@@ -107,10 +111,10 @@ def _base36(number: int) -> str:
 
 
 def get_project_dir(home: Path, cwd: str) -> Path:
-    """The folder of the sessions started in `cwd`.
+    """Return the folder of the sessions started in `cwd`.
 
-    A long path whose own folder is missing takes one that agrees in the first 200 characters:
-    writers have used different hashes.
+    If a long path's own folder is missing, a folder that matches the first 200 characters is used,
+    because writers have used different hashes.
     """
     exact = get_projects_dir(home) / encode_path(resolve_folder(cwd))
     if len(exact.name) <= LONGEST_NAME or is_folder(exact):
@@ -121,7 +125,7 @@ def get_project_dir(home: Path, cwd: str) -> Path:
 
 
 class SessionPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """A session id and the folder its transcript lies in: one value, so that they never part."""
+    """A session ID and the folder of its transcript, in one value so that they always match."""
 
     session_id: str
     project_dir: Path
@@ -136,7 +140,7 @@ class SessionPlace(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def folder(self) -> Path:
-        """What belongs to the session beside its transcript."""
+        """The folder of the session's files other than the transcript."""
         return self.project_dir / self.session_id
 
     @property
@@ -144,7 +148,7 @@ class SessionPlace(msgspec.Struct, frozen=True, kw_only=True):
         return self.folder / "tool-results"
 
     def agent(self, agent_id: str, group: str = "") -> Path:
-        """A subagent's transcript, in its group's folder if it has one."""
+        """Return a subagent's transcript, in its group's folder if it has one."""
         if not _AGENT_ID.fullmatch(agent_id):
             raise ValueError(f"not an agent id: {agent_id!r}")
         parts = group.split("/") if group else []
@@ -154,15 +158,14 @@ class SessionPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def get_sidecar(agent_transcript: Path) -> Path:
-    """The small file beside a subagent's transcript that says what kind of agent it was."""
+    """Return the path of a subagent's sidecar, which records its type."""
     return agent_transcript.with_suffix(".meta.json")
 
 
 class SessionPaths:
-    """Where the session that runs now is written; what a hook is told is where the writer writes.
+    """The paths of the current session; hooks receive the path that the writer uses.
 
-    One `SessionPlace` is exchanged for another in one assignment: there is no moment in which the id is
-    new and the folder old.
+    One assignment replaces the `SessionPlace`, so the ID and the folder always change together.
     """
 
     def __init__(self, *, home: Path, cwd: str, session_id: str) -> None:
@@ -171,24 +174,24 @@ class SessionPaths:
         self.place = SessionPlace(
             session_id=session_id, project_dir=get_project_dir(home, self.cwd)
         )
-        # Where a run that is not kept has what it makes beside the transcript; gone with it.
+        # The temporary folder for such files in a run without persistence; deleted with the run.
         self.aside: Path | None = None
         self._groups: dict[str, str] = {}
 
     @property
     def results(self) -> Path:
-        """Where large outputs of this run are put."""
+        """The folder for large tool outputs of this run."""
         own = self.place.tool_results
         return own if self.aside is None else self.aside / own.name
 
     def switch(self, session_id: str, folder: Path | None = None) -> SessionPlace:
-        """Makes another session the current one, in its own folder if that is not this cwd's."""
+        """Make another session the current one, in `folder` if it is not this cwd's."""
         self.place = self.of(session_id, folder)
         self._groups = {}
         return self.place
 
     def of(self, session_id: str, folder: Path | None = None) -> SessionPlace:
-        """Another session's place. Without its folder this is a guess: this cwd's."""
+        """Return another session's place. Without `folder` it is a guess: this cwd's folder."""
         if session_id == self.place.session_id and folder is None:
             return self.place
         return SessionPlace(
@@ -196,7 +199,7 @@ class SessionPaths:
         )
 
     def group_agent(self, agent_id: str, group: str) -> None:
-        """Says before an agent runs in which group's folder it will be written."""
+        """Set the group folder in which an agent will be written, before it runs."""
         self.place.agent(agent_id, group)
         self._groups[agent_id] = group
 
@@ -205,7 +208,7 @@ class SessionPaths:
 
 
 def find_session(home: Path, session_id: str) -> list[Path]:
-    """Every transcript of that id, in whatever project's folder."""
+    """Return every transcript with that session ID, in any project's folder."""
     if not is_uuid(session_id):
         return []
     return sorted(get_projects_dir(home).glob(f"*/{session_id}.jsonl"))

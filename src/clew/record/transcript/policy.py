@@ -1,7 +1,7 @@
-"""What is recorded and how it stands on the chain: the guards, the cleaning, the place of a line.
+"""The rules for recording messages: guards, cleaning, and the keys of a line in the chain.
 
-Decides by tables over the kinds of `clew.core.messages.kinds`; knows nothing of files. Lines that break a
-rule of this module are refused where they are made, because readers drop them without a word.
+Decides by tables over the kinds in `clew.core.messages.kinds`; knows nothing of files. Lines that
+break a rule of this module are refused when they are created, because readers drop them silently.
 
 Decision: docs/decisions/010-views-over-dicts.md
 """
@@ -24,36 +24,43 @@ CONVERSATION = frozenset(tag for tag, kind in KINDS.items() if kind.place == CHA
 
 
 def is_transcript_message(kind: str | None) -> bool:
-    """Whether entries of this kind are the conversation; the only filter of what is loaded."""
+    """Return whether entries of this kind are part of the conversation; the only filter when
+    loading.
+    """
     return kind in CONVERSATION
 
 
 def is_chain_participant(kind: str | None) -> bool:
-    """Whether a new entry may name one of this kind as its parent. Progress may not, and nothing
-    off the chain: readers of other programs lose the history above a kind they do not know."""
+    """Return whether a new entry may have a parent of this kind.
+
+    Progress and side lines may not be parents: other programs lose the history above a kind they do
+    not know.
+    """
     return is_transcript_message(kind)
 
 
 def is_ephemeral_progress(data: dict[str, Any]) -> bool:
-    """Whether an entry only says how far a tool is: shown, never recorded. Old files hold some,
-    even inside the chain; there it is a bridge to its own parent."""
+    """Return whether an entry only reports a tool's progress; it is shown but never recorded.
+
+    Old files contain some, even inside the chain, where they link to their own parent.
+    """
     return data.get("type") == "progress"
 
 
-# What is taken out of a message before it is recorded, and why. A pointer is taken out only when
-# the history no longer holds what it points at.
+# Members removed from a message before it is recorded, and why. A pointer is removed only if the
+# history no longer contains its target.
 CLEANED = {
     "display": "display only: how the screen draws the message",
-    "progressMessages": "progress data of a tool that runs or ran",
-    "liveHandle": "what reaches the running task; means nothing to the next process",
-    "isReplay": "a host's note to itself",
+    "progressMessages": "progress data of a running or finished tool",
+    "liveHandle": "handle of the running task; meaningless to the next process",
+    "isReplay": "a host's internal note",
     "sourceToolAssistantUUID": "points at a withdrawn message",
 }
 _POINTERS = frozenset({"sourceToolAssistantUUID"})
 
 
 def clean_message(message: dict[str, Any], history: Container[str]) -> dict[str, Any]:
-    """`message` as it is recorded; `history` are the uuids of the messages that stand."""
+    """Return `message` as it is recorded; `history` contains the UUIDs of the live messages."""
     return {
         key: value
         for key, value in message.items()
@@ -62,7 +69,7 @@ def clean_message(message: dict[str, Any], history: Container[str]) -> dict[str,
 
 
 class Writer(msgspec.Struct, frozen=True, kw_only=True):
-    """Who writes an entry and where; what each line of the chain says about its origin."""
+    """The writer of an entry and its location, which each line of the chain records."""
 
     session_id: str
     cwd: str
@@ -75,10 +82,12 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not re.match(r"\d+\.\d+\.\d", self.version):
-            raise MisuseError(f"readers count no line of version {self.version!r}; it begins x.y.z")
+            raise MisuseError(
+                f"invalid version {self.version!r}: must begin x.y.z, or readers ignore the line"
+            )
 
     def place(self, parent_uuid: str | None) -> dict[str, Any]:
-        """The keys of a line of the chain that are not its message's."""
+        """Return the keys of a line in the chain that do not come from its message."""
         place: dict[str, Any] = {
             "parentUuid": parent_uuid,
             "isSidechain": self.agent_id is not None,
@@ -102,17 +111,17 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
 def place_message(
     message: dict[str, Any], *, parent_uuid: str | None, writer: Writer
 ) -> dict[str, Any]:
-    """A message as a line of the chain behind `parent_uuid`, as every known reader accepts it.
+    """Return a message as a line of the chain after `parent_uuid`, in a form all readers accept.
 
-    A compaction's boundary begins a chain of its own and names the parent as its logical one.
+    A compaction boundary begins a chain, and names the parent as its logical one.
     """
     kind = message.get("type")
     if not is_chain_participant(kind):
-        raise MisuseError(f"{kind!r} does not stand on the chain")
+        raise MisuseError(f"{kind!r} can't be part of the chain")
     if problems := find_faults(message):
         raise MisuseError("; ".join(problems))
     if kind == "assistant" and len(message["message"]["content"]) != 1:
-        raise MisuseError("an answer is written one block a line")
+        raise MisuseError("a response must be written with one block per line")
     if message.get("subtype") == "compact_boundary":
         return writer.place(None) | {"logicalParentUuid": parent_uuid} | message
     return writer.place(parent_uuid) | message

@@ -1,9 +1,9 @@
-"""What of a conversation is written, where, and on which parent: the session's side of the log.
+"""The recorder: decides what of a conversation is written, to which file, and with which parent.
 
-Records each message once, behind the entry it follows; calls are written ahead of their place
-before they run; what stands beside the conversation has a call of its own. Hands encoded lines to
-the log and never waits: durability is asked for with `durable`. The format and the guarantees are
-in docs/internals/transcript.md.
+Each message is recorded once, after its parent. Tool calls are written ahead of their place before
+they run. Each kind of line outside the conversation has its own method. Encoded lines go to the log
+without waiting; callers wait for durability with `durable`. The format and the guarantees are in
+docs/internals/transcript.md.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -36,10 +36,11 @@ from clew.record.transcript.source import open_source
 from clew.record.transcript.strand import Strand
 
 FORMAT = 1
-# What a session's prompt can be coloured: the published names, and the one that takes a colour away.
+# The colours that a session's prompt can have, and the name that removes the colour.
 COLORS = ("red", "blue", "green", "yellow", "purple", "orange", "pink", "cyan")
 NO_COLOR = "default"
-# Titles are written again before this much lies behind them: lists look at the last 64 KiB only.
+# Titles are written again before this much data follows them, because lists read only the last 64
+# KiB.
 REPEAT_AFTER_BYTES = light.READ_SIZE_BYTES // 2
 _REPEATED = {"custom-title": "customTitle", "ai-title": "aiTitle", "tag": "tag"}
 
@@ -48,7 +49,7 @@ Mirror = Callable[[Path, Sequence[Message]], None]
 
 
 class Recorder:
-    """The session that runs now. What it writes goes where `paths` says the session lies."""
+    """The recorder of the current session. It writes to the place that `paths` names."""
 
     def __init__(
         self,
@@ -60,10 +61,10 @@ class Recorder:
         mirror: Mirror | None = None,
         registration: Registration | None = None,
     ) -> None:
-        """Without a log nothing is kept: the same calls, the same answers, no file.
+        """Without a log nothing is stored: the same calls and results, but no file.
 
-        `mirror` is told what was handed to the log, in order, with the file it is for. `registration`
-        says to other processes who has the session.
+        `mirror` receives everything passed to the log, in order, with its file. `registration`
+        tells other processes which session this process has open.
         """
         self.paths = paths
         self.writer = msgspec.structs.replace(writer, session_id=paths.place.session_id)
@@ -84,12 +85,12 @@ class Recorder:
         hint: str | None = None,
         team: str | None = None,
     ) -> str | None:
-        """Writes what is new of `messages`, in order; each uuid once.
+        """Record the new messages in order, each UUID once.
 
-        Messages that are known move the place of the next one only as long as nothing new came
-        before them: what a compaction kept stands behind its boundary and moves nothing. `hint` is
-        the parent of the first, for callers that pass only what is new. Answers the uuid of the
-        last message written, else of the last known one at the beginning, else the hint.
+        A known message becomes the next parent only if no new one came before it. Messages that a
+        compaction kept stay after its boundary and change nothing. `hint` is the parent of the
+        first message, for callers that pass only new ones. Returns the UUID of the last message
+        written, or else of the last known message at the beginning, or else the hint.
         """
         writer = msgspec.structs.replace(self.writer, team_name=team) if team else self.writer
         return self._record(messages, writer, hint)
@@ -97,9 +98,9 @@ class Recorder:
     def record_compaction(
         self, history: Sequence[Message], boundary: Message, following: Sequence[Message]
     ) -> str | None:
-        """Writes a boundary and what follows it, after everything it closes or keeps.
+        """Record a boundary and the messages after it, after everything it closes or keeps.
 
-        A boundary that keeps an entry which is not in the file would lose it on resume.
+        A boundary that keeps an entry missing from the file would lose it on resume.
         """
         self.record(history)
         meta = boundary.get("compactMetadata")
@@ -110,11 +111,15 @@ class Recorder:
         return self.record([boundary, *following])
 
     def closed_before(self, boundary: Message, kept_entries: Sequence[Message]) -> None:
-        """From here on nobody names what stands before `boundary` and is not among `kept_entries`."""
+        """Forget the entries before `boundary` that are not kept; none of them is referred to any
+        more.
+        """
         self._main.begin_anew(boundary["uuid"], {message["uuid"] for message in kept_entries})
 
     def withdraw(self, uuids: Iterable[str]) -> None:
-        """Takes messages out of the conversation; what is next hangs on what they hung on."""
+        """Withdraw messages from the conversation; the next one gets the parent of the withdrawn
+        ones.
+        """
         at = self._now()
         lines = [
             factories.record(
@@ -134,22 +139,23 @@ class Recorder:
         *,
         after: str | None = None,
     ) -> None:
-        """Before a call runs: `answer` are the entries of its answer so far, the call among them;
-        those up to `after` were told with an earlier call and need not be told again.
+        """Record a tool call before it runs.
 
-        They go to the chain with the answer's end and its final usage; until then this line is
-        what a crash leaves of them.
+        `answer` contains the entries of its response so far, including the call. Those up to and
+        including `after` were recorded with an earlier call. The entries move to the chain with the
+        end of the response and its final usage; until then, this line preserves them in case of a
+        crash.
         """
         self._note("tool-started", toolUseId=tool_use_id, owed=self._owe(answer, after))
 
     def tool_finished(self, tool_use_id: str, result: Message) -> None:
-        """When a call ends before its answer does: the result, until it can be recorded."""
+        """Record a call that ends before its response does; the result moves to the chain later."""
         self._note("tool-finished", toolUseId=tool_use_id, owed=self._owe([result]))
 
-    # -- beside the conversation
+    # -- lines outside the conversation
 
     def queue_operation(self, operation: str, content: Any = None, **about: Any) -> None:
-        """Words that wait to be heard, or no longer do; `about` is what they will be as a message."""
+        """Record a queued message, or its removal; `about` holds its fields as a future message."""
         fields = {} if content is None else {"content": content}
         self._note("queue-operation", operation=operation, **fields, **about)
 
@@ -177,7 +183,7 @@ class Recorder:
     def file_change(
         self, message_id: str, tool_use_id: str, changes: list[Message], omitted_count: int
     ) -> None:
-        """What a call did to files; `omitted_count` changes were too many to be listed."""
+        """Record the files that a call changed; `omitted_count` changes are not listed."""
         rest = {"more": omitted_count} if omitted_count else {}
         self._note(
             "file-change", messageId=message_id, toolUseId=tool_use_id, changes=changes, **rest
@@ -186,7 +192,7 @@ class Recorder:
     def task_ended(
         self, task_id: str, tool_use_id: str, *, status: str, words: str, exit_code: int | None
     ) -> None:
-        """How a command in the background ended, before the conversation hears of it."""
+        """Record how a background command ended, before the conversation is notified."""
         self._note(
             "task-ended",
             taskId=task_id,
@@ -197,7 +203,7 @@ class Recorder:
         )
 
     def beside(self, lines: Sequence[Message]) -> None:
-        """Whole lines beside the conversation that somebody else made for this session."""
+        """Append complete side lines that other code made for this session."""
         self._append(lines)
 
     def attribution_snapshot(self, message_id: str, snapshot: Message) -> None:
@@ -209,7 +215,7 @@ class Recorder:
         self._note("content-replacement", replacements=list(replacements), **fields)
 
     def title(self, text: str) -> None:
-        """The person's own title; an empty one takes it away. No line of the chain changes."""
+        """Set the user's title; an empty one removes it. No line of the chain changes."""
         self._note("custom-title", customTitle=text)
         if self._registration is not None:
             self._registration.update(name=text)
@@ -224,15 +230,15 @@ class Recorder:
         self._note("agent-name", agentName=name)
 
     def agent_color(self, color: str) -> None:
-        """The colour of the session's prompt: one of `COLORS`, or `NO_COLOR`."""
+        """Set the colour of the session's prompt: one of `COLORS`, or `NO_COLOR`."""
         self._note("agent-color", agentColor=color)
 
     def agent_setting(self, name: str) -> None:
-        """The kind of agent that the session is from here on."""
+        """Set the type of agent that the session uses from here on."""
         self._note("agent-setting", agentSetting=name)
 
     def worktree_state(self, worktree: Message | None) -> None:
-        """The checkout that the session works in from here on; None: in none of its own."""
+        """Set the worktree that the session works in from here on; None if it has none."""
         self._note("worktree-state", worktreeSession=worktree)
 
     def mode(self, mode: str) -> None:
@@ -242,37 +248,41 @@ class Recorder:
         self._note("permission-mode", permissionMode=mode)
 
     def cost_state(self, **totals: Any) -> None:
-        """The session's totals so far, in their written spelling; the last one counts."""
+        """Record the session's totals so far, in wire spelling; the last line counts."""
         self._note("cost-state", **totals)
 
     def request_cost(self, **cost: Any) -> None:
-        """What one request cost, in its written spelling: of compactions and side requests too."""
+        """Record the cost of one request, in wire spelling; compactions and side requests are
+        included.
+        """
         self._note("request-cost", **cost)
 
     def request_repairs(self, repairs: Sequence[Message]) -> None:
-        """What the history needs beside what was said before; the lines of this kind together say all."""
+        """Record new repairs that the history needs in requests; lines of this kind accumulate."""
         self._note("request-repairs", repairs=list(repairs))
 
     def context_edits(self, edits: Sequence[Message]) -> None:
-        """What requests leave out, put short or hold fast; the last line of this kind says all of it."""
+        """Record what requests omit, shorten or pin; the last line of this kind counts."""
         self._note("context-edits", edits=list(edits))
 
     def prompt_hashes(self, **hashes: str) -> None:
-        """Which stored instructions and tools the requests begin with from here on."""
+        """Record the hashes of the stored instructions and tools that requests begin with from here
+        on.
+        """
         self._note("prompt-hashes", **hashes)
 
     def last_prompt(self, text: str) -> None:
-        """At the end of a turn: where the conversation stands, and a title for lists."""
+        """Record the leaf at the end of a turn, and a title for lists."""
         if self._main.last is not None:
-            # A long one would stand in the way of whoever looks for it at the end of the file.
+            # A long prompt would push other lines out of the file's tail, where lists look.
             self._note("last-prompt", lastPrompt=light.in_short(text), leafUuid=self._main.last)
         if self._bytes_since_titles > REPEAT_AFTER_BYTES:
             self._repeat_titles()
 
     def rewind(self, uuid: str | None) -> None:
-        """Makes an earlier entry the last one (None: begins anew), and says so at once.
+        """Make an earlier entry the leaf (None: start over), and record that at once.
 
-        Said now, not with the next prompt: who rewinds and quits finds it rewound.
+        If the user rewinds and quits, the session is still rewound when it is resumed.
         """
         if uuid is not None and uuid not in self._main.known:
             raise MisuseError("cannot rewind to an entry that is not in the session")
@@ -283,25 +293,28 @@ class Recorder:
 
     @property
     def is_kept(self) -> bool:
-        """Whether there is a log at all."""
+        """True if the session is stored."""
         return self._log is not None
 
     def read_again(self) -> list[Message]:
-        """The conversation as the whole of its file has it, and goes on from there."""
+        """Load the full conversation from the file, and continue from it."""
         loaded = load(self.transcript, reads_all=True)
         self.resume(loaded)
         return loaded.messages
 
     @property
     def transcript(self) -> Path:
-        """Where this session is written; what hooks are told."""
+        """The file of this session; hooks receive its path."""
         return self._main.path
 
     def begin_as(
         self, lines: Iterable[bytes], *, forked_from: Message, agents: Iterable[Path] = ()
     ) -> None:
-        """A session that begins as a copy: its first lines, each with its end. `forked_from` names the
-        session and the message up to which it was copied; `agents` are the transcripts it was given."""
+        """Begin a session as a copy with these first lines, each with its newline.
+
+        `forked_from` names the original session and its last copied message; `agents` are the
+        transcripts of the copied subagents.
+        """
         if self._log is not None:
             header = self.header() | {"forkedFrom": forked_from}
             all_lines = [encode(header) + b"\n", *lines]
@@ -312,18 +325,18 @@ class Recorder:
                     self._mirror(agent, entries_of(agent))
 
     def resume(self, loaded: LoadedSession) -> None:
-        """Goes on from a loaded session; entries that were only written ahead get their place."""
+        """Continue a loaded session; entries that were only written ahead move to the chain."""
         self._main = Strand.of(self.transcript, loaded)
         self._append(loaded.owed)
 
     def of_agent(self, agent_id: str) -> "AgentRecorder":
-        """The recorder of a subagent of this session; `resume` lets it go on from what it said."""
+        """Return the recorder of a subagent of this session; its `resume` continues an earlier run."""
         return AgentRecorder(self, agent_id)
 
     def switch(self, session_id: str, folder: Path | None = None) -> None:
-        """Another session from here on; its file is made by its first message.
+        """Switch to another session; its first message creates its file.
 
-        Everything recorded before is in the old files, nothing after is.
+        Everything recorded before is in the old files, and nothing recorded later is.
         """
         if self._log is not None:
             self._log.release(self._main.path)
@@ -334,24 +347,24 @@ class Recorder:
         self._bytes_since_titles = 0
 
     def shows(self, status: str) -> None:
-        """Says to other processes whether a turn runs: `busy`, or `idle`."""
+        """Tell other processes whether a turn is running: `busy` or `idle`."""
         if self._registration is not None:
             self._registration.update(status=status)
 
     @property
     def troubles(self) -> tuple[Trouble, ...]:
-        """What is not in its transcript now, of the session and its agents."""
+        """The lines of the session and its agents that are not in their transcripts now."""
         return () if self._log is None else self._log.troubles
 
     def news(self) -> tuple[str, ...]:
-        """What to tell people of that since this was asked last."""
+        """Return messages about such problems since the last call."""
         return () if self._log is None else self._log.news()
 
     async def durable(self) -> Saved:
-        """Answers when everything recorded so far would survive a power cut."""
+        """Wait until everything recorded so far would survive a power failure."""
         return Saved() if self._log is None else await self._log.durable()
 
-    # -- how
+    # -- implementation
 
     def _record(self, messages: Sequence[Message], writer: Writer, hint: str | None) -> str | None:
         strand, last = self._main, hint
@@ -362,7 +375,8 @@ class Recorder:
         for message in messages:
             rank = strand.known.get(message.get("uuid", ""))
             if rank is not None:
-                # What a compaction kept was written before the boundary it now stands behind.
+                # The entries that a compaction kept were written before the boundary that they now
+                # follow.
                 floor = rank if message.get("subtype") == "compact_boundary" else floor
                 if not lines and rank >= floor and is_chain_participant(message.get("type")):
                     last = strand.last = message["uuid"]
@@ -370,7 +384,7 @@ class Recorder:
                 lines.append(self._placed(message, writer, strand.last))
                 last = strand.last = message["uuid"]
             elif not is_ephemeral_progress(message):
-                raise MisuseError(f"{message.get('type')!r} has a call of its own")
+                raise MisuseError(f"{message.get('type')!r} entries need their own method")
         self._append(lines)
         return last
 
@@ -389,7 +403,7 @@ class Recorder:
         return line
 
     def _owe(self, messages: Sequence[Message], after: str | None = None) -> list[Message]:
-        """The lines these messages will be, but for those owed before."""
+        """Return the lines of these messages, except those already written ahead."""
         strand = self._main
         parent = after or strand.last
         owed: list[Message] = []
@@ -423,14 +437,14 @@ class Recorder:
             self._mirror(strand.path, entries)
 
     def _may_begin(self, entries: Sequence[Message]) -> bool:
-        """A session nobody spoke in leaves no file."""
+        """Return whether these entries may create the file; a session without messages gets none."""
         return any(is_chain_participant(entry["type"]) for entry in entries)
 
     def _beginning(self) -> list[Message]:
         return [self.header()]
 
     def header(self) -> Message:
-        """The first line of a file."""
+        """Return the first line of a file."""
         return {
             "type": "clew-session",
             "format": FORMAT,
@@ -441,7 +455,7 @@ class Recorder:
         }
 
     def _repeat_titles(self) -> None:
-        """Brings titles and tag back into the reach of lists, as whoever wrote last has them."""
+        """Repeat titles and tag near the end of the file, as the last writer set them."""
         ends = light.read_ends(self.transcript)
         self._bytes_since_titles = 0
         for kind, key in _REPEATED.items():
@@ -451,16 +465,16 @@ class Recorder:
 
 
 def entries_of(path: Path) -> list[Message]:
-    """Every line of a file that is an entry."""
+    """Return every line of a file that is an entry."""
     with open_source(path) as source:
         return [entry for _, _, raw in source.lines(0) if (entry := decode_object(raw))]
 
 
 class AgentRecorder(Recorder):
-    """A subagent's: its own file and chain, the log, the mirror and the id of its session.
+    """The recorder of a subagent: its own file and chain, with the session's log, mirror and ID.
 
-    What its requests cost, and titles, are the session's. Who it is stands in a file beside the
-    transcript, which mirrors are told as an entry of their own.
+    The session records the costs of its requests, and titles. The subagent's type is in a sidecar
+    next to the transcript; mirrors receive it as a separate entry.
     """
 
     def __init__(self, session: Recorder, agent_id: str) -> None:
@@ -478,7 +492,7 @@ class AgentRecorder(Recorder):
         self._main = Strand(session.paths.agent(agent_id))
 
     def describe(self, metadata: AgentMetadata) -> None:
-        """Says what kind of agent this is, for whoever lets it go on; again when that changes."""
+        """Record the subagent's type and metadata for a later resume; repeated when they change."""
         if self._log is not None and metadata != self._described:
             self._described = metadata
             write_metadata(self.transcript, metadata, self.paths.home)
@@ -487,12 +501,12 @@ class AgentRecorder(Recorder):
                 self._mirror(self.transcript, [record])
 
     def rest(self) -> None:
-        """Gives the file back as long as nothing is written: a session may have hundreds of agents."""
+        """Release the file while nothing is written, because a session may have hundreds of agents."""
         if self._log is not None:
             self._log.release(self.transcript)
 
     def moved_to(self, cwd: str) -> None:
-        """The agent works in another folder than its session."""
+        """Record that the agent works in another folder than its session."""
         self.writer = msgspec.structs.replace(self.writer, cwd=cwd)
 
     def request_cost(self, **cost: Any) -> None:
@@ -503,7 +517,7 @@ class AgentRecorder(Recorder):
         self._session.title(text)
 
     def last_prompt(self, text: str) -> None:
-        """The place and the title of a session are not an agent's to say."""
+        """Do nothing: a subagent has no say in the session's leaf and title."""
 
     def _may_begin(self, _: Sequence[Message]) -> bool:
         return True

@@ -1,7 +1,7 @@
-"""Emergency copies: where the lines of one transcript lie while it does not take them.
+"""Recovery files: they hold a transcript's lines while the transcript is not writable.
 
-A copy's lock is held like a transcript's: whoever has it is the session's writer. A copy goes when its
-lines are at home. The guarantees are in docs/internals/transcript.md.
+A recovery file is locked like a transcript: the process with the lock is the session's writer. It
+is deleted once the transcript has its lines. The guarantees are in docs/internals/transcript.md.
 
 Decision: docs/decisions/051-durability.md
 """
@@ -23,14 +23,16 @@ class LockedError(OSError):
 
 
 def copies_of(name: str, folders: Sequence[Path], files: Files) -> Iterator[Path]:
-    """The copies of a transcript of that name that are there, in places where nobody else could lay one."""
+    """Yield the existing recovery files of that name in folders that only this user can write to."""
     for folder in folders:
         if files.exists(folder / name) and files.is_private(folder):
             yield folder / name
 
 
 class Rescue:
-    """The first `lines` of the lines that are to be kept lie in `path`, synced."""
+    """The recovery files of one transcript; `path` durably contains its first `lines` unsaved
+    lines.
+    """
 
     def __init__(self, name: str, folders: Sequence[Path], files: Files) -> None:
         self.path: Path | None = None
@@ -38,21 +40,28 @@ class Rescue:
         self._name = name
         self._folders = folders
         self._files = files
-        # Every copy that goes when the lines are at home, open and locked while this process writes.
+        # All recovery files to delete once the lines are saved; open and locked while this process
+        # writes.
         self._held: dict[Path, int | None] = {}
 
     def is_there(self) -> bool:
         return any(True for _ in self._there())
 
     def _there(self) -> Iterator[Path]:
-        """The copies that can be seen. A folder that nobody may look into keeps nothing from being written
-        at home; who goes on with a session looks for what it may lack (unsaved.py)."""
+        """Yield the visible recovery files.
+
+        A folder that is not readable must not prevent writes to the transcript. Resuming a session
+        checks separately for lines that it may lack.
+        """
         for folder in self._folders:
             with contextlib.suppress(PermissionError):
                 yield from copies_of(self._name, [folder], self._files)
 
     def take(self) -> list[bytes]:
-        """The lines that an earlier run left, once. Raises `LockedError` while that run lasts."""
+        """Return the lines that an earlier run left, once.
+
+        Raises `LockedError` while that run lasts.
+        """
         lines: list[bytes] = []
         for path in self._there():
             if path in self._held:
@@ -63,12 +72,14 @@ class Rescue:
             if not self._held:
                 self.path, self.lines = path, len(lines)
             else:
-                self.lines = 0  # they lie in more than one
+                self.lines = 0  # they are spread over several files
             self._held[path] = fd
         return lines
 
     def save(self, lines: Sequence[bytes]) -> bool:
-        """Adds what is not there yet to the copy, or all to the first place that takes it."""
+        """Append missing lines to the recovery file, or write all lines to the first folder that
+        accepts them.
+        """
         last = [] if self.path is None else [self.path]
         for path in [*last, *(folder / self._name for folder in self._folders)]:
             try:
@@ -82,7 +93,7 @@ class Rescue:
         return False
 
     def drop(self) -> None:
-        """The transcript has everything."""
+        """Delete the recovery files, because the transcript has all lines."""
         for path in self._held:
             with contextlib.suppress(OSError):
                 self._files.remove(path)
@@ -91,7 +102,7 @@ class Rescue:
         self.path, self.lines = None, 0
 
     def release(self) -> None:
-        """Gives the locks back; the copies stay."""
+        """Release the locks; the recovery files stay."""
         for path, fd in self._held.items():
             if fd is not None:
                 self._files.close(fd)
@@ -105,11 +116,11 @@ class Rescue:
         try:
             fd = self._files.open(path)
         except OSError:
-            # Where nothing can be written any more, what was written can be read.
+            # Lines on a disk that is no longer writable can still be read.
             fd = self._files.open_to_read(path)
         if not self._files.lock(fd):
             self._files.close(fd)
-            raise LockedError("another process writes this session")
+            raise LockedError("another process has this session open")
         return fd
 
     def _append(self, path: Path, lines: Sequence[bytes]) -> None:
@@ -121,7 +132,7 @@ class Rescue:
         if fd is None:
             files.make_folder(path.parent)
             if not files.is_private(path.parent):
-                raise PermissionError(f"{path.parent} is open to others")
+                raise PermissionError(f"other users can write to {path.parent}")
             fd = self._held[path] = self._open(path)
         try:
             write_all(files, fd, b"\n" + b"".join(lines))
@@ -140,21 +151,23 @@ def write_all(files: Files, fd: int, data: bytes) -> None:
         done += files.write(fd, data[done:])
 
 
-# What a transcript's file did not take, read behind it: all that was said, for whoever goes on from it.
+# A transcript's file together with its recovery files: everything that a resumed session needs.
 
 
 def list_copies(path: Path, home: Path) -> tuple[Path, ...]:
-    """The emergency copies of a file that are there."""
+    """Return the existing recovery files of a transcript."""
     return tuple(copies_of(copy_name(path), rescue_dirs(home), Files()))
 
 
 def list_all_copies(home: Path) -> dict[str, list[Path]]:
-    """The emergency copies of each session, of whatever folder; its own before its subagents'."""
+    """Return the recovery files of each session in any folder, the session's own before its
+    subagents'.
+    """
     copies: dict[str, list[Path]] = {}
     for folder in rescue_dirs(home):
         if is_folder(folder) and Files().is_private(folder):
             for path in sorted(folder.glob("*.json*")):
-                # A subagent's copy bears its session's id behind its own.
+                # The name of a subagent's recovery file ends with its session's ID.
                 session = path.stem.rpartition(".")[2]
                 if is_uuid(session):
                     copies.setdefault(session, []).append(path)
@@ -165,12 +178,12 @@ def list_all_copies(home: Path) -> dict[str, list[Path]]:
 
 
 def load_with_unsaved(path: Path, home: Path) -> LoadedSession:
-    """What a transcript's file holds, and behind it what the file could not take and nobody brought home yet."""
+    """Load a transcript's file, followed by the unsaved lines in its recovery files."""
     return load(path, copies=list_copies(path, home))
 
 
 def lines_of(path: Path, home: Path) -> Iterator[bytes]:
-    """The same as lines, each without its end."""
+    """Yield the lines of a transcript and its recovery files, without line endings."""
     with open_source(path, list_copies(path, home)) as source:
         for _, _, raw in source.lines(0):
             yield raw

@@ -1,10 +1,11 @@
-"""Makes a damaged session whole for every reader, without touching a byte that is there.
+"""Repair a damaged session for every reader, without changing an existing byte.
 
-What only lacks something at its end is appended to, after a copy was laid aside. Anything else is
-written anew as a session of its own beside the original: entries linked as the loader links them,
-each line readable, each call answered. The original stays as it is; the copy says in its title and its
-first line what it is, has the original's subagents and results, and where one is there no second is made. Warnings alone are mended in such a
-copy where that is wished; those that tell what happened stay, and it is said why.
+If something is only missing at the end, it is appended after a backup. Any other damage is repaired
+in a new session next to the original: entries linked as the loader links them, each line readable,
+each tool call with a result. The original does not change. The title and first line of the copy
+mark it as repaired, it gets the original's subagents and tool results, and no second copy is made.
+On request, warnings alone are repaired in such a copy too. Warnings that record what really
+happened stay, and the report says why.
 
 Decision: docs/decisions/053-transcript-repair.md
 """
@@ -50,44 +51,47 @@ _APPENDABLE = {"missing-result", "written-ahead", "torn-line"}
 _PLACE_KEYS = (
     "isSidechain", "userType", "entrypoint", "cwd", "sessionId", "version", "gitBranch", "agentId",
 )  # fmt: skip
-_AHEAD = tuple(OWED)  # compared, not hashed: a damaged line's type can be anything
+_AHEAD = tuple(OWED)  # compared, not hashed: a damaged line's type can be any value
 _LONG_AGO = "1970-01-01T00:00:00.000Z"
 _PIECE = 1 << 20
 
 Kind = Literal["nothing", "append", "new session", "repaired already", "nothing to rescue"]
 
-# What no copy can mend: it is what happened, or what is not there any more.
+# Problems that no copy can repair: they are what happened, or the data is gone.
 TRUTHS = {
-    "second-root": "joining the two talks would put words before a prompt that were not there; both are kept",
+    "second-root": "joining both conversations would put messages before a prompt that did not follow them; both are kept",
     "mixed-writers": "both writers' branches are kept; `clew sessions tree` shows them",
     "double-boundary": "two summaries were made; the later one counts",
-    "parent-before-summary": "somebody went on from before the summary; what they saw then is what counts",
-    "kept-not-found": "what the summary kept is not in the file any more",
-    "result-without-call": "its call is not in the file any more; requests leave the result out",
-    "duplicate-result": "both results were written; requests carry the first",
-    "duplicate-call": "both calls were made under one id; requests give the second one its own",
-    "hollow-thinking": "what was thought is not in the file any more; requests leave the block out",
-    "nothing-live": "nothing in it is a conversation of its own",
+    "parent-before-summary": "the session was continued from before the summary; that history counts",
+    "kept-not-found": "the entries that the summary kept are no longer in the file",
+    "result-without-call": "its tool call is no longer in the file; requests omit the result",
+    "duplicate-result": "both results were recorded; requests contain the first",
+    "duplicate-call": "both calls were made under the same ID; requests give the second a new one",
+    "hollow-thinking": "the thinking text is no longer in the file; requests omit the block",
+    "nothing-live": "the file contains no conversation",
 }
-# What is damaged in the file itself stays in it, for nothing is rewritten.
-STAYS = "nothing is rewritten in the file; a copy without it: clew sessions repair --warnings {}"
+# The damage stays in the file itself, because nothing is rewritten.
+STAYS = "the file is never rewritten; for a repaired copy: clew sessions repair --warnings {}"
 MENDABLE = {rule.name for rule in RULES if rule.severity == "warning"} - set(TRUTHS)
 
 
 class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a repair would do. `target` is the file it would write, or wrote already; `lines` go there."""
+    """A planned repair.
+
+    `target` is the file it would write, or has already written; `lines` go there.
+    """
 
     kind: Kind
     source: Path
     target: Path
     lines: list[bytes]
     findings: list[BrokenRule]
-    # The subagents that a new session would have too.
+    # The number of subagents that a new session would get too.
     agents: int = 0
 
 
 class RepairReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a repair did; `remaining` are the problems that the written file still has."""
+    """The result of a repair; `remaining` are the problems that the written file still has."""
 
     plan: RepairPlan
     backup: Path | None
@@ -95,20 +99,20 @@ class RepairReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeldError(Exception):
-    """Another process writes the session that was to be repaired."""
+    """The session to be repaired is open in another process."""
 
 
 class WouldLoseError(Exception):
-    """The repaired file would not hold the conversation that the original loads as."""
+    """The repaired file would lose part of the conversation that the original loads as."""
 
 
 def why_it_stays(finding: BrokenRule, session: str) -> str:
-    """Why a problem remains in the file of a session that was repaired."""
+    """Return why a problem remains in the file of a repaired session."""
     return TRUTHS.get(finding.name) or STAYS.format(session)
 
 
 def is_needed(examination: Examination) -> bool:
-    """Whether there is what a reader stumbles over, and a repair mends."""
+    """Return whether a reader would fail on something that a repair can fix."""
     return any(
         finding.severity == "error" or finding.name == "written-ahead"
         for finding in examination.problems
@@ -117,20 +121,20 @@ def is_needed(examination: Examination) -> bool:
 
 
 def has_mendable(examination: Examination) -> bool:
-    """Whether a copy would be without some of its problems."""
+    """Return whether a copy would fix any problem, warnings included."""
     return is_needed(examination) or any(
         finding.name in MENDABLE for finding in examination.problems
     )
 
 
 def is_lost(examination: Examination) -> bool:
-    """Whether a damaged file has no entry of a conversation left, so that a copy would hold nothing."""
+    """Return whether a damaged file has no conversation entry left, so that a copy would be empty."""
     nodes = examination.loaded.chain.links.nodes
     return bool(examination.problems) and not any(node.is_conversation for node in nodes)
 
 
 def is_possible(path: Path) -> bool:
-    """Whether a repair of a session that needs one would lose nothing of it, and so be made."""
+    """Return whether a repair of a damaged session is possible without loss."""
     planned = plan(path)
     return planned.kind != "new session" or _says_all(path, planned.lines)
 
@@ -138,7 +142,7 @@ def is_possible(path: Path) -> bool:
 def plan(
     path: Path, *, warnings: bool = False, new_uuid: Callable[[], str] | None = None
 ) -> RepairPlan:
-    """With `warnings` a copy is made for those alone too."""
+    """Plan the repair of a session; with `warnings`, warnings alone justify a copy too."""
     examination = examine(path)
     new_uuid = new_uuid or (lambda: str(uuid.uuid4()))
     broken_rules = {finding.name for finding in examination.problems}
@@ -174,7 +178,7 @@ def plan(
     target, lines, agents = path, list[bytes](), 0
     if kind == "append":
         lines = [encode(line) + b"\n" for line in _at_the_end(examination, new_uuid)]
-        # In a shuffled file what is behind it can change the order of what is there.
+        # In a shuffled file, an appended line can change the order of earlier ones.
         kind = "append" if _says_all(path, _longer(path, lines)) else "new session"
     if kind == "new session":
         session_id = new_uuid()
@@ -192,10 +196,10 @@ def plan(
 
 
 def carry_out(planned: RepairPlan, backups: Path) -> RepairReport:
-    """Does what was planned.
+    """Carry out a plan.
 
-    Raises `HeldError` if another process writes the session or repairs it, and `WouldLoseError`, with nothing
-    written, if the new file read back does not say all that the original does.
+    Raises `HeldError` if another process has the session open or is repairing it. Raises
+    `WouldLoseError`, with nothing written, if the new file loads with less than the original.
     """
     backup = None
     if planned.kind in ("append", "new session"):
@@ -211,16 +215,16 @@ def carry_out(planned: RepairPlan, backups: Path) -> RepairReport:
 
 
 def rehearse_repair(planned: RepairPlan) -> RepairReport:
-    """What would be there if it were done; nothing is written but elsewhere, and that is gone again.
+    """Return the result of a plan without carrying it out; temporary files are deleted again.
 
-    Raises `WouldLoseError` as doing it would.
+    Raises `WouldLoseError` as `carry_out` would.
     """
     if planned.kind not in ("append", "new session"):
         return RepairReport(plan=planned, backup=None, remaining=examine(planned.target).problems)
     is_longer = planned.kind == "append"
     data = _longer(planned.source, planned.lines) if is_longer else planned.lines
     with tempfile.TemporaryDirectory(prefix="clew-") as folder:
-        # A subagent's file belongs to the session whose folder it lies in.
+        # The session of a subagent's file is the folder that contains it.
         place = Path(folder, session_id_of(planned.target))
         _try(planned, data, place)
         remaining = examine(place / planned.target.name).problems
@@ -243,7 +247,10 @@ def _appended(planned: RepairPlan, folder: Path, backups: Path) -> Path:
 
 
 def _placed(planned: RepairPlan, folder: Path) -> RepairPlan:
-    """Makes the new session, unless somebody has by now; the transcript comes last, for it is what makes one."""
+    """Create the new session, unless another process has created one in the meantime.
+
+    The transcript comes last, because it makes the files a session.
+    """
     source, target = planned.source, planned.target
     if (copy := find_repaired_copy(source, load(source, reads_all=True))) is not None:
         return msgspec.structs.replace(planned, kind="repaired already", target=copy, lines=[])
@@ -260,7 +267,7 @@ def _placed(planned: RepairPlan, folder: Path) -> RepairPlan:
 
 
 def _ends_with_calls(examination: Examination) -> bool:
-    """Whether what is lacking belongs to the last answer, with nothing but results behind it.
+    """Return whether everything missing belongs to the last response, with only results after it.
 
     A result appended anywhere else would become the end of the conversation.
     """
@@ -289,7 +296,7 @@ def _at_the_end(examination: Examination, new_uuid: Callable[[], str]) -> Iterat
 def _results(
     examination: Examination, new_uuid: Callable[[], str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """An error result for each call of the live conversation that has none, and its call's entry."""
+    """Yield an error result for each live tool call without one, with the UUID of the call's entry."""
     by_uuid = {message.get("uuid"): message for message in examination.loaded.messages}
     for result in make_missing_results(
         examination.loaded.messages, RESULT_MISSING, new_uuid=new_uuid, at=_LONG_AGO
@@ -304,7 +311,9 @@ def _results(
 def _anew(
     examination: Examination, session_id: str, new_uuid: Callable[[], str]
 ) -> Iterator[dict[str, Any]]:
-    """Every entry of the original in its order, linked, stamped and answered, behind a first line of its own."""
+    """Yield the original's entries in order, linked, stamped and with all results, after a new
+    header.
+    """
     links = examination.loaded.chain.links
     void = {f.at for f in examination.findings if f.name == "boundary-without-summary"}
     results: dict[str, list[dict[str, Any]]] = {}
@@ -317,9 +326,9 @@ def _anew(
     counted = _Counted(entry for _, entry in entries)
     for at, entry in entries:
         if entry.get("type") in (*_AHEAD, "clew-session"):
-            continue  # what was written ahead stands in its place now; the copy has its own beginning
+            continue  # owed entries are in place now, and the copy has its own header
         if at not in tree:
-            # What was no part of the talk and has an id would be taken for one.
+            # A side entry with an ID would be taken for part of the conversation.
             if "uuid" not in entry:
                 yield _renamed(entry, session_id)
             continue
@@ -342,7 +351,7 @@ def _anew(
     chain = examination.loaded.chain
     stands_at = chain.leaf if chain.leaf in chain.live else next(iter(chain.live[-1:]), ROOT)
     if stands_at != ROOT:
-        # Where it stood, it stands: results put in may have become leaves.
+        # Keep the leaf, because inserted results may have become leaves.
         leaf = links.nodes[stands_at].uuid
         fields = {"leafUuid": leaf, "boundaryUuid": chain.boundary_uuid}
         marker = {"type": "last-prompt", **fields, "sessionId": session_id}
@@ -350,7 +359,7 @@ def _anew(
 
 
 def _header(examination: Examination, session_id: str) -> dict[str, Any]:
-    """As the original's, where it has one; says what the file was made of."""
+    """Return the original's header if it has one; the result names the file it was made from."""
     first = header_of(examination.path)
     header = examination.loaded.side.current.get("clew-session") or {
         "type": "clew-session",
@@ -358,12 +367,12 @@ def _header(examination: Examination, session_id: str) -> dict[str, Any]:
         "version": VERSION,
     }
     made_of = {"sessionId": session_id, "repairedFrom": {"sessionId": examination.path.stem}}
-    # Lists tell by the first line that a file is a subagent's.
+    # Lists recognise a subagent's file by its first line.
     return header | made_of | ({"isSidechain": True} if first.get("isSidechain") is True else {})
 
 
 class _Counted:
-    """What readers count answers by: one usage and one pair of ids for all lines of an answer."""
+    """The counts that readers take from responses: one usage and one pair of IDs for all its lines."""
 
     def __init__(self, entries: Iterable[dict[str, Any]]) -> None:
         self._usages: dict[str, dict[str, Any]] = {}
@@ -383,7 +392,7 @@ class _Counted:
                 self._requests.setdefault(answer, request)
 
     def mended(self, entry: dict[str, Any]) -> dict[str, Any]:
-        """An entry as its answer's others: the usage that was final, and ids, if it had none."""
+        """Return an entry with its response's final usage, and with IDs if it had none."""
         body = entry.get("message")
         if entry.get("type") != "assistant" or not isinstance(body, dict):
             return entry
@@ -391,7 +400,7 @@ class _Counted:
             return entry
         answer = body.get("id")
         if not isinstance(answer, str) or not answer:
-            # Entries without an id that follow each other are one answer to whoever reads them.
+            # Readers take consecutive entries without an ID for one response.
             answer = self._given.get(str(entry.get("parentUuid"))) or f"msg_{entry['uuid']}"
             self._given[entry["uuid"]] = answer
         usage = self._usages.get(answer)
@@ -401,13 +410,13 @@ class _Counted:
 
 
 def _weight(usage: dict[str, Any]) -> int:
-    """The final one of several counts says the most: answers only grow."""
+    """Rank a usage count; the highest is the final one, because responses only grow."""
     tokens = usage.get("output_tokens")
     return tokens if type(tokens) is int else -1
 
 
 def _past_void(links: Links, i: int, void: set[int]) -> int:
-    """The parent of an entry when boundaries that closed nothing are left out."""
+    """Return an entry's parent, skipping boundaries that closed nothing."""
     parent, seen = links.parents[i], {i}
     if parent == ROOT or links.nodes[parent].at not in void:
         return parent
@@ -416,13 +425,13 @@ def _past_void(links: Links, i: int, void: set[int]) -> int:
         parent = links.past_boundary(parent)
     if parent in seen:
         return ROOT
-    # Where every entry hangs on one above it, the walk need not be made.
+    # The walk is unnecessary if the parent of every entry is above it.
     is_below = parent > i or links.loose
     return ROOT if is_below and _leads_to(links.parents, parent, i) else parent
 
 
 def _leads_to(parents: Sequence[int], start: int, goal: int) -> bool:
-    """Whether the walk up from `start` meets `goal`."""
+    """Return whether the walk up from `start` reaches `goal`."""
     seen: set[int] = set()
     while start not in (ROOT, goal) and start not in seen:
         seen.add(start)
@@ -441,7 +450,7 @@ def _time_of(node: Node) -> str | None:
 
 
 def _in_order(examination: Examination) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The entries to keep with their offsets: those of the tree, and the lines beside it."""
+    """Yield the entries to keep with their offsets: those of the tree and the side lines."""
     nodes = examination.loaded.chain.links.nodes
     ahead = [(node.at, node.data) for node in nodes if node.data is not None]
     wanted = {node.at: node.size for node in nodes if node.data is None}
@@ -473,7 +482,7 @@ def _copy_aside(path: Path, backups: Path) -> Path:
 
 
 def _longer(path: Path, lines: Sequence[bytes]) -> Iterator[bytes]:
-    """A file with lines behind it."""
+    """Yield a file's content followed by additional lines."""
     with path.open("rb") as file:
         yield from iter(partial(file.read, _PIECE), b"")
     yield b"\n"
@@ -481,15 +490,17 @@ def _longer(path: Path, lines: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def _try(planned: RepairPlan, data: Iterable[bytes], folder: Path) -> None:
-    """What would be there then, in `folder`, synced and read back: it says all that is there now."""
+    """Write the new file to `folder` and raise `WouldLoseError` unless it loads with the same
+    messages.
+    """
     beside = folder / planned.target.name
     write_file(beside, data)
     if not _says(beside, _live(planned.source)):
-        raise WouldLoseError(f"{planned.source} cannot be repaired without loss; it loads as it is")
+        raise WouldLoseError(f"{planned.source} can't be repaired without loss; it loads as it is")
 
 
 def _says_all(path: Path, data: Iterable[bytes]) -> bool:
-    """Whether a file of `data` would say all that `path` does; looked at elsewhere, nothing is left of it."""
+    """Return whether a file with this content would load with all of the original's messages."""
     with tempfile.TemporaryDirectory(prefix="clew-") as folder:
         trial = Path(folder, path.name)
         with trial.open("wb") as file:
@@ -503,7 +514,7 @@ def _says(path: Path, wanted: list[str]) -> bool:
 
 
 def _live(path: Path) -> list[str]:
-    """The ids of the conversation, boundaries that close nothing left out."""
+    """Return the UUIDs of the conversation without boundaries that close nothing."""
     chain = load(path, reads_all=True).chain
     is_open = chain.boundary == ROOT
     return [node.uuid for node in chain.nodes() if not (node.is_boundary and is_open)]

@@ -1,7 +1,7 @@
-"""Opening a session that exists: as its writer, or, if another process is, as its reader or a fork.
+"""Open an existing session: as its writer, or as a reader or a fork if another process writes it.
 
-Nothing here decides for the user: a session that is held is a value that says by whom and what can
-be done.
+Nothing here decides for the user: a locked session is returned as a value that names the process
+and the choices.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ _COPIED = (
 
 
 class LockedSession(msgspec.Struct, frozen=True, kw_only=True):
-    """Another process writes the session; `holder` is known if it is in the registry."""
+    """A session that another process has open; `holder` is that process if it is registered."""
 
     path: Path
     holder: Running | None
@@ -41,24 +41,26 @@ class LockedSession(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         who = str(self.holder) if self.holder else "another process"
-        return f"session {self.path.stem} is open: {who}"
+        return f"session {self.path.stem} is open in {who}"
 
 
 class Back(msgspec.Struct, frozen=True, kw_only=True):
-    """How far back a session is taken: behind the message `to`.
+    """The point to rewind a session to: after the message `to`.
 
-    `only_turn` is the prompt whose turn is all that may be left behind by it.
+    With `only_turn`, that prompt's turn is the only one that may be dropped.
     """
 
     to: str
     only_turn: str | None = None
 
     def of(self, loaded: LoadedSession) -> LoadedSession:
-        """The session as it was then; raises `SessionError` if it may not or cannot be."""
+        """Return the session as of that message; raises `SessionError` if that is not possible or
+        allowed.
+        """
         uuids = [message.get("uuid") for message in loaded.messages]
         if self.to not in uuids:
             raise SessionError(
-                f"--resume-session-at {self.to}: the conversation has no such message"
+                f"--resume-session-at {self.to}: no such message in the conversation"
             )
         end = uuids.index(self.to) + 1
         if self.only_turn is not None:
@@ -66,14 +68,14 @@ class Back(msgspec.Struct, frozen=True, kw_only=True):
             other = next((turn for turn in turns if turn != self.only_turn), self.only_turn)
             if other != self.only_turn:
                 raise SessionError(
-                    f"Resume rejected by --resume-drops-turn: of the turn {other or '(none)'} "
-                    f"something would be left behind too, not of {self.only_turn} alone"
+                    f"Resume rejected by --resume-drops-turn: it would also drop part of turn "
+                    f"{other or '(none)'}, not only of {self.only_turn}"
                 )
         return msgspec.structs.replace(loaded, messages=loaded.messages[:end], leaf_uuid=self.to)
 
 
 def turns_of(messages: Sequence[dict[str, Any]]) -> list[str | None]:
-    """For each message the prompt that began its turn; what goes with a prompt may stand before it."""
+    """Return the prompt of each message's turn; attachments may precede their prompt."""
     turns: list[str | None] = []
     turn: str | None = None
     waiting = 0
@@ -90,10 +92,10 @@ def turns_of(messages: Sequence[dict[str, Any]]) -> list[str | None]:
 def resume(
     recorder: Recorder, log: Log, *, home: Path, back: Back | None = None
 ) -> LoadedSession | LockedSession:
-    """Takes the recorder's session and goes on from what it holds; the lock comes before the look.
+    """Lock and load the recorder's session and continue it. The lock comes before the load.
 
-    A call at its end that a crash left without a result gets one that says so, on disk too.
-    Raises `OSError` if there is no such file.
+    If a crash left the last tool calls without results, error results are added, on disk too.
+    Raises `OSError` if the file does not exist.
     """
     path = recorder.transcript
     if not log.claim(path):
@@ -114,7 +116,7 @@ def resume(
 
 
 def _taken_back(recorder: Recorder, log: Log, loaded: LoadedSession, back: Back) -> LoadedSession:
-    """The session as it was, in the log too: whoever loads it later finds the same."""
+    """Return the session as of an earlier message, and record the rewind for later loads."""
     then = back.of(loaded)
     recorder.resume(then)
     if then.messages[-1] is loaded.messages[-1]:
@@ -128,9 +130,10 @@ def _taken_back(recorder: Recorder, log: Log, loaded: LoadedSession, back: Back)
 
 
 def lost_results(loaded: LoadedSession) -> list[dict[str, Any]]:
-    """Results for the unanswered calls of the last answer; none if something was said since.
+    """Return results for the unanswered calls of the last response, unless messages followed it.
 
-    What lacks in the middle is for `clew sessions repair`: appended, it would become the end.
+    Results missing in the middle are left to `clew sessions repair`: appended here, they would
+    become the end of the conversation.
     """
     answer: set[str] = set()
     key = None
@@ -145,7 +148,7 @@ def lost_results(loaded: LoadedSession) -> list[dict[str, Any]]:
         elif not find_block_ids(message, "tool_result", "tool_use_id"):
             break
     callers = {caller for _, caller in find_unanswered_calls(loaded.messages)} if answer else set()
-    # Nearly always there are none, and then a long session is not walked through once more.
+    # Usually every call has a result, and then a long session need not be scanned again.
     if not callers or not callers <= answer:
         return []
     return make_missing_results(
@@ -159,8 +162,7 @@ def lost_results(loaded: LoadedSession) -> list[dict[str, Any]]:
 def write_fork(
     loaded: LoadedSession, session_id: str, *, until: str | None = None
 ) -> Iterator[bytes]:
-    """The lines of a new session that begins as `loaded` does, up to and with the entry `until`; in a
-    list it can be told from that."""
+    """Yield the lines of a fork of `loaded`, up to and including `until`; its title tells it apart."""
     pairs = zip(loaded.chain.nodes(), loaded.messages, strict=True)
     for line in copy_messages(pairs, loaded, session_id, until=until):
         yield encode(line) + b"\n"

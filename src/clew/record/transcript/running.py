@@ -1,7 +1,7 @@
-"""The registry of running sessions: one small file a process, below clew's own folder.
+"""The registry of running sessions: one small file per process, below clew's private folder.
 
-A process keeps its file locked for as long as it lives, so that the kernel, not a process number
-that may be another's by now, says who is alive. What the dead left is removed by whoever looks.
+A process keeps its file locked while it lives, so the kernel reports which processes are alive. A
+process ID could not, because it may have been reused. Readers remove the files of dead processes.
 
 Decision: docs/decisions/050-transcript-lock.md
 """
@@ -20,7 +20,7 @@ from clew.system.files import make_private
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A process and the session it has open; `status` is `busy` while a turn runs, else `idle`."""
+    """A process and the session it has open; `status` is `busy` during a turn, otherwise `idle`."""
 
     pid: int
     session_id: str
@@ -39,9 +39,9 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Registration:
-    """A session's line in the registry, under its process; a change replaces the file in one step.
+    """A session's entry in the registry; each change replaces the file atomically.
 
-    A home that takes no file stops no session: others are then not told who runs.
+    If the home is not writable, the session still runs, but other processes can't see it.
     """
 
     def __init__(self, home: Path, running: Running) -> None:
@@ -53,11 +53,11 @@ class Registration:
         with contextlib.suppress(OSError):
             make_private(self._folder)
             for _ in list_running(home):
-                pass  # looking is what removes the dead
+                pass  # listing removes the files of dead processes
         self._write()
 
     def update(self, **changes: str) -> None:
-        """Sets the status or the name."""
+        """Set the status or the name."""
         self.running = msgspec.structs.replace(self.running, **changes)
         self._write()
 
@@ -72,7 +72,8 @@ class Registration:
         beside = self._path.with_suffix(".new")
         fd = -1
         try:
-            # Locked before it has its name: nobody may take a file for a dead one's between the two.
+            # Lock it before it gets its name, so that no reader takes it for a dead process's file
+            # in between.
             fd = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.write(fd, msgspec.json.encode(self.running))
@@ -89,7 +90,7 @@ class Registration:
 
 
 def list_running(home: Path) -> Iterator[Running]:
-    """The sessions that run now; entries of processes that died are removed on the way."""
+    """Yield the running sessions, and remove the entries of dead processes."""
     for path in sorted(_folder(home).glob("*.json")):
         session = _read(path)
         if session is not None:
@@ -97,7 +98,7 @@ def list_running(home: Path) -> Iterator[Running]:
 
 
 def find_holder(home: Path, session_id: str) -> Running | None:
-    """The process that has a session open, if it said so; we, who are refused it, said so as well."""
+    """Return the other process that has a session open, if it is registered."""
     others = (r for r in list_running(home) if r.pid != os.getpid())
     return next((r for r in others if r.session_id == session_id), None)
 

@@ -1,9 +1,9 @@
-"""What an answer said beside the walked path: parallel calls and their results. Pure.
+"""The entries of a response off the walked path: parallel tool calls and their results. Pure.
 
-One answer is several entries with one message id, and each result hangs on its own call: a walk
-from the leaf meets only the branch it came by. An entry off the path is pulled in if it is part of
-an answer on the path, or the only result of one of its calls; what another branch of the
-conversation said never is.
+A response is several entries with one message ID, and each result's parent is its own call, so a
+walk from the leaf meets only one branch. An entry off the path is added if it is part of a response
+on the path, or the only result of one of its calls. Entries of another branch of the conversation
+never are.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ Body = Callable[[Node], dict[str, Any]]
 
 
 def with_siblings(links: Links, path: list[int], body: Body) -> list[int]:
-    """The path with what belongs to its answers, in the order of the conversation."""
+    """Return the path with all entries of its responses, in conversation order."""
     beside = _beside(links, path)
     if not beside:
         return path
@@ -24,7 +24,7 @@ def with_siblings(links: Links, path: list[int], body: Body) -> list[int]:
 
 
 def _beside(links: Links, path: Sequence[int]) -> list[int]:
-    """Shown entries off the path that lead up to it, in file order: parents before children."""
+    """Return shown entries off the path that have a parent, in file order: parents before children."""
     on_path = bytearray(len(links.nodes))
     for i in path:
         on_path[i] = 1
@@ -39,7 +39,7 @@ def _beside(links: Links, path: Sequence[int]) -> list[int]:
 
 
 class _Answers:
-    """Which answer each entry belongs to, and what was pulled in so far."""
+    """The response that each entry belongs to, and the entries added so far."""
 
     def __init__(self, links: Links, path: Sequence[int], body: Body) -> None:
         self._links = links
@@ -47,8 +47,8 @@ class _Answers:
         self._path = path
         self._on_path = {i: place for place, i in enumerate(path)}
         self._keys: dict[int, object] = {}
-        self._pulled: dict[int, int] = {}  # entry -> place of its answer's last own entry
-        self._calls_at: dict[int, list[int]] = {}  # those pulled in, by that place
+        self._pulled: dict[int, int] = {}  # entry -> place of its response's last entry on the path
+        self._calls_at: dict[int, list[int]] = {}  # added entries, by that place
         self._extents: dict[int, _Extent] = {}  # by place
 
     def merge(self, beside: Sequence[int]) -> list[int]:
@@ -65,7 +65,7 @@ class _Answers:
         return merged
 
     def _pull(self, entries: Sequence[int], pull: Callable[[int], None]) -> None:
-        """In a shuffled file a parent may stand below its child, which waits for it then."""
+        """Apply `pull` to each entry after its parent; a shuffled file may have the child first."""
         waiting: dict[int, list[int]] = {}
         for entry in entries:
             turn = [entry]
@@ -81,11 +81,11 @@ class _Answers:
     def _pull_call(self, i: int) -> None:
         parent = self._links.parents[i]
         if self._is_taken(parent) and self._key(i) == self._key(parent):
-            # Two texts that hang on one entry are two tries at the same answer, not one answer.
+            # Two texts with the same parent are two attempts at a response, not parts of one.
             if self._calls(i) or not self._goes_on(parent):
                 self._pulled[i] = self._place(parent)
             return
-        # Older writers hung all calls of an answer on the prompt.
+        # Older writers made the prompt the parent of all calls of a response.
         place = self._on_path.get(parent, ROOT)
         if place != ROOT and place + 1 < len(self._path) and self._calls(i):
             first = self._path[place + 1]
@@ -93,7 +93,7 @@ class _Answers:
                 self._pulled[i] = place + 1
 
     def _goes_on(self, i: int) -> bool:
-        """Whether the path leads from this entry to a further one of the same answer."""
+        """Return whether the path continues from this entry with the same response."""
         place = self._on_path.get(i, len(self._path)) + 1
         if place >= len(self._path) or not self._is_assistant(self._path[place]):
             return False
@@ -111,7 +111,10 @@ class _Answers:
             answer.answered |= results
 
     def _extent(self, place: int) -> "_Extent":
-        """The answer that a place of the path is part of, or stands behind. All calls are pulled in by now."""
+        """Return the response that a place of the path is in or follows.
+
+        All calls are added before.
+        """
         if place not in self._extents:
             start, end = self._reach(place)
             if start not in self._extents:
@@ -130,7 +133,7 @@ class _Answers:
         return extent
 
     def _reach(self, place: int) -> tuple[int, int]:
-        """The part of the path that one answer and its results take."""
+        """Return the range of the path that one response and its results occupy."""
         while place > 0 and not self._is_assistant(self._path[place]):
             place -= 1
         key = self._key(self._path[place])
@@ -138,7 +141,7 @@ class _Answers:
         while start > 0 and self._is_part(self._path[start - 1], key):
             start -= 1
         while not self._is_assistant(self._path[start]) and start < place:
-            start += 1  # a result above the answer's first entry is no part of it
+            start += 1  # a result above the response's first entry is not part of it
         end = place + 1
         while end < len(self._path) and self._is_part(self._path[end], key):
             end += 1
@@ -150,7 +153,9 @@ class _Answers:
         return self._links.nodes[i].keys.type != "user" or bool(self._results(i))
 
     def _segments(self) -> list[tuple[list[int], list[int]]]:
-        """The path cut at each answer that something was pulled into: its calls, then the rest."""
+        """Return the path, split at each response that entries were added to: its calls, then the
+        rest.
+        """
         segments: list[tuple[list[int], list[int]]] = []
         done = 0
         for start in sorted({self._extent(place).start for place in self._pulled.values()}):
@@ -173,7 +178,9 @@ class _Answers:
         return self._links.nodes[i].keys.type == "assistant"
 
     def _key(self, i: int) -> object:
-        """What the entries of one answer have in common: the message id, or their being in a row."""
+        """Return what the entries of a response share: the message ID, or else the first entry of
+        the row.
+        """
         row: list[int] = []
         key: object = None
         while key is None:
@@ -198,7 +205,7 @@ class _Answers:
 
 
 class _Extent:
-    """One answer: the part of the path it takes, what was pulled into it, its calls and what has a result."""
+    """A response: its range of the path, the added entries, its calls, and the calls with results."""
 
     def __init__(self, start: int, end: int) -> None:
         self.start, self.end = start, end
@@ -208,7 +215,7 @@ class _Extent:
 
 
 def find_block_ids(entry: dict[str, Any], kind: str, key: str) -> list[str]:
-    """The ids of an entry's blocks of one kind, in order."""
+    """Return the IDs of an entry's blocks of one type, in order."""
     message = entry.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     if not isinstance(content, list):
@@ -221,7 +228,7 @@ def find_block_ids(entry: dict[str, Any], kind: str, key: str) -> list[str]:
 
 
 def sorted_in(members: Sequence[int], links: Links) -> list[int]:
-    """In the order of the file, but never before the entry they hang on."""
+    """Return entries in file order, but never before their parents."""
     ordered = sorted(members, key=lambda i: links.nodes[i].at)
     rank = {i: place for place, i in enumerate(ordered)}
     if all(rank.get(links.parents[i], -1) < place for i, place in rank.items()):
@@ -231,7 +238,7 @@ def sorted_in(members: Sequence[int], links: Links) -> list[int]:
 
 
 def _depths(members: Sequence[int], links: Links, within: dict[int, int]) -> dict[int, int]:
-    """How many of these each one hangs on."""
+    """Return how many ancestors each entry has among the members."""
     depths: dict[int, int] = {}
     for member in members:
         way: list[int] = []

@@ -1,7 +1,7 @@
-"""An open file as numbered lines, as parts by offset, and searched from its end. Reads only.
+"""An open file read as numbered lines, in parts by offset, or backwards from its end. Never writes.
 
-Lines end at LF; a CR before it belongs to the space around the JSON. Memory stays constant but for
-a single line.
+Lines end at LF; a CR before it counts as white space around the JSON. Memory use is constant except
+for a very long line.
 """
 
 import os
@@ -12,15 +12,15 @@ from pathlib import Path
 
 from clew.record.transcript import light
 
-# Small enough that the allocator gives the same memory again: no page is ever fetched twice.
+# Small enough that the allocator reuses the same memory and no new pages are mapped.
 BLOCK_SIZE_BYTES = 1 << 17
 READ_AHEAD_BYTES = 1 << 17
 
 
 class TranscriptSource:
-    """The file as long as it was when opened: what is appended meanwhile is not seen.
+    """A file with the length it had when opened; data appended later is not seen.
 
-    Further files are read as if they were appended to it.
+    Additional files are read as if they were appended to it.
     """
 
     def __init__(self, fd: int, *extra_fds: int) -> None:
@@ -33,7 +33,7 @@ class TranscriptSource:
         self._ahead = b""
 
     def part(self, at: int, size: int) -> bytes:
-        """Bytes by offset; what follows is read along, for the next part is mostly the next line."""
+        """Return bytes by offset; reads ahead, because the next part is usually the next line."""
         start = at - self._ahead_at
         if start < 0 or start + size > len(self._ahead):
             self._ahead = self.read(at, max(size, READ_AHEAD_BYTES))
@@ -52,7 +52,9 @@ class TranscriptSource:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def lines(self, start: int, end: int | None = None) -> Iterator[tuple[int, int, bytes]]:
-        """(number from 1, offset, bytes without the LF) of each line from a line's start on."""
+        """Yield the number (from 1), offset and bytes (without LF) of each line; `start` is a
+        line's start.
+        """
         number = 0
         for at, block in self.blocks(start, end):
             pieces = block.split(b"\n")
@@ -64,14 +66,14 @@ class TranscriptSource:
                 at += len(piece) + 1
 
     def blocks(self, start: int, end: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """(offset, bytes) of one whole line after another, many at once, with their LFs."""
+        """Yield the offset and bytes of blocks of complete lines, with their LFs."""
         end = self.size if end is None else min(end, self.size)
         size = BLOCK_SIZE_BYTES
         while start < end:
             wanted = min(size, end - start)
             block = self.read(start, wanted)
             if len(block) < wanted:
-                end = start + len(block)  # it was cut meanwhile
+                end = start + len(block)  # the file was truncated in the meantime
             size = BLOCK_SIZE_BYTES
             if start + len(block) < end:
                 line_end = block.rfind(b"\n") + 1
@@ -85,13 +87,13 @@ class TranscriptSource:
             start += len(block)
 
     def line_at(self, start: int) -> bytes:
-        """The line that begins at `start`."""
+        """Return the line that begins at `start`."""
         return next((raw for _, _, raw in self.lines(start)), b"")
 
     def last_line_with(
         self, needle: bytes, before: int, is_wanted: Callable[[bytes], bool] = bool
     ) -> int | None:
-        """Where the last wanted line that holds `needle` begins, looking from `before` upwards."""
+        """Return the start of the last accepted line before `before` that contains `needle`."""
         while (position := self._find_back(needle, before)) is not None:
             start = self._line_start(position)
             if is_wanted(self.line_at(start)):
@@ -108,9 +110,11 @@ class TranscriptSource:
         while before > 0:
             start = max(0, before - size)
             block = self.read(start, before - start)
-            if needle in block:  # looking from the front is several times faster than from the end
+            if (
+                needle in block
+            ):  # searching from the front is several times faster than from the end
                 return start + block.rfind(needle)
-            # A needle may lie across two blocks.
+            # The needle may span two blocks.
             before = start + len(needle) - 1 if start else 0
             size = min(size * 4, BLOCK_SIZE_BYTES)
         return None
@@ -118,10 +122,10 @@ class TranscriptSource:
 
 @contextmanager
 def open_source(path: Path, copies: Iterable[Path] = ()) -> Iterator[TranscriptSource]:
-    """A file and behind it its emergency copies, or those alone where there is no file."""
+    """Open a file followed by its recovery files, or those alone if the file is missing."""
     with ExitStack() as opened:
         extra_files = [*_there(opened, [copy for copy in copies if copy != path])]
-        # The file is opened last: what a copy held that is gone by now was brought home into it.
+        # Open the file last: if a recovery file was deleted before, its lines are already in the file.
         try:
             files = [opened.enter_context(_opened(path)), *extra_files]
         except (FileNotFoundError, NotADirectoryError):

@@ -1,6 +1,6 @@
-"""What is known of one file's chain while it is written: who is in it, who is last, whose call.
+"""The writer's state of one file's chain: its entries, the last one, and the call owners.
 
-Pure state; holds no line and touches no file.
+Pure state: it holds no lines and touches no file.
 """
 
 from collections.abc import Collection
@@ -12,10 +12,10 @@ from clew.record.transcript.siblings import find_block_ids
 
 
 class Strand:
-    """`last` is the entry the next one hangs on; `owed` are written ahead and not yet in place.
+    """A chain. `last` is the next entry's parent; `owed` entries are only written ahead.
 
-    `known` holds each entry's rank: which of two was written first. Entries that a compaction closed
-    are forgotten, as who loads the file never learns of them: what is kept here does not grow with it.
+    `known` maps each entry to its rank, in order of writing. Entries that a compaction closed are
+    forgotten, as the loader never returns them, so the state does not grow with the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -25,13 +25,13 @@ class Strand:
         self.known: dict[str, int] = {}
         self.owed: set[str] = set()
         self.calls: dict[str, str] = {}
-        # What each hangs on, by rank; and by name for those that were withdrawn.
+        # The parent of each entry, by rank; and by UUID for withdrawn entries.
         self._parents: list[str | None] = []
         self._withdrawn: dict[str, str | None] = {}
 
     @classmethod
     def of(cls, path: Path, loaded: LoadedSession) -> "Strand":
-        """A strand that goes on from what a file holds."""
+        """Return the state for continuing a loaded file."""
         strand = cls(path)
         strand.has_file = loaded.size_bytes > 0
         strand.known = dict(loaded.chain.links.index)
@@ -44,7 +44,7 @@ class Strand:
         return strand
 
     def add(self, line: dict[str, Any]) -> None:
-        """Notes a line of the chain."""
+        """Add a line of the chain."""
         uuid = line.get("uuid")
         if isinstance(uuid, str):
             rank = self.known[uuid] = len(self._parents)
@@ -58,7 +58,7 @@ class Strand:
             self.calls[call] = line["uuid"]
 
     def begin_anew(self, boundary: str, kept_ids: Collection[str]) -> None:
-        """Forgets what was written before `boundary`, but for what it keeps."""
+        """Forget the entries before `boundary`, except those it keeps."""
         floor = self.known[boundary]
         standing = [uuid for uuid, rank in self.known.items() if rank >= floor or uuid in kept_ids]
         self._parents = [self._parents[self.known[uuid]] for uuid in standing]
@@ -67,7 +67,7 @@ class Strand:
         self._withdrawn = {}
 
     def withdraw(self, uuid: str) -> bool:
-        """Forgets an entry; False if there was none. The next hangs on what it hung on."""
+        """Forget an entry; False if it is unknown. The next entry gets its parent."""
         if uuid not in self.known and uuid not in self.owed:
             return False
         rank = self.known.pop(uuid, None)
