@@ -188,13 +188,13 @@ def test_an_export_in_the_session_says_what_it_leaves_out_and_brings_it(tmp_path
     with serving(window, strict=True) as server, Hosted(tmp_path, server.url, *ARGS) as host:
         host.say("Paint it. " + PARAGRAPH)
         host.result()
-        assert "left out" not in exported(host, "early.md")
+        assert "omitted" not in exported(host, "early.md")
         host.say("/compact")
         host.result()
-        left_out = "what stands before the last summary is left out; --all brings it"
+        left_out = "history before the last summary is omitted; add --all to include it"
         assert left_out in exported(host, "late.md")
-        assert "left out" not in exported(host, "all.md --all")
-        assert "left out" not in exported(host, "lines.jsonl")
+        assert "omitted" not in exported(host, "all.md --all")
+        assert "omitted" not in exported(host, "lines.jsonl")
         assert host.end() == 0
     work = tmp_path / "work"
     # It is the title, too.

@@ -153,7 +153,7 @@ def test_a_session_that_a_repair_would_shorten_is_a_remark(tmp_path: Path) -> No
         write(sound.parent, [ahead[0], user("a1", None), *ahead[1:], boundary("a1")])
         refused = clew(tmp_path, server.url, "sessions", "repair", SESSION)
         assert refused.returncode == 2
-        assert "cannot be repaired without loss; it loads as it is" in refused.stderr
+        assert "without loss" in refused.stderr
         found = looked(tmp_path, server.url)["transcripts"]
     (told,) = (one for one in found if SESSION in one["words"])
     assert told["state"] == "note"

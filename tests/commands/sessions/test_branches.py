@@ -76,7 +76,7 @@ def test_a_tree_shows_every_branch_and_every_fork(place: Place) -> None:
     assert place.json("tree", made["sessionId"])["forkedFrom"]["sessionId"] == SESSION
     lines = place.clew("tree", SESSION).splitlines()
     assert lines[1].startswith("│ ○ ")
-    assert "a fork of" in place.clew("tree", made["sessionId"])
+    assert "forked from" in place.clew("tree", made["sessionId"])
 
 
 def test_a_graft_brings_a_part_to_the_end_of_another_session(place: Place) -> None:
@@ -100,7 +100,7 @@ def test_a_graft_brings_a_part_to_the_end_of_another_session(place: Place) -> No
     assert loaded.messages[4]["sourceToolAssistantUUID"] == loaded.messages[3]["uuid"]
     place.clew("check", SESSION)
     assert source.read_bytes() == before
-    assert "holds this part already" in place.clew("graft", SESSION, OTHER, first, end, code=2)
+    assert "already contains" in place.clew("graft", SESSION, OTHER, first, end, code=2)
 
 
 def _renamed(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -114,10 +114,10 @@ def test_a_graft_that_would_be_no_conversation_is_refused(place: Place) -> None:
     place.write(
         [*talk(2), boundary("b", "a2"), summary("s", "b"), *talk(1, first="s", start=3)], OTHER
     )
-    assert "begins with a prompt" in place.clew("graft", SESSION, OTHER, uid("a3"), code=2)
+    assert "begin with a prompt" in place.clew("graft", SESSION, OTHER, uid("a3"), code=2)
     assert "does not lead" in place.clew("graft", SESSION, OTHER, uid("u1"), code=2)
-    assert "holds this part" in place.clew("graft", SESSION, OTHER, uid("u1"), uid("a1"), code=2)
-    assert "no message" in place.clew("graft", SESSION, OTHER, "nothing", code=2)
+    assert "already contains" in place.clew("graft", SESSION, OTHER, uid("u1"), uid("a1"), code=2)
+    assert "'nothing' not found" in place.clew("graft", SESSION, OTHER, "nothing", code=2)
 
 
 def test_a_title_and_a_tag_are_given_and_taken_away(place: Place) -> None:

@@ -59,7 +59,7 @@ def test_what_is_put_aside_is_named_as_every_session_is(place: Place) -> None:
     assert "in the archive" in place.clew("archive", "--restore", SESSION[:7], code=2)
     place.clew("archive", OTHER)
     several = place.clew("archive", "--restore", "Mine", code=2)
-    assert "means several" in several
+    assert "matches several" in several
     assert moved["to"] in several
     place.clew("archive", "--restore", moved["to"], OTHER[:8])
     assert path.exists()
@@ -89,7 +89,7 @@ def test_of_a_session_whose_subagent_has_an_emergency_copy_nothing_is_erased(pla
     assert path.read_bytes() == before
     assert str(copy) in place.run("search", "secret").stderr.decode()
     copy.unlink()
-    assert "nowhere" in place.clew("erase", SESSION, "the secret", "--yes", code=1)
+    assert "does not occur" in place.clew("erase", SESSION, "the secret", "--yes", code=1)
 
 
 def test_what_would_go_is_shown_first_and_goes_only_with_a_yes(place: Place) -> None:
@@ -98,7 +98,7 @@ def test_what_would_go_is_shown_first_and_goes_only_with_a_yes(place: Place) -> 
     place.clew("index")
     (path.with_suffix("") / "tool-results").mkdir(parents=True)
     shown = place.clew("prune", SESSION, "index")
-    assert "--yes does it" in shown
+    assert "--yes" in shown
     assert path.exists()
     done = place.json("prune", SESSION, "index", "--yes")
     assert done["removed"] is True
@@ -137,7 +137,7 @@ def test_every_byte_is_accounted_for(place: Place) -> None:
     assert parts["project"]["sizeBytes"] == path.stat().st_size
     on_disk = sum(p.stat().st_size for p in place.home.rglob("*") if p.is_file())
     assert found["totalBytes"] == on_disk
-    assert "in all" in place.clew("du")
+    assert "in total" in place.clew("du")
 
 
 def test_sessions_in_numbers(place: Place) -> None:
@@ -190,7 +190,7 @@ def test_an_id_a_path_and_a_title_mean_the_same(place: Place, word: str) -> None
         for copy in place.sessions.glob("*.jsonl"):
             if copy.stem != SESSION:
                 copy.unlink()
-    assert "no session 'none'" in place.clew(word, "none", *more, code=2)
+    assert "session 'none' not found" in place.clew(word, "none", *more, code=2)
 
 
 @requirement("C4", "R174")
@@ -218,12 +218,12 @@ def test_a_text_is_taken_out_for_good_and_the_session_goes_on(place: Place) -> N
     place.clew("index")
     before = path.read_bytes()
     # What entries are joined by is nothing that anybody said.
-    assert "stands nowhere" in place.clew("erase", SESSION, "tool_use", code=1)
+    assert "does not occur" in place.clew("erase", SESSION, "tool_use", code=1)
     shown = place.clew("erase", SESSION, secret)
-    assert "would be erased for good; --yes does it" in shown
+    assert "would be permanently erased" in shown
     assert path.read_bytes() == before
     done = place.run("erase", SESSION, "--yes", input=secret.encode() + b"\n")
-    assert b"erased for good" in done.stdout
+    assert b"permanently erased" in done.stdout
     escaped = json.dumps(secret)[1:-1].encode()
     for file in place.home.rglob("*"):
         if file.is_file():
@@ -233,8 +233,8 @@ def test_a_text_is_taken_out_for_good_and_the_session_goes_on(place: Place) -> N
     assert load(path).messages[1]["message"]["content"] == [{"type": "text", "text": "[erased]"}]
     assert load(path).messages[0]["message"]["content"] == "my key is [erased], use it"
     assert place.json("search", "hunter2", code=1)["hits"] == []
-    assert "stands nowhere" in place.clew("erase", SESSION, secret, code=1)
-    assert "fewer than 4" in place.clew("erase", SESSION, "  a", code=2)
+    assert "does not occur" in place.clew("erase", SESSION, secret, code=1)
+    assert "at least 4" in place.clew("erase", SESSION, "  a", code=2)
 
 
 def test_nothing_is_taken_out_of_a_session_that_is_open(tmp_path: Path) -> None:

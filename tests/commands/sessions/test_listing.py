@@ -79,13 +79,11 @@ def test_no_zone_is_too_odd_for_lists(
 
 
 def test_that_there_is_no_session_is_said(place: Place) -> None:
-    assert "there is no session yet" in place.clew("list", "--all")
-    assert "no session of this folder yet" in place.clew("list")
+    assert "no sessions yet" in place.clew("list", "--all")
+    assert "no sessions in this folder" in place.clew("list")
     assert place.clew("list", "--json").strip() == "[]"
     place.write(talk(1))
-    assert place.clew("list", "--title", "nothing like it") == (
-        "no session fits what was asked for\n"
-    )
+    assert place.clew("list", "--title", "nothing like it") == "no matching sessions\n"
     assert place.clew("list", "--title", "nothing like it", "--json").strip() == "[]"
 
 
@@ -102,9 +100,9 @@ def test_what_is_in_no_list_is_named_with_the_reason(place: Place) -> None:
     }
     assert reasons == {
         OTHER[:8]: "it is empty",
-        "22222222": "it is a subagent's transcript that lies among the sessions",
-        "33333333": "it holds no prompt and no title",
-        "agent-a1": "its name is no session id",
+        "22222222": "it is a subagent's transcript in the folder for sessions",
+        "33333333": "it contains no prompt and no title",
+        "agent-a1": "its name is not a session ID",
     }
     assert "it is empty" in place.clew("list", "--hidden")
 
@@ -118,7 +116,7 @@ def test_a_session_of_another_folder_of_the_same_name_is_hidden_here_and_said(pl
     place.write(talk(1))
     place.cwd = twin
     (hidden,) = place.json("list", "--hidden")
-    assert hidden["reason"] == f"it is of {nested}"
+    assert hidden["reason"] == f"belongs to {nested}"
 
 
 @pytest.fixture

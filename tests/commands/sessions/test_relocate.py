@@ -47,7 +47,7 @@ def test_a_moved_project_is_found_again_and_its_sessions_come_along(place: Place
     kept = (place.home / "clew" / "relocated.jsonl").read_text("utf-8").splitlines()
     assert {json.loads(line)["from"] for line in kept} == {str(path), str(inner)}
     assert place.json("relocate") == []
-    assert "no session of" in place.clew("relocate", str(old / "none"), code=2)
+    assert "no sessions of" in place.clew("relocate", str(old / "none"), code=2)
 
 
 def test_a_project_that_moves_twice_keeps_its_sessions(place: Place) -> None:
@@ -84,7 +84,7 @@ def test_a_session_that_is_open_or_has_a_namesake_stays(place: Place) -> None:
     log.close()
     assert {one["sessionId"]: one["reason"] for one in kept} == {
         SESSION: "it is open in another process",
-        OTHER: "there is one of its name already",
+        OTHER: "its target already exists",
     }
     assert path.exists()
     assert second.exists()
@@ -96,5 +96,5 @@ def test_a_session_that_is_open_or_has_a_namesake_stays(place: Place) -> None:
 def test_there_must_be_a_place_to_go(place: Place) -> None:
     place.write(talk(1))
     assert "no such folder" in place.clew("relocate", str(place.cwd), "nowhere", code=2)
-    assert "is there" in place.clew("relocate")
+    assert "no missing folders" in place.clew("relocate")
     assert list(place.sessions.iterdir())

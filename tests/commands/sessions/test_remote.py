@@ -49,12 +49,12 @@ def test_what_fails_is_said_and_changes_nothing(place: Place, tmp_path: Path) ->
 def test_a_store_of_the_settings_needs_no_name(place: Place, tmp_path: Path) -> None:
     path = place.write(talk(2))
     place.write(talk(1), name=OTHER)
-    assert "no store: name one with --store" in place.clew("push", SESSION, code=2)
+    assert "no store: use --store" in place.clew("push", SESSION, code=2)
     store = tmp_path / "store"
     settings = json.dumps({"sessionStore": str(store)})
     (place.home / "settings.json").write_text(settings, "utf-8")
     assert place.clew("list", "--stored") == "the store is empty\n"
-    assert "name sessions, or --all" in place.clew("push", code=2)
+    assert "name sessions or use --all" in place.clew("push", code=2)
     assert "6 lines sent of 2 sessions" in place.clew("push", "--all")
     path.unlink()
     rows = place.json("list", "--stored")

@@ -46,7 +46,7 @@ def test_words_are_found_wherever_they_were_said(place: Place) -> None:
     assert "user: Where is the flux capacitor?" in shown
     assert "tool: grep -r capacitor" in place.clew("search", "capacitor")
     assert uid("u1") in shown
-    assert "nothing found" in place.clew("search", "zebra", code=1)
+    assert "no matches" in place.clew("search", "zebra", code=1)
     assert "no word" in place.clew("search", "...", code=2)
 
 

@@ -121,7 +121,7 @@ def test_a_repaired_session_has_the_agents_of_the_one_it_was_made_of(tmp_path: P
     (parent,) = {e["parentUuid"] for e in lines(session) if "done" in str(e.get("message"))}
     session.write_text(said.replace(f'"parentUuid":"{parent}"', '"parentUuid":"gone"'), "utf-8")
     done = clew(tmp_path, "http://127.0.0.1:1", "sessions", "repair", session.stem)
-    assert ", with 1 subagent; the original stays" in done.stdout, done
+    assert ", with 1 subagent; " in done.stdout, done
     (copy,) = set(transcripts(tmp_path)) - {session}
     (own,) = set(agent_files(tmp_path)) - {path}
     assert own.is_relative_to(copy.with_suffix(""))

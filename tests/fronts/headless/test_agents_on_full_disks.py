@@ -67,7 +67,7 @@ def test_an_agent_whose_file_takes_no_more_goes_on_from_all_that_it_said(tmp_pat
     assert [said.count(words) for words in ("dig one", "dug one", "dig two")] == [1, 1, 1]
     for word in ("check", "repair", "export", "tree"):
         done = clew(tmp_path, "http://127.0.0.1:1", "sessions", word, session.stem)
-        assert f"what was said since is in {copy}" in done.stderr
+        assert f"later messages are in {copy}" in done.stderr
     # Where there is space again it is brought home with its session, though nobody asks for the agent.
     with serving(by_prompt({"hello": [{"text": "hello"}]}), strict=True) as server:
         assert clew(tmp_path, server.url, "-p", "--continue", "hello").stderr == ""

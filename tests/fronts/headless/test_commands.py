@@ -56,7 +56,7 @@ def test_commands_about_the_record_of_the_session(host: Hosted, tmp_path: Path) 
     assert "is there already" in shown(host, "/export page.html")
     assert f"clew-{path.stem[:8]}.md" in shown(host, "/export --redact")
     assert "raw.jsonl" in shown(host, "/export raw.jsonl --raw")
-    assert "name one of them" in shown(host, "/export x.md --raw --redact")
+    assert "can't be combined" in shown(host, "/export x.md --raw --redact")
 
 
 def test_a_host_is_told_of_an_unknown_command_and_the_session_goes_on(
@@ -94,7 +94,7 @@ def test_a_fork_goes_on_in_a_copy_and_leaves_the_session_as_it_is(
     (path,) = transcripts(tmp_path)
     before = path.read_bytes()
     host.say("/fork ffff")
-    assert "no message 'ffff'" in "".join(host.result()["errors"])
+    assert "message 'ffff' not found" in "".join(host.result()["errors"])
     host.say("/fork")
     host.say("go on there")
     while host.result().get("result") != "And here.":

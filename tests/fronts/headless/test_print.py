@@ -174,7 +174,7 @@ def test_a_call_that_cannot_be_followed_says_why(
 def test_an_unknown_session_is_an_error_that_helps(tmp_path: Path) -> None:
     done = clew(tmp_path, "http://127.0.0.1:9", "-p", "hi", "--resume", "no such title")
     assert done.returncode == 1
-    assert "no session 'no such title'" in done.stderr
+    assert "session 'no such title' not found" in done.stderr
     assert "Traceback" not in done.stderr
 
 

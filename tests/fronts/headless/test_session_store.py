@@ -192,7 +192,7 @@ def test_a_folder_that_depends_on_where_one_stands_is_no_store(tmp_path: Path) -
     with serving(ANY, strict=True) as server:
         done = clew(settled(tmp_path, "store"), server.url, "-p", "one")
     assert done.stdout == "Fine.\n"
-    assert "sessionStore: 'store' is no URL and no folder from / or ~ on" in done.stderr
+    assert "sessionStore: 'store' must be a URL or a path" in done.stderr
 
 
 def test_what_is_not_kept_is_not_sent(tmp_path: Path) -> None:

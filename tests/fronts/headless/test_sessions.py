@@ -295,7 +295,7 @@ def test_what_a_full_disk_kept_out_of_a_session_is_there_at_each_resume(
     (copy,) = (tmp_path / "config" / "clew" / "unsaved").glob(f"{SESSION}*")
     for word in ("check", "repair", "export", "tree"):
         told = clew(tmp_path, server.url, "sessions", word, SESSION).stderr
-        assert f"what was said since is in {copy}" in told
+        assert f"later messages are in {copy}" in told
     fork = full("-p", "four", "--resume", SESSION, "--fork-session")
     assert fork.returncode == 0
     assert said(server) == ["one", "two", "three", "four"]
@@ -366,6 +366,6 @@ def test_a_search_finds_what_was_said_and_not_what_clew_reminds_the_model_of(
     assert b"mends tapestries" in path.read_bytes()
     for how in ([], ["--no-index"]):
         listing = clew(tmp_path, server.url, "sessions", "search", "tapestries", *how)
-        assert (listing.returncode, listing.stdout) == (1, "nothing found\n")
+        assert (listing.returncode, listing.stdout) == (1, "no matches\n")
         brought = clew(tmp_path, server.url, "sessions", "search", "heron", *how)
         assert "a heron by the loom" in brought.stdout

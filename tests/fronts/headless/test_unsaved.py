@@ -27,7 +27,7 @@ TALK: dict[str, Any] = {
         {"text": "Fourth."},
     ],
 }
-WELL = "everything that was not saved is saved now"
+WELL = "All unsaved lines have been saved."
 
 
 @pytest.fixture

@@ -228,7 +228,7 @@ async def test_an_interrupt_and_a_cancellation_leave_a_session_that_goes_on(tmp_
 
 
 async def test_a_session_that_cannot_be_opened_is_an_error_with_the_reason(tmp_path: Path) -> None:
-    with pytest.raises(HostError, match="no session 'nobody'"):
+    with pytest.raises(HostError, match="session 'nobody' not found"):
         await said("a", options(tmp_path, "http://127.0.0.1:9", resume="nobody"))
 
 

@@ -51,7 +51,7 @@ def test_a_search_finds_what_was_said_and_not_what_was_searched(tmp_path: Path) 
         for word in ("gold", "gold", "nowhere", "nowhere"):
             terminal.expect("> ")
             terminal.type(f"/search {word}\n")
-            terminal.expect(" user: where is the gold" if word == "gold" else "nothing found")
+            terminal.expect(" user: where is the gold" if word == "gold" else "no matches")
         terminal.expect("> ")
         terminal.type("\x04")
         assert terminal.end() == 0

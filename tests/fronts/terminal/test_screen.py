@@ -218,7 +218,7 @@ def test_a_session_that_is_not_there_is_said_in_a_line(tmp_path: Path) -> None:
         OnScreen(tmp_path, server.url, "--resume", "nosuch") as screen,
     ):
         assert screen.end() == 1
-        assert "clew: no session 'nosuch'" in screen.text
+        assert "clew: session 'nosuch' not found" in screen.text
         assert "Traceback" not in screen.text
 
 

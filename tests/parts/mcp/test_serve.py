@@ -55,7 +55,7 @@ async def test_another_agent_searches_the_sessions_of_the_folder(tmp_path: Path)
 
         assert "of zebras" in await told(query="zebras")
         assert "of zebras" in await told(query="zebras", everywhere=True, limit=3)
-        assert "nothing found" in await told(query="giraffes")
+        assert "no matches" in await told(query="giraffes")
         assert "no word" in await told(query="  ")
 
 

@@ -145,8 +145,8 @@ def test_a_rollout_of_codex_comes_in_as_a_session(place: Place) -> None:
     ]
     assert brought["lost"] == {
         "instructions of the other program": 1,
-        "reasoning that only its maker can read": 1,
-        "a count of tokens: prices and splits are another provider's": 1,
+        "encrypted reasoning": 1,
+        "token count (prices and categories differ by provider)": 1,
     }
     messages = load(path).messages
     assert messages[4]["message"]["content"][0]["is_error"] is True
@@ -154,7 +154,7 @@ def test_a_rollout_of_codex_comes_in_as_a_session(place: Place) -> None:
     assert {m["cwd"] for m in messages} == {str(place.cwd)}
     place.clew("check", brought["sessionId"])
     refused = bring(place, "again.jsonl", lines(*rollout()), code=2)["refused"]
-    assert "is there already" in refused[0]["reason"]
+    assert "already exists" in refused[0]["reason"]
     assert bring(place, "again.jsonl", lines(*rollout()), "--new-id")["imported"]
 
 
@@ -170,11 +170,11 @@ def test_a_session_of_pi_comes_in_with_the_branch_written_last(place: Place) -> 
         'user tool_result: [{"type": "text", "text": "done"}]',
         'assistant text: "Changed."',
     ]
-    assert brought["lost"] == {"a message of another branch": 1, "a line that is no object": 1}
+    assert brought["lost"] == {"message of another branch": 1, "invalid line (not a JSON object)": 1}
     cost = json.loads(place.clew("list", "--cost-over", "0.00001", "--json"))
     assert [o["sessionId"] for o in cost] == [brought["sessionId"]]
     shown = place.clew("import", str(place.cwd / "s.jsonl"), "--new-id")
-    assert "lost: a message of another branch: 1" in shown
+    assert "lost: message of another branch: 1" in shown
 
 
 def test_what_came_in_goes_on(place: Place, tmp_path: Path) -> None:
@@ -216,8 +216,8 @@ def test_the_one_file_form_of_old_comes_in(place: Place) -> None:
         'user text: "last"',
     ]
     assert brought["lost"] == {
-        "a subagent without an id or a message": 2, "a subagent: not an agent id: '../x'": 1,
-        "a message of kind progress": 1, "a message of kind none": 1,
+        "subagent without an ID or a message": 2, "subagent: not an agent id: '../x'": 1,
+        "message of type progress": 1, "message of type none": 1,
     }  # fmt: skip
     place.clew("check", brought["sessionId"])
 
@@ -293,7 +293,7 @@ def test_a_transcript_comes_in_byte_for_byte_with_its_subagents(
     (tmp_path / "b").mkdir()
     other = Place(tmp_path / "b")
     (brought,) = other.json("import", str(path))["imported"]
-    assert brought["lost"] == {"a line that is no object": 1}
+    assert brought["lost"] == {"invalid line (not a JSON object)": 1}
     copied = Path(brought["path"])
     assert copied.read_bytes() == path.read_bytes().removesuffix(b"{torn\n")
     assert (copied.with_suffix("") / "subagents" / "agent-a7.meta.json").exists()
@@ -304,7 +304,7 @@ def test_a_transcript_comes_in_byte_for_byte_with_its_subagents(
     assert again["sessionId"] != SESSION
     assert {m["sessionId"] for m in load(Path(again["path"])).messages} == {again["sessionId"]}
     assert names(load(Path(again["path"])).messages) == "u1 a1 u2 a2"
-    assert "is there already" in other.json("import", str(path), code=2)["refused"][0]["reason"]
+    assert "already exists" in other.json("import", str(path), code=2)["refused"][0]["reason"]
 
 
 @pytest.mark.parametrize(
@@ -312,10 +312,10 @@ def test_a_transcript_comes_in_byte_for_byte_with_its_subagents(
     [
         (b"", "no line"),
         (b"hello\n", "no line"),
-        (b'{"a":1}\n{"b":2}\n', "is no session"),
+        (b'{"a":1}\n{"b":2}\n', "not a session"),
         (b'{"messages":[]}', "no message"),
         (lines({"type": "session", "id": "x"}), "no message"),
-        (lines(user("s", None, isSidechain=True, agentId="a1")), "subagents only"),
+        (lines(user("s", None, isSidechain=True, agentId="a1")), "only subagents"),
     ],
 )
 def test_what_is_no_session_is_refused_and_leaves_nothing(
@@ -331,7 +331,7 @@ def test_a_page_for_people_cannot_come_in_and_its_name_is_said_once(place: Place
     Path(place.home).parent.joinpath("story.md").write_text("# A story\n", "utf-8")
     said = place.clew("import", str(Path(place.home).parent / "story.md"), code=2)
     assert said.count("story.md") == 1
-    assert "a page for people cannot come in; JSON and JSONL can" in said
+    assert "import JSON or JSONL instead" in said
 
 
 def numbered() -> Any:
@@ -381,13 +381,13 @@ def test_every_item_of_codex_has_a_place_or_a_loss() -> None:
     assert shown(found)[7][0]["input"] == {"command": "pwd"}
     assert shown(found)[5][0]["input"] == {"input": "not json"}
     assert set(found.losses) == {
-        "a part that is no text and no picture with its data",
-        "a second result of one call",
-        "a result without its call",
-        "a call whose id was there before",
-        "an item of kind web_search_call",
-        "a second head, of the session it was forked from",
-        "a compaction: its summary came in as context, the history before it too",
+        "content that is neither text nor an embedded picture",
+        "second result of the same call",
+        "tool result without its call",
+        "tool call with a duplicate ID",
+        "item of type web_search_call",
+        "second header, of the session it was forked from",
+        "compaction (summary imported as context, earlier history kept)",
     }
     assert codex.is_codex({"id": "x", "instructions": None})
     assert not codex.is_codex({"type": "session_meta", "payload": 5})
@@ -428,13 +428,13 @@ def test_every_entry_of_pi_has_a_place_or_a_loss() -> None:
         "user", "assistant", "assistant", "user", "user", "user", "user",
     ]  # fmt: skip
     assert set(found.losses) == {
-        "a part that is no text and no picture with its data",
-        "the signature of thinking: it is shown and not sent",
-        "a part of kind x",
-        "an answer that failed, with its error",
-        "a message of role stranger",
-        "a compaction: its summary came in as context, the history before it too",
-        "an entry of kind unheard of",
+        "content that is neither text nor an embedded picture",
+        "thinking signature (the text is shown but not sent)",
+        "content of type x",
+        "failed response, with its error",
+        "message of role stranger",
+        "compaction (summary imported as context, earlier history kept)",
+        "entry of type unheard of",
     }
 
 
@@ -478,7 +478,7 @@ def test_what_is_converted_is_sound() -> None:
     kinds = (codex.is_codex(rollout()[0]), pi.is_pi(tree()[0]), one_file.is_one_file(of_old("/w")))
     assert kinds == (True, True, True)
     last = codex.convert([item("reasoning", summary=[{"text": "hm"}])], numbered())
-    assert last.losses == {"thinking that no answer followed": 1}
+    assert last.losses == {"thinking without a response": 1}
 
 
 def test_what_a_subagents_talk_loses_is_counted_with_the_sessions_own() -> None:
@@ -486,7 +486,7 @@ def test_what_a_subagents_talk_loses_is_counted_with_the_sessions_own() -> None:
     given = {"messages": talk, "agents": [{"agentId": "a7", "messages": talk}]}
     found = one_file.convert(given, numbered())
     assert [helper.agent_id for helper in found.agents] == ["a7"]
-    assert found.losses == {"a message of kind narrator": 2}
+    assert found.losses == {"message of type narrator": 2}
 
 
 def test_times_are_written_our_way() -> None:

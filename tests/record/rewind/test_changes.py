@@ -158,7 +158,7 @@ def test_a_folder_is_written_with_its_mode_alone() -> None:
 
 def test_a_change_is_told_by_what_is_done_with_the_path() -> None:
     link, unkept = FileState(kind="link", target="x"), FileState(kind="unkept")
-    assert PathChange(path="/a", before=ABSENT, after=A).verb == "made again"
+    assert PathChange(path="/a", before=ABSENT, after=A).verb == "recreated"
     assert PathChange(path="/a", before=A, after=ABSENT).verb == "removed"
-    assert PathChange(path="/a", before=A, after=link).verb == "linked again"
+    assert PathChange(path="/a", before=A, after=link).verb == "relinked"
     assert PathChange(path="/a", before=A, after=unkept).verb == "lost"

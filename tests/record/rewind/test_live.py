@@ -116,7 +116,7 @@ def test_without_a_person_the_choices_are_lines_to_type(trip: Trip) -> None:
     assert "+1" in shown
     assert f"/rewind {trip.prompt('two')[:8]} both" in shown
     assert trip.files() == {"a": "644 2\n"}
-    assert "no message" in slash(trip, "/rewind nowhere both", code=1)
+    assert "not found" in slash(trip, "/rewind nowhere both", code=1)
     assert "MESSAGE [both" in slash(trip, "/rewind start everything", code=1)
 
 
@@ -157,7 +157,7 @@ def test_a_host_takes_files_back_and_may_ask_what_would_be(trip: Trip) -> None:
         would = host.ask("rewind_files", **first, dry_run=True)["response"]
         assert (would["canRewind"], "somebody else" in would["error"]) == (False, True)
         assert "somebody else" in host.ask("rewind_files", **first)["error"]
-        assert "no message" in host.ask("rewind_files", user_message_id="x")["error"]
+        assert "not found" in host.ask("rewind_files", user_message_id="x")["error"]
         host.say("go on")
         host.result()
         assert host.end() == 0

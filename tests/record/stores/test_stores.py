@@ -124,7 +124,7 @@ async def test_a_session_comes_home_and_what_is_only_here_stays(
     assert place.transcript.read_bytes() == encoded(local)
     await store.append(KEY, lines([user("u7", "a2", "only there")]), at=4)
     done, notes = await brought(place, store)
-    assert notes[0].what == "both went on"
+    assert notes[0].what == "diverged"
     loaded = load(place.transcript, reads_all=True)
     assert names(loaded.messages) == "u1 a1 u2 a2 u9"
     assert len(loaded.uuids) == 6
@@ -181,7 +181,7 @@ async def test_a_service_that_is_not_there_is_false_and_said(place: SessionPlace
     done, notes = await brought(place, HttpStore("http://127.0.0.1:9", transport))
     assert not done
     assert [str(n) for n in notes] == [
-        "hydrate session: http store: connect (local 0, remote 0, now 0 lines)"
+        "session: http store: connect (local 0, remote 0, now 0 lines)"
     ]
     await transport.aclose()
 
@@ -195,7 +195,7 @@ async def test_a_session_that_is_open_elsewhere_stays(place: SessionPlace, tmp_p
     done, notes = await brought(place, store)
     log.close()
     assert not done
-    assert notes[0].what == "the session is open"
+    assert notes[0].what == "the session is open in another process"
     assert place.transcript.read_bytes() == encoded(talk(1))
 
 

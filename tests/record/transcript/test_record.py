@@ -137,7 +137,7 @@ def test_nothing_for_the_screen_is_written_and_no_progress(session: Session) -> 
     assert [line["type"] for line in written] == ["user", "user"]
     assert "display" not in written[0]
     assert written[1]["parentUuid"] == shown["uuid"]
-    with pytest.raises(MisuseError, match="call of its own"):
+    with pytest.raises(MisuseError, match="own method"):
         session.recorder.record([{"type": "last-prompt"}])
 
 

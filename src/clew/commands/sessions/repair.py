@@ -205,7 +205,7 @@ WORDS = {
         run_check,
         argument("session", nargs="*", help="ID, title or file (default: all of this folder)"),
         switch("--all", "Check every session of every folder"),
-        switch("--rules", "Print the rules and exitInclude notes, which are not problems"),
+        switch("--rules", "Print the rules and exit"),
         switch("--notes", "Include notes, which are not problems"),
     ),
     "repair": GroupWord(
