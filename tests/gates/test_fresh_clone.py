@@ -56,7 +56,7 @@ def test_a_fresh_clone_shows_its_demo_with_nothing_else_typed(tmp_path: Path) ->
     assert "make demo" in said("make", cwd=clone, env=bare(home))
     python = f"PYTHON={sys.base_prefix}/bin/python3"
     shown = said("make", python, "demo", cwd=clone, env=bare(home))
-    assert "Mended: `total` now counts every coin" in shown
+    assert "`total` now counts every coin" in shown
     assert said("git", "status", "--porcelain", cwd=clone, env=bare(home)) == ""
 
 

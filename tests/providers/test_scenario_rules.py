@@ -68,17 +68,17 @@ def test_a_condition_that_holds(when: dict[str, Any], body: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     ("when", "reason"),
     [
-        ({"user": "nothing"}, "user contains 'nothing' does not hold"),
-        ({"user": {"is": "look", "regex": "l"}}, "user is 'look' and regex 'l' does not hold"),
-        ({"user": {"contains": "x"}}, "user contains 'x' does not hold"),
-        ({"user": {"regex": "x"}}, "user regex 'x' does not hold"),
-        ({"system": "x"}, "system contains 'x' does not hold"),
-        ({"model": {"is": "claude"}}, "model is 'claude' does not hold"),
+        ({"user": "nothing"}, "user contains 'nothing' does not match"),
+        ({"user": {"is": "look", "regex": "l"}}, "user is 'look' and regex 'l' does not match"),
+        ({"user": {"contains": "x"}}, "user contains 'x' does not match"),
+        ({"user": {"regex": "x"}}, "user regex 'x' does not match"),
+        ({"system": "x"}, "system contains 'x' does not match"),
+        ({"model": {"is": "claude"}}, "model is 'claude' does not match"),
         ({"request": 2}, "is for request 2"),
         ({"stream": False}, "is for stream false"),
-        ({"has_tool": "Grep"}, "no tool 'Grep' is offered"),
-        ({"body_sha256": "0"}, "another body_sha256"),
-        ({"tool_result": "Bash"}, "no tool result of the last message fits"),
+        ({"has_tool": "Grep"}, "tool 'Grep' is not offered"),
+        ({"body_sha256": "0"}, "different body_sha256"),
+        ({"tool_result": "Bash"}, "no matching tool result in the last message"),
     ],
 )
 def test_a_condition_that_does_not_hold_says_so(when: dict[str, Any], reason: str) -> None:
@@ -118,14 +118,14 @@ def test_no_answer_shows_the_end_of_the_request_and_every_reason() -> None:
     assert said == (
         "scenario short: no rule matched request 2 (model 'claude-a-1', 3 messages, tools: Bash, "
         "Read). It ends with the result of Bash: 'exit 1: no such file'. answers[0]: used up "
-        "(1 of 1); answers[1]: user contains 'x' does not hold"
+        "(1 of 1); answers[1]: user contains 'x' does not match"
     )
     assert playing.unused() == ["answers[1]"]
 
 
 def test_no_answers_at_all_is_said_with_the_end_of_a_long_text() -> None:
     said = place(player().choose({"messages": [{"role": "user", "content": "x" * 300 + "end"}]}))
-    assert said.endswith(f"It ends with user text: '…{'x' * 197}end'. there are no answers")
+    assert said.endswith(f"It ends with user text: '…{'x' * 197}end'. the scenario has no answers")
 
 
 def test_counts_are_chosen_apart_from_answers() -> None:

@@ -122,14 +122,14 @@ class BreakingAttempt:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("changes the request", "a text: the request was changed"),
-        ("receives nothing", "a text: events came, and bytes_received is 0"),
-        ("goes on after the end", "a text: after the end came"),
+        ("changes the request", "a text: the request was modified"),
+        ("receives nothing", "a text: events came, but bytes_received is 0"),
+        ("goes on after the end", "a text: "),
         ("hides failures", "overloaded: "),
-        ("says another kind", "overloaded: the kind is tls"),
-        ("loses a delta", "a text: {"),
-        ("swallows a cancellation", "cancelled: not felt at"),
-        ("counts nothing", "count_tokens: 0 is not 4711"),
+        ("says another kind", "overloaded: expected a failure of kind"),
+        ("loses a delta", "a text: expected "),
+        ("swallows a cancellation", "cancelled: not cancelled at"),
+        ("counts nothing", "count_tokens: expected 4711, got 0"),
     ],
 )
 def test_a_provider_that_breaks_a_promise_is_told_which(fault: str, said: str) -> None:

@@ -68,13 +68,13 @@ def test_the_demo_is_read_in_a_pipe(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert done.stderr == ""
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("clew demo: a scripted model, over real HTTP")
+    assert lines[0].startswith("clew demo: a scripted model over real HTTP")
     assert "> What is a clew?" in lines
     assert "  [HTTP 529: Overloaded]" in lines
     assert any(line.startswith("  [attempt 2 in ") for line in lines)
-    assert "  [withdrawn: the answer begins anew]" in lines
-    assert any(line.startswith("(thinking) They ask for the word.") for line in lines)
-    assert "Ariadne gave one to Theseus, who let it run out behind him and so found" in lines
+    assert "  [withdrawn: the answer starts again]" in lines
+    assert any(line.startswith("(thinking) The user asks about the word.") for line in lines)
+    assert "Ariadne gave one to Theseus, who unwound it behind him and so found his" in lines
     assert '  [calls Bash {"command": "ls -l", "description": "List this folder"}]' in lines
     assert lines[-1] == "5 requests, 3 answers, 2 retries"
     assert "\x1b" not in done.stdout
@@ -100,7 +100,7 @@ def test_in_a_narrow_terminal_lines_end_between_words(
     )
     # How much is seen of an answer that is begun anew depends on when it is cut.
     said, told = (
-        [word for word in " ".join(text.split()).split("anew]")[-1].split() if word.isalpha()]
+        [word for word in " ".join(text.split()).split("again]")[-1].split() if word.isalpha()]
         for text in (wide, narrow)
     )
     assert told == said
@@ -126,8 +126,8 @@ def test_another_scenario_is_played(tmp_path: Path) -> None:
     [
         ('{"status": 400}', 1, "[HTTP 400: scripted status 400; "),
         ('{"when": {"user": "x"}, "text": "y"}', 1, "no rule matched request 1"),
-        ('{"content": ["a", "b"], "faults": [{"after_events": 7, "cut": "close"}]}', 1, "what was complete is kept]"),
-        ('{"content": [{"tool": "T", "input_json": "{"}]}', 1, "[calls T, and its input cannot be used: "),
+        ('{"content": ["a", "b"], "faults": [{"after_events": 7, "cut": "close"}]}', 1, "complete blocks are kept]"),
+        ('{"content": [{"tool": "T", "input_json": "{"}]}', 1, "[calls T with unusable input: "),
         ('{"content": []}', 0, "1 answer, 0 retries"),
     ],
 )  # fmt: skip
@@ -146,8 +146,8 @@ def test_an_answer_that_does_not_come_is_said(
     ("text", "said"),
     [
         (None, "own.yaml: No such file or directory\n"),
-        ("scenario: 1\nanswrs: []\n", "own.yaml:2: answrs: unknown key; did you mean answers?"),
-        ("scenario: 1\nanswers: [{text: a}]\n", "own.yaml: prompts: nothing to ask"),
+        ("scenario: 1\nanswrs: []\n", "own.yaml:2: answrs: unknown key (did you mean \"answers\"?)"),
+        ("scenario: 1\nanswers: [{text: a}]\n", "own.yaml: prompts: must not be empty"),
     ],
 )  # fmt: skip
 def test_a_scenario_that_cannot_be_played_is_named(

@@ -10,8 +10,8 @@ from clew.testing import record, server
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--port", "99999", "x.yaml"], "argument --port: a number from 0 (any free one) to 65535"),
-        (["--port", "many", "x.yaml"], "argument --port: a number from 0 (any free one) to 65535"),
+        (["--port", "99999", "x.yaml"], "argument --port: must be a number from 0"),
+        (["--port", "many", "x.yaml"], "argument --port: must be a number from 0"),
     ],
 )
 def test_a_port_that_is_none_is_refused(
@@ -20,7 +20,7 @@ def test_a_port_that_is_none_is_refused(
     with pytest.raises(SystemExit) as caught:
         server.main(arguments)
     assert caught.value.code == 2
-    assert capsys.readouterr().err.endswith(f"error: {said}\n")
+    assert f"error: {said}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("upstream", ["ftp://example.org", "example.org", "http://", "http://["])

@@ -189,7 +189,7 @@ def test_what_is_no_message_passes_unrecorded(capfd: pytest.CaptureFixture[str])
         assert connection.getresponse().status == 200
         connection.close()
     assert recorded.scenario() == {"scenario": 1}
-    assert "passed on, not recorded: GET /v1/models" in capfd.readouterr().err
+    assert "forwarded but not recorded: GET /v1/models" in capfd.readouterr().err
 
 
 def test_a_client_that_leaves_is_recorded_as_far_as_the_answer_came() -> None:
@@ -280,7 +280,7 @@ def test_as_a_program_it_refuses_a_name_that_is_not_json(tmp_path: Path) -> None
         check=False,
     )
     assert done.returncode == 2
-    assert "a recording is JSON" in done.stderr
+    assert "must end in .json" in done.stderr
     done = subprocess.run(
         [sys.executable, "-m", "clew.testing.record", "--upstream", "http://x", "--to", str(tmp_path / "no" / "a.json")],
         capture_output=True,

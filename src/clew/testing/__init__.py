@@ -1,1 +1,1 @@
-"""What tests, demos and benchmarks stand on, of clew and of others: a Messages API on loopback."""
+"""Tools for tests, demos and benchmarks, clew's own and others': a Messages API on loopback."""

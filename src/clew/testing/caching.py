@@ -1,8 +1,8 @@
-"""A service with a prompt cache that has a clock: what each request reads, writes and pays in full.
+"""A service with a prompt cache and a clock: what each request reads, writes and pays in full.
 
-An independent judge of clew's own estimate, kept apart from it on purpose: a request reads the longest
-beginning that an earlier one left, byte for byte, as long as that lives; reading and writing begin its
-life again. Must never repair a request.
+It judges clew's own estimate independently and is deliberately separate from it. A request reads
+the longest prefix that an earlier one cached, byte for byte, until its lifetime ends. Reads and
+writes renew the lifetime. It must never repair a request.
 """
 
 import json
@@ -18,9 +18,10 @@ PIECE_TOKENS = 1_000
 
 
 class Caching:
-    """Answers as `rule` says, with the usage of its cache. Called with a body, it is a rule itself.
+    """Answers by `rule`, with the usage of its cache. An instance is itself a rule.
 
-    `sizes`: how many tokens a tool, a block of the system prompt or of a message counts for.
+    `piece_tokens` is the size counted for each tool and each block of the system prompt or a
+    message.
     """
 
     def __init__(
@@ -35,14 +36,14 @@ class Caching:
         self._now_s = now_s
         self._lifetime_s = lifetime_s or LIFETIME_S
         self._piece_tokens = piece_tokens
-        # Each beginning that is cached, until when, and for how long a read keeps it.
+        # Each cached prefix, with its expiry and the lifetime that a read renews.
         self._kept: dict[tuple[str, ...], tuple[float, float]] = {}
-        # What each request was counted for, and whether it only filled the cache.
+        # The usage of each request, and whether it only filled the cache.
         self.usages: list[Json] = []
         self.warmed: list[bool] = []
 
     def forget(self) -> None:
-        """The service drops everything before its time."""
+        """Drop the entire cache before its lifetime ends."""
         self._kept.clear()
 
     def __call__(self, body: Json) -> Json:
@@ -83,7 +84,7 @@ class Caching:
 
 
 def _pieces(body: Json) -> tuple[list[str], list[tuple[int, str]]]:
-    """The parts of a request in the service's order, and after which of them it is cached."""
+    """Return the parts of a request in the service's order, and after which parts it is cached."""
     pieces, marks = [json.dumps(["model", body.get("model")])], []
     system = body.get("system") or []
     parts: list[tuple[str, Any]] = [("tools", tool) for tool in body.get("tools") or []]

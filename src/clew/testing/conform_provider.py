@@ -1,8 +1,8 @@
-"""What every provider must keep, whoever wrote it: run it against scenarios and see.
+"""A conformance suite for providers, which runs them against scenarios.
 
-`await conform_provider(make)` raises `ConformanceError` with the case and what was broken, and returns
-the outcome of each case, so that two providers can be compared. `make(scenario)` is an async context
-manager that gives a provider which is answered by that scenario.
+`await conform_provider(make)` raises `ConformanceError` with the case and the broken promise. It
+returns the outcome of each case, so that two providers can be compared. `make(scenario)` is an
+async context manager that yields a provider which that scenario answers.
 """
 
 import asyncio
@@ -26,16 +26,16 @@ from clew.testing.scenario_rules import facts_of
 Make: TypeAlias = Callable[[Scenario], AbstractAsyncContextManager[Provider]]
 
 PATIENCE_S = 30.0
-# The one question of every case, as far as answers depend on it.
+# The request of every case, as far as answers depend on it.
 ASKED: Json = {"model": "scripted-model", "messages": [{}]}
 
 
 class ConformanceError(OutsideError):
-    """A provider broke a promise of the protocol; says in which case, and which promise."""
+    """A provider broke a promise of the protocol; the text names the case and the promise."""
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """One answer, and what a provider must make of it: a whole message, or a failure of a kind."""
+    """An answer and the expected outcome: a complete message, or a failure of certain kinds."""
 
     name: str
     answer: Json
@@ -46,7 +46,7 @@ class Case(Struct, frozen=True, kw_only=True):
 
 
 class AttemptOutcome(Struct, frozen=True, kw_only=True):
-    """What came of one attempt: the message as far as it was complete, and why it is no more."""
+    """The outcome of an attempt: the message as far as it was complete, and the failure, if any."""
 
     message: Json | None
     failure: Failure | None
@@ -96,7 +96,7 @@ CASES: tuple[Case, ...] = (
 
 
 async def conform_provider(make: Make) -> dict[str, AttemptOutcome]:
-    """Runs every check; the outcome of each case by its name."""
+    """Run every check and return the outcome of each case by name."""
     outcomes = {case.name: await _case(make, case) for case in CASES}
     await _in_one_piece(make, outcomes["every kind of block"])
     await _several_at_once(make)
@@ -111,29 +111,33 @@ async def _case(make: Make, case: Case) -> AttemptOutcome:
         outcome = await _outcome(provider, case.name)
     failure = outcome.failure
     if not case.kinds:
-        _hold(failure is None, case.name, f"a whole answer ended in {failure}")
+        _hold(failure is None, case.name, f"expected a complete answer, got {failure}")
         expected_message = message_of(
             _scenario(case.answer).answers[0], facts_of(ASKED, 1), Defaults()
         )
         _hold(
             outcome.message == expected_message,
             case.name,
-            f"{outcome.message} is not what was told, {expected_message}",
+            f"expected {expected_message}, got {outcome.message}",
         )
         return outcome
     if failure is None:
-        raise ConformanceError(f"{case.name}: it failed, and no Failure came")
-    _hold(failure.kind in case.kinds, case.name, f"the kind is {failure.kind}, not {case.kinds}")
-    _hold(bool(failure.message), case.name, "the failure says nothing")
+        raise ConformanceError(f"{case.name}: the attempt failed without a Failure")
+    _hold(
+        failure.kind in case.kinds,
+        case.name,
+        f"expected a failure of kind {case.kinds}, got {failure.kind}",
+    )
+    _hold(bool(failure.message), case.name, "the failure has no message")
     expected = (case.status, case.error_type, case.retry_after_s)
     if case.status is not None:
         actual = (failure.status, failure.error_type, failure.retry_after_s)
-        _hold(actual == expected, case.name, f"{actual} is not {expected}")
+        _hold(actual == expected, case.name, f"expected {expected}, got {actual}")
     return outcome
 
 
 async def _outcome(provider: Provider, name: str, **options: Any) -> AttemptOutcome:
-    """One attempt to its end, with every promise about attempts checked on the way."""
+    """Run an attempt to its end and check every promise about attempts."""
     request = question(**options)
     before = copy.deepcopy(request)
     attempt = provider.stream(request)
@@ -144,8 +148,8 @@ async def _outcome(provider: Provider, name: str, **options: Any) -> AttemptOutc
     try:
         async with asyncio.timeout(PATIENCE_S):
             async for event in attempt:
-                _hold(failure is None, name, f"after a Failure came {event}")
-                _hold(attempt.bytes_received >= received, name, "bytes_received fell")
+                _hold(failure is None, name, f"{event} came after a Failure")
+                _hold(attempt.bytes_received >= received, name, "bytes_received decreased")
                 received = attempt.bytes_received
                 if isinstance(event, Failure):
                     failure = event
@@ -156,8 +160,8 @@ async def _outcome(provider: Provider, name: str, **options: Any) -> AttemptOutc
     finally:
         await attempt.aclose()
         await attempt.aclose()
-    _hold(events == 0 or received > 0, name, "events came, and bytes_received is 0")
-    _hold(request == before, name, "the request was changed")
+    _hold(events == 0 or received > 0, name, "events came, but bytes_received is 0")
+    _hold(request == before, name, "the request was modified")
     answer_events += accumulator.close() if failure is None else accumulator.abort()
     fault = next((e for e in answer_events if isinstance(e, StreamFault) and e.fatal), None)
     if failure is None and fault is not None:
@@ -170,18 +174,18 @@ async def _after_the_end(attempt: Attempt, name: str) -> None:
         event = await anext(attempt)
     except StopAsyncIteration:
         return
-    raise ConformanceError(f"{name}: after the end came {event}")
+    raise ConformanceError(f"{name}: {event} came after the end")
 
 
 async def _in_one_piece(make: Make, streamed: AttemptOutcome) -> None:
     async with make(_scenario(CASES[1].answer)) as provider:
         outcome = await _outcome(provider, "in one piece", stream=False)
     same = outcome.message == streamed.message
-    _hold(same, "in one piece", "the message is not the one that was streamed")
+    _hold(same, "in one piece", "the message differs from the streamed one")
 
 
 async def _several_at_once(make: Make) -> None:
-    """Answers that wait for each other in the middle do not mix."""
+    """Check that answers that pause in the middle do not get mixed up."""
     name = "several at once"
     answers = [
         {"when": {"user": f"number {i}."}, "text": f"answer {i} " * 20, "send": {"chunk_bytes": 64}}
@@ -192,30 +196,34 @@ async def _several_at_once(make: Make) -> None:
     for i, task in enumerate(tasks):
         content = (task.result().message or {}).get("content")
         _hold(
-            content == [{"type": "text", "text": f"answer {i} " * 20}], name, f"{i} got {content}"
+            content == [{"type": "text", "text": f"answer {i} " * 20}],
+            name,
+            f"answer {i} is {content}",
         )
 
 
 async def _cancelled(make: Make) -> None:
-    """Cancelling is felt wherever the attempt waits, and the provider answers afterwards."""
+    """Check that an attempt can be cancelled wherever it waits, and that the provider answers
+    afterwards.
+    """
     name = "cancelled"
     for place in ({"at": "headers"}, {"after_events": 3}, {"after_bytes": 500}):
         stalled = {"text": WORDS, "faults": [{**place, "stall_s": "forever"}]}
         async with make(_scenario(stalled, {"text": "after"})) as provider:
             attempt = provider.stream(question())
             reading = asyncio.ensure_future(_read_all(attempt))
-            # It has begun, and waits; how far it got is not for this case to say.
+            # The attempt is now waiting; this case does not depend on how far it got.
             await asyncio.wait({reading}, timeout=0.02)
             reading.cancel()
             done, _ = await asyncio.wait({reading}, timeout=PATIENCE_S)
-            _hold(bool(done) and reading.cancelled(), name, f"not felt at {place}")
+            _hold(bool(done) and reading.cancelled(), name, f"not cancelled at {place}")
             await attempt.aclose()
             outcome = await _outcome(provider, name)
             _hold(outcome.failure is None, name, f"the next answer failed: {outcome.failure}")
 
 
 async def _left_early(make: Make) -> None:
-    """Whoever has seen enough closes the attempt; nothing is left over for the next."""
+    """Check that closing an attempt early does not affect the next one."""
     name = "left early"
     async with make(_scenario({"text": WORDS * 50}, {"text": "after"})) as provider:
         attempt = provider.stream(question())
@@ -231,9 +239,13 @@ async def _counted(make: Make) -> None:
     counts = [{"input_tokens": 4711}, {"status": 529}]
     async with make(from_value({"scenario": 1, "count_tokens": counts})) as provider:
         tokens = await provider.count_tokens(question())
-        _hold(tokens == 4711, name, f"{tokens} is not 4711")
+        _hold(tokens == 4711, name, f"expected 4711, got {tokens}")
         failed = await provider.count_tokens(question())
-        _hold(isinstance(failed, Failure) and failed.status == 529, name, f"529 gave {failed}")
+        _hold(
+            isinstance(failed, Failure) and failed.status == 529,
+            name,
+            f"expected a Failure with status 529, got {failed}",
+        )
 
 
 async def _read_all(attempt: Attempt) -> None:

@@ -1,7 +1,7 @@
-"""What every store of sessions must keep, whoever wrote it: run it and see.
+"""A conformance suite for session stores.
 
-`await conform_store(make)` raises `StoreConformanceError` with the case and what was broken, and returns the names of
-the cases. `make()` gives a store that is empty.
+`await conform_store(make)` raises `StoreConformanceError` with the case and the broken promise, and
+returns the names of the cases. `make()` returns an empty store.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ LINES = [
 
 
 class StoreConformanceError(OutsideError):
-    """A store broke a promise; says in which case, and which promise."""
+    """A store broke a promise; the text names the case and the promise."""
 
 
 def _must(case: str, holds: bool, promise: str) -> None:
@@ -35,36 +35,44 @@ async def _all(store: SessionStore, key: TranscriptKey) -> bytes:
 async def _empty(store: SessionStore) -> None:
     _must("empty", list(await store.list()) == [], "an empty store lists nothing")
     content = await _all(store, TranscriptKey(session_id=SESSION))
-    _must("empty", content == b"", "a transcript that is not there reads as nothing")
+    _must("empty", content == b"", "a missing transcript reads as empty")
 
 
 async def _bytes(store: SessionStore) -> None:
     key = TranscriptKey(session_id=SESSION)
     _must(
-        "bytes", await store.append(key, LINES[:2], at=0) == 2, "an append answers how many lines"
+        "bytes",
+        await store.append(key, LINES[:2], at=0) == 2,
+        "an append returns the number of lines",
     )
     _must(
-        "bytes", await store.append(key, LINES[2:], at=2) == 4, "a second one goes behind the first"
+        "bytes",
+        await store.append(key, LINES[2:], at=2) == 4,
+        "a second append goes after the first",
     )
-    _must("bytes", await _all(store, key) == b"".join(LINES), "lines come back byte for byte")
+    _must("bytes", await _all(store, key) == b"".join(LINES), "lines are read back byte for byte")
 
 
 async def _again(store: SessionStore) -> None:
     key = TranscriptKey(session_id=SESSION)
     await store.append(key, LINES[:3], at=0)
     _must(
-        "again", await store.append(key, LINES[:3], at=0) == 3, "what is there is not taken twice"
+        "again",
+        await store.append(key, LINES[:3], at=0) == 3,
+        "lines that exist are not appended twice",
     )
-    _must("again", await store.append(key, LINES[1:], at=1) == 4, "and what is behind it is taken")
-    _must("again", await store.append(key, LINES[1:2], at=1) == 4, "less takes nothing away")
-    _must("again", await _all(store, key) == b"".join(LINES), "each line is there once")
+    _must("again", await store.append(key, LINES[1:], at=1) == 4, "lines after them are appended")
+    _must(
+        "again", await store.append(key, LINES[1:2], at=1) == 4, "a shorter append removes nothing"
+    )
+    _must("again", await _all(store, key) == b"".join(LINES), "each line exists once")
 
 
 async def _refused(store: SessionStore) -> None:
     key = TranscriptKey(session_id=SESSION)
     await store.append(key, LINES[:2], at=0)
     for at, lines, promise in (
-        (1, [LINES[0]], "another line in the place of one is refused"),
+        (1, [LINES[0]], "a different line in the place of another is refused"),
         (3, [LINES[3]], "a gap is refused"),
     ):
         try:
@@ -73,7 +81,7 @@ async def _refused(store: SessionStore) -> None:
             pass
         else:
             _must("refused", False, promise)
-    _must("refused", await _all(store, key) == b"".join(LINES[:2]), "what was refused left nothing")
+    _must("refused", await _all(store, key) == b"".join(LINES[:2]), "refused lines leave no trace")
 
 
 async def _apart(store: SessionStore) -> None:
@@ -87,14 +95,14 @@ async def _apart(store: SessionStore) -> None:
         _must(
             "apart",
             content == b"".join(LINES[: n % 3 + 1]),
-            "transcripts are apart from each other",
+            "transcripts are separate",
         )
     listed = {item.key: item.lines for item in await store.list()}
     wanted = {key: n % 3 + 1 for n, key in enumerate(keys)}
-    _must("apart", listed == wanted, "each is listed with its lines")
+    _must("apart", listed == wanted, "each transcript is listed with its number of lines")
     of_one = {item.key: item.lines for item in await store.list(OTHER)}
     its_own = {key: n for key, n in wanted.items() if key.session_id == OTHER}
-    _must("apart", of_one == its_own, "those of one session are listed alone")
+    _must("apart", of_one == its_own, "the list of one session contains only its transcripts")
 
 
 CASES: dict[str, Callable[[SessionStore], Awaitable[None]]] = {

@@ -1,7 +1,7 @@
-"""`clew demo`: the repair (repair.py), or a scripted talk over the path that real ones take.
+"""`clew demo`: repair a project (`repair`), or play a scripted conversation (`talk`).
 
-Of the talk: a loopback server plays the scenario; clew's own transport, provider and driver talk to
-it. Needs no key, no network, no settings; must never run a tool.
+In the conversation a loopback server plays the scenario, and clew's own transport, provider and
+driver talk to it. It needs no key, network or settings, and must never run a tool.
 """
 
 import argparse
@@ -54,7 +54,7 @@ from clew.testing.playing import pace_scenario
 from clew.testing.scenario import Scenario
 from clew.testing.server import LoopbackServer
 
-# The demo's repair: a small project whose test fails, and clew itself set to work on it.
+# The repair: a small project with a failing test, and a real clew session that fixes it.
 
 
 SCENARIO = Path(__file__).parent / "scenarios" / "repair.yaml"
@@ -67,17 +67,17 @@ PROJECT = {
 }
 ALLOWED = ("Bash(python3 -m unittest:*)", "Read", "Edit")
 HEAD = (
-    "clew demo: a failing test, and clew to mend it.\n"
-    "The model is a script over HTTP on this machine; all else is real."
+    "clew demo: clew fixes a failing test.\n"
+    "The model is a script over HTTP on this machine; everything else is real."
 )
 
 
 async def nobody(_: Question) -> Verdict:
-    return Refused(words="nobody can be asked in the demo", by_person=False)
+    return Refused(words="the demo can't ask the user", by_person=False)
 
 
 async def repair(paper: Paper, speed: float | None) -> bool:
-    """Plays the repair; whether the project's test passes in the end."""
+    """Play the repair. Returns whether the project's test passes at the end."""
     scenario = pace_scenario(read_scenario(SCENARIO), speed)
     telling = LineWriter(paper, see_with="")
 
@@ -123,7 +123,7 @@ def lines_written(home: str) -> int:
 
 
 def environment(home: str, url: str) -> dict[str, str]:
-    """Nothing of this person's: no key, no settings, no sessions."""
+    """Return an environment without the user's key, settings and sessions."""
     return {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "HOME": home,
@@ -134,17 +134,15 @@ def environment(home: str, url: str) -> dict[str, str]:
     }
 
 
-# What `clew demo` writes: the answer as it comes, and in between, marked, what happened on the way.
+# The output of `clew demo`: the answer as it streams, with marked notes on other events.
 
 
 DIM, BOLD, RED, PLAIN = "\x1b[2m", "\x1b[1m", "\x1b[31m", "\x1b[0m"
-OPENING = (
-    "clew demo: a scripted model, over real HTTP on this machine; no key, no network beyond it"
-)
+OPENING = "clew demo: a scripted model over real HTTP on this machine, without key or network"
 
 
 class DemoScreen:
-    """Lines of text, and colours where they are wanted; knows whether a line is open."""
+    """Writes lines of text, optionally with colours, and tracks whether a line is open."""
 
     def __init__(self, paper: Paper, *, ansi: bool) -> None:
         self._paper = paper
@@ -174,19 +172,19 @@ class DemoScreen:
                 dumps = json.dumps(block["input"], ensure_ascii=False)
                 self._note(f"calls {block['name']} {dumps}")
             case ToolUseUnusable(block=block, message=message):
-                self._note(f"calls {block['name']}, and its input cannot be used: {message}")
+                self._note(f"calls {block['name']} with unusable input: {message}")
             case Withdrawn():
-                self._note("withdrawn: the answer begins anew")
+                self._note("withdrawn: the answer starts again")
             case Retrying(failure=failure, attempt=attempt, delay_s=delay_s):
                 self._retries += 1
                 self._note(f"{failure.message}", RED)
                 self._note(f"attempt {attempt + 1} in {delay_s:.1f} s")
             case Waiting(silent_s=silent_s):
-                self._note(f"nothing came for {silent_s:.0f} s")
+                self._note(f"no data for {silent_s:.0f} s")
             case FellBack(model=model):
                 self._note(f"asking {model} instead")
             case Shrunk(max_tokens=most):
-                self._note(f"asking for at most {most} tokens")
+                self._note(f"limiting the answer to {most} tokens")
             case _:
                 pass
 
@@ -196,11 +194,11 @@ class DemoScreen:
             case Answered():
                 self._answers += 1
             case Incomplete(failure=failure):
-                self._note(f"{failure.message}; what was complete is kept", RED)
+                self._note(f"{failure.message}; complete blocks are kept", RED)
             case GaveUp(failure=failure, why=why):
                 self._note(f"{failure.message}; {why}", RED)
             case CompactionDue():
-                self._note("the conversation does not fit the model", RED)
+                self._note("the conversation does not fit the model's context window", RED)
 
     def not_run(self, text: str) -> None:
         self._note(text)
@@ -215,7 +213,7 @@ class DemoScreen:
         self._line(", ".join(counted), DIM)
 
     def _stream(self, text: str, style: str) -> None:
-        """More of what the model says; `style` holds until the line is closed."""
+        """Write more of the model's answer; `style` applies until the line is closed."""
         if not self._open:
             self._write(self._styled(style))
             self._open = style or PLAIN
@@ -262,7 +260,7 @@ BASH: Json = {
 
 
 class DemoClock:
-    """Time of which the pauses pass `speed` times faster; None does not pause at all."""
+    """A clock whose pauses are `speed` times shorter; None means no pauses."""
 
     def __init__(self, speed: Speed) -> None:
         self._speed = speed
@@ -275,7 +273,7 @@ class DemoClock:
 
 
 class DemoConversation:
-    """The messages so far, and the way each prompt takes to its last answer."""
+    """The messages so far; `ask` plays each prompt to its last answer."""
 
     def __init__(self, provider: AnthropicProvider, screen: DemoScreen, clock: DemoClock) -> None:
         self._provider = provider
@@ -285,7 +283,7 @@ class DemoConversation:
         self._tool_ids = 0
 
     async def ask(self, prompt: str) -> bool:
-        """One prompt, with as many rounds as the model calls tools; False where no answer came."""
+        """Play one prompt with all its tool calls. Returns False if there was no answer."""
         self._screen.prompt(prompt)
         before = len(self._messages)
         self._messages.append({"role": "user", "content": prompt})
@@ -293,7 +291,7 @@ class DemoConversation:
             ended = await self._answer()
             self._screen.ended(ended)
             if not isinstance(ended, Answered | Incomplete):
-                # What nobody answered is taken back: the next prompt must not meet its error too.
+                # Remove the unanswered prompt, so that the next one does not fail with it.
                 del self._messages[before:]
                 return False
             content = ended.message["content"]
@@ -327,7 +325,7 @@ class DemoConversation:
 
 
 async def play(scenario: Scenario, speed: Speed, paper: Paper, *, ansi: bool) -> bool:
-    """The whole demo; whether every prompt was answered."""
+    """Play the scenario. Returns whether every prompt was answered."""
     screen = DemoScreen(paper, ansi=ansi)
     screen.opening()
     async with LoopbackServer(pace_scenario(scenario, speed), strict=True) as server:
@@ -350,12 +348,12 @@ def _speed(text: str) -> Speed:
     except ValueError:
         speed = 0.0
     if not 0.01 <= speed <= 1000:
-        raise argparse.ArgumentTypeError("a number from 0.01 to 1000, or max")
+        raise argparse.ArgumentTypeError("must be a number from 0.01 to 1000, or max")
     return speed
 
 
 def _is_plain() -> bool:
-    """No colours for a pipe, a terminal that cannot show them, or a person who wants none."""
+    """Return whether to omit colours: for a pipe, a dumb terminal, or NO_COLOR."""
     environment = os.environ
     return (
         not sys.stdout.isatty()
@@ -367,27 +365,27 @@ def _is_plain() -> bool:
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="clew demo",
-        description="Show clew at work with a scripted model on loopback: no key, no network.",
+        description="Show clew with a scripted model on loopback, without key or network.",
     )
     parser.add_argument(
         "what",
         nargs="?",
         choices=("repair", "talk"),
         default="repair",
-        help="repair: clew mends a failing test; talk: faults on the line, and what is kept",
+        help="repair: clew fixes a failing test; talk: a conversation with network faults",
     )
     parser.add_argument(
         "--scenario",
         metavar="FILE",
         type=Path,
-        help="a scenario of your own to talk with (docs/extending/scenarios.md describes the format)",
+        help="Scenario file to play instead (format: docs/extending/scenarios.md)",
     )
     parser.add_argument(
         "--speed",
         type=_speed,
         default=1.0,
         metavar="N",
-        help="so many times faster, or max for no pauses at all",
+        help="Speed up N times; max: no pauses",
     )
     options = parser.parse_args(argv)
     talks = options.what == "talk" or options.scenario is not None
@@ -395,7 +393,7 @@ def main(argv: list[str]) -> int:
         if talks:
             scenario = read_scenario(options.scenario or DEMO)
             if not scenario.prompts:
-                raise UserError(f"{options.scenario}: prompts: nothing to ask; the demo needs some")
+                raise UserError(f"{options.scenario}: prompts: must not be empty for the demo")
             answered = asyncio.run(
                 play(scenario, options.speed, Paper(sys.stdout), ansi=not _is_plain())
             )
@@ -403,7 +401,7 @@ def main(argv: list[str]) -> int:
             answered = asyncio.run(repair(Paper(sys.stdout), options.speed))
     except (UserError, OSError) as error:
         if isinstance(error, BrokenPipeError):
-            # Whoever read us has seen enough; the interpreter must not try to flush once more.
+            # The reader closed the pipe; the interpreter must not try to flush again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         sys.stderr.write(f"clew demo: {describe_error(error)}\n")

@@ -1,7 +1,7 @@
-"""The server's side of HTTP/1.1: requests read through h11, responses written by hand.
+"""The server side of HTTP/1.1: requests are parsed by h11, responses are written by hand.
 
-By hand because a scripted answer may be cut, reset or garbled at any byte, which a well-behaved
-library refuses to do. Must never know what a request means.
+A scripted answer may be cut, reset or garbled at any byte, which a well-behaved library refuses to
+do. This module must never interpret a request.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 
 class ServedRequest(Struct, frozen=True, kw_only=True):
-    """One request as it came, secrets and all; it does not leave the server as it is."""
+    """A request as received, including secrets; it never leaves the server in this form."""
 
     method: str
     target: str
@@ -42,13 +42,13 @@ class ServedRequest(Struct, frozen=True, kw_only=True):
 
 
 class BadRequest(Struct, frozen=True):
-    """The peer did not speak HTTP, and how."""
+    """The peer sent invalid HTTP; `what` describes the error."""
 
     what: str
 
 
 class HttpPeer:
-    """One connection: requests come out of it, bytes go in."""
+    """A connection that requests are read from and responses are written to."""
 
     __slots__ = ("_reader", "_rest", "_writer")
 
@@ -58,7 +58,7 @@ class HttpPeer:
         self._rest = b""
 
     async def next_request(self) -> ServedRequest | BadRequest | None:
-        """The next request, or None when there is none to come."""
+        """Return the next request, or None at the end of the connection."""
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
         if self._rest:
             connection.receive_data(self._rest)
@@ -87,11 +87,11 @@ class HttpPeer:
     async def write(self, data: bytes) -> None:
         self._writer.write(data)
         await self._writer.drain()
-        # A turn for whoever reads in this same loop, so that writes arrive one by one.
+        # Let a reader in the same loop run, so that writes arrive one by one.
         await asyncio.sleep(0)
 
     async def unless_gone(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """Does the work, or drops it as soon as the peer has left: then the answer is None."""
+        """Run the work, but cancel it and return None as soon as the peer has disconnected."""
         answer: T | None = None
         try:
             async with asyncio.TaskGroup() as group:
@@ -106,7 +106,7 @@ class HttpPeer:
         return answer
 
     async def _until_gone(self) -> None:
-        """Returns at the peer's end of stream; a request that comes early is kept for its turn."""
+        """Return at the peer's end of stream; an early request is buffered for its turn."""
         try:
             while data := await self._reader.read(READ_BYTES):
                 self._rest += data
@@ -114,7 +114,7 @@ class HttpPeer:
             return
 
     def reset(self) -> None:
-        """Closes with a RST instead of a FIN: what a crashed server or a middlebox does."""
+        """Close with RST instead of FIN, as a crashed server or a middlebox does."""
         connection = self._writer.get_extra_info("socket")
         if connection is not None and not self._writer.transport.is_closing():
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -137,12 +137,12 @@ def _request(head: h11.Request, body: bytes) -> ServedRequest:
 
 
 def mask_headers(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Headers to keep: of a secret only the scheme and the length stay."""
+    """Return headers for recording: only the scheme and length of a secret remain."""
     return [(k, _mask(v) if is_secret_header(k) else v) for k, v in headers]
 
 
 def find_secrets(headers: list[tuple[str, str]]) -> tuple[str, ...]:
-    """The credentials of a request, without the words that say of what kind they are."""
+    """Return the credentials of a request, without their schemes."""
     values = (value.rpartition(" ")[2] for name, value in headers if is_secret_header(name))
     return tuple(secret for secret in values if len(secret) >= LEAST_CHARS)
 
@@ -163,16 +163,16 @@ def encode_chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-# Listens on 127.0.0.1 and serves each connection exchange by exchange; knows who is connected.
+# Listen on 127.0.0.1 and serve each connection one exchange at a time.
 
 
 class Listener:
-    """One listening socket; `exchange` serves one request and says whether another may follow."""
+    """A listening socket. `exchange` serves one request and returns whether another may follow."""
 
     def __init__(
         self, exchange: Callable[[HttpPeer], Coroutine[Any, Any, bool]], port: int = 0
     ) -> None:
-        # How many connections were ever accepted.
+        # The number of connections accepted so far.
         self.accepted = 0
         self._exchange = exchange
         self._port = port
@@ -190,11 +190,11 @@ class Listener:
         return len(self._connections)
 
     async def wait_until_idle(self) -> None:
-        """Returns when every connection that was made is over."""
+        """Return when every connection has ended."""
         await self._idle.wait()
 
     async def open(self) -> None:
-        """Listens until `close`, which the same task must call."""
+        """Listen until `close`, which the same task must call."""
         self._group = await self._opened.enter_async_context(asyncio.TaskGroup())
         server = await asyncio.start_server(self._accept, "127.0.0.1", self._port)
         self._opened.callback(self._cancel)
@@ -202,7 +202,7 @@ class Listener:
         self._port = server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Stops listening and ends every connection, wherever it stands."""
+        """Stop listening and close every connection in any state."""
         await self._opened.aclose()
 
     def _cancel(self) -> None:
@@ -211,8 +211,11 @@ class Listener:
             connection.cancel()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """A callback and not a coroutine: asyncio reports it as an error when its own task ends
-        by cancellation, which is how ours end."""
+        """Serve a new connection.
+
+        This is a callback and not a coroutine, because asyncio would report the cancellation of its
+        task as an error.
+        """
         if self._group is None:
             writer.close()
             return
@@ -221,7 +224,7 @@ class Listener:
         self._idle.clear()
         self.accepted += 1
         task.add_done_callback(self._ended)
-        # A connection that is cancelled before it was served must be closed too.
+        # A connection that was cancelled before it was served must be closed too.
         task.add_done_callback(lambda _: writer.close())
 
     def _ended(self, task: asyncio.Task[None]) -> None:

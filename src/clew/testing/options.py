@@ -1,4 +1,4 @@
-"""What the programs of this folder share of their command lines: a port, a service, and an error told."""
+"""Shared command-line helpers for this package: ports, URLs and error messages."""
 
 import argparse
 from pathlib import Path
@@ -6,16 +6,16 @@ from urllib.parse import urlsplit
 
 from clew.testing.scenario import Scenario, parse
 
-# Reads a scenario from disk; the only module of the format that touches a file.
+# Read a scenario from disk. No other code of the format accesses files.
 
 
 def read_scenario(path: str | Path) -> Scenario:
-    """The scenario in a file; its ending says JSON or YAML. Raises ScenarioError and OSError."""
+    """Read a scenario from a JSON or YAML file. Raises ScenarioError and OSError."""
     return parse(Path(path).read_bytes(), str(path))
 
 
 def describe_error(error: Exception) -> str:
-    """An error of the system as `where: what`; any other in its own words."""
+    """Return an operating system error as `where: what`; other errors as their text."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, OSError) and error.strerror:
@@ -25,7 +25,7 @@ def describe_error(error: Exception) -> str:
 
 def parse_port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text[:6]) <= 65535):
-        raise argparse.ArgumentTypeError("a number from 0 (any free one) to 65535")
+        raise argparse.ArgumentTypeError("must be a number from 0 (any free port) to 65535")
     return int(text)
 
 
@@ -35,5 +35,5 @@ def base_url(text: str) -> str:
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise argparse.ArgumentTypeError("a URL such as https://api.anthropic.com")
+        raise argparse.ArgumentTypeError("must be a URL such as https://api.anthropic.com")
     return text

@@ -1,4 +1,4 @@
-"""Plays one reply over a connection: step by step, with everything the scenario lets go wrong."""
+"""Play one response over a connection, step by step, including the scripted faults."""
 
 import asyncio
 
@@ -9,11 +9,11 @@ from clew.testing.scenario import Scenario, ScriptedAnswer, Send
 from clew.testing.scenario_answer import ScriptedResponse
 from clew.testing.scenario_steps import Cut, WaitStep, before_headers, steps
 
-# A scenario faster or slower than it was written.
+# Change the speed of a scenario.
 
 
 def pace_scenario(scenario: Scenario, speed: float | None) -> Scenario:
-    """The scenario with every rate and stall changed; a stall for ever stays one."""
+    """Return the scenario with every rate and stall scaled; an endless stall stays endless."""
 
     def send(plan: Send | None) -> Send | None:
         if plan is None:
@@ -42,10 +42,10 @@ FLUSH_BYTES = 65536
 
 
 class Playing:
-    """One reply on its way out; `sent_bytes` counts its body, before the chunks' own framing.
+    """A response being sent; `sent_bytes` counts its body without chunk framing.
 
-    `finished` says that all of it, up to its end or its cut, was given to the kernel: a client that
-    then leaves has left after the answer, however soon.
+    `finished` means that everything up to its end or cut was passed to the kernel. If the client
+    disconnects after that, it received the answer.
     """
 
     def __init__(self, peer: HttpPeer, reply: ScriptedResponse) -> None:
@@ -54,11 +54,11 @@ class Playing:
         self._peer = peer
         self._reply = reply
         self._pending = bytearray()
-        # Bodies that come in parts or may be cut are sent in chunks; the others say their length.
+        # Bodies with several parts or faults are sent in chunks, others with their length.
         self._chunked = len(reply.parts) > 1 or bool(reply.faults) or reply.send.gzip
 
     async def send(self, *, keep_alive: bool) -> bool:
-        """Sends it all; False where the scenario broke the answer and the connection with it."""
+        """Send the response. Returns False if the scenario broke the connection."""
         for step in before_headers(self._reply):
             if isinstance(step, Cut):
                 self._break(step)

@@ -1,9 +1,9 @@
-"""A service with preserved thinking: each thought it signs is bound to all that stood before it.
+"""A service with preserved thinking: each signed thinking block is bound to everything before it.
 
-An independent judge, kept apart from `clew.core.normalize.prefix` on purpose: what a thought is bound to
-stands in its signature, as with the real service, and every request is judged from nothing. The rule is
-the vendor's, as its pages on preserved thinking and `anthropic` 2.12 describe it. Must never repair a
-request. PURE.
+It judges requests independently and is deliberately separate from `clew.core.normalize.prefix`. A
+block's signature contains what it is bound to, as with the real service, and every request is
+judged statelessly. The rule is the vendor's, as described by its pages on preserved thinking and by
+`anthropic` 2.12. It must never repair a request. PURE.
 """
 
 import base64
@@ -21,7 +21,7 @@ Rule: TypeAlias = Callable[[Json], Json]
 
 CONTROLS = "thinking-binding-controls-2026-08-01"
 THOUGHTS = ("thinking", "redacted_thinking")
-# Models whose thoughts are bound, and what else each of them reads beside its own thoughts.
+# Models whose thinking is bound, and the other models whose thinking each of them can read.
 MODEL = "model_binding_mismatch"
 PREFIX = "prefix_binding_mismatch"
 READS: dict[str, frozenset[str]] = {
@@ -40,20 +40,21 @@ UNKNOWN_FIELD = "thinking.{type}.block_binding: Extra inputs are not permitted"
 
 
 class Judgement(Struct, kw_only=True):
-    """What becomes of a request: refused with these words, or shown to the model without some thoughts."""
+    """The verdict on a request: refused with a message, or accepted without some thinking blocks."""
 
     refusal: str | None
-    # `input_transformations`, as a request that asks for them is told.
+    # `input_transformations`, for requests that ask for them.
     dropped: list[Json]
-    # The last thought that the model was shown.
+    # The signature of the last thinking block that the model saw.
     last: str
 
 
 class Preserving:
-    """Answers as `rule` says, with thoughts that it signs. Called with a body, it is a rule itself.
+    """Answers by `rule`, with signed thinking blocks. An instance is itself a rule.
 
-    `enforces`: the account is a new one. `has_control`: false for a gateway that knows nothing of it.
-    `rewrites`: a gateway that says something of its own in front of every request, each time another.
+    `enforces`: the account is new, so mismatches are refused. `has_control`: False for a gateway
+    without support for the setting. `rewrites`: a gateway that adds different text to the front of
+    each request.
     """
 
     def __init__(
@@ -73,12 +74,12 @@ class Preserving:
         self._signed = 0
         self._requests = 0
         self._judged: Judgement | None = None
-        # Every thought that it left out of a request, by its signature, with the reason.
+        # Every thinking block omitted from a request, by signature, with the reason.
         self.left_out: dict[str, str] = {}
         self.refusals: list[str] = []
 
     def refusal(self, body: Json, betas: str) -> str | None:
-        """Why a request is refused; None if the model is shown it."""
+        """Return why a request is refused; None if it is accepted."""
         self._requests += 1
         self._judged = judged = self.judge(body, betas)
         if judged.refusal is not None:
@@ -89,7 +90,7 @@ class Preserving:
         judged = self._judged or self.judge(body, "")
         answer = self._rule(body)
         if "content" not in answer and "text" not in answer:
-            return answer  # no message
+            return answer  # not a message
         content = answer.get("content", [answer.get("text", "")])
         signed = self.sign(body, content, judged.last)
         rest = {key: value for key, value in answer.items() if key not in ("text", "content")}
@@ -120,7 +121,7 @@ class Preserving:
                     return Judgement(refusal=words, dropped=[], last="")
                 reason = self._fault(claim, reader, before, last, is_torn=is_torn)
                 if reason == PREFIX and behavior is None and not self._enforces:
-                    reason = ""  # an older account: it is shown all the same
+                    reason = ""  # older accounts are not enforced
                 if not reason:
                     last = signature
                     continue
@@ -140,8 +141,10 @@ class Preserving:
     def _fault(
         self, claim: Json, reader: str, before: "PrefixHash", last: str, *, is_torn: bool
     ) -> str:
-        """Why the model is not shown a thought; empty if it is. `is_torn`: the one right before it in
-        its answer was left out."""
+        """Return why a thinking block is not shown to the model; empty if it is shown.
+
+        `is_torn`: the block right before it in its answer was omitted.
+        """
         if claim["model"] != reader and claim["model"] not in self._reads.get(reader, ()):
             return MODEL
         if reader not in self._reads or claim["model"] not in self._reads:
@@ -150,8 +153,10 @@ class Preserving:
         return PREFIX if is_torn or not fits else ""
 
     def sign(self, body: Json, content: list[Any], last: str) -> list[Any]:
-        """The content of an answer with signed thoughts, each bound to what stands before it; `last` is
-        the thought that the model was shown last."""
+        """Return an answer's content with signed thinking, bound to everything before it.
+
+        `last` is the signature of the last thinking block that the model saw.
+        """
         before = self._beginning(body)
         for message in body["messages"]:
             for block in _blocks(message):
@@ -173,7 +178,7 @@ class Preserving:
         return signed
 
     def _beginning(self, body: Json) -> "PrefixHash":
-        """System prompt and tools; those that wait for a reference are no part of it."""
+        """Return the hash of the system prompt and tools; deferred tools are excluded."""
         system = body.get("system") or []
         if isinstance(system, str):
             system = [{"type": "text", "text": system}]
@@ -187,7 +192,7 @@ class Preserving:
 
 
 class PrefixHash:
-    """What stands before a place, as one hash."""
+    """A hash over everything before a position."""
 
     def __init__(self) -> None:
         self._all = sha256()
@@ -206,12 +211,12 @@ def _blocks(message: Json) -> list[Json]:
 
 
 def _plain(block: Json) -> Json:
-    """A block without what is no part of the conversation."""
+    """Return a block without members that are not part of the conversation."""
     return {key: value for key, value in block.items() if key != "cache_control"}
 
 
 def _said(block: Json) -> Json:
-    """A block of an answer as it comes back."""
+    """Return a scripted block in the form in which the client sends it back."""
     if "text" in block:
         return {"type": "text", "text": block["text"]}
     return {

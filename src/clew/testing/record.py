@@ -1,8 +1,8 @@
-"""Records a live run into a scenario: a proxy on loopback between a client and the real service.
+"""Record a live run as a scenario: a loopback proxy between a client and the real service.
 
-`python -m clew.testing.record --upstream URL --to FILE`, then point the client's base URL at what it
-prints. Bodies pass through unchanged and are kept byte for byte; credentials pass through and are
-kept nowhere. Must never listen beyond 127.0.0.1.
+Run `python -m clew.testing.record --upstream URL --to FILE`, and point the client's base URL to the
+printed URL. Bodies are forwarded unchanged and recorded byte for byte. Credentials are forwarded
+but never recorded. It must never listen on any address except 127.0.0.1.
 """
 
 import argparse
@@ -33,16 +33,16 @@ from clew.testing.options import base_url, describe_error, parse_port
 from clew.testing.recording import RecordedAnswer, Recording
 from clew.testing.scenario_steps import ENDPOINTS
 
-# Of the connection to the proxy, not of the request; the transport writes its own.
+# Headers of the connection to the proxy, not of the request; the transport adds its own.
 NOT_FORWARDED = frozenset(
     {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "expect"}
 )
-# The framing of the upstream connection; towards the client the proxy writes its own.
+# The framing of the upstream connection; the proxy adds its own towards the client.
 NOT_RETURNED = frozenset({"connection", "content-length", "transfer-encoding", "content-encoding"})
 
 
 class RecordingProxy:
-    """Forwards every request to `upstream` and keeps the answers in `recording`."""
+    """Forwards every request to `upstream` and stores the answers in `recording`."""
 
     def __init__(
         self, upstream: str, recording: Recording, *, to: Path | None = None, port: int = 0
@@ -73,7 +73,7 @@ class RecordingProxy:
         self._write()
 
     async def _serve(self, peer: HttpPeer) -> bool:
-        """One request through and back; False where the connection cannot be used again."""
+        """Forward one request. Returns False if the connection can't be reused."""
         request = await peer.next_request()
         if request is None or isinstance(request, BadRequest):
             return False
@@ -82,9 +82,9 @@ class RecordingProxy:
         heard = None
         if endpoint is not None and body is not None:
             heard = self.recording.begin(endpoint, body, secrets=find_secrets(request.headers))
-            heard.broken = "close"  # until it has come to its end
+            heard.broken = "close"  # until the answer is complete
         else:
-            _say(f"passed on, not recorded: {request.method} {request.path}")
+            _say(f"forwarded but not recorded: {request.method} {request.path}")
         is_complete = await peer.unless_gone(self._pass(request, peer, heard))
         if heard is not None:
             self._write()
@@ -121,7 +121,7 @@ class RecordingProxy:
         return seam.HttpRequest(method=request.method, url=url, headers=headers, body=request.body)
 
     def _write(self) -> None:
-        """The whole file anew, so that an interrupted run leaves a scenario that can be played."""
+        """Write the complete file, so that an interrupted run leaves a valid scenario."""
         if self._to is None:
             return
         text = json.dumps(self.recording.scenario(), ensure_ascii=False, indent=1)
@@ -162,30 +162,30 @@ async def _record(options: argparse.Namespace) -> None:
 
 def _json_file(text: str) -> Path:
     if not text.endswith(".json"):
-        raise argparse.ArgumentTypeError("a recording is JSON: end its name in .json")
+        raise argparse.ArgumentTypeError("must end in .json")
     return Path(text)
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m clew.testing.record",
-        description="Stand between a client and the Messages API, and write what is answered into "
-        "a scenario; print the URL to give to the client, end with ^C.",
+        description="Record the answers of the Messages API to a client as a scenario. "
+        "Prints the URL to configure in the client; stop with Ctrl-C.",
     )
     parser.add_argument(
-        "--upstream", required=True, metavar="URL", type=base_url, help="the service's base URL"
+        "--upstream", required=True, metavar="URL", type=base_url, help="Base URL of the service"
     )
-    parser.add_argument("--to", required=True, metavar="FILE", type=_json_file, help="FILE.json")
+    parser.add_argument(
+        "--to", required=True, metavar="FILE", type=_json_file, help="JSON file to write"
+    )
     parser.add_argument(
         "--match",
         choices=("order", "body"),
         default="order",
-        help="play back in order (default), or each answer to the same request body",
+        help="Replay in order (default), or by request body",
     )
-    parser.add_argument("--chunks", action="store_true", help="keep where the pieces were parted")
-    parser.add_argument(
-        "--port", type=parse_port, default=0, help="the port (default: any free one)"
-    )
+    parser.add_argument("--chunks", action="store_true", help="Record the chunk boundaries")
+    parser.add_argument("--port", type=parse_port, default=0, help="Port (default: any free port)")
     try:
         asyncio.run(_record(parser.parse_args(argv)))
     except KeyboardInterrupt:

@@ -1,7 +1,7 @@
-"""What a recorded run looks like as a scenario: raw bodies, status and headers, no secrets. PURE.
+"""A recorded run as a scenario: raw bodies, status and headers, without secrets. PURE.
 
-A request is not kept, only summed up in a note: it holds what the person said and what their files
-say. Played back in order, or each to the same request again by the hash of its body.
+Requests are not recorded but only summarised in notes, because they contain the user's prompts and
+files. Answers are replayed in order, or matched to the same request by the hash of its body.
 
 Decision: docs/decisions/040-scripted-models.md
 """
@@ -13,18 +13,18 @@ from clew.testing.scenario_rules import Endpoint, describe_tail, facts_of, hash_
 
 Match: TypeAlias = Literal["order", "body"]
 
-# Of this connection, of this hour, or of the account: nothing that another run should say again.
+# Headers specific to the connection, the time or the account; another run must not repeat them.
 DROPPED = frozenset({
     "alt-svc", "anthropic-organization-id", "authorization", "cf-cache-status", "cf-ray",
     "connection", "content-encoding", "content-length", "date", "keep-alive", "proxy-authenticate",
     "server", "set-cookie", "transfer-encoding", "via", "x-api-key",
 })  # fmt: skip
-# What an answer would have of itself; said as null when the recorded one had it not.
+# Headers that an answer has by default; null if the recorded one lacked them.
 OWN = ("content-type", "request-id")
 
 
 class RecordedAnswer:
-    """One answer as it comes in; `closed` says whether and how it broke off."""
+    """An answer while it is received; `broken` says whether and how it was cut."""
 
     def __init__(
         self, endpoint: Endpoint, body: Json, match: Match, secrets: tuple[str, ...]
@@ -39,7 +39,7 @@ class RecordedAnswer:
         self._when = {"body_sha256": hash_body(body)} if match == "body" else None
 
     def answer(self, *, chunks: bool) -> Json:
-        """The answer that plays this back."""
+        """Return the scenario's answer that replays this one."""
         value: Json = {"note": self._note}
         if self._when is not None:
             value |= {"when": self._when, "times": 1}
@@ -66,14 +66,14 @@ class RecordedAnswer:
         return {name: None for name in OWN if name not in kept_headers} | kept_headers
 
     def _without_secrets(self, data: bytes) -> bytes:
-        """What a service said, less the credentials it repeated; as long as it was."""
+        """Return data with repeated credentials masked, in its original length."""
         for secret in self._secrets:
             data = data.replace(secret.encode(), b"*" * len(secret.encode()))
         return data
 
 
 class Recording:
-    """The answers of a run, in the order their requests came."""
+    """The answers of a run, in the order of their requests."""
 
     def __init__(self, *, match: Match = "order", chunks: bool = False) -> None:
         self._match: Match = match
@@ -100,7 +100,7 @@ def _summary(body: Json) -> str:
 
 
 def _body(body: bytes) -> Json:
-    """As text where it is text, so that a recording can be read and edited."""
+    """Return the body as text if possible, so that a recording can be read and edited."""
     try:
         return {"body": body.decode("utf-8")}
     except UnicodeDecodeError:

@@ -1,9 +1,9 @@
-"""The scenario format: what a scripted model answers, to which requests, and how the wire misbehaves.
+"""The scenario format: the answers of a scripted model, their conditions, and network faults.
 
-Owns the types of the format and its reading from JSON or YAML; every complaint names the file, the
-line and the path of the key. Must never touch a file or a clock: `scenario_file` reads the disk,
-`scenario_rules` chooses an answer, `scenario_answer` turns it into bytes.
-Described in docs/extending/scenarios.md.
+It contains the types of the format and the parser for JSON and YAML. Every error names the file,
+the line and the path of the key. It must never access a file or a clock: `options` reads files,
+`scenario_rules` chooses an answer, and `scenario_answer` renders it. Described in
+docs/extending/scenarios.md.
 
 Decision: docs/decisions/040-scripted-models.md
 """
@@ -19,11 +19,11 @@ from msgspec import UNSET, Meta, Struct
 from clew.core.json_object import Json
 from clew.core.messages.errors import UserError
 
-# Text to value for scenarios: JSON or YAML, strict about keys said twice, and where a path stands.
+# Parse scenarios from JSON or YAML, reject duplicate keys, and find the line of a path.
 
 
 class ScenarioError(UserError):
-    """A scenario that cannot be read: which file, where in it, and what is wrong."""
+    """An invalid scenario; the text names the file, the place and the error."""
 
 
 def _is_yaml(source: str) -> bool:
@@ -35,15 +35,15 @@ def value_of(text: str, source: str) -> Any:
 
 
 def must_be_json(value: Any) -> None:
-    """Refuses what no response can carry, whoever made the value."""
+    """Raise ScenarioError for a value that no response can contain."""
     try:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
-        what = "half of a surrogate pair is no text; bytes go into body_base64 or insert_base64"
+        what = "a lone surrogate is not valid text; use body_base64 or insert_base64 for bytes"
         raise ScenarioError(what) from None
     except (TypeError, ValueError) as error:
-        # YAML reads 2026-01-01 as a date, and anchors may tie a knot.
-        raise ScenarioError(f"not a value of JSON (quotes help): {error}") from None
+        # YAML parses 2026-01-01 as a date, and anchors can create cycles.
+        raise ScenarioError(f"not a JSON value (try quotes): {error}") from None
 
 
 def decode(data: bytes, source: str) -> str:
@@ -59,7 +59,7 @@ def _json(text: str, source: str) -> Any:
         seen: Json = {}
         for key, value in pairs:
             if key in seen:
-                raise ScenarioError(f"{source}: the key {key!r} stands twice in one object")
+                raise ScenarioError(f"{source}: duplicate key {key!r}")
             seen[key] = value
         return seen
 
@@ -68,7 +68,7 @@ def _json(text: str, source: str) -> Any:
     except json.JSONDecodeError as error:
         raise ScenarioError(f"{source}:{error.lineno}: {error.msg}") from None
     except RecursionError:
-        raise ScenarioError(f"{source}: nested too deep") from None
+        raise ScenarioError(f"{source}: nested too deeply") from None
 
 
 def _yaml(text: str, source: str) -> Any:
@@ -83,11 +83,11 @@ def _yaml(text: str, source: str) -> Any:
     except yaml.YAMLError as error:
         raise ScenarioError(f"{source}: {error}") from None
     except RecursionError:
-        raise ScenarioError(f"{source}: nested too deep") from None
+        raise ScenarioError(f"{source}: nested too deeply") from None
 
 
 def _refuse_twice(root: Any, source: str) -> None:
-    """YAML lets the last of two equal keys win in silence; a scenario does not."""
+    """Raise ScenarioError for duplicate keys, for which YAML silently uses the last one."""
     nodes, done = [root], set()
     while nodes:
         node = nodes.pop()
@@ -101,12 +101,12 @@ def _refuse_twice(root: Any, source: str) -> None:
         for i, (key, value) in enumerate(node.value):
             if key.value in keys[:i]:
                 line = key.start_mark.line + 1
-                raise ScenarioError(f"{source}:{line}: the key {key.value!r} stands twice")
+                raise ScenarioError(f"{source}:{line}: duplicate key {key.value!r}")
             nodes.append(value)
 
 
 def line_of(text: str, place: str) -> int | None:
-    """The line a path such as `answers[2].content[0]` stands on; JSON is read as the YAML it is."""
+    """Return the line of a path such as `answers[2].content[0]`; JSON is parsed as YAML."""
     import yaml
 
     try:
@@ -126,7 +126,7 @@ def line_of(text: str, place: str) -> int | None:
 
 
 def _child(node: Any, key: str, index: str) -> tuple[Any, Any] | None:
-    """The node that says where a child stands (its key, if it has one), and the child."""
+    """Return the node that marks a child's line (its key, if it has one), and the child."""
     if index:
         item = node.value[int(index)] if node.id == "sequence" else None
         return None if item is None else (item, item)
@@ -139,16 +139,16 @@ Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Positive: TypeAlias = Annotated[int, Meta(ge=1)]
 Rate: TypeAlias = Annotated[float, Meta(gt=0)]
 Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
-# null takes away a header that the answer would have of itself.
+# null removes a header that the answer has by default.
 HeaderValue: TypeAlias = str | int | float | None
 
 
 class Shape(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The root of the format's types: a key nobody knows is an error, never ignored."""
+    """The base of the format's types: an unknown key is an error and never ignored."""
 
 
 class TextCondition(Shape, frozen=True, rename={"is_": "is"}):
-    """A condition on a text; all that is said must hold. A bare string means `contains`."""
+    """A condition on a text; all given fields must match. A bare string means `contains`."""
 
     is_: str | None = None
     contains: str | None = None
@@ -164,7 +164,7 @@ class ToolResultCondition(Shape, frozen=True):
 
 
 class When(Shape, frozen=True):
-    """What a request must hold for an answer to be its answer; all that is said must hold."""
+    """The conditions that a request must meet for an answer; all given fields must match."""
 
     user: str | TextCondition | None = None
     system: str | TextCondition | None = None
@@ -177,7 +177,7 @@ class When(Shape, frozen=True):
 
 
 class ScriptedBlock(Shape, frozen=True):
-    """One block of content: exactly one of the six kinds. A list of strings fixes the deltas."""
+    """A content block: exactly one of the six kinds. A list of strings defines the deltas."""
 
     text: str | list[str] | None = None
     thinking: str | list[str] | None = None
@@ -185,18 +185,18 @@ class ScriptedBlock(Shape, frozen=True):
     tool: str | None = None
     server_tool: str | None = None
     block: Json | None = None
-    # beside text
+    # with text
     citations: list[Json] | None = None
-    # beside thinking
+    # with thinking
     signature: str | None = None
-    # beside tool and server_tool; `input_json` is sent as it stands, valid or not
+    # with tool and server_tool; `input_json` is sent verbatim, valid or not
     id: str | None = None
     input: Any = UNSET
     input_json: str | list[str] | None = None
 
 
 class ScriptedFault(Shape, frozen=True):
-    """One thing that goes wrong at one place of the answer; positions count the body uncompressed."""
+    """A fault at one position of the answer; positions count the uncompressed body."""
 
     at: Literal["headers"] | None = None
     after_events: Count | None = None
@@ -209,7 +209,7 @@ class ScriptedFault(Shape, frozen=True):
 
 
 class Send(Shape, frozen=True):
-    """How the body goes out. Without a word of it: an HTTP chunk an event, as fast as it is read."""
+    """The pace of the body. By default one HTTP chunk per event, as fast as it is read."""
 
     chunk_bytes: Positive | list[Positive] | None = None
     bytes_per_s: Rate | None = None
@@ -218,7 +218,7 @@ class Send(Shape, frozen=True):
 
 
 class ScriptedAnswer(Shape, frozen=True):
-    """One answer: a message, an error, or a body as it stands; and to which requests it is given."""
+    """An answer (a message, an error, or a raw body) and the requests it applies to."""
 
     when: When | None = None
     times: Positive | Literal["always"] | None = None
@@ -235,12 +235,12 @@ class ScriptedAnswer(Shape, frozen=True):
     delta_chars: Positive | None = None
     # a number of tokens, under `count_tokens`
     input_tokens: Count | None = None
-    # a body as it stands
+    # a raw body
     events: list[Json | str] | None = None
     body: str | None = None
     body_json: Any = UNSET
     body_base64: str | None = None
-    # a whole response as it stands, status line and all
+    # a raw response, including the status line
     http: str | None = None
     # an error, or any other status
     status: Annotated[int, Meta(ge=200, le=599)] | None = None
@@ -251,7 +251,7 @@ class ScriptedAnswer(Shape, frozen=True):
 
 
 class Defaults(Shape, frozen=True):
-    """What answers take that do not say otherwise."""
+    """The defaults for answers."""
 
     model: str | None = None
     usage: Json | None = None
@@ -260,11 +260,11 @@ class Defaults(Shape, frozen=True):
 
 
 class Scenario(Shape, frozen=True):
-    """A whole scenario. Answers stand in order: the first that matches and is not used up is given."""
+    """A scenario. The first answer that matches and is not used up is sent."""
 
     scenario: Literal[1]
     name: str | None = None
-    # What a person asks, for who plays both sides of the conversation.
+    # The user's prompts, for programs that play both sides of the conversation.
     prompts: list[str] = []
     defaults: Defaults = Defaults()
     answers: list[ScriptedAnswer] = []
@@ -289,7 +289,7 @@ PLACES = ("at", "after_events", "after_bytes")
 
 
 def parse(data: bytes, source: str = "scenario.json") -> Scenario:
-    """Reads a scenario; `source` names it in complaints and, by its ending, says JSON or YAML."""
+    """Parse a scenario; `source` is named in errors, and its suffix selects JSON or YAML."""
     text = decode(data, source)
     value = value_of(text, source)
     try:
@@ -300,7 +300,7 @@ def parse(data: bytes, source: str = "scenario.json") -> Scenario:
 
 
 def from_value(value: Any) -> Scenario:
-    """A scenario from a decoded value, for tests that write one in Python."""
+    """Convert a decoded value to a scenario, for tests that define one in Python."""
     must_be_json(value)
     try:
         scenario = msgspec.convert(value, Scenario)
@@ -312,13 +312,13 @@ def from_value(value: Any) -> Scenario:
 
 
 def answers_of(scenario: Scenario) -> list[tuple[str, ScriptedAnswer]]:
-    """Every answer with the path it has in the file."""
+    """Return every answer with its path in the file."""
     groups = (("answers", scenario.answers), ("count_tokens", scenario.count_tokens or []))
     return [(f"{key}[{i}]", a) for key, answers in groups for i, a in enumerate(answers)]
 
 
 def given(shape: Shape, names: tuple[str, ...]) -> list[str]:
-    """Which of these keys were said; where null is a value, only UNSET means that nothing was."""
+    """Return which of these keys are present; UNSET means absent where null is a valid value."""
     unsaid = [UNSET if name in ("body_json", "input") else None for name in names]
     return [n for n, u in zip(names, unsaid, strict=True) if getattr(shape, n) is not u]
 
@@ -326,21 +326,23 @@ def given(shape: Shape, names: tuple[str, ...]) -> list[str]:
 def _check_answer(answer: ScriptedAnswer, place: str) -> None:
     bodies = given(answer, BODIES)
     if len(bodies) > 1:
-        raise ScenarioError(f"{place}: says {' and '.join(bodies)}; an answer has one body")
+        raise ScenarioError(f"{place}: an answer must have one body, got {' and '.join(bodies)}")
     if not bodies and answer.status is None:
-        raise ScenarioError(f"{place}: says nothing; give it one of {', '.join(BODIES)} or status")
+        raise ScenarioError(f"{place}: empty answer; expected one of {', '.join(BODIES)} or status")
     is_message = bodies in (["text"], ["content"])
     extra = given(answer, OF_A_MESSAGE)
     if extra and not is_message:
-        raise ScenarioError(f"{place}.{extra[0]}: belongs to an answer with text or content")
+        raise ScenarioError(f"{place}.{extra[0]}: only allowed with text or content")
     if is_message and answer.status not in (None, 200):
-        raise ScenarioError(f"{place}.status: a message has status 200; use error or body")
+        raise ScenarioError(f"{place}.status: must be 200 for a message; use error or body")
     if answer.error is not None and answer.status is None:
-        raise ScenarioError(f"{place}.error: needs a status (inside a stream: a fault with error)")
+        raise ScenarioError(
+            f"{place}.error: requires a status (for an error inside a stream, use a fault)"
+        )
     if place.startswith("answers") and answer.input_tokens is not None:
-        raise ScenarioError(f"{place}.input_tokens: stands under count_tokens")
+        raise ScenarioError(f"{place}.input_tokens: only allowed under count_tokens")
     if place.startswith("count_tokens") and is_message:
-        raise ScenarioError(f"{place}: a message stands under answers; say input_tokens")
+        raise ScenarioError(f"{place}: messages are only allowed under answers; use input_tokens")
     for i, block in enumerate(answer.content or []):
         if isinstance(block, ScriptedBlock):
             _check_block(block, f"{place}.content[{i}]")
@@ -357,21 +359,21 @@ def _check_block(block: ScriptedBlock, place: str) -> None:
     if len(kinds) != 1:
         listing = " and ".join(kinds) or "none"
         raise ScenarioError(
-            f"{place}: a block has one of {', '.join(BLOCK_KINDS)}; found {listing}"
+            f"{place}: a block must have one of {', '.join(BLOCK_KINDS)}, got {listing}"
         )
     for key in given(block, tuple(BESIDE)):
         if kinds[0] not in BESIDE[key]:
-            raise ScenarioError(f"{place}.{key}: stands beside {' or '.join(BESIDE[key])} only")
+            raise ScenarioError(f"{place}.{key}: only allowed with {' or '.join(BESIDE[key])}")
     if block.input is not UNSET and block.input_json is not None:
-        raise ScenarioError(f"{place}: says input and input_json; choose one")
+        raise ScenarioError(f"{place}: input and input_json can't be combined")
 
 
 def _check_fault(fault: ScriptedFault, place: str) -> None:
-    for names, what in ((ACTIONS, "one thing that happens"), (PLACES, "one place")):
+    for names, what in ((ACTIONS, "one action"), (PLACES, "one position")):
         if len(given(fault, names)) != 1:
-            raise ScenarioError(f"{place}: a fault has {what}: one of {', '.join(names)}")
+            raise ScenarioError(f"{place}: a fault must have exactly {what}: {', '.join(names)}")
     if fault.at is not None and not given(fault, ("stall_s", "cut")):
-        raise ScenarioError(f"{place}: before the headers there is only stall_s and cut")
+        raise ScenarioError(f"{place}: before the headers, only stall_s and cut are possible")
     if fault.insert_base64 is not None:
         _check_base64(fault.insert_base64, f"{place}.insert_base64")
 
@@ -406,14 +408,14 @@ def _check_patterns(when: When, place: str) -> None:
 
 
 def _convert_complaint(message: str) -> str:
-    """msgspec's complaint in the format's words: the path first, then what is wrong there."""
+    """Return msgspec's error in the format's style: first the path, then the problem."""
     what, _, path = message.partition(" - at `$")
     place = path.rstrip("`").lstrip(".") or "scenario"
     unknown = re.fullmatch(r"Object contains unknown field `(.*)`", what)
     if unknown is None:
         return f"{place}: {what[0].lower()}{what[1:]}"
     near = get_close_matches(unknown[1], _all_keys(), n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = f' (did you mean "{near[0]}"?)' if near else ""
     place = "" if place == "scenario" else f"{place}."
     return f"{place}{unknown[1]}: unknown key{hint}"
 

@@ -1,8 +1,8 @@
-"""From an answer to a whole response: the finished message, its events, or a body as it stands.
+"""Render an answer to a complete response: the finished message, its events, or a raw body.
 
-Must never send, and never draw a number: `scenario_steps` says in what steps a response goes out.
-Ids are made of the request's place in the run, so the same requests give the same bytes; they hold
-the number of messages too, so that a conversation resumed against a fresh server meets no id twice.
+It must never send data or use random numbers; `scenario_steps` determines how a response is sent.
+IDs are made from the request's number, so the same requests give the same bytes. They contain the
+number of messages too, so that a session resumed with a fresh server gets no duplicate ID.
 """
 
 import json
@@ -47,19 +47,19 @@ JSON = "application/json"
 
 
 class ScriptedResponse(Struct, frozen=True, kw_only=True):
-    """A whole response before anything goes wrong with it: `parts` are its events, or one body."""
+    """A complete response without faults applied; `parts` are its events, or a single body."""
 
     status: int
     headers: list[tuple[str, str]]
     parts: list[bytes]
     send: Send
     faults: list[ScriptedFault]
-    # Verbatim bytes in the place of status line, headers and body.
+    # Raw bytes instead of the status line, headers and body.
     http: bytes | None = None
 
 
 class Renderer:
-    """Renders answers of one scenario, and remembers the deltas of each: they do not change."""
+    """Renders the answers of one scenario, and caches the deltas of each, which never change."""
 
     __slots__ = ("_defaults", "_deltas")
 
@@ -68,7 +68,7 @@ class Renderer:
         self._deltas: dict[str, list[bytes]] = {}
 
     def reply(self, choice: Chosen | NoAnswer) -> ScriptedResponse:
-        """The response to a request for a message."""
+        """Return the response to a message request."""
         if isinstance(choice, NoAnswer):
             return refusal(choice)
         answer, facts = choice.answer, choice.facts
@@ -82,7 +82,7 @@ class Renderer:
         return _reply(answer, facts, self._defaults, parts, kind)
 
     def count(self, choice: Chosen | NoAnswer) -> ScriptedResponse:
-        """The response to a request for a number of tokens."""
+        """Return the response to a token count request."""
         if isinstance(choice, NoAnswer):
             return refusal(choice)
         answer, facts = choice.answer, choice.facts
@@ -121,7 +121,7 @@ class Renderer:
 
 
 def message_of(answer: ScriptedAnswer, facts: Facts, defaults: Defaults) -> Json:
-    """The finished message as the API's value; its events add up to exactly this."""
+    """Return the finished message as a JSON value; its events add up to exactly this."""
     content = [_block_value(b, facts, i) for i, b in enumerate(_blocks(answer))]
     calls = any(block.get("type") == "tool_use" for block in content)
     usage = {
@@ -146,7 +146,7 @@ def message_of(answer: ScriptedAnswer, facts: Facts, defaults: Defaults) -> Json
 
 
 def estimate(facts: Facts) -> int:
-    """A number of tokens that grows with the request; no claim to be right."""
+    """Return a number of tokens that grows with the request; it is not accurate."""
     fields = {key: facts.body.get(key) for key in ("system", "tools", "messages")}
     return max(1, len(json.dumps(fields)) // CHARS_PER_TOKEN)
 
@@ -180,7 +180,7 @@ def _block_value(block: ScriptedBlock, facts: Facts, index: int) -> Json:
 
 
 def _input_value(block: ScriptedBlock) -> Any:
-    """The input as a value. Text that is not JSON can only be streamed; at once it is a string."""
+    """Return the input as a value. Invalid JSON can only be streamed; otherwise it is a string."""
     if block.input_json is None:
         return {} if block.input is UNSET else block.input
     text = _joined(block.input_json)
@@ -191,7 +191,7 @@ def _input_value(block: ScriptedBlock) -> Any:
 
 
 def _opened(block: Json) -> Json:
-    """A block as `content_block_start` shows it: the parts that come in deltas are still empty."""
+    """Return a block as in `content_block_start`: members that come in deltas are empty."""
     match block.get("type"):
         case "text":
             return {**block, "text": ""} | ({"citations": []} if block.get("citations") else {})
@@ -204,7 +204,7 @@ def _opened(block: Json) -> Json:
 
 
 def deltas_of(scripted_block: ScriptedBlock, block: Json, size: int) -> list[Json]:
-    """The deltas that fill a block; a list in the scenario fixes where they part."""
+    """Return the deltas of a block; a list in the scenario defines the boundaries."""
     if scripted_block.text is not None:
         texts = [{"type": "text_delta", "text": t} for t in _pieces(scripted_block.text, size)]
         cited = [{"type": "citations_delta", "citation": c} for c in scripted_block.citations or []]
@@ -236,7 +236,7 @@ def _pieces(text: str | list[str], size: int) -> list[str]:
 
 
 def encode_event(event: Json | str) -> bytes:
-    """One server-sent event. A string is the event's text as it stands, blank line included."""
+    """Encode a server-sent event. A string is sent verbatim, including the blank line."""
     if isinstance(event, str):
         return event.encode("utf-8")
     kind = str(event.get("type", "message")).encode("utf-8")
@@ -244,7 +244,7 @@ def encode_event(event: Json | str) -> bytes:
 
 
 def as_it_stands(answer: ScriptedAnswer, facts: Facts, defaults: Defaults) -> ScriptedResponse:
-    """An answer that is not a message: an error, or a body the scenario spells out."""
+    """Return the response for an answer that is not a message: an error or a raw body."""
     if answer.http is not None:
         reply = _reply(answer, facts, defaults, [], JSON)
         return msgspec.structs.replace(reply, http=answer.http.encode("utf-8"))
@@ -277,7 +277,7 @@ def request_id(number: int) -> str:
 
 
 def refusal(choice: NoAnswer) -> ScriptedResponse:
-    """Status 400: nobody retries it, and its message is shown."""
+    """Return status 400, which no client retries, so that its message is shown."""
     error = {"type": "invalid_request_error", "message": choice.message}
     body = error_body(400, choice.facts.number, error)
     return _reply(ScriptedAnswer(status=400), choice.facts, Defaults(), [body], JSON)

@@ -1,7 +1,7 @@
-"""Which answer a request gets: the facts of a request, the conditions on them, and what was used up.
+"""Choose the answer to a request: the facts of a request, the conditions, and used-up answers.
 
-Must never render an answer. The choice is a function of the scenario and the requests so far, so
-that the same requests in the same order get the same answers everywhere.
+It must never render an answer. The choice depends only on the scenario and the requests so far, so
+the same requests in the same order always get the same answers.
 """
 
 import hashlib
@@ -24,12 +24,12 @@ from clew.testing.scenario import (
 
 Endpoint: TypeAlias = Literal["answers", "count_tokens"]
 TAIL_CHARS = 200
-# What counts tokens in a scenario that does not say how: an estimate, from the request's size.
+# The answer to token counts if the scenario has none: an estimate from the request's size.
 ESTIMATE = ScriptedAnswer(times="always")
 
 
 class ScriptedToolResult(Struct, frozen=True, kw_only=True):
-    """One result in the last user message, with the name of the tool that was called."""
+    """A result in the last user message, with the name of the tool that was called."""
 
     tool: str
     content: str
@@ -37,7 +37,10 @@ class ScriptedToolResult(Struct, frozen=True, kw_only=True):
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """What rules may ask of a request. Read leniently: judging a request is not their business."""
+    """The facts of a request that conditions refer to.
+
+    Parsed leniently: requests are not judged here.
+    """
 
     number: int
     user: str
@@ -51,7 +54,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 
 class Chosen(Struct, frozen=True, kw_only=True):
-    """The answer of one request, and the path it has in the scenario."""
+    """The answer to a request, and its path in the scenario."""
 
     answer: ScriptedAnswer
     place: str
@@ -59,14 +62,14 @@ class Chosen(Struct, frozen=True, kw_only=True):
 
 
 class NoAnswer(Struct, frozen=True, kw_only=True):
-    """No answer fits; the message shows the end of the request and why each answer was passed over."""
+    """No answer matches; the message contains the end of the request and why no answer matched."""
 
     message: str
     facts: Facts
 
 
 class Player:
-    """Gives each request its answer; counts requests and uses, and nothing else."""
+    """Chooses the answer to each request; its only state is the number of requests and uses."""
 
     __slots__ = ("_requests", "_scenario", "_used", "source")
 
@@ -90,7 +93,7 @@ class Player:
         return NoAnswer(message=self._no_answer(facts, reasons), facts=facts)
 
     def unused(self) -> list[str]:
-        """The answers nobody asked for, so that a test can say that its scenario was played out."""
+        """Return the answers that were never sent, so that a test can check for them."""
         places = [place for place, _ in answers_of(self._scenario)]
         return [place for place in places if place not in self._used]
 
@@ -112,12 +115,12 @@ class Player:
             f"(model {facts.model!r}, {facts.messages} messages, tools: {', '.join(facts.tools) or 'none'}). "
         )
         return f"{head}It ends with {describe_tail(facts)}. " + "; ".join(
-            reasons or ["there are no answers"]
+            reasons or ["the scenario has no answers"]
         )
 
 
 def describe_tail(facts: Facts) -> str:
-    """The end of a request in one line."""
+    """Return the end of a request on one line."""
     lines = [f"the result of {r.tool}: {_end_of(r.content)}" for r in facts.tool_results]
     if facts.user or not lines:
         lines.append(f"user text: {_end_of(facts.user)}")
@@ -141,13 +144,13 @@ def facts_of(body: Json, number: int) -> Facts:
 
 
 def hash_body(body: Any) -> str:
-    """A request's fingerprint: the same for the same JSON value, whatever the order of its keys."""
+    """Return a hash of a JSON value that does not depend on the order of keys."""
     canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
 def mismatch(when: When | None, facts: Facts) -> str | None:
-    """Why these facts do not meet the condition; None where they do."""
+    """Return why these facts do not meet the condition; None if they do."""
     if when is None:
         return None
     return next(_mismatches(when, facts), None)
@@ -161,17 +164,17 @@ def _mismatches(when: When, facts: Facts) -> Iterator[str]:
     )
     for key, wanted, actual in texts:
         if wanted is not None and not holds(wanted, actual):
-            yield f"{key} {_said(wanted)} does not hold"
+            yield f"{key} {_said(wanted)} does not match"
     if when.request is not None and when.request != facts.number:
         yield f"is for request {when.request}"
     if when.stream is not None and when.stream != facts.stream:
         yield f"is for stream {str(when.stream).lower()}"
     if when.has_tool is not None and when.has_tool not in facts.tools:
-        yield f"no tool {when.has_tool!r} is offered"
+        yield f"tool {when.has_tool!r} is not offered"
     if when.tool_result is not None and not _has_result(when.tool_result, facts):
-        yield "no tool result of the last message fits"
+        yield "no matching tool result in the last message"
     if when.body_sha256 is not None and when.body_sha256 != hash_body(facts.body):
-        yield "another body_sha256"
+        yield "different body_sha256"
 
 
 def holds(wanted: str | TextCondition, actual: str) -> bool:
@@ -195,7 +198,7 @@ def _has_result(wanted: str | ToolResultCondition, facts: Facts) -> bool:
 
 
 def text_of(content: Any) -> str:
-    """The text of a message's, a result's or the system's content, blocks joined by newlines."""
+    """Return the text of a content value, with blocks joined by newlines."""
     if isinstance(content, str):
         return content
     blocks = [b for b in list_of(content) if isinstance(b, dict) and b.get("type") == "text"]

@@ -1,8 +1,8 @@
-"""In what steps a response goes out, faults included: bytes to send, waits, and at most one cut.
+"""The steps in which a response is sent, including faults: bytes, waits, and at most one cut.
 
-Must never sleep or send: whoever plays the scenario does what the steps say, the loopback server
-over a socket, the scripted provider in memory. Positions of faults count the body before it is
-compressed; one that lies beyond the end happens at the end.
+It must never sleep or send. The loopback server executes the steps over a socket, the scripted
+provider in memory. Fault positions count the uncompressed body; a position beyond the end means the
+end.
 """
 
 import zlib
@@ -19,13 +19,13 @@ from clew.testing.scenario_rules import ESTIMATE, Chosen, Endpoint, NoAnswer, Pl
 
 
 class WaitStep(Struct, frozen=True):
-    """Nothing goes out for so long; None is for ever."""
+    """A pause in seconds; None means endless."""
 
     seconds: float | None
 
 
 class Cut(Struct, frozen=True):
-    """The answer ends here: the connection closed, reset, or the body ended as if it were whole."""
+    """The answer ends here: the connection is closed or reset, or the body ends as if complete."""
 
     how: Literal["close", "reset", "end"]
 
@@ -34,14 +34,14 @@ Step: TypeAlias = bytes | WaitStep | Cut
 
 
 def before_headers(reply: ScriptedResponse) -> Iterator[WaitStep | Cut]:
-    """What happens before the first byte of the response."""
+    """Yield the steps before the first byte of the response."""
     for fault in reply.faults:
         if fault.at == "headers":
             yield _pause(fault)
 
 
 def steps(reply: ScriptedResponse) -> Iterator[Step]:
-    """What happens from the first byte of the body on."""
+    """Yield the steps of the body."""
     body = _broken(reply.parts, [f for f in reply.faults if f.at is None])
     if reply.send.events_per_s is not None:
         body = _paced(body, 1 / reply.send.events_per_s)
@@ -53,7 +53,7 @@ def steps(reply: ScriptedResponse) -> Iterator[Step]:
 
 
 def _broken(parts: list[bytes], faults: list[ScriptedFault]) -> Iterator[Step]:
-    """The parts with every fault at its place; after a cut or an error event nothing follows."""
+    """Yield the parts with every fault in its place; nothing follows a cut or an error event."""
     ends = [0, *accumulate(len(part) for part in parts)]
     todo = sorted(((_offset(fault, ends), fault) for fault in faults), key=lambda pair: pair[0])
     sent = 0
@@ -107,7 +107,7 @@ def _paced(body: Iterator[Step], seconds: float) -> Iterator[Step]:
 
 
 def _gzipped(body: Iterator[Step]) -> Iterator[Step]:
-    """Flushed after every step, so that what went in has gone out; a cut leaves the end missing."""
+    """Compress the body and flush after every step; a cut leaves the compressed data incomplete."""
     pack = zlib.compressobj(wbits=31)
     for step in body:
         if isinstance(step, bytes):
@@ -141,7 +141,7 @@ def _chunked(body: Iterator[Step], send: Send) -> Iterator[Step]:
 
 
 def _sizes(send: Send) -> Iterator[int | None]:
-    """The size of each chunk to come; None takes whatever is left."""
+    """Return the size of each chunk to come; None means everything left."""
     if isinstance(send.chunk_bytes, list):
         return chain(send.chunk_bytes, repeat(None))
     return repeat(send.chunk_bytes or 1024)
@@ -153,7 +153,7 @@ def _at_a_rate(chunk: bytes, send: Send) -> Iterable[Step]:
     return (chunk, WaitStep(len(chunk) / send.bytes_per_s))
 
 
-# A scenario in play: a request in, a response out. What every host of a scenario shares.
+# A running scenario: a request in, a response out. Shared by all hosts of scenarios.
 
 
 ENDPOINTS: dict[str, Endpoint] = {
@@ -163,7 +163,7 @@ ENDPOINTS: dict[str, Endpoint] = {
 
 
 class ScenarioHost:
-    """Answers requests in the order they are given to it; that order is all that counts."""
+    """Answers requests in the order in which they are passed; nothing else counts."""
 
     __slots__ = ("_player", "_renderer")
 
@@ -172,18 +172,20 @@ class ScenarioHost:
         self._renderer = Renderer(scenario.defaults)
 
     def respond(self, endpoint: Endpoint, body: Json) -> tuple[str | None, ScriptedResponse]:
-        """The path of the answer in the scenario, None where none fitted, and the response."""
+        """Return the path of the answer in the scenario (None if no answer matched), and the
+        response.
+        """
         choice = self._player.choose(body, endpoint)
         render = self._renderer.reply if endpoint == "answers" else self._renderer.count
         return None if isinstance(choice, NoAnswer) else choice.place, render(choice)
 
     def unused(self) -> list[str]:
-        """The answers that nobody asked for."""
+        """Return the answers that were never sent."""
         return self._player.unused()
 
 
 class RuleHost:
-    """Answers each request with what a function of it says: for a model that knows what it is asked."""
+    """Answers each request by calling a function, for answers that depend on the request."""
 
     __slots__ = ("_renderer", "_requests", "_rule")
 
@@ -202,5 +204,5 @@ class RuleHost:
         return place, self._renderer.reply(Chosen(answer=answer, place=place, facts=facts))
 
     def unused(self) -> list[str]:
-        """Nothing is left over where nothing was laid out."""
+        """Return an empty list, because no answers were prepared."""
         return []

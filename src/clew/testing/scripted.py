@@ -1,8 +1,8 @@
-"""A scenario in the place of the network: the transport's seam, answered in memory.
+"""A scenario instead of the network: the transport interface, answered in memory.
 
-Whatever speaks through the seam runs as it is, without a socket: the same requests, the same
-decoding, the same failures. The scripted provider is the Messages provider over that seam, so that
-there is no second client to keep equal. Must never wait by itself: the sleep is handed in.
+Code above the transport runs unchanged but without a socket: the same requests, decoding and
+failures. The scripted provider is the Messages provider over this transport, so no second client
+has to be maintained. It must never wait except through the `sleep` that is passed in.
 
 Decision: docs/decisions/040-scripted-models.md
 """
@@ -38,7 +38,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class AnsweredRequest(Struct, frozen=True, kw_only=True):
-    """One request that was answered, by which answer (None where none fitted), and with what."""
+    """An answered request, with the path of the answer (None if none matched) and the status."""
 
     body: Json
     place: str | None
@@ -46,7 +46,7 @@ class AnsweredRequest(Struct, frozen=True, kw_only=True):
 
 
 class ScriptedProvider:
-    """A model that says what the scenario says."""
+    """A provider that answers from a scenario."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class ScriptedProvider:
 
 
 class ScriptedTransport:
-    """Answers from a scenario; `heard` holds the requests in order."""
+    """Answers from a scenario; `heard` contains the requests in order."""
 
     def __init__(self, scenario: Scenario, *, sleep: Sleep = asyncio.sleep) -> None:
         self.heard: list[AnsweredRequest] = []
@@ -88,13 +88,13 @@ class ScriptedTransport:
         return ScriptedExchange(self, request)
 
     def warm(self, url: str) -> None:
-        """Nothing is built: there is no network."""
+        """Do nothing, because no network is used."""
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""
 
     def unused(self) -> list[str]:
-        """The answers that nobody asked for."""
+        """Return the answers that were never sent."""
         return self._host.unused()
 
     def answer(self, request: HttpRequest) -> ScriptedResponse:
@@ -102,14 +102,14 @@ class ScriptedTransport:
         body = json.loads(request.body)
         if endpoint is None:
             path = urlsplit(request.url).path
-            raise TransportError("configuration", f"a scenario has no answers for {path}")
+            raise TransportError("configuration", f"the scenario has no answers for {path}")
         place, reply = self._host.respond(endpoint, body)
         self.heard.append(AnsweredRequest(body=body, place=place, status=reply.status))
         return reply
 
 
 class ScriptedExchange:
-    """One request and its scripted response, with the faults a socket would show."""
+    """One request and its scripted response, with the faults that a socket would show."""
 
     def __init__(self, transport: ScriptedTransport, request: HttpRequest) -> None:
         self._transport = transport
@@ -125,7 +125,7 @@ class ScriptedExchange:
                 raise TransportError("reset", "the connection ended before an answer came")
             await self._wait(step)
         if reply.http is not None:
-            raise TransportError("protocol", "what came is not HTTP/1.1 (a scripted response)")
+            raise TransportError("protocol", "the response is not HTTP/1.1 (a scripted response)")
         headers: dict[str, str] = dict(reply.headers)
         self._decoder = choose_decoder(headers.get("content-encoding", ""))
         self._steps = steps(reply)
@@ -150,7 +150,7 @@ class ScriptedExchange:
         return self._decoder.close()
 
     async def close(self, *, answered: bool = False) -> None:
-        del answered  # there is no connection to keep
+        del answered  # no connection to reuse
         self._steps = iter(())
 
     async def _wait(self, step: WaitStep) -> None:

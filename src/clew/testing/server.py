@@ -1,8 +1,9 @@
-"""A Messages API on loopback: real HTTP/1.1 and SSE, answers from a scenario, every request kept.
+"""A Messages API on loopback: real HTTP/1.1 and SSE, scripted answers, recorded requests.
 
-`async with LoopbackServer(scenario) as server: server.url` inside a loop, `with serving(scenario)`
-from anywhere, `python -m clew.testing.server FILE` for other processes. Must never listen beyond
-127.0.0.1, and never keep a secret: credentials are masked before a request is recorded.
+Use `async with LoopbackServer(scenario) as server: server.url` in an event loop, `with
+serving(scenario)` elsewhere, and `python -m clew.testing.server FILE` for other processes. It must
+never listen on any address except 127.0.0.1 or store a secret: credentials are masked before a
+request is recorded.
 """
 
 import argparse
@@ -37,19 +38,19 @@ LOGGED = ("method", "target", "headers", "body", "place", "status")
 
 
 class RecordedRequest(Struct, kw_only=True):
-    """One request as tests may see it, and what became of it."""
+    """A recorded request and its outcome, for tests."""
 
     method: str
     target: str
     headers: list[tuple[str, str]]
     body: Any
-    # The rule that answered, such as `answers[2]`; None where none did.
+    # The answer's path, such as `answers[2]`; None if no answer matched.
     place: str | None = None
     status: int | None = None
-    # Whether the client stayed until the answer was through, up to its end or its scripted cut.
+    # Whether the client stayed until the answer ended or was cut as scripted.
     finished: bool = False
     sent_bytes: int = 0
-    # Of the request's body, as it came.
+    # The size of the request's body as received.
     size_bytes: int = 0
 
     def header(self, name: str) -> str | None:
@@ -68,9 +69,9 @@ def host_of(scenario: Scenario | dict[str, Any] | Rule | Holding) -> ScenarioHos
 
 
 class LoopbackServer:
-    """Serves one scenario, or the answers of a function that is given each request's body.
+    """Serves a scenario, or the answers of a function that receives each request's body.
 
-    `requests` holds what came, in the order it came.
+    `requests` contains the received requests in order.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class LoopbackServer:
 
     @property
     def accepted(self) -> int:
-        """How many connections were ever accepted."""
+        """The number of connections accepted so far."""
         return self._listener.accepted
 
     @property
@@ -109,16 +110,16 @@ class LoopbackServer:
         return self._listener.open_connections
 
     def unused(self) -> list[str]:
-        """The answers that nobody asked for."""
+        """Return the answers that were never sent."""
         return self._host.unused()
 
     async def wait_for_requests(self, count: int) -> None:
-        """Returns when so many requests have come; bound it with `asyncio.timeout`."""
+        """Return after `count` requests; limit the wait with `asyncio.timeout`."""
         async with self._arrived:
             await self._arrived.wait_for(lambda: len(self.requests) >= count)
 
     async def wait_until_idle(self) -> None:
-        """Returns when every connection that was made is over, left or sent away."""
+        """Return when every connection has ended."""
         await self._listener.wait_until_idle()
 
     async def __aenter__(self) -> "LoopbackServer":
@@ -134,7 +135,7 @@ class LoopbackServer:
         await self._listener.close()
 
     async def _one_exchange(self, peer: HttpPeer) -> bool:
-        """One request and its answer; False where no other may follow."""
+        """Serve one request. Returns False if no other may follow on this connection."""
         request = await peer.next_request()
         if request is None:
             return False
@@ -182,7 +183,7 @@ class LoopbackServer:
         return record, reply, turn
 
     def _taken(self, request: ServedRequest, body: Any) -> Taken | ThreadRefusal | None:
-        """The whole request that one of a thread stands for; None where no threads are held."""
+        """Return the complete request of a thread; None if the server has no threads."""
         if self._holding is None or not isinstance(body, dict):
             return None
         if ENDPOINTS.get(request.path) != "answers":
@@ -196,7 +197,9 @@ class LoopbackServer:
         return reply
 
     def _refused(self, request: ServedRequest, body: Any) -> ScriptedResponse | None:
-        """What the real service refuses before any model sees it."""
+        """Return the response if the real service would refuse the request before any model sees
+        it.
+        """
         endpoint = ENDPOINTS.get(request.path)
         if self._api_key is not None and not _carries(request, self._api_key):
             return _error(401, "invalid x-api-key")
@@ -226,9 +229,9 @@ def serving(
     api_versions: tuple[str, ...] = API_VERSIONS,
     on_request: Callable[[RecordedRequest], None] | None = None,
 ) -> Iterator[LoopbackServer]:
-    """A server in a thread of its own, for tests that have no loop or that start processes.
+    """Run a server in its own thread, for tests without a loop or with child processes.
 
-    `on_request` is called there, before the request is answered.
+    `on_request` is called in that thread before the request is answered.
     """
     server = LoopbackServer(
         scenario,
@@ -258,7 +261,7 @@ def serving(
     started.wait()
     try:
         if not stop:
-            raise RuntimeError("the loopback server did not start; its thread says why")
+            raise RuntimeError("the loopback server did not start; see the error of its thread")
         yield server
     finally:
         for end in stop:
@@ -267,7 +270,7 @@ def serving(
 
 
 def _counted(rule: Rule) -> Rule:
-    """The rule with the length of the prompt in its answers, where they say nothing of it."""
+    """Return the rule with the prompt's length in its answers, unless they contain a usage."""
 
     def counted(body: dict[str, Any]) -> dict[str, Any]:
         answer = rule(body)
@@ -279,7 +282,7 @@ def _counted(rule: Rule) -> Rule:
 
 
 def _message_of(reply: ScriptedResponse) -> dict[str, Any]:
-    """The message that a reply tells, whether or not it arrives."""
+    """Return the message in a response, whether or not the client receives it."""
     body = b"".join(reply.parts)
     if not body.startswith(b"event:"):
         return dict(msgspec.json.decode(body))
@@ -290,7 +293,7 @@ def _message_of(reply: ScriptedResponse) -> dict[str, Any]:
 
 
 def _json(body: bytes) -> Any:
-    """The body as the service reads it: strictly, half characters and numbers without end included."""
+    """Parse the body strictly, as the service does, so that lone surrogates and NaN are errors."""
     try:
         return msgspec.json.decode(body)
     except (ValueError, RecursionError):
@@ -320,7 +323,7 @@ def _whole(status: int, body: bytes) -> ScriptedResponse:
 
 
 def _models() -> dict[str, Any]:
-    """The models there are: those of the catalogue."""
+    """Return the models of the catalogue."""
     data = [
         {"type": "model", "id": model.id, "display_name": model.name} for model in CATALOG.models
     ]
@@ -333,7 +336,7 @@ def _line(record: RecordedRequest) -> str:
 
 async def _serve_file(options: argparse.Namespace, log: TextIO | None) -> None:
     def note(record: RecordedRequest) -> None:
-        server.requests.clear()  # nobody here reads them, and a server may run for days
+        server.requests.clear()  # not read here, and a server may run for days
         if log is not None:
             log.write(_line(record))
             log.flush()
@@ -349,15 +352,15 @@ async def _serve_file(options: argparse.Namespace, log: TextIO | None) -> None:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m clew.testing.server",
-        description="Serve a scenario as the Messages API on 127.0.0.1; print its URL, end with ^C.",
+        description="Serve a scenario as the Messages API on 127.0.0.1 and print its URL; stop with Ctrl-C.",
     )
-    parser.add_argument("scenario", help="a scenario, JSON or YAML")
+    parser.add_argument("scenario", help="Scenario file, JSON or YAML")
+    parser.add_argument("--port", type=parse_port, default=0, help="Port (default: any free port)")
     parser.add_argument(
-        "--port", type=parse_port, default=0, help="the port (default: any free one)"
+        "--strict", action="store_true", help="Answer 400 to requests that the API refuses"
     )
-    parser.add_argument("--strict", action="store_true", help="answer 400 to what the API refuses")
     parser.add_argument(
-        "--requests", metavar="FILE", help="append each request to FILE, a JSON line"
+        "--requests", metavar="FILE", help="Append each request to FILE as a JSON line"
     )
     options = parser.parse_args(argv)
     try:

@@ -1,7 +1,7 @@
-"""What the Messages API would say to a request: the first rule it breaks, in the API's manner.
+"""The rules of the Messages API for requests: reports the first violation in the API's style.
 
-An independent judge, kept apart from clew's own normaliser on purpose: a test that passes a strict
-server has sent no invalid request. Must never repair anything. PURE.
+It judges requests independently and is deliberately separate from clew's own normaliser: a test
+that passes with a strict server has sent no invalid request. It must never repair anything. PURE.
 """
 
 from itertools import pairwise
@@ -16,7 +16,7 @@ BODY_KEYS = frozenset({
     "cache_control", "speed", "diagnostics",
 })  # fmt: skip
 BLOCK_KEYS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
-    # type -> (needed, allowed beside type and cache_control)
+    # type -> (required members, allowed members besides type and cache_control)
     "text": (frozenset({"text"}), frozenset({"citations"})),
     "image": (frozenset({"source"}), frozenset()),
     "document": (frozenset({"source"}), frozenset({"title", "context", "citations"})),
@@ -31,7 +31,7 @@ BLOCK_KEYS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "tool_reference": (frozenset({"tool_name"}), frozenset()),
     "compaction": (frozenset({"content"}), frozenset()),
 }
-# The versions of the API there are, and what only the first one still takes.
+# The versions of the API, and the members that only the first one accepts.
 API_VERSIONS = ("2023-06-01", "2026-10-21")
 REMOVED_KEYS = ("temperature", "top_k", "top_p")
 ROLES = ("user", "assistant", "system")
@@ -41,13 +41,13 @@ ASSISTANT_ONLY = (*TOOL_USES, "thinking", "redacted_thinking", "compaction")
 
 
 class RequestRefusedError(Exception):
-    """A rule of the API that a request breaks, in the API's words."""
+    """A request violates a rule of the API; the text is the API's."""
 
 
 def find_complaint(
     body: Any, *, counting: bool = False, api_version: str = API_VERSIONS[-1]
 ) -> str | None:
-    """The first thing wrong with a request, or None. `counting` is for count_tokens."""
+    """Return the first violation in a request, or None. `counting` is for count_tokens."""
     try:
         _check(body, counting=counting)
         if api_version != API_VERSIONS[0]:
@@ -79,7 +79,7 @@ def _check(body: Any, *, counting: bool) -> None:
 
 
 def _check_later(body: Json) -> None:
-    """What API version 2026-10-21 refuses beside the rest, of a body that is well formed."""
+    """Check a valid body for what API version 2026-10-21 refuses in addition."""
     for key in REMOVED_KEYS:
         if key in body:
             raise RequestRefusedError(f"{key}: Extra inputs are not permitted")
@@ -121,7 +121,10 @@ def _limits(body: Json) -> None:
 
 
 def _only_fills_the_cache(body: Json) -> None:
-    """`max_tokens: 0` fills the prompt cache and answers with nothing: what asks for words is refused."""
+    """Check a request with `max_tokens:
+
+    0`, which fills the prompt cache and must not ask for output.
+    """
     thinking, config = body.get("thinking"), body.get("output_config")
     choice = body.get("tool_choice")
     wanted = {
@@ -189,7 +192,7 @@ def _messages(messages: Any) -> None:
 
 
 def _paused(content: Any) -> bool:
-    """After `pause_turn` the assistant's content goes back as it came, and is the last message."""
+    """Return whether the content may be the last message, as after `pause_turn`."""
     kind = content[-1]["type"] if isinstance(content, list) else ""
     return kind in TOOL_USES or kind.endswith("_tool_result")
 
@@ -255,7 +258,7 @@ def _inside(block: Json, kind: str, place: str, role: str) -> None:
 
 
 def _pairs(spoken: list[tuple[int, Json]]) -> None:
-    """Each tool_use answered in the very next message, each tool_result by a use just before."""
+    """Check that the next message has a result for each tool_use, and no other results."""
     seen: set[str] = set()
     ids: list[str] = []
     for i, message in spoken:
@@ -293,7 +296,7 @@ def _pairs(spoken: list[tuple[int, Json]]) -> None:
 
 
 def count_marks(value: Any) -> int:
-    """How many marks for the cache a request holds."""
+    """Return the number of cache marks in a request."""
     if isinstance(value, list):
         return sum(map(count_marks, value))
     if not isinstance(value, dict):

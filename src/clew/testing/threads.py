@@ -1,8 +1,9 @@
-"""A service with message threads: it holds each conversation for five minutes after its last request.
+"""A service with message threads, each stored for five minutes after its last request.
 
-An independent judge, kept apart from `clew.providers.message_threads` on purpose: it rebuilds every
-request from what it holds, refuses what the vendor's page "Message threads" says is refused (with the
-codes of `anthropic` 2.12), and keeps what the model was shown. Must never repair a request. PURE.
+It judges requests independently and is deliberately separate from `clew.providers.message_threads`.
+It rebuilds every request from its stored state, refuses what the vendor's page "Message threads"
+lists (with the codes of `anthropic` 2.12), and records what the model was shown. It must never
+repair a request. PURE.
 """
 
 import json
@@ -22,17 +23,17 @@ LIFETIME_S = 300.0
 MAX_MARKS = 3
 CHARS_PER_TOKEN = 4
 MOST_SHOWN = 64
-# What a continued request may not repeat, and what it may say otherwise than the request before.
+# Members that a continued request may not repeat, and those that may change between requests.
 CREATE_ONLY = ("system", "tools")
 FREE = frozenset(
     {"messages", "thread", "max_tokens", "stream", "metadata", "diagnostics", *CREATE_ONLY}
 )
-# Members of a body that threads do not take, where the service is told to refuse them.
+# Body members without thread support, if the service is configured to refuse them.
 FEATURES = ("context_management", "fallbacks", "thinking")
 
 
 class ThreadRefusal(Struct, frozen=True, kw_only=True):
-    """What the service answers in place of a message."""
+    """The service's error response."""
 
     status: int
     message: str
@@ -41,7 +42,7 @@ class ThreadRefusal(Struct, frozen=True, kw_only=True):
 
     @property
     def error(self) -> Json:
-        """The error object of the body."""
+        """The error object of the response body."""
         kind = "not_found_error" if self.status == 404 else "invalid_request_error"
         error: Json = {"type": kind, "message": self.message}
         if self.code is not None:
@@ -52,7 +53,7 @@ class ThreadRefusal(Struct, frozen=True, kw_only=True):
 
 
 class _State(Struct, kw_only=True):
-    """A conversation up to an answer, whose id it is held under."""
+    """A conversation up to an answer, stored under the answer's ID."""
 
     body: Json
     at_s: float
@@ -62,21 +63,21 @@ class _State(Struct, kw_only=True):
 
 
 class Taken(Struct, frozen=True, kw_only=True):
-    """A request that the model is shown: `body` is the whole of it, `kept` whether its answer is held."""
+    """A complete request as the model sees it; `kept` says whether its answer is stored."""
 
     body: Json
     previous_id: str | None
     kept: bool
-    # How many of the first messages were held already.
+    # The number of leading messages that were already stored.
     known: int = 0
 
 
 class Holding:
-    """Answers as `rule` says to the whole conversation, whatever part of it was sent.
+    """Answers by `rule` for the complete conversation, whatever part of it was sent.
 
-    `unsupported`: members of a body (of `FEATURES`) with which no thread is held. `forgets` is asked for
-    each answer whether to lose it. `has_threads`: false for a gateway that passes `thread` on to nobody
-    and answers the messages that it was sent.
+    `unsupported`: body members (of `FEATURES`) that threads don't support. `forgets` is called for
+    each answer and returns whether to lose it. `has_threads`: False for a gateway that drops
+    `thread` and answers only the messages in the request.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Holding:
     ) -> None:
         self.rule = rule
         self.has_threads = has_threads
-        # The last whole requests that the model was shown, and the refusals.
+        # The last complete requests that the model was shown, and the refusals.
         self.shown: deque[Json] = deque(maxlen=MOST_SHOWN)
         self.refusals: list[ThreadRefusal] = []
         self._now_s = now_s
@@ -99,7 +100,7 @@ class Holding:
         self._states: dict[str, _State] = {}
 
     def take(self, body: Json, betas: str) -> Taken | ThreadRefusal:
-        """The whole request that a body stands for, or why it is refused."""
+        """Return the complete request for a body, or why it is refused."""
         turn = self._take(body, betas)
         if isinstance(turn, ThreadRefusal):
             self.refusals.append(turn)
@@ -108,7 +109,7 @@ class Holding:
         return turn
 
     def keep(self, turn: Taken, message: Json) -> None:
-        """Hold what the model was shown and said, under the answer's id."""
+        """Store the conversation that the model saw, with its answer, under the answer's ID."""
         if turn.previous_id is not None:
             previous = self._states[turn.previous_id]
             previous.is_continued = previous.is_in_flight = True
@@ -124,7 +125,9 @@ class Holding:
         )
 
     def settle(self, turn: Taken) -> None:
-        """The answer is through, or its client has left: the one before it is not being continued any more."""
+        """Note that the answer was sent or its client left, so the previous state is no longer in
+        use.
+        """
         if turn.previous_id is not None:
             self._states[turn.previous_id].is_in_flight = False
 
@@ -190,7 +193,7 @@ class Holding:
 
 
 def estimate_prompt_tokens(body: Json) -> int:
-    """How long a request is; a number that grows with it."""
+    """Return an estimate of a request's length that grows with it."""
     return len(json.dumps([body.get("system"), body.get("tools"), body["messages"]])) // (
         CHARS_PER_TOKEN
     )
@@ -203,7 +206,7 @@ def _refused(
 
 
 def _unmarked(value: Any) -> Any:
-    """A value without marks for the cache: they are no part of the conversation."""
+    """Return a value without cache marks, which are not part of the conversation."""
     if isinstance(value, list):
         return [_unmarked(item) for item in value]
     if isinstance(value, dict):

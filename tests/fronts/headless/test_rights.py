@@ -307,7 +307,9 @@ def test_what_is_left_of_several_sessions_is_done_without_the_one_that_is_not_wh
     (copy,) = home.copies
     home.sessions.chmod(0o700)
     store = ("--store", str(home.folder / "store"))
-    lacks = f"what it lacks is in {copy}; it was not changed. clew --resume {copy.stem} brings it home"
+    lacks = (
+        f"what it lacks is in {copy}; it was not changed. clew --resume {copy.stem} brings it home"
+    )
     for words in (["archive"], ["prune", "--yes"], ["fork"], ["erase", "second"], ["push", *store]):
         code, out, err = home.run("sessions", words[0], copy.stem, *words[1:])
         assert (code, out) == (2, "")

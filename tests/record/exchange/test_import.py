@@ -170,7 +170,10 @@ def test_a_session_of_pi_comes_in_with_the_branch_written_last(place: Place) -> 
         'user tool_result: [{"type": "text", "text": "done"}]',
         'assistant text: "Changed."',
     ]
-    assert brought["lost"] == {"message of another branch": 1, "invalid line (not a JSON object)": 1}
+    assert brought["lost"] == {
+        "message of another branch": 1,
+        "invalid line (not a JSON object)": 1,
+    }
     cost = json.loads(place.clew("list", "--cost-over", "0.00001", "--json"))
     assert [o["sessionId"] for o in cost] == [brought["sessionId"]]
     shown = place.clew("import", str(place.cwd / "s.jsonl"), "--new-id")
