@@ -30,7 +30,7 @@ def test_an_upstream_that_is_no_service_is_refused_before_anything_is_recorded(
     with pytest.raises(SystemExit) as caught:
         record.main(["--upstream", upstream, "--to", str(tmp_path / "r.json")])
     assert caught.value.code == 2
-    assert "argument --upstream: a URL such as https://" in capsys.readouterr().err
+    assert "argument --upstream: must be a URL such as https://" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

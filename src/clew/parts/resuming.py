@@ -9,7 +9,7 @@ from pathlib import Path
 from clew.agent.options import Options
 from clew.core.messages.errors import SessionError, describe_error
 from clew.record.transcript import choose
-from clew.record.transcript.belongings import find_mentioned_ids, give_tasks, share_anew
+from clew.record.transcript.belongings import find_mentioned_ids, give_tasks, share_with_new_session
 from clew.record.transcript.files import Files
 from clew.record.transcript.light import is_uuid
 from clew.record.transcript.load import LoadedSession
@@ -103,7 +103,7 @@ def copied(
     spoken = None if until is None else find_mentioned_ids(loaded, last)
     agents = list[Path]()
     try:
-        agents = share_anew(loaded.path, place, lines, home=home, spoken=spoken)
+        agents = share_with_new_session(loaded.path, place, lines, home=home, spoken=spoken)
         give_tasks(loaded.path.stem, place, home=home, spoken=spoken)
     except OSError as error:
         lost.append(LOST.format(session=loaded.path.stem, why=describe_error(error)))

@@ -172,9 +172,7 @@ class ScenarioHost:
         self._renderer = Renderer(scenario.defaults)
 
     def respond(self, endpoint: Endpoint, body: Json) -> tuple[str | None, ScriptedResponse]:
-        """Return the path of the answer in the scenario (None if no answer matched), and the
-        response.
-        """
+        """Return the path of the answer (None if no answer matched), and the response."""
         choice = self._player.choose(body, endpoint)
         render = self._renderer.reply if endpoint == "answers" else self._renderer.count
         return None if isinstance(choice, NoAnswer) else choice.place, render(choice)

@@ -197,9 +197,7 @@ class LoopbackServer:
         return reply
 
     def _refused(self, request: ServedRequest, body: Any) -> ScriptedResponse | None:
-        """Return the response if the real service would refuse the request before any model sees
-        it.
-        """
+        """Return the error for a request that the service would refuse before any model sees it."""
         endpoint = ENDPOINTS.get(request.path)
         if self._api_key is not None and not _carries(request, self._api_key):
             return _error(401, "invalid x-api-key")

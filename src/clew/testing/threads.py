@@ -125,9 +125,7 @@ class Holding:
         )
 
     def settle(self, turn: Taken) -> None:
-        """Note that the answer was sent or its client left, so the previous state is no longer in
-        use.
-        """
+        """Release the previous state after the answer was sent or its client left."""
         if turn.previous_id is not None:
             self._states[turn.previous_id].is_in_flight = False
 

@@ -189,7 +189,7 @@ def _told(report: dict[str, Any]) -> Iterator[str]:
 
 def run_index(options: argparse.Namespace) -> int:
     with Bar("reading sessions") as bar:
-        read_bytes = update(find_home(), bar, anew=options.rebuild)
+        read_bytes = update(find_home(), bar, rebuilds=options.rebuild)
     path = find_database(find_home())
     if options.json:
         say_json({"path": str(path), "readBytes": read_bytes, "sizeBytes": path.stat().st_size})

@@ -113,7 +113,7 @@ def run_import(options: argparse.Namespace) -> int:
                     Path(name),
                     find_cwd(),
                     now=lambda: format_timestamp(time.time_ns() // 1_000_000),
-                    anew=options.new_id,
+                    has_new_id=options.new_id,
                 )
                 brought.append(session)
             except (SessionError, OSError) as error:

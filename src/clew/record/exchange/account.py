@@ -97,8 +97,9 @@ class Piece(Struct, frozen=True, kw_only=True):
 
 
 class ConversationAccount(Struct, frozen=True, kw_only=True):
-    """The conversation of the session or of a subagent; a subagent's names the call that started
-    it.
+    """The conversation of the session or of a subagent.
+
+    For a subagent, `call_id` is the tool call that started it.
     """
 
     title: str

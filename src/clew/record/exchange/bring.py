@@ -63,14 +63,14 @@ class ImportedSession(Struct, frozen=True, kw_only=True):
 
 
 def bring(
-    home: Path, source: Path, cwd: str, *, now: Callable[[], str], anew: bool
+    home: Path, source: Path, cwd: str, *, now: Callable[[], str], has_new_id: bool
 ) -> ImportedSession:
-    """Import a file; with `anew`, the session gets a new ID instead of its own."""
+    """Import a file; with `has_new_id`, as a copy with a new ID."""
     data = source.read_bytes()
     document = _one_object(data)
     if one_file.is_one_file(document):
         converted = one_file.convert(document, _ids(data[:4096]))
-        return _write(home, converted, cwd, now, data, anew=anew)
+        return _write(home, converted, cwd, now, data, has_new_id=has_new_id)
     lines, bad = _lines(data)
     if not lines and source.suffix.lower() in PAGES:
         raise SessionError(f"{source}: {PAGE}")
@@ -81,12 +81,12 @@ def bring(
     elif codex.is_codex(lines[0]):
         converted = codex.convert(lines, _ids(data[:4096]))
     elif any(_is_ours(line) for line in lines):
-        return _copy(home, source, data, cwd, anew=anew)
+        return _copy(home, source, data, cwd, has_new_id=has_new_id)
     else:
         raise SessionError(f"{source}: not a session of clew, Claude Code, Codex or pi")
     if bad:
         converted.losses["invalid line (not a JSON object)"] = bad
-    return _write(home, converted, cwd, now, data, anew=anew)
+    return _write(home, converted, cwd, now, data, has_new_id=has_new_id)
 
 
 def _one_object(data: bytes) -> Any:
@@ -127,8 +127,8 @@ def _folder(home: Path, wanted: str, current_cwd: str) -> tuple[Path, str]:
     return get_project_dir(home, resolve_folder(cwd)), cwd
 
 
-def _session_id(home: Path, wanted: str, seed: bytes, *, anew: bool) -> str:
-    if anew:
+def _session_id(home: Path, wanted: str, seed: bytes, *, has_new_id: bool) -> str:
+    if has_new_id:
         return str(uuid.uuid4())
     identifier = uuid.uuid5(_SPACE, wanted or seed.hex())
     session_id = (
@@ -149,10 +149,10 @@ def _write(
     now: Callable[[], str],
     seed: bytes,
     *,
-    anew: bool,
+    has_new_id: bool,
 ) -> ImportedSession:
     """Record the converted messages as a session."""
-    session_id = _session_id(home, converted.source_id, seed[:4096], anew=anew)
+    session_id = _session_id(home, converted.source_id, seed[:4096], has_new_id=has_new_id)
     folder, cwd = _folder(home, converted.cwd, current_cwd)
     base = get_own_dir(home) / "importing"
     Files().make_folder(base)
@@ -202,12 +202,12 @@ def _lose(losses: dict[str, int], reason: str) -> None:
 
 
 def _copy(
-    home: Path, source: Path, data: bytes, current_cwd: str, *, anew: bool
+    home: Path, source: Path, data: bytes, current_cwd: str, *, has_new_id: bool
 ) -> ImportedSession:
     """Import clew's own lines unchanged except for a new session ID; subagents get separate files."""
     ids = [s for line in _lines(data)[0] if type(s := line.get("sessionId")) is str]
     wanted = source.stem if light.is_uuid(source.stem) else next(iter(ids), "")
-    session_id = _session_id(home, wanted, data[:4096], anew=anew)
+    session_id = _session_id(home, wanted, data[:4096], has_new_id=has_new_id)
     cwd = next((c for line in _lines(data)[0] if type(c := line.get("cwd")) is str), "")
     folder, _ = _folder(home, cwd, current_cwd)
     converted = Converted(kind="transcript", source_id=wanted)
@@ -246,8 +246,9 @@ def _copy(
 
 
 def _settle(staged: SessionPlace, folder: Path, converted: Converted) -> ImportedSession:
-    """Read the staged session back and move it into place, the transcript last: it makes the
-    session.
+    """Read the staged session back and move it into place.
+
+    The transcript comes last, because it makes the files a session.
     """
     loaded = load(staged.transcript)
     if loaded.is_empty:

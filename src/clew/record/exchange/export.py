@@ -196,8 +196,9 @@ def _lines(path: Path, redaction: Redaction | None, agent: str) -> Iterator[byte
 
 
 def whole(path: Path, redaction: Redaction | None, *, subagents: bool, is_all: bool) -> Json:
-    """Return the live conversation and its metadata as one object; with `is_all`, from its
-    beginning.
+    """Return the live conversation and its metadata as one object.
+
+    With `is_all`, the conversation includes compacted history.
     """
     loaded = load(path, reads_all=True)
     messages = messages_of(path, is_all=True) if is_all else loaded.messages
@@ -287,8 +288,9 @@ def begins_late(path: Path, form: str, *, subagents: bool) -> bool:
 
 
 def redaction_of(*, redacts: bool, is_raw: bool) -> Redaction | None:
-    """Return the redaction: secrets by default, nothing if `is_raw`, personal data too if
-    `redacts`.
+    """Return the redaction for an export.
+
+    Secrets are redacted by default, nothing if `is_raw`, personal data too if `redacts`.
     """
     if redacts and is_raw:
         raise UserError("--redact and --raw can't be combined")

@@ -86,8 +86,9 @@ class BranchPrompt(Struct, frozen=True, kw_only=True):
 
 
 def prompts(path: Path) -> Iterator[BranchPrompt]:
-    """Yield every prompt of every branch, each branch after its origin; depth counts the forks
-    above.
+    """Yield every prompt of every branch, each branch after its origin.
+
+    A prompt's depth is the number of forks above it.
     """
     yield from _of(load(path, reads_all=True))
 

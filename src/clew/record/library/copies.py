@@ -18,7 +18,7 @@ from clew.record.transcript.belongings import (
     find_mentioned_ids,
     give_tasks,
     share,
-    share_anew,
+    share_with_new_session,
     spoken_of,
 )
 from clew.record.transcript.copies import copy_messages
@@ -59,7 +59,7 @@ def fork(path: Path, uuid: str | None, *, title: str, at: str) -> Forked:
     lines = [encode(line) + b"\n" for line in _lines(source, path, session_id, fork_title, at)]
     place, home = SessionPlace(session_id=session_id, project_dir=path.parent), home_of(path)
     spoken = None if uuid is None else find_mentioned_ids(source.loaded, source.nodes[-1])
-    agents = share_anew(path, place, lines, home=home, spoken=spoken)
+    agents = share_with_new_session(path, place, lines, home=home, spoken=spoken)
     give_tasks(path.stem, place, home=home, spoken=spoken)
     write_new(target, lines)
     return Forked(path=target, messages=len(source.messages), title=fork_title, agents=len(agents))

@@ -135,14 +135,14 @@ def _automerge(connection: sqlite3.Connection, segments: int) -> None:
     connection.execute("INSERT INTO words (words, rank) VALUES ('automerge', ?)", (segments,))
 
 
-def update(home: Path, tell: Tell | None = None, *, anew: bool = False) -> int:
+def update(home: Path, tell: Tell | None = None, *, rebuilds: bool = False) -> int:
     """Update the index, and return how many bytes were read."""
-    if anew:
+    if rebuilds:
         forget(home)
     with open_index(home) as database:
         if is_worn(database.connection):
             database.connection.close()
-            return update(home, tell, anew=True)
+            return update(home, tell, rebuilds=True)
         waiting = find_pending(database.connection, list_transcripts(home))
         take_in(database, waiting, tell)
         return sum(item.size_bytes for item in waiting)

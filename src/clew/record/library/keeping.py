@@ -48,8 +48,9 @@ class Size(Struct, frozen=True, kw_only=True):
 
 
 def measure_sizes(home: Path) -> list[Size]:
-    """Return the size of every kind and of each project's sessions; other programs' files are
-    excluded.
+    """Return the size of every kind and of each project's sessions.
+
+    Other programs' files are excluded.
     """
     own = get_own_dir(home)
     entries = [
@@ -250,8 +251,9 @@ def erase(home: Path, path: Path, plan: list[Erasure]) -> None:
 
 
 def _let_go_of_kept(folder: Path, session_id: str) -> None:
-    """Delete the records of kept commands, which contain their text; a running one blocks the
-    erasure.
+    """Delete the records of kept commands, which contain their text.
+
+    A running one blocks the erasure.
     """
     kept_records = list(records(folder, f"{session_id}-"))
     for record in kept_records:

@@ -135,8 +135,9 @@ def list_hidden(home: Path, cwd: str, *, everywhere: bool) -> Iterator[Hidden]:
 
 
 def select_fitting(home: Path, wanted: ListingFilter, tell: Tell | None = None) -> set[str]:
-    """Return the IDs of the sessions with a given model or minimum cost; updates the database
-    first.
+    """Return the IDs of the sessions with a given model or minimum cost.
+
+    Updates the database first.
     """
     with open_whole_index(home, tell) as connection:
         rows = connection.execute(

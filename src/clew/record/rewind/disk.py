@@ -187,8 +187,9 @@ def _replace(path: str, data: bytes, mode: int) -> None:
 
 
 def _beside(path: str) -> str:
-    """Return a temporary name in the same folder, always the same one, so that crashes leave only
-    one.
+    """Return a temporary name in the same folder.
+
+    It is always the same for a path, so that crashes leave only one file.
     """
     folder = os.path.dirname(path)
     os.makedirs(folder, exist_ok=True)
@@ -301,9 +302,7 @@ class FolderTree:
         return seen if len(seen) <= SEEN_MAX else None
 
     def _rules_above(self) -> Specs:
-        """Return the rules of the folders above this one up to the repository's, and of the
-        repository.
-        """
+        """Return the rules of this repository and of its folders above this one."""
         top = self.folder
         while not os.path.lexists(f"{top}/.git"):
             if top == os.path.dirname(top):

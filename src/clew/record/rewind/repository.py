@@ -37,8 +37,9 @@ class Objects:
         self._packs: dict[Path, _Pack | None] = {}
 
     def blob(self, oid: bytes) -> bytes | None:
-        """Return the content with that name; None if it is missing, too large or does not match its
-        name.
+        """Return the content with that name.
+
+        Returns None if it is missing, too large or does not match its name.
         """
         try:
             data = self._loose(oid)

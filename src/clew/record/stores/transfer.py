@@ -146,9 +146,7 @@ class Batch(Struct, frozen=True):
 
 
 def _batch(path: Path, mark: Mark) -> Batch:
-    """Return the next complete lines after a mark, each with its newline, and where the last one
-    ends.
-    """
+    """Return the next complete lines after a mark, with their newlines, and the last one's end."""
     lines: list[bytes] = []
     size = end = 0
     for _, at, raw in _lines(path, mark.at):

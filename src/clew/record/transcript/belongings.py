@@ -59,7 +59,7 @@ def spoken_of(lines: Iterable[bytes]) -> set[str]:
     }
 
 
-def share_anew(
+def share_with_new_session(
     source: Path,
     target: SessionPlace,
     lines: Iterable[bytes],
@@ -177,9 +177,7 @@ def of_agents(source: Path) -> list[Path]:
 
 
 def give_agents(source: Path, target: SessionPlace) -> None:
-    """Copy the subagents of the session in the file `source`, with their sidecars and group
-    folders.
-    """
+    """Copy the subagents of the session in `source`, with their sidecars and group folders."""
     above = source.with_suffix("")
     for agent in of_agents(source):
         own = target.folder / agent.relative_to(above)

@@ -58,8 +58,9 @@ class Chain(msgspec.Struct, kw_only=True):
         floor: int,
         body: Body,
     ) -> "Chain":
-        """Return this chain in the tree of the entire file, when only the part from `floor` on was
-        read.
+        """Return this chain in the tree of the entire file.
+
+        It was built from the part from offset `floor` on.
         """
         links = link(nodes, withdrawn=withdrawn, floor=floor)
         numbers = {node.at: node.number for node in links.nodes}

@@ -179,9 +179,7 @@ _read_ahead = msgspec.json.Decoder(_Ahead).decode
 
 
 class OwedEntries(msgspec.Struct, frozen=True, kw_only=True):
-    """A line with entries written ahead of their place in the chain, or one of those entries; their
-    UUIDs.
-    """
+    """A line with entries written ahead of their place in the chain, or one of those entries."""
 
     uuids: tuple[str, ...]
     number: int

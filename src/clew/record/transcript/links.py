@@ -1,8 +1,8 @@
 """Link each conversation entry to its parent, whatever the damage to the file. Pure.
 
 Each entry gets the parent it names, or, if that is impossible, the one that the order of lines
-suggests. The rules are numbered in check.py and described in docs/internals/transcript.md. No body is
-decoded.
+suggests. The rules are numbered in check.py and described in docs/internals/transcript.md. No body
+is decoded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,9 @@ _UNSEEN, _ON_WALK = -2, -3
 
 
 class Node(msgspec.Struct, kw_only=True, gc=False):
-    """A line with a place in the tree: its position and keys, or `data` if it has no line of its
-    own.
+    """A line with a place in the tree: its position and keys.
+
+    An entry without its own line has `data` instead.
     """
 
     keys: Keys
@@ -234,8 +235,9 @@ def _end_of(leads: list[int], number: int) -> int:
 
 
 def _bridge(links: Links) -> None:
-    """Skip progress, unknown types and withdrawn entries: their children get the skipped entry's
-    parent.
+    """Skip progress, unknown types and withdrawn entries.
+
+    Their children get the skipped entry's parent.
     """
     skipped = [i for i, is_shown in enumerate(links.shown) if not is_shown]
     if not skipped:

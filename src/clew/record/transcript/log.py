@@ -109,9 +109,7 @@ class Log:
         return await asyncio.wrap_future(answer)
 
     def flush(self, timeout_s: float = CLOSE_TIMEOUT_S) -> Saved:
-        """Run `durable` for a caller without an event loop, such as an exit or signal handler or a
-        script.
-        """
+        """Run `durable` for a caller without an event loop, such as an exit handler or a script."""
         answer: Future[Saved] = Future()
         self._put(_Flush(answer))
         return answer.result(timeout_s)
@@ -123,8 +121,9 @@ class Log:
         return answer.result(timeout_s)
 
     def release(self, path: Path) -> Future[Saved]:
-        """Save one file and release its lock, after everything appended to it; other files stay
-        open.
+        """Save one file and release its lock, after everything appended to it.
+
+        Other files stay open.
         """
         answer: Future[Saved] = Future()
         self._put(_Close(path, answer))

@@ -193,8 +193,9 @@ class LogFile:
         self._fd = fd
 
     def _follow(self) -> None:
-        """Handle a path that no longer names the open file: restore a deleted file, or use its
-        replacement.
+        """Handle a path that no longer names the open file.
+
+        A deleted file is restored, and a replaced file is exchanged for its replacement.
         """
         if self._files.exists(self.path):
             self._written = 0

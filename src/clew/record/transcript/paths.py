@@ -1,7 +1,7 @@
 """The paths of a session's files. Names only: nothing here creates, opens or locks a file.
 
-The layout is shared with other programs and described in docs/internals/transcript.md. clew's private files
-are below `<config home>/clew/`.
+The layout is shared with other programs and described in docs/internals/transcript.md. clew's
+private files are below `<config home>/clew/`.
 """
 
 import os

@@ -24,8 +24,9 @@ CONVERSATION = frozenset(tag for tag, kind in KINDS.items() if kind.place == CHA
 
 
 def is_transcript_message(kind: str | None) -> bool:
-    """Return whether entries of this kind are part of the conversation; the only filter when
-    loading.
+    """Return whether entries of this kind are part of the conversation.
+
+    Loading uses no other filter.
     """
     return kind in CONVERSATION
 

@@ -111,14 +111,16 @@ class Recorder:
         return self.record([boundary, *following])
 
     def closed_before(self, boundary: Message, kept_entries: Sequence[Message]) -> None:
-        """Forget the entries before `boundary` that are not kept; none of them is referred to any
-        more.
+        """Forget the entries before `boundary` that are not kept.
+
+        None of them is referred to any more.
         """
-        self._main.begin_anew(boundary["uuid"], {message["uuid"] for message in kept_entries})
+        self._main.forget_before(boundary["uuid"], {message["uuid"] for message in kept_entries})
 
     def withdraw(self, uuids: Iterable[str]) -> None:
-        """Withdraw messages from the conversation; the next one gets the parent of the withdrawn
-        ones.
+        """Withdraw messages from the conversation.
+
+        The next one gets the parent of the withdrawn ones.
         """
         at = self._now()
         lines = [
@@ -252,8 +254,9 @@ class Recorder:
         self._note("cost-state", **totals)
 
     def request_cost(self, **cost: Any) -> None:
-        """Record the cost of one request, in wire spelling; compactions and side requests are
-        included.
+        """Record the cost of one request, in wire spelling.
+
+        Compactions and side requests are included.
         """
         self._note("request-cost", **cost)
 
@@ -266,9 +269,7 @@ class Recorder:
         self._note("context-edits", edits=list(edits))
 
     def prompt_hashes(self, **hashes: str) -> None:
-        """Record the hashes of the stored instructions and tools that requests begin with from here
-        on.
-        """
+        """Record the hashes of the stored instructions and tools in later requests."""
         self._note("prompt-hashes", **hashes)
 
     def last_prompt(self, text: str) -> None:

@@ -30,8 +30,9 @@ def copies_of(name: str, folders: Sequence[Path], files: Files) -> Iterator[Path
 
 
 class Rescue:
-    """The recovery files of one transcript; `path` durably contains its first `lines` unsaved
-    lines.
+    """The recovery files of one transcript.
+
+    `path` durably contains its first `lines` unsaved lines.
     """
 
     def __init__(self, name: str, folders: Sequence[Path], files: Files) -> None:
@@ -77,8 +78,9 @@ class Rescue:
         return lines
 
     def save(self, lines: Sequence[bytes]) -> bool:
-        """Append missing lines to the recovery file, or write all lines to the first folder that
-        accepts them.
+        """Append missing lines to the recovery file.
+
+        If that fails, all lines are written to the first folder that accepts them.
         """
         last = [] if self.path is None else [self.path]
         for path in [*last, *(folder / self._name for folder in self._folders)]:
@@ -160,8 +162,9 @@ def list_copies(path: Path, home: Path) -> tuple[Path, ...]:
 
 
 def list_all_copies(home: Path) -> dict[str, list[Path]]:
-    """Return the recovery files of each session in any folder, the session's own before its
-    subagents'.
+    """Return the recovery files of each session in any folder.
+
+    The session's own come before those of its subagents.
     """
     copies: dict[str, list[Path]] = {}
     for folder in rescue_dirs(home):

@@ -183,7 +183,7 @@ def plan(
     if kind == "new session":
         session_id = new_uuid()
         target = path.with_name(f"{session_id}.jsonl")
-        lines = [encode(line) + b"\n" for line in _anew(examination, session_id, new_uuid)]
+        lines = [encode(line) + b"\n" for line in _rewritten(examination, session_id, new_uuid)]
         agents = len(of_agents(path))
     return RepairPlan(
         kind=kind,
@@ -308,12 +308,10 @@ def _results(
         yield parent, {"parentUuid": parent, **place, **result, **stamp}
 
 
-def _anew(
+def _rewritten(
     examination: Examination, session_id: str, new_uuid: Callable[[], str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the original's entries in order, linked, stamped and with all results, after a new
-    header.
-    """
+    """Yield a new header and the original's entries in order, linked, stamped and with all results."""
     links = examination.loaded.chain.links
     void = {f.at for f in examination.findings if f.name == "boundary-without-summary"}
     results: dict[str, list[dict[str, Any]]] = {}
@@ -490,8 +488,9 @@ def _longer(path: Path, lines: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def _try(planned: RepairPlan, data: Iterable[bytes], folder: Path) -> None:
-    """Write the new file to `folder` and raise `WouldLoseError` unless it loads with the same
-    messages.
+    """Write the new file to `folder`.
+
+    Raises `WouldLoseError` unless it loads with the same messages as the original.
     """
     beside = folder / planned.target.name
     write_file(beside, data)

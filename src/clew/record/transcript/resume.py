@@ -54,8 +54,9 @@ class Back(msgspec.Struct, frozen=True, kw_only=True):
     only_turn: str | None = None
 
     def of(self, loaded: LoadedSession) -> LoadedSession:
-        """Return the session as of that message; raises `SessionError` if that is not possible or
-        allowed.
+        """Return the session as of that message.
+
+        Raises `SessionError` if that is not possible or allowed.
         """
         uuids = [message.get("uuid") for message in loaded.messages]
         if self.to not in uuids:

@@ -153,8 +153,9 @@ class _Answers:
         return self._links.nodes[i].keys.type != "user" or bool(self._results(i))
 
     def _segments(self) -> list[tuple[list[int], list[int]]]:
-        """Return the path, split at each response that entries were added to: its calls, then the
-        rest.
+        """Return the path, split at each response that entries were added to.
+
+        Each part is a pair of lists: a response's calls, and its other entries.
         """
         segments: list[tuple[list[int], list[int]]] = []
         done = 0
@@ -178,8 +179,9 @@ class _Answers:
         return self._links.nodes[i].keys.type == "assistant"
 
     def _key(self, i: int) -> object:
-        """Return what the entries of a response share: the message ID, or else the first entry of
-        the row.
+        """Return the key of a response's entries.
+
+        That is the message ID, or else the first of consecutive entries without one.
         """
         row: list[int] = []
         key: object = None

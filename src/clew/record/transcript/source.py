@@ -52,8 +52,9 @@ class TranscriptSource:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def lines(self, start: int, end: int | None = None) -> Iterator[tuple[int, int, bytes]]:
-        """Yield the number (from 1), offset and bytes (without LF) of each line; `start` is a
-        line's start.
+        """Yield the number (from 1), offset and bytes (without LF) of each line.
+
+        `start` is a line's start.
         """
         number = 0
         for at, block in self.blocks(start, end):

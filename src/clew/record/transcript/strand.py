@@ -57,7 +57,7 @@ class Strand:
         for call in find_block_ids(line, "tool_use", "id"):
             self.calls[call] = line["uuid"]
 
-    def begin_anew(self, boundary: str, kept_ids: Collection[str]) -> None:
+    def forget_before(self, boundary: str, kept_ids: Collection[str]) -> None:
         """Forget the entries before `boundary`, except those it keeps."""
         floor = self.known[boundary]
         standing = [uuid for uuid, rank in self.known.items() if rank >= floor or uuid in kept_ids]
