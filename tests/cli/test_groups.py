@@ -35,8 +35,8 @@ def test_a_group_said_alone_lists_its_words(
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("memory list", "clew memory: no word 'list'; there is explain (clew memory --help)"),
-        ("mcp ls", "clew mcp: no word 'ls'; did you mean list? (clew mcp --help)"),
+        ("memory list", 'clew memory: unknown command "list"; expected one of explain (clew memory --help)'),
+        ("mcp ls", 'clew mcp: unknown command "ls"; did you mean "list"? (clew mcp --help)'),
         ("config get", "clew config: the following arguments are required: key (clew config get --help)"),
         ("doctor now", "clew doctor: unrecognized arguments: now (clew doctor --help)"),
         ("hooks test Nothing", "clew hooks: no event 'Nothing'; see clew hooks events"),

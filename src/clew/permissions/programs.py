@@ -31,7 +31,7 @@ VALUE = re.compile(r"-(?:[0-9]+)?")
 
 # Each row is the kind of the operands, followed by the options. `-n:` has a value, attached or as
 # the next word; `--color?` has one only after `=`, `-U?` only attached; `--arg::` has two words;
-# `-NUM` stands for a number. Five words are flags. `loose`: no option of the program is harmful, so
+# `-NUM` is a number. Five words are flags. `loose`: no option of the program is harmful, so
 # `*` may expand to words that look like options. `suffixed`: `*.py` may, because no option with
 # such an end is harmful. `exact`: letters do not bundle. `posix`: the first operand ends the
 # options. `free`: no word is an option, whatever it looks like.

@@ -454,7 +454,7 @@ def jq_reads(arguments: Arguments) -> bool:
 
 
 def strings_reads(arguments: Arguments) -> bool:
-    """Reject `@file`, which stands for the options in a file."""
+    """Reject `@file`, which names a file with options."""
     values = [value for _, value in arguments.options if value is not None]
     return not any(word.text.startswith("@") for word in (*arguments.operands, *values))
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-# Variables with a known value at the start of a path, with the path they stand for.
+# Variables with a known value at the start of a path, with the path that replaces them.
 KNOWN_FOLDERS = {"HOME": "~", "PWD": "."}
 
 SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|credential|auth")
@@ -40,7 +40,7 @@ ANSI_SIMPLE = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict
 class Word(Struct, frozen=True, kw_only=True):
     """One word. `text` is what the program receives, as far as it is known.
 
-    `tilde` means that the word begins with an unquoted `~`, which stands for a home folder. `glob`
+    `tilde` means that the word begins with an unquoted `~`, which means a home folder. `glob`
     means that it contains unquoted characters that the shell expands to file names.
     """
 

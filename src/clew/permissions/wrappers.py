@@ -275,7 +275,7 @@ FIND_RUNS = options("-exec -execdir -ok -okdir")
 
 
 def found_by(command: Simple) -> Unwrapped:
-    """Return what `find -exec` starts. `{}` stands for anything below the folders it searches."""
+    """Return what `find -exec` starts. `{}` means anything below the folders it searches."""
     starts = find_starts(command)
     inner: list[Simple] = []
     words = list(command.words)

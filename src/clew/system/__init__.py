@@ -1,1 +1,1 @@
-"""What touches the machine: processes, walls, the network, settings files, JSON-RPC, pages of the web."""
+"""Access to the machine: processes, the sandbox, the network, settings files, JSON-RPC, web pages."""

@@ -1,4 +1,4 @@
-"""Words of the command line that stand for a group of others: `clew config`, `clew plugin marketplace`."""
+"""Groups of subcommands on the command line, such as `clew config` and `clew plugin marketplace`."""
 
 import argparse
 import sys
@@ -13,7 +13,7 @@ def show(line: str) -> None:
 
 
 class Argument(NamedTuple):
-    """What `add_argument` is given."""
+    """The arguments of one call of `add_argument`."""
 
     names: tuple[str, ...]
     options: dict[str, Any]
@@ -28,7 +28,7 @@ def switch(name: str, help_text: str) -> Argument:
 
 
 class GroupWord:
-    """One word of a group: what runs, what it takes, and the line that help has for it."""
+    """A subcommand of a group: the function to run, its arguments, and its help line."""
 
     def __init__(
         self,
@@ -42,25 +42,31 @@ class GroupWord:
 
 
 class Group(argparse.ArgumentParser):
-    """Said alone, a group lists its words instead of asking for one; that is still no success. What
-    cannot be understood is one line, which names where to read on."""
+    """A parser for a group of subcommands.
+
+    Without a subcommand it prints the help and exits with an error. An error is reported in one
+    line that names the help to read.
+    """
 
     def error(self, message: str) -> NoReturn:
         program = " ".join(self.prog.split()[:2])
         self.exit(2, f"{program}: {message} ({self.prog} --help)\n")
 
     def carry_out(self, argv: list[str], run: Callable[[argparse.Namespace], int | None]) -> int:
-        """Does what the words say: what cannot be done is one line, and an exit code."""
+        """Parse the arguments, run the subcommand, and return its exit code.
+
+        Report errors in one line.
+        """
         try:
             return run(self.parse_args(argv)) or 0
         except BrokenPipeError:
-            raise  # whoever read us has seen enough, which is no failure: the door knows
+            raise  # The reader has closed the pipe, which is no failure; `main` handles it.
         except (ClewError, OSError) as error:
             sys.stderr.write(f"{self.prog}: {describe_error(error)}\n")
             return 2 if isinstance(error, CommandLineError) else 1
 
     def take(self, word: GroupWord) -> None:
-        """Add what a word takes; arguments in a tuple of their own exclude each other."""
+        """Add the arguments of a subcommand. Arguments in a tuple exclude each other."""
         for option in word.takes:
             if isinstance(option, Argument):
                 self.add_argument(*option.names, **option.options)
@@ -70,7 +76,10 @@ class Group(argparse.ArgumentParser):
                     apart.add_argument(*choice.names, **choice.options)
 
     def add_words(self, words: Mapping[str, GroupWord]) -> "Group":
-        """Add a word for each; the parsed options hold its `run` and its name as `word`."""
+        """Add subcommands.
+
+        The parsed options contain the `run` of the chosen one, and its name as `word`.
+        """
         below = self.add_subparsers(dest="word", required=True, metavar="COMMAND")
         for name, word in words.items():
             subparser = below.add_parser(name, help=word.line, description=word.line)
@@ -79,15 +88,17 @@ class Group(argparse.ArgumentParser):
         return self
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """A word that the group has not: what is near it, or all there are."""
+        """Report an unknown subcommand with the closest match, or with all that exist."""
         if not isinstance(action, argparse._SubParsersAction) or value in action.choices:
             super()._check_value(action, value)
             return
         from difflib import get_close_matches
 
         near = get_close_matches(value, action.choices, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there is {', '.join(action.choices)}"
-        raise argparse.ArgumentError(None, f"no word {value!r}; {hint}")
+        hint = (
+            f'did you mean "{near[0]}"?' if near else f"expected one of {', '.join(action.choices)}"
+        )
+        raise argparse.ArgumentError(None, f'unknown command "{value}"; {hint}')
 
     def parse_known_args(  # type: ignore[override] # theirs has overloads that come to this
         self, args: Sequence[str] | None = None, namespace: Any = None

@@ -1,8 +1,9 @@
-"""Replaces a file whole or not at all.
+"""Replace files atomically, and check what is at a path.
 
-Owns the atomic replace: a new file beside the old one, made durable, renamed over it. A link is
-followed, so that a settings file kept elsewhere stays a link. What is made anew is its owner's
-alone; permission bits of what exists are kept. A reader sees the old text or the new, never half.
+Owns the atomic replacement: write a new file next to the old one, sync it, and rename it over the
+old one. Links are followed, so a settings file stored elsewhere remains a link. New files are
+private to their owner; existing files keep their permission bits. A reader sees either the old or
+the new text, never a mixture.
 """
 
 import contextlib
@@ -20,67 +21,77 @@ from os.path import isfile as is_file
 from os.path import islink as is_link
 from pathlib import Path
 
-# What lies at a path, asked without a fault: where nobody may look, there is nothing.
+# Checks of what is at a path that raise no error. What may not be accessed counts as missing.
 
 
 __all__ = ["is_file", "is_folder", "is_link", "is_there", "require_open_folder", "why_closed"]
 
 
 def why_closed(folder: Path) -> str | None:
-    """Why nobody may know what lies in a folder, and by which one of those above it; None where one may,
-    and where there is no folder. A link to nothing stands for what is away, such as a disk."""
+    """Return why the contents of a folder cannot be read, naming the folder that prevents it.
+
+    Return None for a readable folder and for a missing one. A broken link is reported, because its
+    target may be on a disk that is not mounted.
+    """
     ancestor = folder
     try:
         for ancestor in (*reversed(folder.parents), folder):
-            (ancestor / "..").stat()  # only who may look into a folder finds the way back
+            (
+                ancestor / ".."
+            ).stat()  # `..` can only be resolved with permission to search the folder
         next(folder.iterdir(), None)
     except (FileNotFoundError, NotADirectoryError):
-        # The method of a path that the linter wants raises where nobody may look.
-        return f"{ancestor} is a link to what is not there" if is_link(ancestor) else None
+        # `Path.is_symlink`, which the linter suggests, raises an error where access is denied.
+        return f"{ancestor} is a broken link" if is_link(ancestor) else None
     except OSError as error:
         return f"{ancestor} cannot be read: {error.strerror}"
     return None
 
 
 def require_open_folder(folder: Path) -> None:
-    """Raises `OSError` where nobody may know what lies in a folder."""
+    """Raise `OSError` if the contents of a folder cannot be read."""
     closed = why_closed(folder)
     if closed is not None:
         raise PermissionError(closed)
 
 
-# Opens files of folders that nobody vouches for: a name there may be a pipe, a device or a terminal.
+# Opens files in untrusted folders, where a name may be a pipe, a device or a terminal.
 
 
 def open_only_files(path: str, flags: int) -> int:
-    """For `open(..., opener=only_files)`; a link leads to what counts."""
+    """Open a regular file, for `open(..., opener=open_only_files)`.
+
+    A link is judged by its target.
+    """
     descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-        return descriptor  # of a folder `open` says itself that it is one
+        return descriptor  # `open` itself reports that it is a folder
     os.close(descriptor)
     raise OSError(errno.EINVAL, "is not a regular file", path)
 
 
 def read_content(path: Path, most_bytes: int = -1) -> bytes:
-    """What a file holds, or its beginning."""
+    """Return the contents of a file, or at most its first `most_bytes` bytes."""
     with open(path, "rb", opener=open_only_files) as file:
         return file.read(most_bytes)
 
 
-# Whoever holds the lock for longer was stopped in the middle: nobody waits for that.
+# A process that holds the lock for longer was stopped midway, so do not wait longer.
 WAITS_S = 10.0
 LOOK_S = 0.005
 
 
 @contextlib.contextmanager
 def hold_lock(home: Path) -> Iterator[None]:
-    """Nobody else who asks for it changes files of this config home, or of a project's settings.
+    """Hold the lock for changes of this config home's files and of project settings.
 
-    For who reads a file to write it again with something more: else the later of two takes away
-    what the earlier has added. Where a home cannot be made, or has no locks, nobody waits.
-    The lock is on the config home, which is never replaced as the file is, for a project's file too: a
-    lock next to that would leave something in the project.
+    Use it to read a file and write it back with a change. Without it, the later of two writers
+    would undo the earlier one's change. If the folder cannot be created or does not support locks,
+    continue without one.
+
+    The lock is on the config home, which is never replaced like the files in it. It is also used
+    for project files, because a lock file in a project would remain there.
     """
     with contextlib.ExitStack() as opened:
         with contextlib.suppress(OSError):
@@ -89,12 +100,12 @@ def hold_lock(home: Path) -> Iterator[None]:
             opened.callback(os.close, handle)
             until_s = time.monotonic() + WAITS_S
             while not try_lock(handle) and time.monotonic() < until_s:
-                time.sleep(LOOK_S)  # the kernel waits for a lock without a bound, or not at all
+                time.sleep(LOOK_S)  # flock waits either forever or not at all
         yield
 
 
 def try_lock(handle: int) -> bool:
-    """Takes the lock of an open file or folder, if nobody has it. Where there are no locks, nobody has."""
+    """Try to lock an open file or folder. Return True also where locks are not supported."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -105,7 +116,10 @@ def try_lock(handle: int) -> bool:
 
 
 def replace(path: Path, text: str, *, mode: int | None = None) -> None:
-    """`mode` is for a file that must never be read by others, whoever made it."""
+    """Replace a file's text.
+
+    `mode` is for a file that must always be private, even if it exists.
+    """
     target = path.resolve()
     make_private(target.parent)
     bits = mode if mode is not None else bits_of(target)
@@ -125,7 +139,10 @@ def replace(path: Path, text: str, *, mode: int | None = None) -> None:
 
 
 def make_private(folder: Path) -> None:
-    """Makes a folder and what is missing above it, each its owner's alone; the rest stays."""
+    """Create a folder and its missing parents, private to their owner.
+
+    Existing folders stay unchanged.
+    """
     for ancestor in reversed([p for p in (folder, *folder.parents) if not is_there(p)]):
         ancestor.mkdir(mode=0o700, exist_ok=True)
 
@@ -138,7 +155,7 @@ def bits_of(path: Path) -> int:
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes the rename durable; a file system that cannot is left as it is."""
+    """Make a rename durable, where the file system supports it."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):
@@ -147,7 +164,7 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-# Looks for markdown files in folders that nobody vouches for: within bounds, and through no folder twice.
+# Finds Markdown files in untrusted folders, within limits, visiting each folder only once.
 
 
 MAX_FILES = 2_000
@@ -156,7 +173,7 @@ MAX_DEPTH = 5
 
 
 def list_names(folder: Path, faults: list[str]) -> list[str]:
-    """What lies in a folder, hidden names apart; none where there is no such folder."""
+    """Return the names in a folder, except hidden ones, or none if it does not exist."""
     try:
         names = sorted(os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError):
@@ -165,14 +182,14 @@ def list_names(folder: Path, faults: list[str]) -> list[str]:
         faults.append(f"{folder}: {error.strerror}")
         return []
     if len(names) > MAX_FILES:
-        faults.append(f"{folder}: only the first {MAX_FILES} of {len(names)} are read")
+        faults.append(f"{folder}: only the first {MAX_FILES} of {len(names)} entries are read")
     return [name for name in names[:MAX_FILES] if not name.startswith(".")]
 
 
 def find_markdown(folder: Path, faults: list[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Every markdown file, with the names of the folders it lies in and its own.
+    """Yield every Markdown file with the names of the folders it is in and its own name.
 
-    What lies near goes before what lies deep, so that a folder without an end keeps nothing else out.
+    Files near the top come first, so an endless folder does not exclude other files.
     """
     seen: set[tuple[int, int]] = set()
     waiting: deque[tuple[str, tuple[str, ...]]] = deque([(str(folder), ())])
@@ -185,7 +202,7 @@ def find_markdown(folder: Path, faults: list[str]) -> Iterator[tuple[str, tuple[
         seen.add(place)
         if len(seen) > MAX_FOLDERS or files > MAX_FILES:
             faults.append(
-                f"{folder}: too many folders or files; {current_folder} and others are not read"
+                f"{folder}: too many folders or files; {current_folder} and later ones are not read"
             )
             return
         for name in list_names(Path(current_folder), faults):
@@ -198,7 +215,7 @@ def find_markdown(folder: Path, faults: list[str]) -> Iterator[tuple[str, tuple[
 
 
 def _place(path: str) -> tuple[int, int] | None:
-    """Which folder this is, whatever it is called; None if it is none."""
+    """Return the identity of a folder, independent of its name, or None if it is not a folder."""
     try:
         status = os.stat(path)
     except OSError:

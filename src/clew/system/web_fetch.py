@@ -1,9 +1,9 @@
-"""Fetches one page: within a size and a time, from public addresses, redirects told rather than followed
-where they lead to another host.
+"""Fetch a web page from a public address, within limits of size and time.
 
-Names are resolved once, and the connection goes to the very address that was judged: a name that answers
-differently the next time leads nowhere. Behind a proxy of the person's it is the proxy that resolves;
-there only what is written as an address can be judged.
+Redirects to another host are reported instead of followed. Names are resolved once, and the
+connection uses the address that was checked, so a name that resolves differently the next time has
+no effect. With a proxy configured, the proxy resolves names, and only literal addresses can be
+checked.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ ACCEPTED = "text/markdown, text/html;q=0.9, text/*;q=0.8, application/json;q=0.8
 
 
 class WebError(OutsideError):
-    """Why a page was not fetched, in words for the model."""
+    """The reason why a page was not fetched, as text for the model."""
 
 
 class Fetched(Struct, frozen=True, kw_only=True):
-    """A response whose body came whole."""
+    """A complete response."""
 
     url: str
     status: int
@@ -40,14 +40,14 @@ class Fetched(Struct, frozen=True, kw_only=True):
 
 
 class OtherHost(Struct, frozen=True, kw_only=True):
-    """The page is at another host, which is another question."""
+    """The page is on another host, which needs its own permission."""
 
     url: str
     status: int
 
 
 class Web:
-    """Fetches with connections of its own; `allowed` are private hosts that a person named."""
+    """Fetch pages with separate connections. `allowed` are private hosts that the user named."""
 
     def __init__(self, network: Network, allowed: Callable[[], Collection[str]]) -> None:
         self._allowed = allowed
@@ -62,12 +62,12 @@ class Web:
     async def fetch(
         self, url: str, *, accept: str = ACCEPTED, follow: bool = False
     ) -> Fetched | OtherHost:
-        """The page at `url`; `follow`: also when it has moved to another host."""
+        """Return the page at `url`. With `follow`, also follow redirects to another host."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 return await self._followed(url, accept, follow=follow)
         except TimeoutError:
-            raise WebError(f"{url} did not come within {TIMEOUT_S:g} s.") from None
+            raise WebError(f"{url} did not respond within {TIMEOUT_S:g} s.") from None
         except TransportError as error:
             raise WebError(f"{url} was not fetched: {error.message}.") from None
 
@@ -81,7 +81,7 @@ class Web:
             if not follow and bare(asked_next.host) != bare(target.host):
                 return answer
             url, target = answer.url, asked_next
-        raise WebError(f"{url} leads on and on; {MAX_REDIRECTS} redirects were followed.")
+        raise WebError(f"{url} was not fetched: more than {MAX_REDIRECTS} redirects.")
 
     async def _one(self, url: str, target: Url, accept: str) -> Fetched | OtherHost:
         if is_literal(target.host) and not self._admits(target.host, target.port, target.host):
@@ -107,7 +107,7 @@ class Web:
 
 def private(host: str, port: int) -> str:
     return (
-        f"{host} is an address inside a machine or a network; a person may allow it: "
+        f"{host} is a private address; the user can allow it with "
         f"clew config set webPrivateHosts '[\"{host}:{port}\"]'"
     )
 
@@ -116,11 +116,11 @@ def parts_of(url: str) -> Url:
     try:
         target = split_url(url)
     except BadUrlError as error:
-        raise WebError(f"{url[:200]!r} is no address of a page: {error}.") from None
+        raise WebError(f"{url[:200]!r} is not a valid URL: {error}.") from None
     if target.scheme not in ("http", "https"):
-        raise WebError(f"{target.scheme}:// is not fetched, only http:// and https://.")
+        raise WebError(f"Only http:// and https:// URLs can be fetched, not {target.scheme}://.")
     if target.credentials is not None:
-        raise WebError("An address with a user or a password in it is not fetched.")
+        raise WebError("URLs with a user name or a password are not fetched.")
     return target
 
 
@@ -129,13 +129,13 @@ def bare(host: str) -> str:
 
 
 async def whole(read: Callable[[], Awaitable[bytes]], url: str) -> bytes:
-    """The body; one that grows beyond the limit is not worth its beginning."""
+    """Return the complete body. Reject a body that exceeds the limit, even partially."""
     pieces: list[bytes] = []
     size = 0
     while piece := await read():
         size += len(piece)
         if size > MAX_BYTES:
-            raise WebError(f"{url} is larger than {MAX_BYTES >> 20} MiB and was left.")
+            raise WebError(f"{url} was not fetched: it is larger than {MAX_BYTES >> 20} MiB.")
         pieces.append(piece)
     return b"".join(pieces)
 

@@ -1,7 +1,7 @@
-"""A page of HTML as Markdown: what a reader would see, its links made whole. Pure and linear.
+"""Convert an HTML page to Markdown: the visible text, with absolute links. Pure and linear.
 
-A scanner, not a parser: it needs no tree, it never fails, and no page makes it slow. What is not shown
-(scripts, styles, templates, elements marked hidden) is left out.
+A scanner, not a parser: it builds no tree, never fails, and no page makes it slow. Invisible
+content (scripts, styles, templates, elements marked hidden) is omitted.
 
 Decision: docs/decisions/122-web-pages.md
 """
@@ -13,7 +13,7 @@ from html import unescape
 
 from msgspec import Struct
 
-# A response's body as text, whatever it says of itself. Pure.
+# Decode the body of a response, even if its declared type is wrong. Pure.
 
 
 MARKUP = frozenset({"text/html", "application/xhtml+xml"})
@@ -32,14 +32,17 @@ def is_markup(media_type: str, body: bytes) -> bool:
 
 
 def is_textual(media_type: str, body: bytes) -> bool:
-    """Whether a person could read it; a body that names no kind is judged by its bytes."""
+    """Return whether a body is readable text. Without a media type, the bytes decide."""
     if media_type and media_type != "application/octet-stream":
         return TEXTUAL.match(media_type) is not None
     return b"\0" not in body[:LOOKED_AT_BYTES]
 
 
 def decode_page(body: bytes, charset: str) -> str:
-    """The text by its mark, its header, its own word, as UTF-8; what fits none of them is replaced."""
+    """Decode a body by its byte order mark, its header, its own declaration, or as UTF-8.
+
+    Bytes that no encoding fits are replaced.
+    """
     for mark, name in MARKS:
         if body.startswith(mark):
             return body.decode(name, "replace")
@@ -54,14 +57,14 @@ def decode_page(body: bytes, charset: str) -> str:
 
 
 def is_text_codec(name: str) -> bool:
-    """Python's codecs hold some that are no character sets: `zip`, `hex`, `rot13`."""
+    """Return whether a codec is a character set. Python also has `zip`, `hex` and `rot13`."""
     return codecs.lookup(name)._is_text_encoding
 
 
-# For a tag whose quotes do not pair up before the first `>`: one of them may hold it.
+# Matches a tag with an odd number of quotes before the first `>`, which may be inside a quote.
 TAG = re.compile(r"<[^>\"']*+(?:\"[^\"]*+\"[^>\"']*+|'[^']*+'[^>\"']*+)*>")
 MAX_QUOTED_CHARS = 2_048
-# A longer one holds data, as pictures do, and nothing to show.
+# A longer tag contains data, such as an embedded image, and nothing to show.
 MAX_TAG_CHARS = 16_384
 MAX_QUOTES = 8
 ATTRIBUTE = re.compile(r"([a-zA-Z-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))")
@@ -71,13 +74,13 @@ HIDDEN = re.compile(
 MANY_LINES = re.compile(r"[ \t]*\n[ \t]*\n(?:[ \t]*\n)+")
 LINE_ENDS = re.compile(r"[ \t]+\n")
 
-# Their contents are not shown, whatever stands in them.
+# Elements whose contents are never shown.
 RAW = frozenset(["script", "style", "template", "noscript", "svg", "iframe", "object", "canvas", "math", "textarea", "select"])  # fmt: skip
 CLOSINGS = {name: re.compile(rf"</{name}\s*>", re.I) for name in (*RAW, "title")}
 BLOCKS = frozenset(["p", "div", "section", "article", "main", "header", "footer", "nav", "aside", "figure", "figcaption", "form", "fieldset", "details", "summary", "address", "dl", "dt", "dd", "table", "thead", "tbody", "tfoot", "caption", "body", "html", "ul", "ol"])  # fmt: skip
 HEADINGS = {f"h{n}": "#" * n + " " for n in range(1, 7)}
 PAGE_MARKS = {"strong": "**", "b": "**", "em": "*", "i": "*", "code": "`", "del": "~~", "s": "~~"}
-# Elements without an end.
+# Elements without an end tag.
 NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9:-]*")
 VOID = frozenset(["br", "hr", "img", "input", "meta", "link", "base", "source", "wbr", "area", "col", "embed", "track"])  # fmt: skip
 
@@ -91,7 +94,7 @@ class Page(Struct, frozen=True, kw_only=True):
 
 
 def convert_to_markdown(html: str, *, base: str, join: Callable[[str, str], str]) -> Page:
-    """The page; `base` is where it was found and `join` makes its links whole (`urljoin`)."""
+    """Convert a page. `base` is its URL, and `join` makes links absolute (`urljoin`)."""
     return _Writer(html, base, join).page()
 
 
@@ -102,20 +105,20 @@ class _Writer:
         self._join = join
         self._title = ""
         self._out: list[str] = []
-        # Where the words of open links and quotes began in `_out`.
+        # The indexes in `_out` where open links and quotes begin.
         self._links: list[tuple[int, str]] = []
         self._quotes: list[int] = []
         self._lists: list[int | None] = []
         self._pre = 0
         self._cells: int | None = None
         self._rows = 0
-        # The next `>`, and elements whose ends are missing.
+        # The position of the next `>`, and the names of elements whose end tags are missing.
         self._close = -1
         self._endless: set[str] = set()
-        # The mark of the list item that has no words yet.
+        # The marker of a list item that has no text yet.
         self._mark = ""
         self._names: dict[str, tuple[str, str]] = {}
-        # Where the last mark was opened.
+        # The index in `_out` of the last opening mark.
         self._opened = -1
         self._marks: dict[str, int] = {}
 
@@ -138,10 +141,10 @@ class _Writer:
         return Page(title=" ".join(self._title.split()), text=text.strip())
 
     def _markup(self, begin: int) -> int:
-        """Takes what stands at a `<`; returns where to go on, always behind it."""
+        """Process the markup at a `<` and return the position after it."""
         html, close = self._html, self._close
         if close < begin:
-            # The next `>` is looked for once, however many `<` stand before it.
+            # Search for the next `>` once, however many `<` precede it.
             find = html.find(">", begin)
             close = self._close = find if find >= 0 else len(html)
         if html.startswith("<!--", begin):
@@ -170,7 +173,9 @@ class _Writer:
         return close + 1
 
     def _odd(self, begin: int, close: int, inner: str) -> int:
-        """No plain tag: a declaration, a name ended by a line break, or a `<` of the text."""
+        """Process what is not a plain tag: a declaration, a name before a line break, or a literal
+        `<`.
+        """
         if inner[:1] in ("!", "?", "/"):
             return close + 1
         name = NAME.match(inner)
@@ -199,9 +204,9 @@ class _Writer:
         return len(self._html) if close is None else close.end()
 
     def _skip_hidden(self, name: str, at: int) -> int:
-        """Past the end of an element that is not shown; its like may stand inside it.
+        """Return the position after a hidden element, which may contain elements of the same name.
 
-        One that never ends hides nothing, and no other of its name is asked again.
+        An element without an end tag hides nothing, and its name is not searched for again.
         """
         if name in self._endless or not NAME.fullmatch(name):
             return at
@@ -214,7 +219,7 @@ class _Writer:
         self._endless.add(name)
         return at
 
-    # -- what is shown
+    # -- visible content
 
     def _words(self, text: str) -> None:
         if "&" in text:
@@ -229,7 +234,7 @@ class _Writer:
             return
         if text[0].isspace() and self._out and not self._out[-1].endswith((" ", "\n")):
             if self._opened == len(self._out) - 1:
-                self._out.insert(self._opened, " ")  # the space stands before the mark
+                self._out.insert(self._opened, " ")  # the space belongs before the mark
                 self._opened += 1
             else:
                 words = f" {words}"
@@ -239,7 +244,7 @@ class _Writer:
         if self._mark and self._out and self._out[-1] is self._mark:
             return  # the item begins with a paragraph
         if self._cells is not None:
-            lines = " "  # a cell is one line
+            lines = " "  # a cell is a single line
         elif self._lists and lines == "\n\n":
             lines = "\n"
         self._out.append(lines)
@@ -252,7 +257,7 @@ class _Writer:
                 self._out.append(PAGE_MARKS[name])
         elif name == "a":
             while self._links:
-                self._end_link()  # links do not stand in links
+                self._end_link()  # links cannot be nested
             self._links.append((len(self._out), attribute(attributes, "href")))
         elif name in HEADINGS:
             self._break()
@@ -331,7 +336,7 @@ class _Writer:
             self._break()
 
     def _close_mark(self, mark: str) -> None:
-        """Ends a mark behind its last word; one around nothing was none."""
+        """Close a mark after its last word, and drop it if it contains nothing."""
         if not self._marks.get(mark):
             return  # it was never opened
         self._marks[mark] -= 1
@@ -357,7 +362,7 @@ class _Writer:
             self._out[begin:] = [f"{before}[{label}]({target}){after}"]
 
     def _whole(self, href: str) -> str:
-        """A link that leads somewhere from everywhere; empty for one that is none."""
+        """Return an absolute link, or an empty string for one that leads nowhere."""
         href = href.strip()
         if (
             not href
@@ -391,7 +396,7 @@ class _Writer:
 
 
 def meaning(name: str) -> tuple[str, str]:
-    """What a tag's first word is: a `begin` or `end` of something shown, `other`, or `odd`."""
+    """Classify a tag name: `begin` or `end` of something shown, `other`, `closed`, or `odd`."""
     plain = name.lower().strip("/")
     if not (name.isascii() and plain.isalnum() and plain[0].isalpha()):
         return "odd", ""

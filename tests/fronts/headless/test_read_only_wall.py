@@ -23,7 +23,7 @@ from tests.system.sandbox.walls import can
 
 Json = dict[str, Any]
 WORKS = can("landlock") or can("bubblewrap")
-SENTENCE = "behind a read-only wall, which blocked writing"
+SENTENCE = "in the read-only sandbox, which blocked writing"
 
 
 def reader(home: Path, script: str, *, name: str = "wc") -> str:

@@ -85,7 +85,7 @@ def test_a_link_to_what_is_not_there_ends_continue_too(home: Home, is_loop: bool
     home.sessions.rename(away)
     home.sessions.symlink_to(home.sessions if is_loop else home.folder / "nowhere")
     why = "cannot be read: Too many levels of symbolic links"
-    why = why if is_loop else "is a link to what is not there"
+    why = why if is_loop else "is a broken link"
     said = home.is_refused("-p", "--continue", "on")
     assert said.startswith(f"clew: {home.sessions} {why}; ")
     told = home.run("doctor", "--offline")[1]

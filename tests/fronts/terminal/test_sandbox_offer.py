@@ -85,7 +85,7 @@ def test_the_page_says_why_none_can_be_had(tmp_path: Path) -> None:
         tmp_path, args=("--permission-mode", "acceptEdits"), prompt="/permissions sandbox", without_walls=True
     )  # fmt: skip
     assert (
-        "read-only wall  cannot be had: landlock: the kernel has no Landlock; bubblewrap:"
+        "read-only wall  cannot be had: landlock: the kernel does not support Landlock; bubblewrap:"
         in done.stdout
     )
     assert (

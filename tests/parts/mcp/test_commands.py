@@ -94,7 +94,7 @@ def test_an_entry_may_be_given_as_json(tmp_path: Path) -> None:
         (["get", "x"], "no server x"),
         (["approve", "x"], "no such server"),
         (["login", "x"], "no server x"),
-        (["nonsense"], "no word 'nonsense'; there is add,"),
+        (["nonsense"], 'unknown command "nonsense"; expected one of add,'),
     ],
 )
 def test_what_cannot_be_done_is_said(tmp_path: Path, args: list[str], words: str) -> None:

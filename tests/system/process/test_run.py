@@ -106,8 +106,8 @@ def test_exit_codes_are_honest_and_signals_have_their_names(
 @pytest.mark.parametrize(
     ("argv", "cwd", "says"),
     [
-        (["no-such-program-here"], "/", "no such program"),
-        (["/etc/hostname-not-there"], "/", "no such program"),
+        (["no-such-program-here"], "/", "program not found"),
+        (["/etc/hostname-not-there"], "/", "program not found"),
         (["sh"], "/no/such/folder", "No such file"),
         (["sh", "-c", "x" * 200_000], "/", "too long"),
         (["sh", "-c", "a\0b"], "/", "NUL character"),

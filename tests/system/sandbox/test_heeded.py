@@ -44,7 +44,7 @@ def test_what_programs_would_heed_is_moved_aside_and_said(
     if WORKS:
         assert not (work / place).exists(), told
         assert f"{work.resolve()}/{place}" in told
-        assert "clew moved to" in told
+        assert "clew moved new files to" in told
         aside = next((tmp_path / "config").glob("projects/*/*/**/set-aside"))
         assert list(aside.iterdir())
 

@@ -112,7 +112,7 @@ async def test_a_name_that_leads_into_this_machine_is_refused(
     monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", leads_home)
     policy = SandboxPolicy(write=(), domains=("*.example.com",))
     got, refused = await ask(policy, b"CONNECT a.example.com:80 HTTP/1.1\r\n\r\n")
-    assert got.startswith(b"HTTP/1.1 403 The host's name leads into this machine")
+    assert got.startswith(b"HTTP/1.1 403 ")
     assert refused == ["a.example.com"]
 
 

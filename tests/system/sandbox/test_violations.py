@@ -124,7 +124,7 @@ def test_behind_the_read_only_wall_what_the_user_may_not_do_either_is_not_named(
 
 def test_the_note_of_the_read_only_wall_names_no_setting() -> None:
     note = describe_violations([SandboxViolation(kind="writing", target="/x")], is_read_only=True)
-    assert "read-only wall, which blocked writing /x." in note
+    assert "blocked writing /x." in note
     assert "sandbox." not in note
 
 

@@ -44,7 +44,7 @@ async def test_a_redirect_inside_is_not_reached_either(here: Site) -> None:
     web = Web(Network(), lambda: [f"127.0.0.1:{here.port}"])
     here.pages["/away"] = (302, {"Location": f"http://www.127.0.0.1:{here.port}/"}, b"")
     here.pages["/in"] = (302, {"Location": "http://127.0.0.1:1/"}, b"")
-    with pytest.raises(WebError, match=r"127\.0\.0\.1 is an address inside"):
+    with pytest.raises(WebError, match=r"127\.0\.0\.1 is a private address"):
         await web.fetch(here.url("/in"))
     with pytest.raises(WebError):
         await web.fetch(here.url("/away"))
@@ -61,7 +61,7 @@ async def test_redirects_on_the_same_host_are_followed_and_others_are_told(here:
     assert isinstance(found, Fetched)
     assert found.url == here.url("/")
     assert await web.fetch(here.url("/far")) == OtherHost(url="https://example.com/x", status=302)
-    with pytest.raises(WebError, match="on and on"):
+    with pytest.raises(WebError, match="10 redirects"):
         await web.fetch(here.url("/round"))
     with pytest.raises(WebError, match="ftp"):
         await web.fetch(here.url("/bad"))
@@ -97,7 +97,7 @@ async def test_a_server_that_says_nothing_is_left(
     monkeypatch.setattr(web_fetch, "TIMEOUT_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         web = Web(Network(), lambda: ["127.0.0.1"])
-        with pytest.raises(WebError, match="did not come within"):
+        with pytest.raises(WebError, match="did not respond within"):
             await web.fetch(f"http://127.0.0.1:{silent.getsockname()[1]}/")
         await web.aclose()
 

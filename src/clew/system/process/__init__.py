@@ -1,6 +1,6 @@
-"""Every child process goes through here: started, watched, and ended with its whole tree.
+"""Child processes: every child is started, watched, and ended with all its descendants here.
 
-`spawn.Launcher` starts children, `tree.Child` is one of them with all that descends from it,
-`output.ProcessOutput` keeps what it prints in bounded memory, `run.run` joins the three. `watcher` is the
-program on the other side. What cannot be reached is named in docs/using/tools.md.
+`spawn.Launcher` starts children. `tree.Child` is one child with its descendants.
+`output.ProcessOutput` stores their output in bounded memory. `run.run` joins the three. `watcher`
+is the program that runs on the other side. docs/using/tools.md names what cannot be reached.
 """

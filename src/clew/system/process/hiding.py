@@ -1,7 +1,7 @@
-"""Keeps this process's memory and environment, where the keys are, from what it starts.
+"""Hide this process's memory and environment, which contain the keys, from the programs it starts.
 
-A process that is not dumpable is nobody's to read but root's: not its environment, not its memory, not
-its descriptors, though a reader be of the same user. Imports next to nothing; see prctl(2), proc(5).
+Only root can read the environment, memory and descriptors of a process that is not dumpable, even
+if the reader has the same user. Imports almost nothing; see prctl(2), proc(5).
 """
 
 import os
@@ -15,10 +15,14 @@ SET_DUMPABLE = 4
 
 
 def hide() -> None:
-    """Makes this process unreadable for others of its user; programs that it becomes are not."""
+    """Make this process unreadable for others of its user.
+
+    A program that it executes is readable again.
+    """
     if sys.platform != "linux" or os.environ.get("CLEW_DUMPABLE") == "1":
         return
-    # Not by ctypes, which takes three times as long to import: this is part of every start.
+    # Without ctypes, which takes three times as long to import, because this is part of every
+    # start.
     import _ctypes
 
     integer = type("integer", (_ctypes._SimpleCData,), {"_type_": "i"})

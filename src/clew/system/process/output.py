@@ -1,6 +1,6 @@
-"""What a child prints, in bounded memory: the head and the tail, and the whole in a file.
+"""The output of a child in bounded memory: its head and tail in memory, all of it in a file.
 
-Must never fail because a disk is full: what is kept then is the head and the tail, and no file.
+A full disk never causes an error. Only the head and the tail are kept then.
 """
 
 import os
@@ -8,14 +8,14 @@ import sys
 from collections import deque
 from pathlib import Path
 
-# A runaway `yes` writes gigabytes a second; past this the file keeps the beginning only.
+# A runaway `yes` writes gigabytes per second. Beyond this size, the file keeps only the beginning.
 SPILL_MAX_BYTES = 1 << 30
 
 
 class ProcessOutput:
-    """Bytes as they come; `head` and `tail` hold at most `keep_bytes` each, and never overlap.
+    """The output of a child. `head` and `tail` have at most `keep_bytes` each and never overlap.
 
-    The file takes the first `file_max_bytes`, which are no fewer.
+    The file contains the first `file_max_bytes`, which must be at least as many.
     """
 
     __slots__ = (
@@ -43,7 +43,7 @@ class ProcessOutput:
         self.moves_unseen = True
         self.size = 0
         self.head = bytearray()
-        # How much of the whole is in the file; 0 when there is no file.
+        # The number of bytes in the file, or 0 without a file.
         self.saved_bytes = 0
         self._spill = spill
         self._file = -1
@@ -59,7 +59,7 @@ class ProcessOutput:
 
     @property
     def left_out(self) -> int:
-        """How many bytes between head and tail are no longer in memory."""
+        """The number of bytes between head and tail that are no longer in memory."""
         return self.size - len(self.head) - len(self.tail)
 
     @property
@@ -68,23 +68,23 @@ class ProcessOutput:
 
     @property
     def descriptor(self) -> int:
-        """The file while it is written to; -1 when there is none."""
+        """The descriptor of the open file, or -1 without one."""
         return self._file
 
     @property
     def path(self) -> Path | None:
-        """Where the file is or will be, whether anything is in it or not."""
+        """The path of the file, whether it contains anything yet or not."""
         return self._spill
 
     def move(self, to: Path) -> None:
-        """The file is to be there, whether it has been begun or not."""
+        """Move the file to another path, or create it there later."""
         if self._file >= 0:
             assert self._spill is not None
             self._spill.rename(to)
         self._spill = to
 
     def look(self) -> None:
-        """Takes up what came on another way than `feed`; here nothing does."""
+        """Read output that does not come through `feed`. This class has none; subclasses do."""
 
     def feed(self, data: bytes | memoryview) -> None:
         if self._file < 0 and self.size <= 2 * self.keep_bytes < self.size + len(data):
@@ -94,15 +94,17 @@ class ProcessOutput:
         if room > 0:
             self.head += data[:room]
         if self._file >= 0:
-            # The file has it; copying it to a tail as well would cost as much as the writing.
+            # The file has the data; copying it to the tail as well would cost as much as writing
+            # it.
             self._keep_tail(self._write(data))
         else:
             self._keep_tail(data[max(0, room) :])
 
     def take_from(self, pipe: int, most: int) -> int | None:
-        """Moves bytes of a pipe into the file without a look at them; None where that cannot be.
+        """Move bytes from a pipe to the file without copying them, or return None if that is not
+        possible.
 
-        0 is the pipe's end. Raises BlockingIOError when the pipe is empty.
+        Return 0 at the end of the pipe. Raise BlockingIOError if the pipe is empty.
         """
         most = min(most, self.file_max_bytes - self.saved_bytes)
         if sys.platform != "linux" or not self.moves_unseen or self._file < 0 or most <= 0:
@@ -112,14 +114,14 @@ class ProcessOutput:
         except BlockingIOError:
             raise
         except OSError:
-            # A full disk, or a file system without splice; writing finds out which.
+            # A full disk, or a file system without splice. The next write shows which.
             return None
         self.size += moved
         self.saved_bytes += moved
         return moved
 
     def save(self) -> None:
-        """Puts what came so far into the file, which everything further follows."""
+        """Write the output so far to the file, which also receives all further output."""
         if self._spill is None or self._file >= 0 or self.saved_bytes or self.left_out:
             return
         try:
@@ -136,13 +138,15 @@ class ProcessOutput:
             self._tail_bytes = 0
 
     def since(self, at: int, most: int) -> tuple[bytes, bytes]:
-        """What came after the first `at` bytes: all of it, or its two ends, half of `most` each."""
+        """Return the output after the first `at` bytes: all of it, or half of `most` from each end."""
         if self.size - at <= most:
             return self.span(at, self.size), b""
         return self.span(at, at + most // 2), self.span(self.size - most // 2, self.size)
 
     def span(self, begin: int, end: int) -> bytes:
-        """The bytes between two places, without those that neither file nor memory has kept."""
+        """Return the bytes between two positions, except those that neither file nor memory
+        contains.
+        """
         first = bytes(self.head[begin:end])
         at = begin + len(first)
         if at < min(end, self.saved_bytes):
@@ -161,11 +165,11 @@ class ProcessOutput:
                 file.seek(begin)
                 return file.read(end - begin)
         except OSError:
-            # Somebody has taken the file away; memory has its end.
+            # The file was deleted by another program; the end is still in memory.
             return b""
 
     def close(self) -> None:
-        """Lets go of the file; head, tail and counts stay."""
+        """Close the file. Head, tail and counts remain."""
         if self._file >= 0:
             tail = self.tail
             os.close(self._file)
@@ -181,7 +185,7 @@ class ProcessOutput:
             self._tail_bytes -= len(self._tail.popleft())
 
     def _write(self, data: bytes | memoryview) -> memoryview:
-        """Into the file; what could not go there is given back, and the file is closed."""
+        """Write to the file. Return what could not be written, in which case the file is closed."""
         rest = memoryview(data)
         try:
             while rest and self.saved_bytes < self.file_max_bytes:
@@ -199,7 +203,7 @@ class ProcessOutput:
         return written
 
     def _give_back(self) -> None:
-        """The disk is full, or not ours: what half a file takes is given back, others need it."""
+        """Delete the incomplete file, because the disk is full and others need the space."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

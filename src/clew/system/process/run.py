@@ -1,4 +1,6 @@
-"""Runs one command to its end: output kept, time limited, cancellation felt by the whole tree."""
+"""Run one command to its end, with its output stored, its time limited, and cancellation for all
+descendants.
+"""
 
 import array
 import asyncio
@@ -19,12 +21,13 @@ from clew.system.process.spawn import Launcher
 from clew.system.process.tree import Child, ProcessExit
 from clew.system.process.walls import Walls
 
-# What a child reads from a descriptor: bytes in a file without a name, in memory where that is known.
+# Input for a child's descriptor: bytes in an anonymous file, in memory where the system supports
+# that.
 
 
 @contextmanager
 def hold_data(data: bytes) -> Iterator[int]:
-    """A descriptor at the beginning of `data`. Raises OSError where there is no room for it."""
+    """Yield a descriptor at the start of `data`. Raise OSError if the disk has no space for it."""
     with nameless() as file:
         file.write(data)
         file.seek(0)
@@ -33,7 +36,7 @@ def hold_data(data: bytes) -> Iterator[int]:
 
 def nameless() -> BinaryIO:
     if hasattr(os, "memfd_create"):
-        # A tenth of a file's cost, and a full disk does not matter.
+        # A tenth of a file's cost, and independent of a full disk.
         return os.fdopen(os.memfd_create("clew"), "w+b")
     return tempfile.TemporaryFile()
 
@@ -41,17 +44,20 @@ def nameless() -> BinaryIO:
 READ_BYTES = 1 << 18
 PIPE_BYTES = 1 << 18
 TICK_S = 1.0
-# A person who cancels waits; a command that ran out of time may put its things in order.
+# After a cancellation the user is waiting; after a timeout the command may still clean up.
 CANCEL_GRACE_S = 0.05
 TIMEOUT_GRACE_S = 1.0
-# What a pipeline leaves for a moment is not yet a process left in the background.
+# A process that survives a pipeline for a moment does not count as a background process.
 SETTLE_S = 0.05
 
 
 class FinishedCommand(Struct, frozen=True, kw_only=True):
-    """`left`: how many processes the command left running; clew ends them when it ends. `called_off`:
-    it was kept, and a person ended it from elsewhere. `is_unseen`: what watched it was killed before, so
-    nobody knows how it ended."""
+    """The end of a command.
+
+    `left` is the number of processes it left running, which end with clew. `called_off` means that
+    the command was kept and the user ended it from elsewhere. `is_unseen` means that its watcher
+    was killed, so its exit is unknown.
+    """
 
     exit: ProcessExit
     is_unseen: bool = False
@@ -61,16 +67,15 @@ class FinishedCommand(Struct, frozen=True, kw_only=True):
 
 
 class Hold:
-    """A command while it runs, for a person who has it go on: for longer than it was given, or without
-    clew."""
+    """A running command that the user may keep: beyond its time limit, or beyond the end of clew."""
 
     __slots__ = ("_child", "_known", "_limit", "_streams", "has_limit", "when_unwatched")
 
     def __init__(self) -> None:
         self.has_limit = True
-        # Called where it runs on and nobody will see how it ends.
+        # Called when the command continues but its end will not be observed.
         self.when_unwatched: Callable[[], object] | None = None
-        # It has begun, or will not.
+        # Set once the command has started or failed to start.
         self._known = asyncio.Event()
         self._child: Child | None = None
         self._limit: asyncio.Timeout | None = None
@@ -82,19 +87,19 @@ class Hold:
             self._limit.reschedule(None)
 
     async def begun(self) -> int:
-        """Its process, once it has begun; 0 if it will not."""
+        """Return its process ID once it has started, or 0 if it will not."""
         await self._known.wait()
         return 0 if self._child is None else self._child.pid
 
     async def keep(self, record: int, file: int, *, most_bytes: int) -> bool:
-        """Has it go on without clew (see `Child.keep`); False if it does not run, or not any more."""
-        # It may have closed what it printed to, and run on.
+        """Let it continue without clew (see `Child.keep`). Return False if it is not running."""
+        # It may have closed its output and still be running.
         pipes = [stream.read_end for stream in self._streams if stream.read_end >= 0]
         child = self._child
         return child is not None and await child.keep(record, file, pipes, most_bytes=most_bytes)
 
     def give_up(self) -> None:
-        """It is to end with clew again, or before."""
+        """Let it end with clew again, or earlier."""
         if self._child is not None:
             self._child.is_kept = False
 
@@ -104,7 +109,7 @@ class Hold:
         self._known.set()
 
     def over(self) -> None:
-        """It has ended, begun or not."""
+        """Record that it has ended, started or not."""
         self._known.set()
 
     def limited(self, limit: asyncio.Timeout) -> None:
@@ -114,18 +119,18 @@ class Hold:
 
 
 class Stream:
-    """The reading end of a child's pipe, fed into an `ProcessOutput` as it fills."""
+    """The reading end of a child's pipe, fed into a `ProcessOutput` as it fills."""
 
     __slots__ = ("_loop", "_output", "read_end", "write_end")
-    # One buffer for all reads of all streams: a fresh one costs its page faults, and what was read is
-    # taken out of it before anything else is.
+    # One buffer shared by all streams: a new one would cost page faults, and each read is processed
+    # before the next one.
     _buffer = memoryview(bytearray(READ_BYTES))
 
     def __init__(self, output: ProcessOutput) -> None:
         self.read_end, self.write_end = os.pipe()
         os.set_blocking(self.read_end, False)
         if sys.platform == "linux":
-            # Without privilege, a user who holds many pipes gets no more large ones; a small one does.
+            # An unprivileged user with many pipes cannot get further large ones. A small one also works.
             with contextlib.suppress(PermissionError):
                 fcntl.fcntl(self.read_end, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._output: ProcessOutput | None = output
@@ -138,13 +143,13 @@ class Stream:
             self.write_end = -1
 
     def settle(self) -> None:
-        """Takes what was written so far and no more: whoever still holds the pipe is not waited for."""
+        """Read what was written so far, without waiting for a process that still holds the pipe."""
         waiting = array.array("i", [0])
         if self.read_end >= 0:
             fcntl.ioctl(self.read_end, termios.FIONREAD, waiting)
         while waiting[0] > 0 and self.read_end >= 0:
             waiting[0] -= self._read(waiting[0])
-        # From here on the pipe is emptied so that a process in the background does not block on it.
+        # From here on the pipe is only drained, so that a background process does not block on it.
         self._output = None
 
     def close(self) -> None:
@@ -182,10 +187,11 @@ async def run(
     walls: Walls | None = None,
     hold: Hold | None = None,
 ) -> FinishedCommand:
-    """Without `stderr` both streams are one, in the order they were written. Who cancels this ends the
-    command, unless it is kept (`hold`).
+    """Run a command, and return how it ended. Cancelling this ends the command, unless `hold` keeps
+    it.
 
-    Raises OSError when the program cannot be started. `tick` is awaited every second meanwhile.
+    Without `stderr`, both streams go to `stdout` in the order they were written. `tick` is awaited
+    every second. Raises OSError if the program cannot be started.
     """
     streams: list[Stream] = []
     child: Child | None = None
@@ -252,16 +258,16 @@ async def ticking(child: Child, tick: Callable[[], Awaitable[None]] | None) -> P
 
 async def ended_or_killed(child: Child) -> ProcessExit:
     if not child.is_gone:
-        # Stuck in the kernel where no signal reaches it; letting go leaves it to its watcher.
+        # Stuck in the kernel, where no signal reaches it. Closing leaves it to its watcher.
         child.close()
     return await child.wait()
 
 
-# Small programs that are asked something: what they print, within a time, or nothing.
+# Small programs whose output is needed within a time limit.
 
 
 class Programs:
-    """Where they run, and with what environment. None of them outlives `aclose`."""
+    """Runs such programs in a folder and an environment. None of them outlives `aclose`."""
 
     def __init__(
         self, cwd: str, environ: Mapping[str, str], launcher: Launcher | None = None
@@ -279,7 +285,7 @@ class Programs:
         most_bytes: int = 1 << 20,
         env: Mapping[str, str] | None = None,
     ) -> bytes | None:
-        """What a program wrote to its standard output; None if it failed, or wrote more than that."""
+        """Return a program's standard output, or None if it failed or wrote too much."""
         stdout, stderr = ProcessOutput(keep_bytes=most_bytes), ProcessOutput(keep_bytes=1)
         with hold_data(data) as source:
             try:

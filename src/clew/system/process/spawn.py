@@ -1,7 +1,7 @@
-"""Starts children through one keeper process, so that none of them can outlive clew.
+"""Start children through one keeper process, so that none of them can outlive clew.
 
-Owns the keeper (`watcher.py`) and the request for a child. Must never fork this process: a fork
-costs more the bigger a process has grown, and copies what other threads hold.
+Owns the keeper (`watcher.py`) and the requests for children. Must never fork this process: a fork
+costs more the larger a process has become, and copies what other threads hold.
 
 Decision: docs/decisions/070-child-processes.md
 """
@@ -24,7 +24,7 @@ from clew.system.process.watcher import CONTROL_FD
 
 SOURCE = Path(__file__).parents[3]
 START_WAIT_S, WAKE_S = 20.0, 0.2
-# Watchers that wait for their next tree: as many as hooks of one event commonly run side by side.
+# Watchers that wait for their next child. Hooks of one event commonly run this many in parallel.
 IDLE_MOST = 10
 
 
@@ -37,13 +37,16 @@ def keeper_command(*, adopts: bool) -> list[str]:
 
 
 def own_environment() -> dict[str, str]:
-    """What an interpreter needs to start: the keeper holds no key that a command could read there."""
+    """Return what an interpreter needs to start.
+
+    The keeper gets no key that a command could read from it.
+    """
     wanted = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR")
     return {name: os.environ[name] for name in wanted if name in os.environ}
 
 
 def is_silent(sock: socket.socket) -> bool:
-    """Whether the other side is there; nothing that waits has anything to say."""
+    """Return whether the other side is alive. A waiting watcher never sends anything."""
     try:
         sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:
@@ -54,9 +57,9 @@ def is_silent(sock: socket.socket) -> bool:
 
 
 class Launcher:
-    """Everything clew started and has not seen the end of; one for each run of clew.
+    """The starter of all children of one clew process. It keeps those that have not ended.
 
-    `adopts=False` does without the adoption of orphans, as on systems that have none.
+    `adopts=False` turns the adoption of orphans off, as on systems without it.
     """
 
     __slots__ = ("_adopts", "_control", "_idle", "_keeper", "_living")
@@ -70,11 +73,11 @@ class Launcher:
 
     @property
     def living(self) -> int:
-        """How many children, or what they left behind, still run."""
+        """The number of children that still run, or have descendants that do."""
         return len(self._living)
 
     def start(self) -> None:
-        """Starts the keeper ahead of the first child, which then need not wait for an interpreter."""
+        """Start the keeper before the first child, which then need not wait for an interpreter."""
         if self._control is not None:
             return
         ours, theirs = socket.socketpair()
@@ -101,19 +104,20 @@ class Launcher:
         descriptors: Mapping[int, int],
         walls: Walls | None = None,
     ) -> Child:
-        """Starts `argv` in a session of its own; `descriptors` maps the child's numbers to ours.
+        """Start `argv` in its own session. `descriptors` maps the child's descriptors to ours.
 
-        Of 0, 1 and 2, those not named are the null device. `walls` stand around the child (see
-        `system.process.walls`). Raises OSError as exec would, and where a wall cannot stand.
+        Of 0, 1 and 2, those not named become the null device. `walls` restrict the child (see
+        `system.process.walls`). Raises OSError as exec would, or if a restriction cannot be
+        applied.
         """
         program = shutil.which(argv[0], path=env.get("PATH", os.defpath))
         if program is None:
-            raise FileNotFoundError(f"no such program: {argv[0]}")
+            raise FileNotFoundError(f"program not found: {argv[0]}")
         if any("\0" in text for text in argv):
-            raise OSError(errno.EINVAL, "an argument holds a NUL character")
+            raise OSError(errno.EINVAL, "an argument contains a NUL character")
         for name, value in env.items():
             if not name or "=" in name or "\0" in name + value:
-                raise OSError(errno.EINVAL, f"an environment cannot hold {name[:40]!r}")
+                raise OSError(errno.EINVAL, f"invalid environment variable {name[:40]!r}")
         request = frame_value(
             (
                 [os.fsencode(program), *map(os.fsencode, argv[1:])],
@@ -139,15 +143,15 @@ class Launcher:
         except TimeoutError:
             child.close()
             self._drop_keeper()
-            raise OutsideError("the keeper of child processes did not answer") from None
+            raise OutsideError("the keeper of child processes did not respond") from None
         except BaseException:
-            # It may have begun all the same.
+            # The child may have started anyway.
             await child.finish(grace_s=0)
             raise
         return child
 
     def _watcher(self) -> socket.socket:
-        """The socket of a watcher without a tree: one that waits, else a new one."""
+        """Return the socket of a waiting watcher, or of a new one."""
         if self._control is not None and not is_silent(self._control):
             self._drop_keeper()
         while self._idle:
@@ -161,7 +165,7 @@ class Launcher:
             try:
                 self._send([theirs.fileno()])
             except OSError:
-                # The keeper is gone or stuck; its watchers do without it, and so do we.
+                # The keeper is gone or stuck. Its watchers continue without it.
                 self._drop_keeper()
                 self._send([theirs.fileno()])
         return ours
@@ -183,7 +187,7 @@ class Launcher:
 
     @contextlib.asynccontextmanager
     async def _kept_awake(self) -> AsyncIterator[None]:
-        """A command may stop who tells of its start before that is told."""
+        """Wake the watcher repeatedly: a command may stop it before it reports the start."""
 
         async def waking() -> None:
             while True:
@@ -197,7 +201,7 @@ class Launcher:
             task.cancel()
 
     def _wake(self) -> None:
-        """A command may have stopped the keeper, which wakes the watchers."""
+        """Wake the keeper, which wakes the watchers: a command may have stopped it."""
         if self._control is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._keeper, signal.SIGCONT)
@@ -206,20 +210,21 @@ class Launcher:
         if self._control is not None:
             self._control.close()
             self._control = None
-            # Its watchers do without it; killed, it cannot keep us waiting.
+            # Its watchers continue without it; killing it ensures that it cannot block us.
             os.kill(self._keeper, signal.SIGKILL)
             os.waitpid(self._keeper, 0)
         while self._idle:
             self._idle.pop().close()
 
     async def aclose(self, *, grace_s: float = 0.05) -> None:
-        """Ends everything that still runs and waits, within bounds, until it is gone."""
+        """End all children and wait, within limits, until they are gone."""
         living = list(self._living)
         self._wake()
         for child in living:
             child.end(grace_s=grace_s)
         try:
-            # What takes longer is stuck in the kernel: its watcher stays until it can be killed.
+            # A process that takes longer is stuck in the kernel. Its watcher stays until it can be
+            # killed.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(grace_s + GONE_WAIT_S):
                     for child in living:
@@ -230,7 +235,7 @@ class Launcher:
             await self._end_keeper()
 
     async def _end_keeper(self) -> None:
-        """Lets the keeper end what killed watchers left behind before it goes."""
+        """Let the keeper end what killed watchers left behind, before it ends itself."""
         if self._control is None:
             return
         self._control.shutdown(socket.SHUT_WR)

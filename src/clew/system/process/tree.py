@@ -1,8 +1,8 @@
-"""A child and everything it started: how it ended, what is left of it, and how to end it.
+"""A child and its descendants: how it ended, what is still running, and how to end it.
 
-The truth lies with the watcher (`watcher.py`), which holds the tree; this is clew's end of the
-socket between them. Dropping the socket, by closing it or by dying, ends the tree. Where a watcher is
-killed, the keeper ends what it held; should that be killed too, clew ends what it still finds.
+The watcher (`watcher.py`) owns the process tree; this module is clew's end of the socket to it.
+When clew closes the socket or dies, the watcher ends the tree. If a watcher is killed, the keeper
+ends its tree. If the keeper is killed too, clew ends the processes that it still finds.
 
 Decision: docs/decisions/070-child-processes.md
 """
@@ -22,17 +22,17 @@ from msgspec import Struct
 from clew.core.messages.errors import OutsideError
 from clew.system.process.watcher import find_descendants, send_signal
 
-# What the kernel says of a process: when it began, who its parent is. Nothing where it does not say.
+# The kernel's data about a process: its start time and its parent. Missing on systems without /proc.
 
 
 def read_start_ticks(pid: int) -> int:
-    """When a process began, in the kernel's ticks; 0 where it is not, or nobody says."""
+    """Return when a process started, in the kernel's ticks, or 0 if that is unknown."""
     words = stat(pid)
     return int(words[19]) if words else 0
 
 
 def is_alive(pid: int, since: int) -> bool:
-    """Whether the very process that began then runs, and was not only left on the table."""
+    """Return whether the process that started at `since` is still running, and is not a zombie."""
     words = stat(pid)
     return bool(words) and int(words[19]) == since != 0 and words[0] not in (b"Z", b"X")
 
@@ -43,7 +43,7 @@ def read_parent(pid: int) -> int:
 
 
 def stat(pid: int) -> list[bytes]:
-    """The words of /proc/PID/stat behind the name, which may hold anything; none if it is not."""
+    """Return the fields of /proc/PID/stat after the name, which may contain anything, or none."""
     try:
         data = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
@@ -51,18 +51,18 @@ def stat(pid: int) -> list[bytes]:
     return data.rpartition(b")")[2].split()
 
 
-# How long the end of a tree is waited for after it was killed.
+# How long to wait for the end of a tree after it was killed.
 GONE_WAIT_S = 2.0
-# How often a child is looked at that nobody watches, and how long its keeper has to end it before.
+# How often to check a child without a watcher, and how long its keeper has to end it first.
 LOOK_S = 0.1
 KEEPER_S = 1.0
 
-# A shell reports a command that a signal ended as 128 + the signal's number.
+# A shell reports a command that a signal ended as 128 plus the signal number.
 SIGNALLED = 128
 
 
 class ProcessExit(Struct, frozen=True, kw_only=True):
-    """How a process ended: `code` as a shell would say it, `signal` by name if one ended it."""
+    """The end of a process: `code` as a shell would report it, `signal` by name if one ended it."""
 
     code: int
     signal: str | None = None
@@ -83,13 +83,16 @@ def exit_of(wait_status: int) -> ProcessExit:
 
 
 def frame_value(message: Any) -> bytes:
-    """What a watcher is sent: four bytes of length and a marshalled value."""
+    """Return a message for a watcher: four bytes of length and a marshalled value."""
     packed = marshal.dumps(message)
     return len(packed).to_bytes(4, "little") + packed
 
 
 class Child:
-    """One started process; `wait` is its own end, `wait_gone` the end of all that descends from it."""
+    """A started process.
+
+    `wait` is for its own end, `wait_gone` for the end of all its descendants.
+    """
 
     __slots__ = (
         "_buffer",
@@ -113,17 +116,18 @@ class Child:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.pid = 0
-        # When it began: others may have its number later.
+        # When the process started. Another process may get its number later.
         self._since = 0
-        # It is kept, and its watcher is gone.
+        # The child is kept, and its watcher is gone.
         self._is_left = False
-        # How many descendants ran on when the child itself ended.
+        # How many descendants were running when the child itself ended.
         self.left = 0
-        # It goes on when clew is gone, or lets go of it.
+        # The child continues when clew ends or closes the socket.
         self.is_kept = False
-        # It ended because somebody else told its watcher that it is to.
+        # The child ended because another process told its watcher to end it.
         self.is_called_off = False
-        # It was kept, what watched it was killed, and it runs on: nobody will see how it ends.
+        # The child was kept, its watcher was killed, and it continues. Its end will not be
+        # observed.
         self.is_unwatched = False
         self.when_unwatched: Callable[[], object] | None = None
         self._buffer = b""
@@ -140,7 +144,7 @@ class Child:
         return self._gone.done()
 
     async def wait_started(self) -> None:
-        """Raises OSError when the program could not be started."""
+        """Wait for the start. Raise OSError if the program could not be started."""
         await asyncio.shield(self._started)
 
     async def wait(self) -> ProcessExit:
@@ -156,9 +160,10 @@ class Child:
             self._when_gone.append(callback)
 
     def end(self, *, grace_s: float) -> None:
-        """Asks the whole tree to end (SIGTERM), and makes it (SIGKILL) after the grace. Returns at once.
+        """Ask the tree to end (SIGTERM), and kill it (SIGKILL) after the grace period. Return at
+        once.
 
-        The watcher keeps the time, so that it happens whatever becomes of the caller.
+        The watcher keeps the time, so this happens even if the caller is gone.
         """
         if self._is_left:
             self._kill()
@@ -169,9 +174,10 @@ class Child:
                 self.close()
 
     async def finish(self, *, grace_s: float) -> None:
-        """Ends the tree and waits for it within bounds, in a cancelled task too.
+        """End the tree and wait for it within limits, in a cancelled task too.
 
-        What takes longer is stuck in the kernel; its watcher stays until it can be killed.
+        A process that takes longer is stuck in the kernel. Its watcher stays until it can be
+        killed.
         """
         self.end(grace_s=grace_s)
         await self.gone_within(grace_s + GONE_WAIT_S)
@@ -182,8 +188,11 @@ class Child:
                 await self.wait_gone()
 
     async def keep(self, record: int, file: int, pipes: Sequence[int], *, most_bytes: int) -> bool:
-        """Has it go on without clew: its end is told to `record`, and what it prints to the pipes goes
-        to `file`, that much at most. False if it has ended meanwhile."""
+        """Let the child continue without clew. Return False if it has already ended.
+
+        Its end is written to `record`. Its output in the pipes is written to `file`, at most
+        `most_bytes`.
+        """
         if not self.is_gone:
             order = frame_value({"most": most_bytes})
             try:
@@ -195,12 +204,15 @@ class Child:
         return self.is_kept
 
     def close(self) -> None:
-        """Lets go of the socket; whatever still runs is killed by its watcher, unless it is kept."""
+        """Close the socket. The watcher then kills whatever still runs, unless it is kept."""
         if not self.is_gone:
             self._over(is_sound=False)
 
     def _over(self, *, is_sound: bool) -> None:
-        """Nothing is left; a watcher that said so itself may have another tree."""
+        """Record that nothing is left.
+
+        A watcher that reported this itself can start another child.
+        """
         self._loop.remove_reader(self.sock)
         if not is_sound:
             self.sock.close()
@@ -227,7 +239,7 @@ class Child:
             self._lost()
 
     def _lost(self) -> None:
-        """The watcher was killed: nobody may be left who ends what it held."""
+        """Handle a killed watcher. Possibly no other process ends its tree."""
         if not self.is_gone and self.is_kept and is_alive(self.pid, self._since):
             self._is_left = True
             self._loop.remove_reader(self.sock)
@@ -238,11 +250,14 @@ class Child:
         self.close()
 
     def _look(self, told_at: float) -> None:
-        """A person keeps it, so it runs on; what it prints is read for as long as clew is there."""
+        """Check a kept child without a watcher.
+
+        It continues, and its output is read while clew runs.
+        """
         if self.is_gone:
             return
         if not is_alive(self.pid, self._since):
-            # What it printed last is read until then.
+            # Its last output is read until then.
             self._loop.call_later(LOOK_S, self.close)
             return
         if not self.is_unwatched and self._loop.time() >= told_at:

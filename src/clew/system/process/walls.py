@@ -1,9 +1,10 @@
-"""Walls that the kernel puts around a child: what it may reach of the disk, of the network, of others.
+"""Kernel restrictions on a child's access to the disk, the network and other processes.
 
-Landlock for files, TCP ports and signals; a filter of system calls for the rest; no privileges of root.
-All hold for a process and what it starts, and are never taken away again. Put up by a child before it
-becomes its program, which costs a few system calls and no program. Imports next to nothing, as the
-keeper does (see `watcher`); formats: landlock(7), seccomp(2), capabilities(7).
+Landlock restricts files, TCP ports and signals; a system call filter restricts the rest; root loses
+its privileges. All restrictions apply to a process and its descendants and are permanent. The child
+applies them to itself before it executes its program, which costs a few system calls and no extra
+program. Imports almost nothing, like the keeper (see `watcher`). Formats: landlock(7), seccomp(2),
+capabilities(7).
 """
 
 import os
@@ -20,7 +21,7 @@ PATH_RULE, PORT_RULE = 1, 2
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
-# What version 1 knows: the three of reading, writing, and ten that make and remove.
+# The rights of version 1: three for reading, writing, and ten for creating and removing.
 FIRST = (1 << 13) - 1
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 READING = EXECUTE | READ_FILE | READ_DIR
@@ -30,7 +31,7 @@ ABSTRACT_SOCKETS, SIGNALS = 1, 2
 HAS_TRUNCATE, HAS_TCP, HAS_SCOPES = 3, 4, 6
 
 NO_NEW_PRIVILEGES, SECCOMP, FILTER = 38, 22, 2
-# Of capset(2): the version of its header, and three sets for each of two halves.
+# For capset(2): the version of its header, and three sets in each of two halves.
 CAPABILITIES, SETS_BYTES = 0x20080522, 24
 
 Walls = dict[str, object]
@@ -38,9 +39,10 @@ _libraries: "list[ctypes.CDLL]" = []
 
 
 def can_build_wall() -> bool:
-    """Whether a read-only wall may stand here, by a look that costs next to nothing.
+    """Return whether the read-only sandbox is probably available, by a check that costs almost
+    nothing.
 
-    Only a command behind such a wall can tell for sure.
+    Only a command in the sandbox shows it for certain.
     """
     import shutil
 
@@ -50,7 +52,7 @@ def can_build_wall() -> bool:
 
 
 def read_version() -> int:
-    """Landlock's version in this kernel; 0 where it has none or may not be used."""
+    """Return the Landlock version of this kernel, or 0 if it is unsupported or forbidden."""
     if sys.platform != "linux":
         return 0
     import ctypes
@@ -59,7 +61,7 @@ def read_version() -> int:
 
 
 def load_system_calls() -> "ctypes.CDLL":
-    """The library that calls the system; loaded once, by the keeper before it forks."""
+    """Return the system library. The keeper loads it once, before it forks."""
     if not _libraries:
         import ctypes
 
@@ -68,7 +70,7 @@ def load_system_calls() -> "ctypes.CDLL":
 
 
 def list_rights(version: int) -> int:
-    """Every right over files that a version knows."""
+    """Return all file access rights that a Landlock version supports."""
     rights = FIRST
     for right, since in ((REFER, 2), (TRUNCATE, 3), (IOCTL_DEV, 5)):
         if version >= since:
@@ -77,10 +79,12 @@ def list_rights(version: int) -> int:
 
 
 def put_up(walls: Walls) -> None:
-    """Around this process, for good. Raises OSError; a wall that cannot stand lets nothing start.
+    """Restrict this process permanently. Raise OSError, so that nothing starts, if that is
+    impossible.
 
-    `version`: Landlock's version; `rules`: (path, rights) that are left; `ports`: TCP ports that may be
-    connected to, None for any; `filter`: a program of system calls, or nothing. Root keeps its user, and no privilege.
+    `known` is the Landlock version; `rules` are the permitted (path, rights); `ports` are the TCP
+    ports that may be connected to, or None for any; `filter` is a system call filter, or empty.
+    Root keeps its user ID, but no privileges.
     """
     import ctypes
 
@@ -143,6 +147,6 @@ def put_up_filter(library: "ctypes.CDLL", called: "Callable[[int], int]", progra
 
     buffer = ctypes.create_string_buffer(program, len(program))
     pointer = ctypes.addressof(buffer)
-    # struct sock_fprog: a count of 16 bits, then a pointer, aligned.
+    # struct sock_fprog: a 16-bit count and an aligned pointer.
     header = (len(program) // 8).to_bytes(2, sys.byteorder) + bytes(6)
     called(library.prctl(SECCOMP, FILTER, header + pointer.to_bytes(8, sys.byteorder), 0, 0))

@@ -1,19 +1,21 @@
-"""The other side of every child: a keeper per session, and watchers that outlive clew.
+"""The parent of every child: a keeper for each clew process, and watchers that outlive clew.
 
-Runs in a bare interpreter of its own (`python -I -S`) and imports next to nothing, because the
-keeper's size is what each fork costs. The keeper forks a watcher for each socket it is given; a watcher
-starts one child at a time in a session of its own, adopts whatever the child orphans, and ends all of
-it when it is told to or when the socket to clew falls silent: that is how clew's own death is noticed,
-also by SIGKILL. When nothing of a tree is left it waits for the next request. A tree that a person keeps goes on when clew is gone, until its child ends or the
-watcher is sent SIGTERM. Must never import the rest of clew.
+Runs in a separate bare interpreter (`python -I -S`) and imports almost nothing, because the size of
+the keeper determines the cost of each fork. The keeper forks a watcher for each socket it receives.
+A watcher starts one child at a time in its own session and adopts the child's orphans. It ends all
+of them on request, or when the socket to clew closes, which also happens if clew is killed with
+SIGKILL. When nothing of a tree is left, the watcher waits for the next request. A tree that the
+user keeps continues after clew ends, until its child ends or the watcher receives SIGTERM. Must
+never import the rest of clew.
 
-Wire, on the socket of each watcher: clew sends messages of four bytes of length and a marshalled value,
-either a request `(argv, cwd, environment, targets, walls)`, with the child's descriptors beside its
-first byte; or a number, the grace in ms after which the tree ends; or `{"most": bytes}` for a tree that
-is to be kept, with descriptors beside it: the record that the child's end is told to as a line of JSON,
-the file that what it prints goes to once clew is gone, and the pipes it prints to. The watcher answers
-with lines: `started <pid>`, or `failed <errno>`; `kept`; `off`, where a kept tree was called off before its
-child ended; `ended <wait status> <descendants left>`; `gone`.
+Wire format on each watcher's socket: clew sends messages of four bytes of length and a marshalled
+value. A message is a request `(argv, cwd, environment, targets, walls)`, with the child's
+descriptors attached to its first byte; a number, which is the grace period in ms after which the
+tree ends; or `{"most": bytes}` for a tree to keep. That message has descriptors attached: the
+record that receives the child's end as a line of JSON, the file that receives its output once clew
+is gone, and the pipes that it prints to. The watcher answers with lines: `started <pid>`, or
+`failed <errno>`; `kept`; `off`, if a kept tree was ended by another process before its child ended;
+`ended <wait status> <descendants left>`; `gone`.
 
 Decision: docs/decisions/070-child-processes.md
 Decision: docs/decisions/245-kept-commands.md
@@ -36,13 +38,13 @@ Message = Request | int | dict[str, int] | None
 
 SUBREAPER = 36
 CONTROL_FD = 3
-# How long a pass over the tree waits for the dead before the next one.
+# How long a pass over the tree waits for ended processes before the next pass.
 PASS_S = 0.02
-# Whoever started clew may have ignored signals; a child must not inherit that.
+# The program that started clew may ignore signals. A child must not inherit that.
 TO_DEFAULT = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
-# How often a group is looked at whose members report to nobody here.
+# How often to check a process group whose members are not our children.
 GROUP_LOOK_S = 0.25
-# What a tree that is kept has between being asked to end and being made to.
+# How long a kept tree has between the request to end and SIGKILL.
 KEPT_GRACE_S = 0.5
 READ_BYTES = 1 << 16
 PIPE_MAX_BYTES = 1 << 20
@@ -55,7 +57,10 @@ def main(*, adopts: bool) -> None:
 
 
 def adopt_orphans() -> bool:
-    """Has descendants come to this process when their parent ends; whether the system does that."""
+    """Make orphaned descendants children of this process.
+
+    Return whether the system supports that.
+    """
     if sys.platform != "linux":
         return False
     return load_system_calls().prctl(SUBREAPER, 1, 0, 0, 0) == 0 and bool(
@@ -64,7 +69,7 @@ def adopt_orphans() -> bool:
 
 
 def wake_on_child() -> int:
-    """A descriptor that becomes readable whenever a child of this process ends."""
+    """Return a descriptor that becomes readable whenever a child of this process ends."""
     readable, writable = os.pipe()
     os.set_blocking(readable, False)
     os.set_blocking(writable, False)
@@ -82,7 +87,10 @@ def drain(descriptor: int) -> None:
 
 
 def keep(control: _socket.socket, *, adopts: bool) -> None:
-    """Forks a watcher per socket until clew is gone; ends what a killed watcher leaves behind."""
+    """Fork a watcher for each socket until clew is gone.
+
+    End what a killed watcher leaves behind.
+    """
     watchers: set[int] = set()
     wake = wake_on_child()
     poller = select.poll()
@@ -114,9 +122,10 @@ def keep(control: _socket.socket, *, adopts: bool) -> None:
 
 
 def reaped(*, wakes: bool = False) -> list[tuple[int, int]]:
-    """Takes the dead off the table: their pids and wait statuses.
+    """Reap ended children, and return their process IDs and wait statuses.
 
-    `wakes`: what was stopped runs again. A watcher that its own command stops could end nothing.
+    `wakes` continues stopped children: a watcher that was stopped by its own command could not end
+    it.
     """
     dead: list[tuple[int, int]] = []
     how = os.WNOHANG | (os.WUNTRACED if wakes else 0)
@@ -132,7 +141,7 @@ def reaped(*, wakes: bool = False) -> list[tuple[int, int]]:
 
 
 def receive_with_descriptors(sock: _socket.socket, size: int) -> tuple[bytes, list[int]]:
-    """At most so many bytes, and the descriptors that came beside them; no bytes at the end."""
+    """Return at most `size` bytes with the descriptors attached to them, or no bytes at the end."""
     number = 4
     data, ancillary, _, _ = sock.recvmsg(size, _socket.CMSG_LEN(64 * number))
     descriptors: list[int] = []
@@ -148,7 +157,7 @@ def receive_with_descriptors(sock: _socket.socket, size: int) -> tuple[bytes, li
 
 
 def serve(clew: _socket.socket, *, adopts: bool) -> None:
-    """A watcher's whole life, in the forked process: one tree after another."""
+    """Run as a watcher in the forked process: serve one tree after another."""
     try:
         wake = wake_on_child()
         if adopts:
@@ -159,7 +168,7 @@ def serve(clew: _socket.socket, *, adopts: bool) -> None:
             if isinstance(message, tuple):
                 is_open = watch(clew, wake, message, descriptors, adopts=adopts)
             else:
-                # Anything else is about a tree that has just ended by itself.
+                # Any other message is about a tree that has just ended.
                 close_all(descriptors)
                 is_open = message is not None
     finally:
@@ -172,7 +181,7 @@ def close_all(descriptors: list[int]) -> None:
 
 
 def receive_message(clew: _socket.socket) -> tuple[Message, list[int]]:
-    """A message with the descriptors beside it; None when clew is gone."""
+    """Return a message with its descriptors, or None if clew is gone."""
     try:
         head, descriptors = receive_with_descriptors(clew, 4)
         head += receive(clew, 4 - len(head)) if head else b""
@@ -196,7 +205,7 @@ def receive(clew: _socket.socket, size: int) -> bytes:
 def watch(
     clew: _socket.socket, wake: int, request: Request, descriptors: list[int], *, adopts: bool
 ) -> bool:
-    """One tree from its beginning to its end; whether this watcher may have another."""
+    """Serve one tree from start to end. Return whether this watcher can serve another."""
     try:
         child = start(request, descriptors)
     except OSError as error:
@@ -204,7 +213,7 @@ def watch(
         return True
     finally:
         close_all(descriptors)
-        # Holding the folder would keep it from being unmounted.
+        # Staying in the folder would prevent it from being unmounted.
         os.chdir("/")
     tell(clew, b"started %d\n" % child)
     return follow(clew, wake, child, adopts=adopts)
@@ -230,9 +239,9 @@ def start(request: Request, descriptors: list[int]) -> int:
 
 
 def start_walled(request: Request, descriptors: list[int], walls: dict[str, object]) -> int:
-    """Starts a child that puts the walls up around itself: its watcher stays out of its reach.
+    """Start a child that restricts itself, while its watcher stays out of its reach.
 
-    Raises OSError where a wall cannot stand or the program cannot be started.
+    Raises OSError if a restriction cannot be applied or the program cannot be started.
     """
     argv, _, environment, targets, _ = request
     readable, writable = os.pipe()
@@ -263,14 +272,14 @@ def start_walled(request: Request, descriptors: list[int], walls: dict[str, obje
 
 
 class KeptChild:
-    """What a person keeps: its end goes to `record`, and once clew is gone what it prints to `file`."""
+    """A kept child: `record` receives its end, and `file` its output once clew is gone."""
 
     def __init__(self, record: int, file: int, pipes: list[int], most_bytes: int) -> None:
         self._record = record
         self._file = file
         self._room = most_bytes
         self.pipes = pipes
-        # Somebody other than the clew that began it has said that it is to end.
+        # True once another process than the clew that started it has asked it to end.
         self.is_called_off = False
         signal.signal(signal.SIGTERM, self._call_off)
 
@@ -278,7 +287,7 @@ class KeptChild:
         self.is_called_off = True
 
     def told(self, status: int, *, takes_rest: bool) -> None:
-        """Its end is in the record once all it printed is in the file."""
+        """Write its end to the record, after all its output is in the file."""
         if takes_rest:
             self._take_rest()
         with contextlib.suppress(OSError):
@@ -287,7 +296,7 @@ class KeptChild:
             os.write(self._record, end % (status, int(time.time()), how))
 
     def take(self, pipe: int) -> bool:
-        """Moves what a pipe holds into the file, as far as there is room; whether more may come."""
+        """Move data from a pipe to the file while space is left. Return whether more may come."""
         try:
             data = os.read(pipe, READ_BYTES)
         except BlockingIOError:
@@ -299,12 +308,12 @@ class KeptChild:
                 if not data:
                     return True
         except OSError:
-            # On a full disk what it prints is lost, and it goes on.
+            # If the disk is full, the output is lost, but the command continues.
             return True
         return bool(data)
 
     def close(self, *, takes_rest: bool) -> None:
-        """Nothing of it is left; what it printed last is in the pipes."""
+        """Save the last output from the pipes, and close all descriptors."""
         if takes_rest:
             self._take_rest()
         close_all([self._record, self._file, *self.pipes])
@@ -312,16 +321,17 @@ class KeptChild:
 
     def _take_rest(self) -> None:
         for pipe in self.pipes:
-            # No pipe holds more; what others still write is not waited for.
+            # No pipe contains more than this. Later output of other writers is not waited for.
             for _ in range(PIPE_MAX_BYTES // READ_BYTES):
                 if not select.select([pipe], [], [], 0)[0] or not self.take(pipe):
                     break
 
 
 def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool:
-    """Until nothing is left of the tree: reports ends, obeys, and ends all when clew is gone.
+    """Serve a tree until nothing of it is left: report ends, follow requests, end it when clew is
+    gone.
 
-    Whether clew is there still, and has not kept the tree.
+    Return whether clew is still there and has not kept the tree.
     """
     poller = select.poll()
     poller.register(clew.fileno(), select.POLLIN)
@@ -381,7 +391,7 @@ def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool
             if adopted_child.is_called_off:
                 grace_s = KEPT_GRACE_S
             elif ended and not is_heard:
-                # What a command leaves running ends with clew, or with the command.
+                # Processes that a kept command leaves running end with clew, or with the command.
                 grace_s = 0.0
         if grace_s is not None:
             if grace_s > 0:
@@ -393,7 +403,7 @@ def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool
 
 
 def is_gone(clew: _socket.socket) -> bool:
-    """Whether nobody is left to read what the tree printed, said to us already or not."""
+    """Return whether clew is gone, so that no reader is left for the output."""
     poller = select.poll()
     poller.register(clew.fileno(), 0)
     return any(event & select.POLLHUP for _, event in poller.poll(0))
@@ -407,7 +417,7 @@ def patience_ms(deadline: float | None, *, looks: bool) -> float | None:
 
 
 def tree_lives(child: int, *, adopts: bool) -> bool:
-    """Whether anything the child began is left: our children where we adopt, its group elsewhere."""
+    """Return whether anything of the tree is left: our children if we adopt, otherwise its group."""
     try:
         if adopts:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -421,7 +431,7 @@ def tree_lives(child: int, *, adopts: bool) -> bool:
 
 
 def tell(clew: _socket.socket, line: bytes) -> None:
-    """Says it if clew still listens; its silence is noticed where orders are read."""
+    """Send a line to clew if it is still there. Its end is noticed when messages are read."""
     with contextlib.suppress(ConnectionError):
         if line:
             clew.sendall(line)
@@ -437,7 +447,7 @@ def children_files(pid: int) -> list[str]:
 
 
 def children(pid: int) -> list[int]:
-    """The pids whose parent is `pid`; none where the system has no such table."""
+    """Return the children of `pid`, or none if the system has no such table."""
     pids: list[int] = []
     for file in children_files(pid):
         try:
@@ -450,7 +460,7 @@ def children(pid: int) -> list[int]:
                 data += piece
             pids += [int(word) for word in data.split()]
         except OSError:
-            # The thread ended between the two calls; the next pass sees what became of its children.
+            # The thread ended between the two calls. The next pass finds its children elsewhere.
             continue
         finally:
             os.close(descriptor)
@@ -465,13 +475,13 @@ def find_descendants(pid: int) -> list[int]:
 
 
 def send_signal(pid: int, number: int) -> None:
-    # Gone already, or another user's by now: docs/using/tools.md names that limit.
+    # The process is gone, or its ID now belongs to another user (see docs/using/tools.md).
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 
 
 def end_gently(group: int | None) -> None:
-    """Asks all of the tree to end; a stopped process must run to hear it."""
+    """Ask all processes of the tree to end, and continue stopped ones so that they can."""
     tree = find_descendants(os.getpid())
     for pid in tree if group is None else [-group, *tree]:
         send_signal(pid, signal.SIGTERM)
@@ -479,7 +489,7 @@ def end_gently(group: int | None) -> None:
 
 
 def end_all(*, group: int | None = None, spare: Container[int] = ()) -> None:
-    """One pass of SIGKILL over the tree; orphans of this pass are the next pass's children."""
+    """Send SIGKILL to the tree once. Orphans of this pass are children in the next pass."""
     if group is not None:
         send_signal(-group, signal.SIGKILL)
     for top in children(os.getpid()):

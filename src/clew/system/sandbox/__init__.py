@@ -1,7 +1,8 @@
-"""The operating system's walls around commands: what they may write, read and reach.
+"""The sandbox around commands: what they may write, read and connect to.
 
-`policy` is what settings come to, one value that every wall is built from; `backends` builds them
-(bubblewrap, Landlock, seatbelt), `proxy` is the only way out to the network, `box` chooses what works here by
-trying it. Whoever is promised a sandbox and cannot have one is told, and nothing runs. What each wall
-holds and does not hold is in docs/using/sandbox.md.
+`policy` is the result of the settings, a single value from which every sandbox is built. `backends`
+builds the sandbox with bubblewrap, Landlock or seatbelt. `proxy` is the only way to the network.
+`box` tries which backend works on this machine. If a sandbox is required and none works, nothing
+runs, and the reason is reported. docs/using/sandbox.md lists what each backend can and cannot
+enforce.
 """

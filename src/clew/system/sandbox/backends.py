@@ -1,8 +1,9 @@
-"""The way from a policy to `system.process.walls`.
+"""Build sandboxes from a policy, for bubblewrap, Landlock and seatbelt.
 
-Landlock only ever grants, and grants whole trees: what may not be read is left out by naming everything
-next to it, and what may not be written inside a folder that may be cannot be kept from being written
-(docs/using/sandbox.md says so). What it does not see, a filter of system calls refuses for the read-only wall.
+Landlock only ever grants access, and always to complete trees. An unreadable place is therefore
+left out by granting everything next to it. A place inside a writable folder cannot be made
+read-only (docs/using/sandbox.md says so). A system call filter covers what Landlock does not see in
+the read-only sandbox.
 
 Decision: docs/decisions/131-sandbox.md
 """
@@ -33,18 +34,20 @@ from clew.system.sandbox.filters import (
 from clew.system.sandbox.policy import SandboxPolicy, covers, is_written
 from clew.system.sandbox.protected_paths import Listing
 
-# Walls by bubblewrap: a command in name spaces of its own, the disk read-only but for some folders.
+# Bubblewrap: the command gets its own namespaces, and the disk is read-only except for some
+# folders.
 
 
 BUBBLEWRAP = "bwrap"
-# What takes the privileges of root from a command, from the strongest on: a version or a system that
-# does not know one has the next. The first also keeps a command from getting them in another name space.
+# Arguments that take root's privileges from a command, the strongest first. The next one is used
+# where the version or the system does not support it. The first also prevents the command from
+# regaining privileges in another namespace.
 UNPRIVILEGED = (
     ("--unshare-user", "--cap-drop", "ALL", "--disable-userns"),
     ("--unshare-user", "--cap-drop", "ALL"),
     ("--cap-drop", "ALL"),
 )
-# What root may write there without any privilege: it belongs to the whole machine.
+# Places that root may write without any privilege, although they affect the complete machine.
 OF_THE_MACHINE = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 
 
@@ -55,7 +58,7 @@ def make_bubblewrap_arguments(
     filter_fd: int | None = None,
     unprivileged: Sequence[str] = UNPRIVILEGED[0],
 ) -> list[str]:
-    """Everything before the command; later walls stand in front of earlier ones."""
+    """Return everything before the command. Later arguments override earlier ones."""
     arguments = [
         BUBBLEWRAP,
         *unprivileged,
@@ -83,10 +86,10 @@ def make_bubblewrap_arguments(
 
 
 def held(policy: SandboxPolicy) -> list[tuple[str, bool]]:
-    """The places of a policy that are there, and the folders between them.
+    """Return the existing places of a policy, and the folders between them.
 
-    A folder that is no place of its own could be moved away with what is shut in it, and another be put
-    there.
+    Without its own mount, a folder could be moved away together with the protected place in it, and
+    be replaced by another.
     """
     every = dict(policy.written)
     places = {path: may for path, may in every.items() if may or covers(policy.write, path)}
@@ -102,28 +105,31 @@ def held(policy: SandboxPolicy) -> list[tuple[str, bool]]:
 
 
 def present(paths: Sequence[str]) -> list[str]:
-    """What is there, the higher first, so that the deeper counts."""
+    """Return the existing paths, parents first, because later arguments override earlier ones."""
     return sorted((path for path in paths if is_there(path)), key=lambda p: p.count("/"))
 
 
 def make_bubblewrap_filter(policy: SandboxPolicy) -> bytes:
-    """Which sockets may be made: the name space has no network but its own loopback."""
+    """Return the filter for sockets. The namespace has no network except its own loopback."""
     if policy.is_read_only:
-        # Only processes of its own are there to be signalled.
+        # Only processes of its own PID namespace can receive its signals.
         return read_only_filter(os.uname().machine, has_signals=True)
     families = {INET, INET6, NETLINK} | ({UNIX} if policy.unix_sockets else set())
     return make_socket_filter(os.uname().machine, families=frozenset(families), stream_only=False)
 
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts")
-# A command that only looks has no terminal of its own, and reads none of another program.
+# A read-only command has no terminal of its own and does not read the terminals of other programs.
 LOOKED_AT = ("null", "zero", "full", "random", "urandom", "tty")
 
 
 def make_walls(
     policy: SandboxPolicy, *, version: int, port: int | None, listing: Listing | None = None
 ) -> Walls:
-    """The walls for a kernel whose Landlock has the version `version`; `port` is the proxy's."""
+    """Return the restrictions for a kernel with Landlock ABI `version`.
+
+    `port` is the proxy's port.
+    """
     filesystem_rules = each_rule(policy, version, listing or Listing())
     rules = [(os.fsencode(path), rights) for path, rights in filesystem_rules]
     return {
@@ -145,22 +151,22 @@ def landlock_filter_program(policy: SandboxPolicy, version: int, *, has_port: bo
 
 
 def why_not(policy: SandboxPolicy, version: int) -> str:
-    """Why this kernel's Landlock cannot hold a policy; empty if it can."""
+    """Return why this kernel's Landlock cannot enforce a policy, or an empty string if it can."""
     if not version:
-        return "the kernel has no Landlock"
+        return "the kernel does not support Landlock"
     if not landlock_filter_program(policy, version, has_port=False):
-        return f"no filter of system calls is known for {os.uname().machine}"
+        return f"no system call filter is available for {os.uname().machine}"
     if policy.is_read_only and version < HAS_TRUNCATE:
-        return "the kernel's Landlock cannot keep files from being emptied"
+        return "the kernel's Landlock cannot prevent truncating files"
     if policy.has_network and version < HAS_TCP:
-        return "the kernel's Landlock cannot hold back connections"
+        return "the kernel's Landlock cannot restrict connections"
     return ""
 
 
 def each_rule(policy: SandboxPolicy, version: int, listing: Listing) -> Iterator[tuple[str, int]]:
     shut = Shut((*policy.no_read, "/dev") if policy.is_read_only else policy.no_read, listing)
     if shut:
-        # Folders may be listed everywhere; what is in files may not.
+        # All folders may be listed, but files in unreadable places may not be read.
         yield "/", READ_DIR
         for path in shut.beside("/"):
             yield path, READING
@@ -176,7 +182,7 @@ def each_rule(policy: SandboxPolicy, version: int, listing: Listing) -> Iterator
 
 
 class Shut:
-    """Places that may not be read, and the trees that are left when they are taken out."""
+    """Places that may not be read, and the trees that remain without them."""
 
     def __init__(self, places: Iterable[str], listing: Listing) -> None:
         self._places = frozenset(places)
@@ -187,7 +193,7 @@ class Shut:
         return bool(self._places)
 
     def beside(self, top: str) -> Iterator[str]:
-        """The fewest trees at or below a folder without what is shut; none if it is shut itself."""
+        """Yield the fewest trees at or below `top` that contain no unreadable place."""
         if not covers(self._places, top):
             yield from self._parts(top)
 
@@ -197,20 +203,20 @@ class Shut:
         if top not in self._above:
             yield top
             return
-        # A right on a link is one on what it leads to, which has its own place in the walk.
+        # A rule for a link would apply to its target, which the walk reaches at its own place.
         for name, what in self._listing.entries(top):
             if what != "link":
                 yield from self._parts(f"{top.rstrip('/')}/{name}")
 
 
 def above(path: str) -> Iterator[str]:
-    """The folders that a path lies in."""
+    """Yield the folders above a path."""
     while path := path.rpartition("/")[0]:
         yield path
     yield "/"
 
 
-# Walls by macOS's sandbox-exec: a policy as a profile in its language, given on the command line.
+# macOS sandbox-exec: the policy is passed on the command line as a profile in its language.
 
 
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
@@ -221,7 +227,7 @@ def make_seatbelt_arguments(policy: SandboxPolicy, *, port: int | None) -> list[
 
 
 def profile(policy: SandboxPolicy, *, port: int | None) -> str:
-    """Later rules count before earlier ones."""
+    """Return a policy as a profile. Later rules override earlier ones."""
     lines = [
         "(version 1)",
         "(allow default)",

@@ -1,8 +1,8 @@
-"""The sandbox of a session: the walls that work here, put around one command after another.
+"""The sandbox of a session: it chooses the backend and wraps each command.
 
-Which walls work is found out by a run that must not succeed in writing where it may not, not by a
-version: systems that have the program often forbid what it does. Must never let a command out that was
-promised walls: where none hold, `around` raises and says why.
+The choice depends on a test command that must fail to write to a forbidden place, not on a version:
+systems that have the program often forbid what it does. A command that requires a sandbox never
+runs without one: if no backend works, `around` raises an error with the reason.
 """
 
 import asyncio
@@ -36,14 +36,14 @@ FILTER_FD = 195
 CHANNEL_FD = 196
 PROBE_WAIT_S = 10.0
 WROTE = 9
-# Writes where it may not; if that succeeds the walls do not hold.
+# Writes to a forbidden place. If that succeeds, the backend does not work.
 PROBE = f'if (: > "$0") 2>/dev/null; then exit {WROTE}; fi; exit 0'
 
 
 class Box:
-    """The walls of one kind of policy: of commands that work, or of those that only look.
+    """The sandbox for one kind of policy: for ordinary commands, or for read-only commands.
 
-    `hidden`: values that no sandboxed command finds in its environment.
+    `hidden` are values that are removed from the environment of every sandboxed command.
     """
 
     def __init__(
@@ -65,10 +65,8 @@ class Box:
         try:
             self.temp = os.path.realpath(tempfile.mkdtemp(prefix="clew-"))
         except OSError as error:
-            raise SandboxError(
-                f"a command would have no folder for passing files: {error}"
-            ) from None
-        # Commands that only look get a folder of their own in it, one each.
+            raise SandboxError(f"no temporary folder for sandboxed commands: {error}") from None
+        # Each read-only command gets its own folder inside this one.
         own = () if policy.is_read_only else (self.temp,)
         self.policy = replace(policy, write=(*policy.write, *own))
 
@@ -77,20 +75,20 @@ class Box:
 
     @property
     def works(self) -> bool:
-        """Whether walls that hold were found already."""
+        """True once a working backend was found."""
         return self._kind is not None
 
     @property
     def weakness(self) -> str:
-        """What the walls that hold here do without; empty if nothing."""
+        """The restrictions that the working backend cannot enforce here, or an empty string."""
         if self._kind != "bubblewrap" or self._unprivileged == backends.UNPRIVILEGED[0]:
             return ""
-        return f"bubblewrap here knows only {' '.join(self._unprivileged)}"
+        return f"bubblewrap only supports {' '.join(self._unprivileged)} here"
 
-    # -- which walls
+    # -- the choice of a backend
 
     async def kind(self) -> Kind:
-        """The walls that hold here; found out once. Raises `SandboxError`."""
+        """Return the backend that works here, chosen once. Raise `SandboxError` if none does."""
         async with self._choosing:
             if self._kind is None and not self._why:
                 self._kind, self._why = await self._choose()
@@ -115,7 +113,7 @@ class Box:
         return None, "; ".join(reasons)
 
     async def _probe(self, kind: Kind) -> str:
-        """Why walls of a kind do not hold here; empty if they do."""
+        """Return why a backend does not work here, or an empty string if it does."""
         why = unfit(kind, self.policy)
         if why:
             return why
@@ -139,14 +137,14 @@ class Box:
             return str(error)
         if is_there(place):
             place.unlink()
-            return "it let a file be written where none may be"
+            return "it allowed writing to a forbidden place"
         if ended.exit.code:
             text = bytes(output.head).decode("utf-8", "replace").strip()
             return text.split("\n", 1)[0] or f"exit code {ended.exit.code}"
         return ""
 
     def _forbidden_place(self, kind: Kind) -> Path:
-        """A file that is not there, where none may be written."""
+        """Return a path that does not exist and that the policy does not allow writing."""
         name = f".clew-probe-{os.getpid()}-{kind}"
         folders = (Path(self.temp).parent, *Path(self.temp).parents, Path.home())
         return next(
@@ -164,8 +162,10 @@ class Box:
         *,
         policy: SandboxPolicy | None = None,
     ) -> AsyncIterator[Walled]:
-        """A command with walls around it, by this policy or another. Raises `SandboxError` where none
-        hold."""
+        """Wrap a command in the sandbox of this policy or another.
+
+        Raises `SandboxError` if no backend works.
+        """
         kind = await self.kind()
         async with self._walled(kind, argv, cwd, environment, policy or self.policy) as walled:
             yield walled
@@ -247,7 +247,7 @@ class Box:
     async def _loopback_port(
         self, opened: AsyncExitStack, policy: SandboxPolicy
     ) -> tuple[int | None, list[str]]:
-        """The port of a proxy of this command's own; none where nothing may be reached."""
+        """Return the port of a proxy for this command, or None if it may not use the network."""
         refused: list[str] = []
         if not policy.has_network:
             return None, refused
@@ -257,26 +257,28 @@ class Box:
 
 
 def candidates(*, is_read_only: bool) -> tuple[Kind, ...]:
-    """The walls to try, the first that hold are taken: the cheaper where both hold the whole policy."""
+    """Return the backends to try, in this order: the cheaper first if both enforce the complete
+    policy.
+    """
     if sys.platform == "darwin":
         return ("seatbelt",)
     return ("landlock", "bubblewrap") if is_read_only else ("bubblewrap", "landlock")
 
 
 def unfit(kind: Kind, policy: SandboxPolicy) -> str:
-    """What can be known without a run."""
+    """Return why a backend cannot work here, as far as that is known without running it."""
     match kind:
         case "bubblewrap":
-            return "" if shutil.which(backends.BUBBLEWRAP) else "the program bwrap is not installed"
+            return "" if shutil.which(backends.BUBBLEWRAP) else "bwrap is not installed"
         case "landlock":
             return backends.why_not(policy, kernel.read_version())
         case "seatbelt":
-            return "" if is_there(backends.SANDBOX_EXEC) else f"there is no {backends.SANDBOX_EXEC}"
+            return "" if is_there(backends.SANDBOX_EXEC) else f"{backends.SANDBOX_EXEC} not found"
 
 
 @contextmanager
 def folder_in(parent: str) -> Iterator[str]:
-    """A new folder that is gone at the end, with what is in it."""
+    """Create a folder that is deleted at the end with its contents."""
     folder = tempfile.mkdtemp(dir=parent)
     try:
         yield folder
@@ -286,7 +288,10 @@ def folder_in(parent: str) -> Iterator[str]:
 
 @contextmanager
 def kept_back(policy: SandboxPolicy) -> Iterator[None]:
-    """What may not be written cannot be shut off while it is not there: folders are made meanwhile."""
+    """Create missing protected folders for the duration of a command.
+
+    A place that does not exist cannot be protected by a mount.
+    """
     paths: list[Path] = []
     try:
         for path in map(Path, policy.no_write):
@@ -307,7 +312,7 @@ def kept_back(policy: SandboxPolicy) -> Iterator[None]:
 
 @asynccontextmanager
 async def serving(proxy: SandboxProxy, channel: socket.socket) -> AsyncIterator[None]:
-    """Serves the socket that comes through the channel, until the command has ended."""
+    """Serve the socket that is sent through the channel, until the command has ended."""
     channel.setblocking(False)
 
     async def take() -> None:

@@ -1,8 +1,9 @@
-"""Filters of system calls (seccomp) for what walls around files do not see. Pure.
+"""System call filters (seccomp) for what file restrictions do not cover. Pure.
 
-Owns the tables of calls, by machine, and how a filter is built from them; putting it up is
-`system.process.walls`'. A filter names what it refuses, and the read-only one also everything newer than it
-knows: such a call answers "not implemented", which programs expect. Formats: seccomp(2), syscalls(2).
+Owns the tables of system calls for each machine, and the construction of filters from them;
+`system.process.walls` installs them. A filter lists what it refuses. The read-only filter also
+refuses every call newer than its tables, with "not implemented", which programs expect. Formats:
+seccomp(2), syscalls(2).
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,15 +14,15 @@ STREAM = 1
 ALLOW, REFUSE, MISSING = 0x7FFF0000, 0x00050000 | 1, 0x00050000 | 38
 LOAD, MASK, GIVE = 0x20, 0x54, 0x06
 EQUAL, ABOVE, AT_LEAST, ANY_BIT = 0x15, 0x25, 0x35, 0x45
-# Offsets into what a filter sees: the number, the architecture, the lower half of each argument.
+# Offsets in the data that a filter reads: call number, architecture, lower half of each argument.
 NUMBER, ARCHITECTURE = 0, 4
 ARGUMENTS = tuple(range(16, 64, 8))
 
-# Of `os.uname().machine`: the kernel's number of the architecture, and the first number of x32.
+# By `os.uname().machine`: the kernel's number for the architecture, and the first number of x32.
 MACHINES = {"x86_64": (0xC000003E, 0x40000000), "aarch64": (0xC00000B7, 0)}
-# The first call that did not exist when the tables below were written.
+# The first system call that did not exist when the tables below were written.
 FIRST_UNKNOWN = 463
-# Numbers of calls on x86_64 and aarch64; 0 where a machine does not have the call.
+# Call numbers on x86_64 and aarch64, or 0 where a machine does not have the call.
 CALLS = {
     "bind": (49, 200), "clone": (56, 220), "clone3": (435, 435), "connect": (42, 203),
     "fcntl": (72, 25), "io_uring_setup": (425, 425), "ioctl": (16, 29), "listen": (50, 201),
@@ -29,7 +30,7 @@ CALLS = {
     "sched_setattr": (314, 274), "sched_setparam": (142, 118), "sched_setscheduler": (144, 119),
     "setpriority": (141, 140), "socket": (41, 198), "socketpair": (53, 199),
 }  # fmt: skip
-# Owners, modes, times and attributes: Landlock knows no right for them.
+# Owners, modes, times and attributes, which no Landlock right covers.
 METADATA = {
     "chmod": (90, 0), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
     "chown": (92, 0), "fchown": (93, 55), "lchown": (94, 0), "fchownat": (260, 54),
@@ -37,7 +38,8 @@ METADATA = {
     "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7),
     "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
 }  # fmt: skip
-# Other processes, shared memory and queues, the kernel and its clock: no reader needs any of them.
+# Other processes, shared memory and queues, the kernel and its clock. No read-only command needs
+# them.
 OTHERS = {
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
     "process_madvise": (440, 440), "process_mrelease": (448, 448), "pidfd_getfd": (438, 438),
@@ -62,22 +64,24 @@ OTHERS = {
     "delete_module": (176, 106), "kexec_load": (246, 104), "kexec_file_load": (320, 294),
     "iopl": (172, 0), "ioperm": (173, 0), "vhangup": (153, 58),
 }  # fmt: skip
-# Signals, for kernels whose Landlock cannot keep them among the command's own processes.
+# Signals, for kernels whose Landlock cannot limit them to the command's own processes.
 SIGNALS = {
     "kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138),
     "rt_tgsigqueueinfo": (297, 240), "pidfd_send_signal": (424, 424),
 }  # fmt: skip
 EVERY = CALLS | METADATA | OTHERS | SIGNALS
 NAME_SPACES = 0x7E020000
-# Calls that name a process by its number: 0 is the caller.
+# Calls that name a process by number, where 0 is the caller.
 OF_A_PROCESS = (
     "prlimit64", "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler",
 )  # fmt: skip
-# Who is sent a signal when a file can be read, and which; leases, which hold others up.
+# Choosing the process and the signal that report a readable file, and leases, which delay other
+# processes.
 SET_OWNER = (8, 10, 15, 1024)
-# Typing into a terminal, by two ways.
+# The two ways to insert input into a terminal.
 TYPING = (0x5412, 0x541C)
-# What readers ask a file or a terminal, and flags of descriptors; anything else may change a file.
+# Read-only requests to files and terminals, and descriptor flags. Any other request may change a
+# file.
 ASKING = (
     0x5401, 0x5402, 0x5403, 0x5404, 0x540F, 0x5410, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x5452,
     0x802C542A, 0x80086601, 0x801C581F, 0xC020660B, 0x2,
@@ -85,7 +89,7 @@ ASKING = (
 
 
 class FilterProgram:
-    """A filter as it is written: steps that jump forward to labels."""
+    """A filter under construction: steps that jump forward to labels."""
 
     def __init__(self) -> None:
         self._steps: list[tuple[int, str, str, int]] = []
@@ -101,7 +105,7 @@ class FilterProgram:
         self._steps.append((MASK, "", "", bits))
 
     def when(self, test: int, value: int, yes: str = "", no: str = "") -> None:
-        """Jumps by a test of what was loaded; an empty label is the next step."""
+        """Jump depending on a test of the loaded value. An empty label is the next step."""
         self._steps.append((test, yes, no, value))
 
     def go(self, label: str) -> None:
@@ -120,10 +124,12 @@ class FilterProgram:
 
 @cache
 def make_socket_filter(machine: str, *, families: frozenset[int], stream_only: bool) -> bytes:
-    """A filter that lets sockets of these families be made, of TCP alone if so; empty where unknown.
+    """Return a filter that allows sockets of these families, or an empty one for an unknown
+    machine.
 
-    Refused with them are calls of another architecture, io_uring, which makes sockets past any filter,
-    pairs of datagram sockets, which can be sent anywhere, and typing into terminals.
+    With `stream_only`, only TCP is allowed in the internet families. The filter also refuses calls
+    of another architecture, io_uring (which creates sockets without passing a filter), datagram
+    socket pairs (which can send anywhere), and inserting input into terminals.
     """
     if machine not in MACHINES:
         return b""
@@ -150,17 +156,18 @@ def make_socket_filter(machine: str, *, families: frozenset[int], stream_only: b
 
 @cache
 def read_only_filter(machine: str, *, has_signals: bool) -> bytes:
-    """A filter for a command that only looks; empty for machines that are not known.
+    """Return the filter for a read-only command, or an empty one for an unknown machine.
 
-    No sockets but pairs, no metadata, no name spaces, nothing of other processes. `has_signals`: it
-    may send them, because another wall keeps them among its own processes.
+    It allows socket pairs but no other sockets, no metadata changes, no namespaces, and no access
+    to other processes. `has_signals` means that the command may send signals, because Landlock or a
+    namespace limits them to its own processes.
     """
     if machine not in MACHINES:
         return b""
     refused = [*METADATA, *OTHERS, "io_uring_setup", "socket", "connect", "bind", "listen"]
     program = begun(machine, refused=[*refused, *(() if has_signals else SIGNALS)])
     program.when(AT_LEAST, FIRST_UNKNOWN, "missing")
-    # Its flags are in memory, where a filter cannot look: programs then use `clone`.
+    # The flags of clone3 are in memory, which a filter cannot read. Programs fall back to `clone`.
     program.when(EQUAL, number("clone3", machine), "missing")
     checks = ("clone", "socketpair", "ioctl", "fcntl", "personality", "setpriority")
     dispatch(program, machine, checks)
@@ -191,7 +198,7 @@ def number(name: str, machine: str) -> int:
 
 
 def begun(machine: str, *, refused: Iterable[str]) -> FilterProgram:
-    """A filter that knows its architecture, has loaded the call's number and refuses these."""
+    """Start a filter that checks the architecture, loads the call number and refuses these calls."""
     architecture, foreign = MACHINES[machine]
     program = FilterProgram()
     program.load(ARCHITECTURE)
@@ -206,7 +213,7 @@ def begun(machine: str, *, refused: Iterable[str]) -> FilterProgram:
 
 
 def dispatch(program: FilterProgram, machine: str, names: Sequence[str]) -> None:
-    """Jumps to the label of a call's name, where its arguments are looked at."""
+    """Jump to the label with the name of the call, where its arguments are checked."""
     for name in names:
         program.when(EQUAL, number(name, machine), name)
 

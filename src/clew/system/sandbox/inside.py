@@ -1,20 +1,21 @@
-"""Runs inside a network name space of its own: opens a way out and then becomes the command.
+"""Run inside a command's own network namespace: open a way to the proxy, then become the command.
 
-A socket belongs to the name space it was made in, whoever serves it: this one is made here, handed to
-clew through a descriptor, and served there. Imports next to nothing; started as a bare interpreter.
+A socket belongs to the namespace it was created in, whichever process serves it. This one is
+created here, passed to clew through a descriptor, and served there. Runs as a bare interpreter, so
+it imports almost nothing.
 """
 
 import _socket
 import os
 import sys
 
-# What programs read to find a proxy; both spellings are in use.
+# The variables in which programs look for a proxy. Both spellings are in use.
 NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 NEAR = "localhost,127.0.0.1,::1"
 
 
 def make_proxy_environment(environment: dict[str, str], port: int) -> dict[str, str]:
-    """The environment of a command whose only way out is the proxy at `port`."""
+    """Return the environment of a command that can only connect to the proxy at `port`."""
     address = f"http://127.0.0.1:{port}"
     near = {"NO_PROXY": NEAR, "no_proxy": NEAR}
     return {**environment, **dict.fromkeys(NAMES, address), **near}
@@ -35,7 +36,7 @@ def main() -> None:
 
 
 def make_command(channel: int) -> list[str]:
-    """What starts this in front of a command."""
+    """Return the command that starts this module before the sandboxed command."""
     source = __file__.rsplit(os.sep, 4)[0]
     program = f"import sys; sys.path.append({source!r}); from clew.system.sandbox.inside import main; main()"
     return [sys.executable, "-I", "-S", "-c", program, str(channel)]

@@ -1,7 +1,7 @@
-"""What a sandboxed command may do, as one value. Pure.
+"""The permissions of a sandboxed command, as one value. Pure.
 
-Owns the `sandbox` object of settings, and the rule that a folder's own files can only tighten it: a
-model that may write those files must not be able to open the walls it stands behind.
+Owns the `sandbox` object of settings, and the rule that project settings can only tighten it: a
+model that can write those files must not be able to open its own sandbox.
 
 Decision: docs/decisions/131-sandbox.md
 """
@@ -24,7 +24,7 @@ from clew.system.config.settings import read_object
 
 
 class FilesystemSettings(Struct, frozen=True, kw_only=True):
-    """`sandbox.filesystem`: folders and files, absolute once they are read."""
+    """`sandbox.filesystem`: folders and files, as absolute paths once they are parsed."""
 
     write: tuple[str, ...] = field(name="allowWrite", default=())
     no_write: tuple[str, ...] = field(name="denyWrite", default=())
@@ -33,7 +33,10 @@ class FilesystemSettings(Struct, frozen=True, kw_only=True):
 
 
 class NetworkSettings(Struct, frozen=True, kw_only=True):
-    """`sandbox.network`: hosts by name; `*.example.com` is those below, `*` is every one."""
+    """`sandbox.network`: hosts by name.
+
+    `*.example.com` matches its subdomains, `*` matches every host.
+    """
 
     domains: tuple[str, ...] = field(name="allowedDomains", default=())
     no_domains: tuple[str, ...] = field(name="deniedDomains", default=())
@@ -41,20 +44,24 @@ class NetworkSettings(Struct, frozen=True, kw_only=True):
 
 
 class SandboxSettings(Struct, frozen=True, kw_only=True):
-    """The `sandbox` object. `enabled` unsaid: on in modes auto and acceptEdits, where it works."""
+    """The `sandbox` object.
+
+    If `enabled` is not set, it is on in auto and acceptEdits mode where it works.
+    """
 
     enabled: bool | None = None
     must_work: bool | None = field(name="failIfUnavailable", default=None)
     spares_questions: bool | None = field(name="autoAllowBashIfSandboxed", default=None)
     excluded: tuple[str, ...] = field(name="excludedCommands", default=())
-    # Variables that commands find which nobody was asked about; `NAME_*` is all that begin so.
+    # Variables that commands which run without asking may see. `NAME_*` matches all with that
+    # prefix.
     variables: tuple[str, ...] = field(name="allowEnvironment", default=())
     files: FilesystemSettings = field(name="filesystem", default=FilesystemSettings())
     network: NetworkSettings = NetworkSettings()
 
 
 def read_settings(layers: Iterable[Layer], *, home: str) -> tuple[SandboxSettings, tuple[str, ...]]:
-    """The sandbox of all layers that count, and what is wrong with what they say."""
+    """Return the sandbox settings of all active layers, and the problems in them."""
     settings = SandboxSettings()
     faults: list[str] = []
     for layer in reversed(order_layers(layers)):
@@ -71,9 +78,12 @@ def read_settings(layers: Iterable[Layer], *, home: str) -> tuple[SandboxSetting
         try:
             read = msgspec.convert(sandbox, SandboxSettings)
         except msgspec.ValidationError as error:
-            # What it would have held back is not known: it is on, and nothing more is opened.
+            # What the invalid object would have restricted is unknown, so the sandbox is on with no
+            # additions.
             what = str(error).replace("$.", "")
-            faults.append(f"{where}: sandbox: {what}; the sandbox is on, without what this says")
+            faults.append(
+                f"{where}: sandbox: {what} (this object is ignored, and the sandbox is on)"
+            )
             settings = replace(settings, enabled=True)
             continue
         settings = joined(settings, placed(read, layer.root, home))
@@ -81,7 +91,7 @@ def read_settings(layers: Iterable[Layer], *, home: str) -> tuple[SandboxSetting
 
 
 def placed(settings: SandboxSettings, root: str, home: str) -> SandboxSettings:
-    """The settings of one layer with every path absolute."""
+    """Return the settings of one layer with absolute paths."""
 
     def each(paths: Sequence[str]) -> tuple[str, ...]:
         return tuple(absolute(path, root, home) for path in paths)
@@ -99,14 +109,17 @@ def placed(settings: SandboxSettings, root: str, home: str) -> SandboxSettings:
 
 
 def absolute(path: str, root: str, home: str) -> str:
-    """`~/x` is of the home, `/x` and `//x` of the disk, anything else of the layer's folder."""
+    """Resolve a path:
+
+    `~/x` in the home folder, `/x` and `//x` on the disk, others in the layer's folder.
+    """
     if path == "~" or path.startswith("~/"):
         path = home + path[1:]
     return posixpath.normpath(posixpath.join(root, path)).replace("//", "/")
 
 
 def joined(below: SandboxSettings, above: SandboxSettings) -> SandboxSettings:
-    """Two layers as one: single words of the higher, lists of both."""
+    """Merge two layers: single values of the higher one, lists of both."""
 
     return SandboxSettings(
         enabled=below.enabled if above.enabled is None else above.enabled,
@@ -135,7 +148,10 @@ def both(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
 
 
 class SandboxPolicy(Struct, frozen=True, kw_only=True):
-    """What walls are built from: real, absolute paths. A deeper path counts before a higher one."""
+    """The policy that a sandbox is built from: real, absolute paths.
+
+    Deeper paths override higher ones.
+    """
 
     write: tuple[str, ...]
     no_write: tuple[str, ...] = ()
@@ -144,8 +160,8 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
     domains: tuple[str, ...] = ()
     no_domains: tuple[str, ...] = ()
     unix_sockets: bool = False
-    # For a command that nobody was asked about: it looks, writes to its own temporary folder, and
-    # reaches nothing.
+    # For a command that runs without asking: it may read, write its own temporary folder, and
+    # cannot use the network.
     is_read_only: bool = False
 
     @property
@@ -157,7 +173,9 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
 
     @property
     def written(self) -> list[tuple[str, bool]]:
-        """Each place and whether it may be written, the deeper and the narrower word later."""
+        """Each place and whether it may be written, sorted so that deeper and narrower entries come
+        later.
+        """
         pairs = [*((path, True) for path in self.write), *((path, False) for path in self.no_write)]
         return sorted(pairs, key=lambda pair: (pair[0].rstrip("/").count("/"), not pair[1]))
 
@@ -165,7 +183,7 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
         return not covers(self.no_read, path) or covers(self.read, path)
 
     def may_reach(self, host: str) -> bool:
-        """Whether a host may be spoken to; a denial counts before anything."""
+        """Return whether a command may connect to a host. A denial overrides everything else."""
         name = host.lower().rstrip(".")
         if any(is_domain(pattern, name) for pattern in self.no_domains):
             return False
@@ -173,7 +191,7 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
 
 
 def is_written(places: Mapping[str, bool], path: str) -> bool:
-    """Whether a path may be written: the deepest place that it lies in says so."""
+    """Return whether a path may be written, as the deepest place that contains it says."""
     place = path
     while place not in places:
         if place in ("", "/"):

@@ -1,8 +1,8 @@
-"""What programs run or heed unasked, in the folders that a command may write.
+"""Files that programs run or read automatically, in the folders that a command may write.
 
-Owns the table, and the look before and after a command. Walls keep what is there from being written, as
-far as they can; what is not there yet nothing can keep from being made. So what a command made is moved
-out of the way when it has ended, and what it changed is named; nothing is deleted.
+Owns the table, and the checks before and after a command. The sandbox protects existing files as
+far as it can, but nothing can prevent a missing file from being created. Therefore, after the
+command has ended, new files are moved away and changed files are reported. Nothing is deleted.
 """
 
 import os
@@ -17,10 +17,11 @@ from clew.system.config.git_config import UnreadableError, is_include, read_sett
 from clew.system.files import is_file, is_folder, is_link, is_there, read_content
 from clew.system.sandbox.policy import covers
 
-# What lies in folders, remembered between commands for as long as a folder says that nothing changed.
+# The contents of folders, cached between commands until a folder's change time changes.
 
 
-# A change within this of a look may not move the change time: clocks of file systems tick.
+# A change this shortly before a check may not move the change time, because file system clocks
+# tick.
 TICK_NS = 50_000_000
 MOST_REMEMBERED = 100_000
 
@@ -30,13 +31,13 @@ NOTHING: Entries = ()
 
 
 class Listing:
-    """What lies in folders: names, and what each is. A link is not followed."""
+    """The contents of folders: names, and the kind of each entry. Links are not followed."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[tuple[int, int, int], Entries]] = {}
 
     def entries(self, folder: str) -> Entries:
-        """What lies in a folder now; nothing where it cannot be looked into."""
+        """Return the current contents of a folder, or nothing if it cannot be read."""
         try:
             status = os.lstat(folder)
             stamp = (status.st_dev, status.st_ino, status.st_ctime_ns)
@@ -54,7 +55,10 @@ class Listing:
         return entries
 
     def named(self, top: str, names: re.Pattern[str], *, most: int | None = None) -> Iterator[str]:
-        """What is named by a pattern at or below a folder; nothing is looked for in what is named."""
+        """Yield the paths at or below a folder that match a pattern.
+
+        Matching folders are not searched.
+        """
         if names.fullmatch(top):
             yield top
             return
@@ -75,7 +79,10 @@ class Listing:
     def holding(
         self, top: str, names: Collection[str], *, passed_over: Collection[str], most: int
     ) -> Iterator[str]:
-        """What has one of these names below a folder, but not in it, nor in what is passed over."""
+        """Yield the paths with one of these names below the subfolders of a folder.
+
+        Entries of the folder itself and the folders in `passed_over` are skipped.
+        """
         waiting, seen = [top], 0
         while waiting and seen < most:
             folder = waiting.pop()
@@ -93,18 +100,19 @@ def kind(entry: "os.DirEntry[str]") -> Kind:
     return "folder" if entry.is_dir(follow_symlinks=False) else "file"
 
 
-# What git keeps outside a checkout, and what leads it there: a commit writes the one, nobody the other.
+# The places outside a worktree that git uses: those a commit writes, and those that redirect git,
+# which no command writes.
 
 
 LINE_BYTES = 4_096
-# Of an agent's own checkouts, below the folder of the project.
+# The folder with the agents' worktrees, below the project folder.
 OWN = ".claude/worktrees"
-# Of a folder of git's: whoever may write these has git read a configuration of his own.
+# Files in git's folder. A program that can write them can make git read another configuration.
 LEADING = ("commondir", "config.worktree")
 
 
 def list_commit_paths(root: str) -> list[str]:
-    """What a commit in the checkout `root` writes outside of it: objects, branches, its own index."""
+    """Return what a commit in the worktree `root` writes outside it: objects, branches, its index."""
     folders = linked(Path(root))
     if folders is None:
         return []
@@ -113,7 +121,7 @@ def list_commit_paths(root: str) -> list[str]:
 
 
 def linked(root: Path) -> tuple[Path, Path] | None:
-    """The folder of git's that is a linked checkout's own, and the one that all share."""
+    """Return git's own folder of a linked worktree, and the folder that all worktrees share."""
     try:
         word, _, name = line(root / ".git").partition(" ")
         own = Path(root, name).resolve(strict=True)
@@ -130,7 +138,10 @@ def line(path: Path) -> str:
 
 
 def pointers(roots: Iterable[str]) -> Iterator[Path]:
-    """What leads git to a configuration, in all that may be written; some of it may not be there."""
+    """Yield the files that lead git to a configuration, in all writable roots.
+
+    They may not exist.
+    """
     for root in map(Path, roots):
         for checkout in (root, *entries(root / OWN)):
             if is_file(checkout / ".git"):
@@ -149,15 +160,15 @@ def entries(folder: Path) -> list[Path]:
         return []
 
 
-# Of a folder that may be written.
+# In each writable folder.
 HEEDED = (
     ".claude", ".devcontainer", ".devcontainer.json", ".envrc", ".githooks", ".gitmodules", ".husky",
     ".idea", ".mcp.json", ".vscode",
 )  # fmt: skip
-# Of any folder in it.
+# In any folder below it.
 NESTED = (".claude", ".git")
 OF_GIT = ("config", "hooks")
-# What nobody who works below looks for, and is large.
+# Large folders in which commands do not look for these files.
 PASSED_OVER = frozenset({".git", ".venv", "__pycache__", "node_modules"})
 MOST_FOLDERS = 20_000
 CONFIG_BYTES = 1 << 20
@@ -166,7 +177,9 @@ Stamp = tuple[int, int, int, int]
 
 
 def heeded(roots: Iterable[str], listing: Listing) -> Iterator[str]:
-    """The places, there or not: those of each folder, and those of the folders below that are there."""
+    """Yield the places, existing or not, of each root, and the existing places of the folders below
+    it.
+    """
     for root in roots:
         yield from (f"{root}/{name}" for name in HEEDED)
         yield from of_git(f"{root}/.git", listing)
@@ -175,7 +188,7 @@ def heeded(roots: Iterable[str], listing: Listing) -> Iterator[str]:
 
 
 def of_git(folder: str, listing: Listing) -> Iterator[str]:
-    """What git runs and reads of a repository's own folder, and of those of its submodules."""
+    """Yield what git runs and reads in a repository's own folder and those of its submodules."""
     yield from (f"{folder}/{name}" for name in OF_GIT)
     for name, kind in listing.entries(f"{folder}/modules"):
         if kind == "folder":
@@ -183,12 +196,13 @@ def of_git(folder: str, listing: Listing) -> Iterator[str]:
 
 
 class Watched:
-    """The places as they were before a command."""
+    """The state of the protected places before a command."""
 
     def __init__(self, roots: Sequence[str], listing: Listing, *, own: str = "") -> None:
-        """`own`: the folder of clew's settings and records, which clew writes all the time."""
+        """Record the state. `own` is clew's own folder, which clew itself writes all the time."""
         self._roots, self._listing, self._own = roots, listing, own
-        # What leads git elsewhere is looked for now alone: clew makes checkouts meanwhile.
+        # What redirects git is only checked now, because clew creates worktrees while a command
+        # runs.
         places = (*self._places(), *map(str, pointers(roots)))
         self._before = {place: files(place) for place in places}
 
@@ -199,13 +213,13 @@ class Watched:
 
     @property
     def there(self) -> tuple[str, ...]:
-        """The places that are there, which walls can keep from being written."""
+        """The existing places, which the sandbox can make read-only."""
         return tuple(place for place in self._before if os.path.lexists(place))
 
     def settle(self, aside: Path, *, protected_places: Sequence[str]) -> list[str]:
-        """Moves what was made since into a folder, and returns a sentence for each thing done or seen.
+        """Move new files to the folder `aside`, and return a sentence for each thing done or found.
 
-        `protected_places`: what the walls kept from being written; others than the command may have been there.
+        `protected_places` were read-only for the command. Changes there come from other programs.
         """
         moved: list[str] = []
         changed: list[str] = []
@@ -221,19 +235,19 @@ class Watched:
         notes = []
         if moved:
             notes.append(
-                f"clew moved to {aside} what the command made, because programs run or heed it "
-                f"unasked: {', '.join(moved)}."
+                f"clew moved new files to {aside}, because programs run or read them "
+                f"automatically: {', '.join(moved)}."
             )
         if changed:
             notes.append(
-                "The command changed what programs run or heed unasked; look at it before you use it: "
+                "The command changed files that programs run or read automatically. Check them before use: "
                 f"{', '.join(changed)}."
             )
         return notes
 
 
 def files(place: str) -> dict[str, Stamp]:
-    """The files at or below a place, and what changes with them; empty folders are none."""
+    """Return the files at or below a place with their stamps. Empty folders have none."""
     path = Path(place)
     if not is_there(path) and not is_link(path):
         return {}
@@ -241,7 +255,7 @@ def files(place: str) -> dict[str, Stamp]:
         return {place: stamp(place)}
     stamps: dict[str, Stamp] = {}
     for folder, folders, names in os.walk(place):
-        # Of agents: checkouts of their own, and plans.
+        # Folders of agents: their worktrees and plans.
         folders[:] = [name for name in folders if name not in ("worktrees", "plans")]
         stamps |= {f"{folder}/{name}": stamp(f"{folder}/{name}") for name in names}
         if len(stamps) > MOST_FOLDERS:
@@ -258,7 +272,7 @@ def stamp(path: str) -> Stamp:
 
 
 def is_dangerous(path: str) -> bool:
-    """Whether something new is more than what `git init` and `git clone` make."""
+    """Return whether a new path is more than what `git init` and `git clone` create."""
     parts = path.split("/")
     if parts[-1].endswith(".sample") and "hooks" in parts:
         return False
@@ -274,7 +288,7 @@ def is_dangerous(path: str) -> bool:
 
 
 def move(path: str, aside: Path) -> bool:
-    """Puts a file or folder aside, under a name that is free; whether that could be done."""
+    """Move a path to the folder `aside` under a free name, and return whether that succeeded."""
     aside.mkdir(parents=True, exist_ok=True, mode=0o700)
     name = Path(path).name
     free = next(

@@ -1,8 +1,8 @@
-"""The only way out: an HTTP proxy on loopback that connects to hosts of the policy and to no other.
+"""The sandbox's only way to the network: an HTTP proxy on loopback for the hosts of the policy.
 
-Reads the head of a request, decides by the host's name, then passes bytes and looks at none of them. A
-name that leads to this machine or its neighbours is refused unless it is allowed by that very name: a
-host's owner says where the name leads.
+Reads the head of a request, decides by the host name, and then passes bytes without reading them. A
+name that resolves to this machine or its local network is refused unless it is allowed by exactly
+that name, because the owner of a domain decides where it resolves.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ LOOPBACK = "127.0.0.1"
 
 
 class ProxyRefusedError(Exception):
-    """Why a request goes no further, as the status line that says so."""
+    """A request that is refused, with the HTTP status line to send."""
 
 
 class SandboxProxy:
-    """Serves listening sockets, wherever they were made; `refused` is told each host once a time."""
+    """A proxy for listening sockets from any namespace. Calls `refused` with each refused host."""
 
     def __init__(self, policy: SandboxPolicy, refused: Callable[[str], None]) -> None:
         self._policy = policy
@@ -35,14 +35,14 @@ class SandboxProxy:
         return await asyncio.start_server(self.serve, LOOPBACK, 0, limit=MAX_HEAD_BYTES)
 
     async def take(self, listening: socket.socket) -> asyncio.Server:
-        """Serves a socket that listens already, in another network name space perhaps."""
+        """Serve a socket that is already listening, perhaps in another network namespace."""
         return await asyncio.start_server(self.serve, sock=listening, limit=MAX_HEAD_BYTES)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await self._answer(reader, writer)
         except (OSError, ProxyRefusedError, TimeoutError, asyncio.IncompleteReadError, ValueError):
-            # The client is gone, or has been told.
+            # The client has disconnected, or has received an error.
             pass
         finally:
             writer.close()
@@ -80,16 +80,18 @@ class SandboxProxy:
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if not self._policy.may_reach(host):
             self._refused(host)
-            raise ProxyRefusedError("403 Not among sandbox.network.allowedDomains")
+            raise ProxyRefusedError("403 Not in sandbox.network.allowedDomains")
         try:
             async with asyncio.timeout(CONNECT_WAIT_S):
                 address = await self._address(host, port)
                 return await asyncio.open_connection(address, port)
         except (OSError, TimeoutError):
-            raise ProxyRefusedError("502 No connection to the host") from None
+            raise ProxyRefusedError("502 Cannot connect to the host") from None
 
     async def _address(self, host: str, port: int) -> str:
-        """One address of a host; the one that is connected to, so that a second answer changes nothing."""
+        """Resolve a host to the address that is then connected to, so that a later answer changes
+        nothing.
+        """
         loop = asyncio.get_running_loop()
         getaddrinfo = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         addresses = [str(entry[4][0]) for entry in getaddrinfo]
@@ -98,18 +100,18 @@ class SandboxProxy:
             if is_listed or is_public(address):
                 return address
         self._refused(host)
-        raise ProxyRefusedError("403 The host's name leads into this machine's own network")
+        raise ProxyRefusedError("403 The host name resolves to a private address")
 
 
 def request_line(head: bytes) -> tuple[bytes, bytes, bytes]:
-    """The method, the target, and the head from the version on."""
+    """Return the method, the target, and the head from the version on."""
     line, _, rest = head.partition(b"\r\n")
     method, target, version = line.split(b" ")
     return method, target, version + b"\r\n" + rest
 
 
 def split_target(target: bytes, *, is_tunnel: bool) -> tuple[str, int, bytes]:
-    """Host, port and path of what was asked for."""
+    """Return the host, the port and the path of a target."""
     text = target.decode("ascii")
     path = b"/"
     if not is_tunnel:
@@ -124,7 +126,7 @@ def split_target(target: bytes, *, is_tunnel: bool) -> tuple[str, int, bytes]:
 
 
 def forwarded(rest: bytes) -> bytes:
-    """The head without what was meant for the proxy; one request for each connection."""
+    """Return the head without headers for the proxy. Each connection serves one request."""
     version, _, lines = rest.partition(b"\r\n")
     kept_lines = [
         line

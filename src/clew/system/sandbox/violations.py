@@ -1,7 +1,8 @@
-"""What a command behind walls ran into, in words, and what would allow it. Pure.
+"""Find in a command's output what the sandbox blocked, and the setting that would allow it.
+Pure.
 
-The kernel does not tell; a program does, in the words of its system. Found are the lines in which
-programs say that they could not, about paths and hosts that the policy holds back.
+The kernel does not report this, but programs do, in the words of their system. This module finds
+lines in which programs report a failure with a path or host that the policy blocks.
 """
 
 import posixpath
@@ -18,7 +19,7 @@ HELD_BACK = re.compile(
     r"No such file or directory|Invalid cross-device link)"
 )
 MISSING = "No such file or directory"
-# Quoted; else what stands right before the reason; else what looks like a path.
+# A quoted path, otherwise what precedes the reason, otherwise what looks like a path.
 QUOTED = re.compile(r"['\"‘`]([^'\"’`\n]+)['\"’`]")
 BEFORE = re.compile(rf"(?:^|: )([^:\s]+|[~./][^:]*): {HELD_BACK.pattern}")
 BARE = re.compile(r"((?:~|\.{0,2})/[^\s:;,'\"]+)")
@@ -27,7 +28,7 @@ NO_NETWORK = re.compile(
     r"Name or service not known|failed to connect|unable to resolve host address ['‘]?([^'’\s]+)",
     re.IGNORECASE,
 )
-# Refused, and not because of a path: a signal, a socket, a mode.
+# Refused for another reason than a path: a signal, a socket, a mode.
 REFUSED = re.compile(r"Operation not permitted|Read-only file system")
 MOST_LINES = 200
 MOST_SHOWN = 5
@@ -39,13 +40,13 @@ SETTINGS: dict[Kind, str] = {
     "reading": "sandbox.filesystem.allowRead",
     "reaching": "sandbox.network.allowedDomains",
 }
-# Whether clew itself may do something with a path, as `os.access` says.
+# Returns whether clew itself may access a path, with the modes of `os.access`.
 IS_THERE, MAY_WRITE = 0, 2
 CanDo: TypeAlias = Callable[[str, int], bool]
 
 
 class SandboxViolation(Struct, frozen=True, kw_only=True):
-    """One thing held back; where it is about a path or a host, a setting names what may pass."""
+    """An action that was blocked. If it concerns a path or a host, a setting can allow it."""
 
     kind: Kind
     target: str = ""
@@ -63,14 +64,17 @@ def find_violations(
     refused: Iterable[str] = (),
     can_do: CanDo,
 ) -> list[SandboxViolation]:
-    """What the last lines of an output say was held back, and the hosts the proxy refused."""
+    """Return what was blocked according to the last lines of an output, and the hosts the proxy
+    refused.
+    """
     violations = [SandboxViolation(kind="reaching", target=host) for host in refused]
     for line in output.split("\n")[-MOST_LINES:]:
         before = len(violations)
         if HELD_BACK.search(line):
             for text in paths_in(line):
                 about = about_path(text, policy, cwd, home, can_do)
-                # What is missing is missing, unless a wall hides it: no write was blocked.
+                # A missing file is a violation only if the sandbox hides it. It never means that a
+                # write was blocked.
                 violations += [
                     violation
                     for violation in about
@@ -103,8 +107,8 @@ def about_path(
         return [SandboxViolation(kind="reading", target=path)]
     if policy.may_write(path):
         return []
-    # Nothing may be written behind the read-only wall, so that what is refused must be told from what
-    # the user may not do either.
+    # The read-only sandbox blocks every write, so exclude those that the user is not allowed
+    # either.
     place = path if can_do(path, IS_THERE) else posixpath.dirname(path)
     if policy.is_read_only and not can_do(place, MAY_WRITE):
         return []
@@ -116,16 +120,16 @@ def list_violations(violations: Iterable[SandboxViolation]) -> str:
 
 
 def describe_violations(violations: Sequence[SandboxViolation], *, is_read_only: bool) -> str:
-    """The note for a command's result; empty if nothing was held back."""
+    """Return the note for a command's result, or an empty string if nothing was blocked."""
     if not violations:
         return ""
     if is_read_only:
         return (
-            "This command ran without anybody being asked, behind a read-only wall, which blocked "
+            "This command ran without asking the user, in the read-only sandbox, which blocked "
             f"{list_violations(violations)}."
         )
     listing = "; ".join(f"{violation} ({SETTINGS[violation.kind]})" for violation in violations)
     return (
-        f"The sandbox may have held this back: {listing}. Only the user can allow it, by the setting "
-        "named, in their own settings."
+        f"The sandbox may have blocked this: {listing}. Only the user can allow it, with the named "
+        "setting in their own settings."
     )

@@ -1,4 +1,4 @@
-"""A command with walls around it, as it is to be started; the same value where there are none."""
+"""A command as it is started, with or without a sandbox."""
 
 from msgspec import Struct
 
@@ -8,14 +8,15 @@ from clew.system.sandbox.policy import SandboxPolicy
 
 
 class SandboxError(OutsideError):
-    """There are no walls here that hold, and why."""
+    """No sandbox works here; the message says why."""
 
 
 class Walled(Struct, frozen=True, kw_only=True):
-    """`policy`: what its walls hold; None without any. `refused`: the hosts that its proxy refused.
+    """A command to start.
 
-    `told`: what else is to be said of it once it has ended. `removed`: the variables of the session
-    that it does not get.
+    `policy` is the policy of its sandbox, or None without one. `refused` are the hosts that its
+    proxy refused. `told` are further messages for its result. `removed` are the session's variables
+    that it does not receive.
     """
 
     argv: tuple[str, ...]
