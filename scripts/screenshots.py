@@ -102,7 +102,7 @@ def pictures(theme: str) -> Iterator[tuple[str, str]]:
         ):  # fmt: skip
             screen.expect("default")
             screen.type("The check fails. Find out why and fix it.\r")
-            screen.expect("yes, this once")
+            screen.expect("+2 -1")
             screen.settle()
             yield "asking", svg(screen.glass, theme)
             screen.type("\r")
