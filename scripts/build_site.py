@@ -1,4 +1,4 @@
-"""Builds the documentation site into .build/site from the pages in docs: `make site`.
+"""Build the documentation site into .build/site from the pages in docs: `make site`.
 
 The pages are copied first, because two things differ on the site: a link to a file of the source
 becomes plain text, and the changelog and the security policy are pages too. Zensical then renders
@@ -57,7 +57,7 @@ def main() -> int:
     zensical = Path(sys.executable).with_name("zensical")
     done = subprocess.run([zensical, "build", "--strict"], cwd=BUILD, check=False)
     if done.returncode == 0:
-        print(f"open {BUILD / 'site' / 'index.html'}")
+        print(f"serve it with: {sys.executable} -m http.server -d {BUILD / 'site'}")
     return done.returncode
 
 
