@@ -90,7 +90,7 @@ def test_what_cannot_be_asked_is_told_in_words(tmp_path: Path) -> None:
     assert "Give the line" in no_place
     assert "has 3 lines" in no_line
     assert "'absent' is not in line 1" in absent
-    assert "No language server knows b.other; there are some for .paint" in no_server
+    assert "No language server for b.other; available for: .paint" in no_server
     assert "No such file" in gone
 
 
@@ -136,7 +136,7 @@ def test_a_server_that_must_be_asked_is_asked(tmp_path: Path) -> None:
 
 
 def test_an_edit_that_breaks_nothing_is_followed_by_nothing(tmp_path: Path) -> None:
-    assert "language servers found" not in edited(tmp_path, "2")
+    assert "Language servers report" not in edited(tmp_path, "2")
 
 
 def test_a_server_that_dies_or_says_nothing_holds_nothing_up_for_long(tmp_path: Path) -> None:

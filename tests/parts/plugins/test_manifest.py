@@ -42,18 +42,18 @@ def test_a_plugin_without_a_proper_name_is_none(data: Any) -> None:
         ("", "source: empty"),
         (3, "source: expected a path or an object"),
         ({"source": "github", "repo": "a/b/c"}, "source.repo: expected owner/name"),
-        ({"source": "url", "url": "ext::sh -c id"}, "source.url: expected an address of a git repository"),
-        ({"source": "url", "url": "https://h", "sha": "abc"}, "source.sha: expected a whole commit id"),
+        ({"source": "url", "url": "ext::sh -c id"}, "source.url: expected the URL of a git repository"),
+        ({"source": "url", "url": "https://h", "sha": "abc"}, "source.sha: expected a full commit ID"),
         ({"source": "directory"}, "source.path: missing"),
         ({"source": "npm", "package": "@a/far", "version": "1.2.0"}, PluginSource(url="npm:@a/far", ref="1.2.0")),
         ({"source": "npm", "package": "far", "registry": "https://h"}, PluginSource(url="npm:far", registry="https://h")),
-        ({"source": "npm"}, "source.package: expected the name of a package"),
-        ({"source": "npm", "package": "--x"}, "source.package: expected the name of a package"),
-        ({"source": "npm", "package": "git+ssh://h/x"}, "source.package: expected the name of a package"),
+        ({"source": "npm"}, "source.package: expected a package name"),
+        ({"source": "npm", "package": "--x"}, "source.package: expected a package name"),
+        ({"source": "npm", "package": "git+ssh://h/x"}, "source.package: expected a package name"),
         ({"source": "npm", "package": "far", "version": "file:../x"}, "source.version: expected a version or a tag"),
-        ({"source": "npm", "package": "far", "registry": "file:///x"}, "source.registry: expected an address"),
-        ({"source": "zip"}, "source: zip is not supported; there are folders, github, url, git-subdir and npm"),
-        ({}, "source: it is not supported; there are folders, github, url, git-subdir and npm"),
+        ({"source": "npm", "package": "far", "registry": "file:///x"}, "source.registry: expected a URL"),
+        ({"source": "zip"}, "source: expected one of directory, github, url, git-subdir, npm; got 'zip'"),
+        ({}, "source: expected one of directory, github, url, git-subdir, npm; got ''"),
     ],
 )  # fmt: skip
 def test_a_source_is_a_folder_or_a_repository(value: Any, found: PluginSource | str) -> None:
@@ -77,7 +77,7 @@ def test_a_package_is_named_as_npm_names_it() -> None:
     assert str(parse_source("npm:@a/far@1.2.0")) == "npm:@a/far@1.2.0"
     assert str(parse_source("npm:@a/far")) == "npm:@a/far"
     assert not parse_source("https://h/x.git").is_package
-    with pytest.raises(ValueError, match="expected the name of a package"):
+    with pytest.raises(ValueError, match="expected a package name"):
         parse_source("npm:../x")
 
 

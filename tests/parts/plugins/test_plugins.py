@@ -69,7 +69,7 @@ def git(folder: Path, *args: str) -> str:
 
 
 def test_installing_tells_what_a_plugin_adds_and_runs_none_of_it(home: Path) -> None:
-    assert "offers 2\n! plugins[2]: zipped: source: zip is not supported" in plugin(
+    assert "offers 2\n! plugins[2]: zipped: source: expected one of" in plugin(
         home, "marketplace", "add", "./square"
     )
     assert "toolkit: Everything a plugin can bring" in plugin(home, "marketplace", "list")
@@ -84,7 +84,7 @@ def test_installing_tells_what_a_plugin_adds_and_runs_none_of_it(home: Path) -> 
     assert "language server gopls: gopls serve" in told
     assert "waits until you have looked at it" in told
     warned, (body,) = run(home, "/toolkit:greet Ada")
-    assert "what it runs does not begin: its plugin is not trusted as it is now" in warned
+    assert "its programs don't start: the plugin's current content is not trusted" in warned
     assert "Greet Ada from the plugin" in said(body)
     assert "from-the-hook" not in said(body)
     assert not (home / "work" / "hook-ran").exists()
@@ -111,7 +111,7 @@ def test_a_plugin_that_is_trusted_runs_until_it_changes(home: Path) -> None:
     (copy,) = (home / "config" / "clew" / "plugins" / "copies" / ID).iterdir()
     (copy / "hooks" / "hooks.json").write_text('{"hooks": {}}', "utf-8")
     warned, _ = run(home, "go")
-    assert "not trusted as it is now" in warned
+    assert "content is not trusted" in warned
     assert "not trusted: words only" in plugin(home, "list")
 
 
@@ -202,15 +202,15 @@ def test_a_package_is_unpacked_and_nothing_of_it_runs(
     assert "which has no commits" in plugin(home, "pin", "toolkit", "a" * 40, fails=True)
     plugin(home, "update", "toolkit")
     wrong = plugin(home, "install", "npm:git+ssh://host/x", fails=True)
-    assert "expected the name of a package" in wrong
+    assert "expected a package name" in wrong
     monkeypatch.setenv("PATH", str(home / "nothing"))
-    assert "needs npm, which cannot be run" in plugin(home, "install", "npm:far", fails=True)
+    assert "npm is required but cannot be run" in plugin(home, "install", "npm:far", fails=True)
 
 
 @pytest.mark.parametrize(
     ("name", "kind", "size", "why"),
     [
-        ("package/../../x.md", tarfile.REGTYPE, 1, "leads out of the package"),
+        ("package/../../x.md", tarfile.REGTYPE, 1, "is outside the package"),
         ("package/vast.md", tarfile.REGTYPE, 1 << 40, "too large for a plugin"),
         ("package/cut.md", tarfile.REGTYPE, 1 << 20, "cannot be unpacked"),
     ],
@@ -246,7 +246,7 @@ def test_a_link_that_leads_out_of_a_plugin_is_not_installed(home: Path, leads: s
     (home / "work" / "square" / "toolkit" / "commands" / "key.md").symlink_to(leads)
     plugin(home, "marketplace", "add", "./square")
     refused = plugin(home, "install", "toolkit", fails=True)
-    out = "commands/key.md is a link that leads out of the plugin"
+    out = "commands/key.md is a link to a path outside the plugin"
     assert out in refused
     assert out in plugin(home, "check", "./square/toolkit", fails=True)
     assert "no plugins" in plugin(home, "list")
@@ -370,7 +370,7 @@ def test_plugins_of_another_tool_are_read_and_left_alone(home: Path) -> None:
     before = record.read_bytes()
     assert "(on, not trusted: words only, of another tool)" in plugin(home, "list")
     warned, (body,) = run(home, "/toolkit:greet Ada")
-    assert "plugin gone@x is on and not installed" in warned
+    assert "plugin gone@x is enabled but not installed" in warned
     assert "Greet Ada" in said(body)
     plugin(home, "trust", ID, "--trust")
     _, (body,) = run(home, "go")
@@ -410,8 +410,8 @@ def test_two_plugins_of_one_name_are_named_whole(home: Path) -> None:
         plugin(home, "marketplace", "add", f"./{name}")
         plugin(home, "install", f"toolkit@{name}")
     warned, _ = run(home, "go")
-    assert "plugin toolkit@circle: nothing of it counts, toolkit@square has its name" in warned
-    line = warned.partition("; clew plugin trust ")[2].split()[0]
+    assert "plugin toolkit@circle ignored: toolkit@square has the same name" in warned
+    line = warned.partition("; run: clew plugin trust ")[2].split()[0]
     assert line == ID
     plugin(home, "trust", line, "--trust")
     plugin(home, "disable", "toolkit@circle")
@@ -440,12 +440,12 @@ def test_a_place_that_holds_no_plugin_or_marketplace_is_named(home: Path) -> Non
 @pytest.mark.parametrize(
     ("manifest", "what"),
     [
-        ("{", "not JSON"),
+        ("{", "invalid JSON"),
         ("[]", "expected an object"),
-        ('{"name": "x", "commands": "../../.."}', "leads out of the plugin"),
+        ('{"name": "x", "commands": "../../.."}', "is outside the plugin"),
         ('{"name": "x", "commands": 3}', "commands: expected a path"),
-        ('{"name": "x", "agents": ["./gone"]}', "./gone is not there"),
-        ('{"name": "x", "mcpServers": "./bad.json"}', "bad.json: not JSON"),
+        ('{"name": "x", "agents": ["./gone"]}', "./gone not found"),
+        ('{"name": "x", "mcpServers": "./bad.json"}', "bad.json: invalid JSON"),
     ],
 )
 def test_what_is_wrong_with_a_plugin_is_said(tmp_path: Path, manifest: str, what: str) -> None:
@@ -476,7 +476,7 @@ def test_no_marketplace_is_called_as_plugins_without_one_are(home: Path) -> None
     data = json.loads(path.read_text("utf-8"))
     path.write_text(json.dumps(data | {"name": "local"}), "utf-8")
     told = plugin(home, "marketplace", "add", "./square", fails=True)
-    assert f"{path}: name: local stands for plugins that came from no marketplace" in told
+    assert f"{path}: name: local is reserved for plugins without a marketplace" in told
     assert plugin(home, "marketplace", "list").startswith("no marketplaces")
 
 
@@ -624,9 +624,8 @@ def test_a_plugin_of_another_source_is_not_replaced(home: Path) -> None:
     first, second = (bare(home / "work" / place / "same", place) for place in ("one", "two"))
     plugin(home, "install", "./one/same")
     refused = plugin(home, "install", "./two/same", fails=True)
-    assert f"same@local is installed already, from {first}; clew plugin remove same@local" in (
-        refused
-    )
+    assert f"same@local is already installed from {first}; " in refused
+    assert "clew plugin remove same@local" in refused
     assert "commands: one\n" in plugin(home, "list")
     assert "installed same@local" in plugin(home, "install", "./one/../one/same")
     assert "updated same@local" in plugin(home, "update", "same")
@@ -639,7 +638,7 @@ def test_a_folder_with_nothing_of_a_plugin_is_refused(home: Path) -> None:
     (home / "work" / "plain" / "commands").mkdir(parents=True)
     (home / "work" / "plain" / "notes.txt").write_text("of mine\n", "utf-8")
     for word in ("install", "check"):
-        assert "nothing of a plugin is in it" in plugin(home, word, "./plain", fails=True)
+        assert "not a plugin: no manifest" in plugin(home, word, "./plain", fails=True)
     assert "no plugins" in plugin(home, "list")
     assert list((home / "config" / "clew" / "plugins" / "copies").iterdir()) == []
 

@@ -32,7 +32,7 @@ def test_commands_have_the_names_of_their_folders(tmp_path: Path) -> None:
     names = {one.name for one in found.skills}
     assert {"a", "front:end:b"} <= names
     assert len(names) < 20
-    assert any("two words.md: a name with spaces" in fault for fault in found.faults)
+    assert any("two words.md: the name of a skill" in fault for fault in found.faults)
 
 
 def test_a_folder_that_cannot_be_read_and_a_file_that_is_none_are_complaints(
@@ -64,7 +64,7 @@ def test_of_a_vast_text_the_beginning_is_called_and_said_to_be_one(tmp_path: Pat
     skills_in(tmp_path, "user", found)
     body = body_of(found.skills[0])
     assert len(body) < 530_000
-    assert body.endswith(f"(Only the first 512 KiB of {tmp_path}/x/SKILL.md are here.)")
+    assert body.endswith(f"(Only the first 512 KiB of {tmp_path}/x/SKILL.md are included.)")
 
 
 def test_a_folder_of_too_many_files_is_read_in_part(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_each_skill_is_told_once_and_the_end_of_one_too() -> None:
     assert make_listing_fact(find_listed_names(log), [named("a"), named("b")]) is None
     second = make_listing_fact(find_listed_names(log), [named("b"), named("c", "", "Soon.")])
     assert second is not None
-    assert second.rendered[0].split("\n")[1:] == ["- c: Soon.", "Skills that are gone:", "a"]
+    assert second.rendered[0].split("\n")[1:] == ["- c: Soon.", "Removed skills:", "a"]
     assert find_listed_names([*log, entry(second.payload)]) == {"b", "c"}
 
 
@@ -45,7 +45,7 @@ def test_five_hundred_skills_fit_into_two_thousand_tokens() -> None:
     fact = make_listing_fact((), many)
     assert fact is not None
     assert estimate_text_tokens(fact.rendered[0]) <= 2_000
-    assert fact.rendered[0].endswith("more, which the Skill tool's `search` finds.")
+    assert fact.rendered[0].endswith("more; find them with the Skill tool's `search`.")
     assert find_listed_names([entry(fact.payload)]) == {one.name for one in many}
 
 

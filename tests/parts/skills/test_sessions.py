@@ -104,10 +104,7 @@ def test_no_file_hides_a_command_of_clews_own(home: Path) -> None:
 def test_a_projects_command_runs_nothing_before_the_folder_is_trusted(home: Path) -> None:
     done, bodies = run(home, "/front:check")
     assert (done.returncode, bodies) == (1, [])
-    assert (
-        "wants to run 'touch made-by-command', which was refused: nobody can be asked"
-        in done.stderr
-    )
+    assert "runs 'touch made-by-command', which was denied: no user can be asked" in done.stderr
     assert "clew config trust" in done.stderr
     assert not (home / "work" / "made-by-command").exists()
     trust(home)
@@ -122,7 +119,7 @@ def test_a_line_that_nobody_allows_names_the_rule_that_would(home: Path) -> None
     with serving(FINE, strict=True) as server:
         refused = clew(home, server.url, "-p", "/poke", "--output-format", "json")
         (why,) = json.loads(refused.stdout)["errors"]
-        _, _, way = why.partition("with this rule: clew ")
+        _, _, way = why.partition("To allow it, run: clew ")
         words = shlex.split(way.partition(", or ")[0])
         added = clew(home, server.url, *words)
         allowed = clew(home, server.url, "-p", "/poke")
@@ -187,7 +184,7 @@ def test_skills_at_work_outlive_a_summary_within_their_budget(home: Path) -> Non
         bodies = [said(request.body) for request in server.requests]
     once, twice = bodies[-3], bodies[-1]
     for words in (once, twice):
-        assert words.count("Skills that were loaded before, and still hold:") == 1
+        assert words.count("These skills were loaded earlier and still apply:") == 1
         assert words.count("add an entry about: the flag") == 1
         assert "Always begin so." in words
         assert "[... cut here]" in words
@@ -201,10 +198,10 @@ def test_what_the_model_may_not_load_is_said(home: Path) -> None:
     )
     _, bodies = run(home, "go", plan=plan)
     for_people, unknown, found, nothing = (one["content"] for one in results(bodies[-1]))
-    assert "ask the person to type /init" in for_people
+    assert "ask the user to type /init" in for_people
     assert "did you mean changelog?" in unknown
     assert found.startswith("- commit: Commit the work")
-    assert "There is no skill ''" in nothing
+    assert "Skill not found: ''" in nothing
 
 
 def test_a_skill_that_brings_rules_is_asked_about_and_they_end_with_the_prompt(home: Path) -> None:
@@ -393,7 +390,7 @@ def test_a_skill_of_an_agents_is_done_by_one(home: Path) -> None:
     (result,) = results(bodies[2])
     assert "There are two." in json.dumps(result)
     _, (body,) = run(home, "/count folders")
-    assert "Have an agent of the kind Explore do what follows" in said(body)
+    assert "Have an agent of the type Explore do the following" in said(body)
 
 
 def test_a_host_chooses_which_skills_are_the_models_and_has_them_looked_for(home: Path) -> None:
@@ -419,10 +416,10 @@ def test_a_person_is_asked_for_what_a_command_wants_run(home: Path) -> None:
         terminal.expect("> ")
         terminal.type("/front:check\n")
         terminal.expect("touch made-by-command")
-        terminal.expect("wants it run before the model reads it")
+        terminal.expect("runs it before the model reads the skill")
         terminal.expect("no, and this is why: ")
         terminal.type("n\n")
-        terminal.expect("which was refused")
+        terminal.expect("which was denied")
         terminal.expect("> ")
         terminal.type("/front:check\n")
         terminal.expect("no, and this is why: ")

@@ -1,1 +1,1 @@
-"""Language servers: what knows a project's code better than a search for words does."""
+"""Language servers, which answer questions about code more exactly than a text search."""

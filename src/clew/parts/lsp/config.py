@@ -1,8 +1,9 @@
-"""One language server as settings or a plugin's `.lsp.json` describe it, and those that are known.
+"""The configuration of one language server, in settings or a plugin's `.lsp.json`; and known
+servers.
 
-Pure. Owns the fields of an entry of `lspServers`, which are those that plugins carry; what is wrong with
-an entry is a text. The known ones are used where their program is there and nothing else is configured
-for their files.
+Pure. Owns the fields of an entry of `lspServers`, which are the same in plugins. An error in an
+entry is returned as text. A known server is used if its program is installed and no other server is
+configured for its files.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +18,7 @@ STARTUP_S = 30.0
 
 
 class LanguageServerSpec(Struct, frozen=True, kw_only=True):
-    """A server; `languages` says by a file's ending what language it is in."""
+    """A server; `languages` maps file extensions to language IDs."""
 
     name: str
     command: str
@@ -28,12 +29,12 @@ class LanguageServerSpec(Struct, frozen=True, kw_only=True):
     settings: Json = {}
     folder: str = ""
     startup_s: float = STARTUP_S
-    # Where it was written, for people.
+    # The file that contains it, for display.
     source: str = ""
 
 
 class Specs(Struct, frozen=True, kw_only=True):
-    """The servers of a session, the first that knows an ending is the one for it; and what is wrong."""
+    """The servers of a session. The first one that supports an extension is used for it."""
 
     servers: tuple[LanguageServerSpec, ...] = ()
     faults: tuple[str, ...] = ()
@@ -49,7 +50,7 @@ def ending_of(path: str) -> str:
 
 
 def read_entry(name: str, entry: Any, source: str = "") -> LanguageServerSpec | str:
-    """The server of an entry, or what is wrong with it."""
+    """Return the server of an entry, or an error message."""
     fields = as_object(entry)
     command, args = fields.get("command"), fields.get("args", [])
     languages, env = fields.get("extensionToLanguage"), fields.get("env", {})
@@ -59,13 +60,13 @@ def read_entry(name: str, entry: Any, source: str = "") -> LanguageServerSpec | 
     if not isinstance(args, list) or not all(isinstance(arg, str) for arg in args):
         return "args: expected an array of strings"
     if not is_texts(languages) or not languages:
-        return 'extensionToLanguage: expected an object as {".py": "python"}'
+        return 'extensionToLanguage: expected an object such as {".py": "python"}'
     if not is_texts(env):
         return "env: expected an object of strings"
     if fields.get("transport", "stdio") != "stdio":
-        return "transport: only stdio is spoken here"
+        return "transport: only stdio is supported"
     if startup_ms is not None and (type(startup_ms) not in (int, float) or startup_ms <= 0):
-        return "startupTimeout: expected milliseconds, more than 0"
+        return "startupTimeout: expected milliseconds above 0"
     folder = fields.get("workspaceFolder", "")
     return LanguageServerSpec(
         name=name,
@@ -82,7 +83,7 @@ def read_entry(name: str, entry: Any, source: str = "") -> LanguageServerSpec | 
 
 
 def read_entries(entries: Any, source: str) -> tuple[list[LanguageServerSpec], list[str]]:
-    """The servers of one file, by name; an entry that cannot be read is a fault of its own."""
+    """Return the servers of one file, and an error message for each invalid entry."""
     if not isinstance(entries, dict):
         return [], [f"{source}: expected an object of language servers"]
     specs: list[LanguageServerSpec] = []
@@ -99,7 +100,9 @@ def read_entries(entries: Any, source: str) -> tuple[list[LanguageServerSpec], l
 def with_known(
     specs: Iterable[LanguageServerSpec], defaults: Iterable[LanguageServerSpec]
 ) -> tuple[LanguageServerSpec, ...]:
-    """The configured ones, and of the known ones those for files that nobody else is for."""
+    """Return the configured servers, and the known ones for extensions that no other server
+    supports.
+    """
     chosen = list(specs)
     for spec in defaults:
         endings = {ending for spec in chosen for ending in spec.languages}
@@ -126,7 +129,7 @@ def known(name: str, command: str, *args: str, **languages: str) -> LanguageServ
     )
 
 
-# In the order of preference, where two are for the same files.
+# In order of preference, if several support the same files.
 KNOWN: tuple[LanguageServerSpec, ...] = (
     known("pyright", "pyright-langserver", "--stdio", py="python", pyi="python"),
     known("basedpyright", "basedpyright-langserver", "--stdio", py="python", pyi="python"),

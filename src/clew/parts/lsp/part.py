@@ -1,7 +1,8 @@
-"""The language servers of a session: the tool that asks them, and what they say after edits.
+"""The language servers of a session: the LSP tool, and diagnostics after edits.
 
-Owns what joins `lsp` to the rest. Where none is configured or found, nothing of it is loaded. What is
-installed is used in a trusted folder alone: a language server runs what a project tells it to.
+Owns the connection between `lsp` and the rest. Without a configured or installed server, none of
+its code is loaded. Installed servers are used only in a trusted folder, because a language server
+runs what a project's configuration names.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Code(Part):
-    """Without a server all of it is nothing."""
+    """The language servers of a session. Everything is empty without a server."""
 
     name = "language servers"
 
@@ -45,20 +46,22 @@ class Code(Part):
         return self._notices
 
     def after(self, results: Sequence[Json], /) -> list[Fact]:
-        """Notes which files these results changed."""
+        """Record which files these results changed."""
         if self._servers is not None:
             for path in edited(results):
                 self._servers.changed(os.path.realpath(path))
         return []
 
     async def facts(self, _: History, /) -> list[Fact]:
-        """What is newly wrong with the files that changed; waits within bounds."""
+        """Return new problems in the files that changed, after a limited wait."""
         fact = None if self._servers is None else await self._servers.news()
         return [] if fact is None else [fact]
 
     async def replace(self, code: Code) -> list[Tool[Any]]:
-        """Has the servers of `code`, which has begun none, in place of those it had; its tools where
-        it had none."""
+        """Replace the servers with those of `code`, which has started none.
+
+        Return tools that are new.
+        """
         if self._servers is not None:
             from clew.parts.lsp.config import Specs
 
@@ -73,7 +76,7 @@ class Code(Part):
 
 
 def edited(results: Iterable[Json]) -> Iterator[str]:
-    """The files that were written, by the results of their calls."""
+    """Return the files that tool calls wrote, from their results."""
     for result in results:
         raw = result.get("toolUseResult")
         if isinstance(raw, dict) and "structuredPatch" in raw:
@@ -90,7 +93,10 @@ def make_language_servers(
     plugins: Mapping[str, Any] | None = None,
     detects: bool = True,
 ) -> Code:
-    """`plugins` are the entries that plugins bring; `detects`: what is installed may be used."""
+    """Return the session's language servers.
+
+    `plugins` are the entries from plugins. If `detects`, installed servers may be used.
+    """
     settings = standing.settings
     detects = detects and standing.is_trusted and bool(read_switch(settings, "lspDetection"))
     own = read_object(settings, "lspServers")

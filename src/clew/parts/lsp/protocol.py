@@ -1,8 +1,8 @@
-"""The words of the Language Server Protocol that are needed here: who we are, places, symbols.
+"""The parts of the Language Server Protocol that clew uses: initialization, positions, symbols.
 
-Pure. Described at microsoft.github.io/language-server-protocol, version 3.17. Lines and columns are
-counted from 1 as editors show them, and become the protocol's from here on: from 0, a column in units
-of the encoding that client and server agreed on.
+Pure. Described at microsoft.github.io/language-server-protocol, version 3.17. Callers count lines
+and columns from 1, as editors show them. The protocol counts from 0, and columns in units of the
+negotiated encoding.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ DIALECT = Dialect(
 )
 
 UTF_16 = "utf-16"
-# Bytes of a character in each encoding of columns.
+# Bytes per code unit in each position encoding.
 WIDTHS = {"utf-8": ("utf-8", 1), UTF_16: ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
 
 SYMBOLS = (
@@ -37,7 +37,7 @@ SEVERITIES = {1: "error", 2: "warning", 3: "information", 4: "hint"}
 
 
 def make_initialize_params(root: str, name: str, process_id: int, options: Any) -> Json:
-    """What the first request says."""
+    """Return the parameters of the `initialize` request."""
     params: Json = {
         "processId": process_id,
         "clientInfo": {"name": "clew", "version": VERSION},
@@ -69,19 +69,22 @@ def make_initialize_params(root: str, name: str, process_id: int, options: Any) 
 
 
 def convert_column(line: str, column: int, encoding: str) -> int:
-    """Where a column, counted from 1 in characters, is for the server."""
+    """Convert a column in characters, counted from 1, to the server's units."""
     codec, width = WIDTHS.get(encoding, WIDTHS[UTF_16])
     return len(line[: max(0, column - 1)].encode(codec, "surrogatepass")) // width
 
 
 def column_of(line: str, units: int, encoding: str) -> int:
-    """The other way; a place behind the line's end is its end."""
+    """Convert the server's units to a column.
+
+    A position past the end of the line becomes its end.
+    """
     codec, width = WIDTHS.get(encoding, WIDTHS[UTF_16])
     return len(line.encode(codec, "surrogatepass")[: units * width].decode(codec, "ignore")) + 1
 
 
 def read_locations(result: Any) -> list[tuple[str, int, int]]:
-    """The places of an answer, each a file with a line and a column as the server counts them."""
+    """Return the locations in a response: file, line and column as the server counts them."""
     items = [result] if isinstance(result, dict) else as_list(result)
     return [place for item in items if (place := location(as_object(item))) is not None]
 
@@ -99,7 +102,7 @@ def start_of(span: Any) -> tuple[int, int]:
 
 
 def read_hover(result: Any) -> str:
-    """What a hover says, as text."""
+    """Return a hover's contents as text."""
     contents = as_object(result).get("contents")
     parts = contents if isinstance(contents, list) else [contents]
     words = (
@@ -109,7 +112,7 @@ def read_hover(result: Any) -> str:
 
 
 def format_symbols(result: Any, depth: int = 0) -> list[str]:
-    """The symbols of a document, those inside others below them."""
+    """Format the symbols of a document, nested symbols indented below their parent."""
     lines: list[str] = []
     for symbol in map(as_object, as_list(result)):
         span = symbol.get("selectionRange") or as_object(symbol.get("location")).get("range")
@@ -126,7 +129,7 @@ def kind_of(symbol: Json) -> str:
     return SYMBOLS[kind - 1] if type(kind) is int and 0 < kind <= len(SYMBOLS) else "symbol"
 
 
-# What a language server finds wrong with files: which of it is new, and how it is told.
+# Diagnostics: find the new ones and format them.
 
 
 MOST_OF_FILE = 10
@@ -136,7 +139,7 @@ ERROR, WARNING = 1, 2
 
 
 class LspProblem(Struct, frozen=True, kw_only=True):
-    """`line` and `column` are the server's, from 0."""
+    """One diagnostic. `line` and `column` are the server's, counted from 0."""
 
     severity: int
     message: str
@@ -171,8 +174,10 @@ def problem_of(item: Json) -> LspProblem:
 
 
 def find_new_problems(before: Found, now: Found) -> dict[str, list[LspProblem]]:
-    """The errors and warnings that were not there before, by file; of a file that nothing was known
-    of, the errors."""
+    """Return the errors and warnings that are new, by file.
+
+    For a file without earlier diagnostics, only errors count.
+    """
     new: dict[str, list[LspProblem]] = {}
     for path, problems in now.items():
         counts = Counter(problem.key for problem in before.get(path, ()))
@@ -188,7 +193,7 @@ def find_new_problems(before: Found, now: Found) -> dict[str, list[LspProblem]]:
 def format_problems(
     problems_by_path: Mapping[str, Iterable[LspProblem]], shown_path: Mapping[str, str]
 ) -> list[str]:
-    """A line for each, the heaviest first, within bounds."""
+    """Format one line for each problem, most severe first, within limits."""
     lines: list[str] = []
     for path in sorted(problems_by_path):
         problems = sorted(
@@ -200,7 +205,7 @@ def format_problems(
         if len(problems) > MOST_OF_FILE:
             lines.append(f"{name}: and {len(problems) - MOST_OF_FILE} more")
     if len(lines) > MOST:
-        lines[MOST:] = [f"... and {len(lines) - MOST} lines more"]
+        lines[MOST:] = [f"... and {len(lines) - MOST} more lines"]
     return lines
 
 

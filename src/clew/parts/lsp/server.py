@@ -1,7 +1,7 @@
-"""One language server through its life: started when it is first needed, kept in step with the files.
+"""The life cycle of one language server: started on demand, and kept in sync with the files.
 
-Owns the process (through `process/`), the documents that are open in it, and what it last said is wrong
-with them. What the server asks is answered from its configuration; nothing it says changes a file.
+Owns the process (through `process/`), the documents open in it, and its last diagnostics. The
+server's requests are answered from its configuration. None of its messages can change a file.
 """
 
 import asyncio
@@ -38,24 +38,27 @@ MAX_MESSAGE_BYTES = 32 << 20
 MAX_FILE_BYTES = 4 << 20
 ANSWER_S = 30.0
 SHUTDOWN_S = 2.0
-# How long a server may take to say what is wrong with a file that it was just shown.
+# How long a server may take to report diagnostics for a file it just received.
 SPEAK_S = 5.0
 CHANGED = 2
 
 
 class CannotServeError(OutsideError):
-    """The server is not there, or has no answer; in words for the model."""
+    """The server is not available or has no response. The message is for the model."""
 
 
 class OpenDocument(Struct, frozen=True, kw_only=True):
-    """A file as the server knows it."""
+    """A file in the state that the server knows."""
 
     version: int
     text: str
 
 
 class LanguageServer:
-    """`live` is its task, and ends only when it is told to stop or the process ends."""
+    """One language server.
+
+    `live` is its task and ends only when stopped or when the process exits.
+    """
 
     def __init__(
         self,
@@ -78,10 +81,10 @@ class LanguageServer:
         self._ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._stopping = asyncio.Event()
 
-    # -- its life
+    # -- life cycle
 
     async def live(self) -> None:
-        """Starts, serves until it is stopped or ends by itself; ends with nothing left behind."""
+        """Start the server and serve until it is stopped or exits. Leave no process running."""
         why = "it was stopped"
         try:
             async with asyncio.TaskGroup() as group:
@@ -98,7 +101,7 @@ class LanguageServer:
     async def _serve(
         self, child: ChildLine, connection: Connection, group: asyncio.TaskGroup
     ) -> str:
-        """Why there is nothing more to serve."""
+        """Serve until the end and return its reason."""
         argv = [self.spec.command, *self.spec.args]
         try:
             await child.open(self._launcher, argv, cwd=self._root, env=self._environ)
@@ -133,7 +136,10 @@ class LanguageServer:
         return ""
 
     async def _leave(self, child: ChildLine, connection: Connection) -> None:
-        """As the protocol wants it, within bounds; then the process ends in any case."""
+        """Shut down as the protocol requires, within a time limit.
+
+        Then end the process in any case.
+        """
         if self._connection is not None and not connection.is_lost:
             await connection.request("shutdown", limit_s=SHUTDOWN_S)
             connection.notify("exit")
@@ -149,21 +155,21 @@ class LanguageServer:
             self._ready.set_result(why)
 
     async def ready(self) -> None:
-        """Waits for the end of the start; raises `CannotServeError` where it failed."""
+        """Wait until startup is finished. Raise `CannotServeError` if it failed."""
         why = await asyncio.shield(self._ready)
         if why or self.is_over:
-            raise CannotServeError(f"The language server {self.spec.name} is not there: {why}.")
+            raise CannotServeError(f"The language server {self.spec.name} is not available: {why}.")
 
-    # -- what it is asked
+    # -- requests
 
     def offers(self, provider: str) -> bool:
-        """Whether the server said that it can; its word is an object or a yes."""
+        """Return whether the server has a capability, given as an object or as true."""
         return self._capabilities.get(provider) not in (None, False)
 
     async def request(self, method: str, params: Params, *, limit_s: float = ANSWER_S) -> Any:
-        """The result; raises `CannotServeError` where there is none."""
+        """Return the result of a request. Raise `CannotServeError` if it fails."""
         if self._connection is None:
-            raise CannotServeError(f"The language server {self.spec.name} has ended.")
+            raise CannotServeError(f"The language server {self.spec.name} has stopped.")
         outcome: Outcome = await self._connection.request(method, params, limit_s=limit_s)
         match outcome:
             case PeerAnswer():
@@ -172,11 +178,14 @@ class LanguageServer:
                 raise CannotServeError(f"{self.spec.name}: {outcome.message}")
 
     def sync(self, path: str) -> str:
-        """Makes the server know the file as it is on the disk; its text. Raises OSError."""
+        """Send the file's current content to the server and return it.
+
+        Raise OSError if it is unreadable.
+        """
         data = read_content(Path(path), MAX_FILE_BYTES + 1)
         file_text = decode(data) if len(data) <= MAX_FILE_BYTES else None
         if file_text is None:
-            raise CannotServeError(f"{path} is no text that a language server reads.")
+            raise CannotServeError(f"{path} is too large or not text.")
         before = self._documents.get(path)
         if before is None:
             self._opened(path, file_text.text)
@@ -202,7 +211,7 @@ class LanguageServer:
         self._tell("workspace/didChangeWatchedFiles", {"changes": changes})
 
     def sync_all(self) -> None:
-        """The same for every file that is open; one that is gone is closed."""
+        """Sync all open files, and close those that no longer exist."""
         for path in list(self._documents):
             try:
                 self.sync(path)
@@ -216,19 +225,19 @@ class LanguageServer:
             self._connection.notify(method, params)
 
     async def pull(self, path: str) -> None:
-        """Asks what is wrong with a file, where the server is one that is asked."""
+        """Request a file's diagnostics from a server that supports it."""
         document = {"textDocument": {"uri": uri_of(path)}}
         report = as_object(await self.request("textDocument/diagnostic", document))
         if report.get("kind") == "full":
             self._found(path, report.get("items"))
 
     async def spoken_about(self, path: str) -> None:
-        """Waits, within bounds, until the server said what is wrong with a file."""
+        """Wait, for a limited time, until the server has reported a file's diagnostics."""
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._awaited.setdefault(path, []).append(waiting)
         await asyncio.wait({waiting}, timeout=SPEAK_S)
 
-    # -- what it says
+    # -- messages from the server
 
     def told(self, method: str, params: Params) -> None:
         fields = as_object(params)
@@ -242,7 +251,7 @@ class LanguageServer:
                 waiting.set_result(None)
 
     def odd(self, why: str) -> None:
-        """What it prints beside its messages is for its own log."""
+        """Ignore output outside the protocol; it belongs to the server's own log."""
 
     async def asked(self, method: str, params: Params) -> Any | RpcFault:
         match method:
@@ -263,10 +272,10 @@ class LanguageServer:
                 | "workspace/codeLens/refresh"
             ):
                 return None
-        return RpcFault(code=METHOD_NOT_FOUND, message=f"{method} is not offered here")
+        return RpcFault(code=METHOD_NOT_FOUND, message=f"{method} is not supported")
 
     def _setting(self, item: Any) -> Any:
-        """A section of the settings, by its name with dots."""
+        """Return a section of the settings by its dotted name."""
         value: Any = self.spec.settings
         for part in filter(None, as_text(as_object(item).get("section")).split(".")):
             value = as_object(value).get(part)

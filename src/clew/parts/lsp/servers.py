@@ -1,7 +1,7 @@
-"""The language servers of a session, running: begun where they are needed, asked after edits.
+"""The running language servers of a session: started on demand, queried after edits.
 
-Owns their tasks: each is begun when a file of its language is first looked at or changed, and ended with
-the session. A server that ends by itself is begun again at the next need, a few times.
+Owns their tasks. A server starts when a file of its language is first used or changed, and stops
+with the session. A server that exits is restarted on the next use, a limited number of times.
 """
 
 import asyncio
@@ -17,13 +17,13 @@ from clew.parts.lsp.protocol import Found, LspProblem, find_new_problems, format
 from clew.parts.lsp.server import CannotServeError, LanguageServer
 from clew.system.process.spawn import Launcher
 
-# Which language servers a session has: the settings', those of plugins, and what is installed.
+# Choose the servers of a session: from the settings, from plugins, and installed ones.
 
 
 def find_specs(
     settings: Any, plugins: Mapping[str, Any], environ: Mapping[str, str], *, detects: bool
 ) -> Specs:
-    """The servers of the settings (`lspServers`), of plugins, and what is installed."""
+    """Return the servers from the settings (`lspServers`), from plugins, and installed ones."""
     specs, faults = read_entries(settings or {}, "lspServers")
     plugin_specs, entry_faults = read_entries(dict(plugins), "plugins")
     path = environ.get("PATH", "")
@@ -33,21 +33,23 @@ def find_specs(
 
 
 MOST_STARTS = 4
-# How long a request waits for what servers say about files that were just changed: for one that has
-# to start, and for one that is there. The request waits and not the tool: otherwise each of several
-# edits in one answer would wait. python-lsp-server answers after 0.5 s, and 1.8 s with its start.
+# How long a request waits for diagnostics of files that were just changed: of a server that must
+# start,
+# and of one that runs. The request waits, not the tool; otherwise each of several edits in one
+# response
+# would wait. python-lsp-server responds after 0.5 s, or 1.8 s including its start.
 START_WAIT_S = 4.0
 NEWS_WAIT_S = 2.0
-# Behind the first word about a file others may follow.
+# After the first diagnostics of a file, more may follow.
 SETTLE_S = 0.15
 HEAD = (
-    "What language servers found wrong after the last changes, and was not so before. It is theirs, "
-    "not the person's; where it is right, mend it."
+    "Language servers report these new problems since the last changes. They come from the "
+    "servers, not from the user; fix those that are valid."
 )
 
 
 class LanguageServers:
-    """Nothing runs before somebody asks for a file."""
+    """The language servers of a session. None runs before a file needs it."""
 
     def __init__(
         self, specs: Specs, root: str, launcher: Launcher, environ: Mapping[str, str]
@@ -58,17 +60,20 @@ class LanguageServers:
         self._environ = environ
         self._running: dict[str, tuple[LanguageServer, asyncio.Task[None]]] = {}
         self._starts: dict[str, int] = {}
-        # Files that were changed and not yet spoken about, and what was known before they were.
+        # Files that changed without new diagnostics yet, and the diagnostics before these changes.
         self._changed: dict[str, None] = {}
         self._before: Found = {}
 
     async def at(self, path: str) -> LanguageServer:
-        """The server for a file, ready; raises `CannotServeError` where there is none."""
+        """Return the server for a file when it is ready.
+
+        Raise `CannotServeError` if it is not available.
+        """
         spec = self.specs.for_file(path)
         if spec is None:
             endings = sorted({e for spec in self.specs.servers for e in spec.languages})
             raise CannotServeError(
-                f"No language server knows {Path(path).name}; there are some for {', '.join(endings)}."
+                f"No language server for {Path(path).name}; available for: {', '.join(endings)}."
             )
         server = self._started(spec)
         await server.ready()
@@ -90,7 +95,7 @@ class LanguageServers:
         return server
 
     async def replace(self, specs: Specs) -> None:
-        """Other servers from now on; one that stays as it was goes on."""
+        """Use other servers from now on. Running servers with the same configuration continue."""
         self.specs = specs
         await self._end(
             [name for name, (s, _) in self._running.items() if s.spec not in specs.servers]
@@ -100,17 +105,17 @@ class LanguageServers:
         await self._end(list(self._running))
 
     async def _end(self, names: Sequence[str]) -> None:
-        """Ends some, side by side."""
+        """Stop some servers, at the same time."""
         ending = [self._running.pop(name) for name in names]
         for server, _ in ending:
             server.stop()
         if ending:
             await asyncio.wait([task for _, task in ending])
 
-    # -- what is wrong with files that were changed
+    # -- diagnostics of changed files
 
     def changed(self, path: str) -> None:
-        """A tool changed a file: its server is begun, and asked before the next request."""
+        """Record that a tool changed a file. Its server is queried before the next request."""
         if self.specs.for_file(path) is None:
             return
         if not self._changed:
@@ -121,7 +126,7 @@ class LanguageServers:
         return {path: problems for s in self.running() for path, problems in s.problems.items()}
 
     async def news(self) -> Fact | None:
-        """What is newly wrong since the last changes; waits within bounds for who must look first."""
+        """Return the problems that are new since the last changes, after a limited wait."""
         if not self._changed:
             return None
         specs = {spec.name for path in self._changed if (spec := self.specs.for_file(path))}
@@ -135,12 +140,12 @@ class LanguageServers:
                 look.cancel()
         problems = find_new_problems(self._before, self.known())
         if is_done or problems:
-            # What else comes is told with the next change.
+            # Later diagnostics are reported with the next change.
             self._changed.clear()
         return fact_of(problems, self._root)
 
     async def _look(self, path: str) -> None:
-        """Lets its server see a file, and waits until it was spoken about."""
+        """Send a file to its server and wait for its diagnostics."""
         try:
             server = await self.at(path)
             server.sync_all()
@@ -151,7 +156,7 @@ class LanguageServers:
                 await server.spoken_about(path)
                 await asyncio.sleep(SETTLE_S)
         except (CannotServeError, OSError):
-            return  # there is nobody to ask, or nothing to ask about
+            return  # no server, or no file
 
 
 def fact_of(problems: Mapping[str, list[LspProblem]], root: str) -> Fact | None:

@@ -1,4 +1,4 @@
-"""LSP: what a language server knows of the code: where a name is defined and used, what it is."""
+"""The LSP tool: query a language server for definitions, references, types and diagnostics."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -29,7 +29,7 @@ Operation: TypeAlias = Literal[
     "goToDefinition", "goToImplementation", "findReferences", "hover", "documentSymbol",
     "workspaceSymbol", "incomingCalls", "outgoingCalls", "diagnostics",
 ]  # fmt: skip
-# The request of an operation at a place, and what a server says that offers it.
+# The request for each operation at a position, and the capability that it requires.
 AT_A_PLACE = {
     "goToDefinition": ("textDocument/definition", "definitionProvider"),
     "goToImplementation": ("textDocument/implementation", "implementationProvider"),
@@ -110,7 +110,7 @@ def shown_lines(path: str) -> list[str]:
 
 
 class LspQuestion:
-    """One question about a file, and its answer in lines."""
+    """One query about a file, with its response formatted as lines."""
 
     def __init__(self, server: LanguageServer, path: str, text: str, ctx: ToolContext) -> None:
         self._server = server
@@ -169,7 +169,7 @@ class LspQuestion:
         problems = {self._path: self._server.problems.get(self._path, ())}
         return format_problems(problems, {self._path: shown_path(self._path, self._root)})
 
-    # -- places
+    # -- locations
 
     def _offered(self, provider: str, operation: str) -> None:
         if not self._server.offers(provider):
@@ -177,7 +177,7 @@ class LspQuestion:
 
     def _position(self, arguments: LspInput) -> dict[str, int]:
         if arguments.line is None or (arguments.character is None and not arguments.symbol):
-            raise ToolError("Give the line, and the column or the symbol that stands in it.")
+            raise ToolError("Give the line, and the column or a symbol in that line.")
         if arguments.line > len(self._lines):
             raise ToolError(f"The file has {len(self._lines)} lines.")
         line = self._lines[arguments.line - 1]
@@ -193,7 +193,7 @@ class LspQuestion:
         return {"line": arguments.line - 1, "character": units}
 
     def _places(self, places: list[tuple[str, int, int]]) -> list[str]:
-        """Each place with the line that stands there; files that may not be read are left out."""
+        """Format each location with its line of text. Files that may not be read are left out."""
         shown_places = [place for place in dict.fromkeys(places) if self._is_shown(place[0])]
         lines = [self._place(*place) for place in shown_places[:MOST_PLACES]]
         if len(shown_places) > MOST_PLACES:
@@ -201,7 +201,7 @@ class LspQuestion:
         return lines
 
     def _is_shown(self, path: str) -> bool:
-        """A file of the project is shown as a search would show it; of others only the name is."""
+        """Return whether to show a location: in the project, if the file may be read; else always."""
         name = shown_path(path, self._root)
         return name == path or self._may_read(name)
 

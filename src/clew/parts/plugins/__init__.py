@@ -1,1 +1,3 @@
-"""Plugins: folders in the published layout that add commands, skills, agents, hooks, servers and styles."""
+"""Plugins: folders in the published layout that add commands, skills, agents, hooks, servers and
+styles.
+"""

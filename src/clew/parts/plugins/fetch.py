@@ -1,7 +1,6 @@
-"""Brings a plugin or a marketplace onto this machine: a folder is copied, a repository cloned, a package
-unpacked.
+"""Fetch a plugin or a marketplace: copy a folder, clone a repository, or unpack a package.
 
-Nothing of what is brought is run: no hooks of git, no submodules, no transports but the usual ones.
+Nothing that is fetched is executed: no git hooks, no submodules, and only the usual transports.
 """
 
 import asyncio
@@ -22,18 +21,18 @@ from clew.system.process.output import ProcessOutput
 from clew.system.process.run import run
 from clew.system.process.spawn import Launcher
 
-# A plugin that is published as an npm package: its archive, brought by npm and unpacked here.
+# A plugin published as an npm package: npm downloads the archive, and clew unpacks it.
 
 
 TIMEOUT_S = 120.0
 MAX_BYTES = 256 << 20
 MAX_FILES = 20_000
-# Headers of any kind, and members that are no files.
+# Headers of any kind, and members that are not files.
 BETWEEN_BYTES = 1 << 20
 
 
 async def unpacked(source: PluginSource, draft: Path, environ: Mapping[str, str]) -> None:
-    """Puts the package's files at `draft`, which is not there yet."""
+    """Unpack the package's files at `draft`, which must not exist yet."""
     folder = draft.with_name("archive")
     folder.mkdir()
     launcher = Launcher()
@@ -43,7 +42,7 @@ async def unpacked(source: PluginSource, draft: Path, environ: Mapping[str, str]
         await launcher.aclose()
     archives = sorted(folder.glob("*.tgz"))
     if not archives:
-        raise UserError(f"{source}: npm brought no archive")
+        raise UserError(f"{source}: npm returned no archive")
     unpack(archives[0], draft, str(source))
 
 
@@ -65,7 +64,7 @@ async def packed(
             timeout_s=TIMEOUT_S,
         )
     except OSError as error:
-        raise UserError(f"{source}: needs npm, which cannot be run: {error.strerror}") from None
+        raise UserError(f"{source}: npm is required but cannot be run: {error.strerror}") from None
     if ended.timed_out or ended.exit.code != 0:
         lines = bytes(complained.head).decode("utf-8", "replace").splitlines()
         why = next((line for line in lines if line.strip()), "it failed")
@@ -73,7 +72,7 @@ async def packed(
 
 
 class _Unfolded(gzip.GzipFile):
-    """What an archive unfolds to: no more in all than a plugin may have, nor between two of its files."""
+    """Decompresses an archive with limits: in total, and between two of its files."""
 
     left = MAX_BYTES
     near = BETWEEN_BYTES
@@ -88,7 +87,10 @@ class _Unfolded(gzip.GzipFile):
 
 
 def unpack(archive: Path, into: Path, what: str) -> None:
-    """The files of an archive, without the folder they all lie in; links and devices are left out."""
+    """Extract the files of an archive without their common folder.
+
+    Links and devices are skipped.
+    """
     count = 0
     try:
         with _Unfolded(archive) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
@@ -102,7 +104,7 @@ def unpack(archive: Path, into: Path, what: str) -> None:
                     continue
                 stream.near = member.size + BETWEEN_BYTES
                 if ".." in parts or PurePosixPath(*parts).is_absolute():
-                    raise UserError(f"{member.name} leads out of the package")
+                    raise UserError(f"{member.name} is outside the package")
                 path = into.joinpath(*parts)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 content = tar.extractfile(member)
@@ -113,18 +115,18 @@ def unpack(archive: Path, into: Path, what: str) -> None:
     except UserError as error:
         raise UserError(f"{what}: {error}") from None
     except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{what}: its archive cannot be unpacked: {error}") from None
+        raise UserError(f"{what}: the archive cannot be unpacked: {error}") from None
 
 
-# What a repository may be fetched by; others run commands of their own.
+# The protocols allowed for fetching a repository; others can run commands.
 PROTOCOLS = "https:http:ssh:file"
-LEADS_OUT = "is a link that leads out of the plugin"
+LEADS_OUT = "is a link to a path outside the plugin"
 
 
 def bring(source: PluginSource, into: Path, *, base: Path, environ: Mapping[str, str]) -> str:
-    """Puts what `source` names at `into`, which is not there yet; the commit, if it has one.
+    """Fetch a source to `into`, which must not exist yet. Return the commit, if it has one.
 
-    `base` is the folder that relative paths start from. What fails leaves nothing behind.
+    `base` is the folder that relative paths start from. A failure leaves no files.
     """
     make_private(into.parent)
     with tempfile.TemporaryDirectory(dir=into.parent, prefix=".bringing-") as scratch:
@@ -140,7 +142,7 @@ def bring(source: PluginSource, into: Path, *, base: Path, environ: Mapping[str,
             subfolder = (base / Path(source.path).expanduser()).resolve()
         if not is_folder(subfolder):
             place = subfolder if not source.url else source.path
-            raise UserError(f"{source}: there is no folder {place}")
+            raise UserError(f"{source}: folder not found: {place}")
         if leading_out := find_outward_link(subfolder):
             raise UserError(f"{source}: {leading_out} {LEADS_OUT}")
         ready = Path(scratch, "ready")
@@ -179,8 +181,10 @@ async def clone(source: PluginSource, into: Path, environ: Mapping[str, str]) ->
 
 
 def find_outward_link(root: Path) -> str:
-    """A link below `root` that leads out of it, by its name: what it leads to would be read as the
-    plugin's own, and nobody who looks at the plugin sees it."""
+    """Return the first link below `root` that points outside it, or an empty string.
+
+    Its target would be read as part of the plugin without being visible in the plugin's folder.
+    """
     for folder, folders, names in os.walk(root):
         for path in (Path(folder, name) for name in (*folders, *names)):
             if is_link(path) and not path.resolve().is_relative_to(root):
@@ -191,5 +195,5 @@ def find_outward_link(root: Path) -> str:
 def resolve_inside(root: Path, path: str) -> Path:
     target = (root / path).resolve()
     if not target.is_relative_to(root.resolve()):
-        raise UserError(f"{path}: leads out of the repository")
+        raise UserError(f"{path} is outside the repository")
     return target

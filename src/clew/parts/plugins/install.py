@@ -1,7 +1,7 @@
-"""Installing, updating and pinning plugins, and the marketplaces they are found in.
+"""Install, update and pin plugins, and the marketplaces that offer them.
 
-Owns the order: bring the files, read them, tell what they add, ask, and only then write down. What a
-plugin would run waits for a person's word; what it says in words does not.
+Owns the order of steps: fetch the files, read them, show what they add, ask, and only then record
+the plugin. Its programs require the user's approval; its text does not.
 """
 
 import os
@@ -55,7 +55,7 @@ SCOPES = ("user", "project", "local")
 
 
 class PluginInstaller(Struct, frozen=True, kw_only=True):
-    """Where plugins are handled: the places of a person, their environment, and whom to ask."""
+    """The context for managing plugins: the user's folders, their environment, and the prompt."""
 
     places: Places
     store: Store
@@ -64,7 +64,7 @@ class PluginInstaller(Struct, frozen=True, kw_only=True):
     agrees: Callable[[Parts], bool]
 
     def parts(self, plugin: Installed) -> Parts:
-        """What an installed plugin adds. Raises UserError where it cannot be read."""
+        """Return an installed plugin's parts. Raise UserError if it is invalid."""
         return read_parts(self.store, plugin)
 
 
@@ -72,7 +72,7 @@ def read_parts(store: Store, plugin: Installed) -> Parts:
     root = Path(plugin.path)
     manifest = read_manifest(root, plugin.declared)
     if not is_folder(root) or isinstance(manifest, str):
-        why = manifest if isinstance(manifest, str) else "its folder is gone"
+        why = manifest if isinstance(manifest, str) else "its folder no longer exists"
         raise UserError(f"plugin {plugin.id}: {why}")
     return parts_of(root, structs.replace(manifest, name=plugin.name), store.data(plugin.id))
 
@@ -80,14 +80,14 @@ def read_parts(store: Store, plugin: Installed) -> Parts:
 def install(
     desk: PluginInstaller, wanted: str, *, scope: str, trusts: bool | None
 ) -> tuple[Installed, Parts]:
-    """Installs what a person named: a plugin of a marketplace, a folder or a repository."""
+    """Install the plugin that the user named: from a marketplace, a folder or a repository."""
     offer, base, at = found(desk, wanted)
     permitted(desk.places, offer.source)
     return settle(desk, offer, base=base, at=at, scope=scope, trusts=trusts, before=None)
 
 
 def found(desk: PluginInstaller, wanted: str) -> tuple[MarketplacePlugin, Path, str]:
-    """What is offered, where relative paths start, and the marketplace's name."""
+    """Return the offer, the base for relative paths, and the marketplace's name."""
     name, _, at = wanted.partition("@")
     looks_like_place = "/" in wanted or wanted.startswith((".", "~")) or ":" in wanted
     if looks_like_place:
@@ -108,12 +108,13 @@ def found(desk: PluginInstaller, wanted: str) -> tuple[MarketplacePlugin, Path, 
         offers += [(market_name, base, offer) for offer in all_of_it if offer.name == name]
     if not offers:
         raise UserError(
-            f"no marketplace offers {wanted}; clew plugin marketplace list shows what there is, and a "
-            f"folder is named with a slash, as ./folder{''.join(faults)}"
+            f"no marketplace offers {wanted}; "
+            "to list marketplaces, run: clew plugin marketplace list. "
+            f"To install a folder, include a slash, as in ./folder{''.join(faults)}"
         )
     if len(offers) > 1:
         names = ", ".join(f"{name}@{market_name}" for market_name, _, _ in offers)
-        raise UserError(f"{name} is offered more than once; name one of {names}")
+        raise UserError(f"{name} is offered by several marketplaces; use one of {names}")
     market_name, base, offer = offers[0]
     if not offer.source.url:
         resolve_inside(base, offer.source.path)
@@ -121,7 +122,7 @@ def found(desk: PluginInstaller, wanted: str) -> tuple[MarketplacePlugin, Path, 
 
 
 def at_home(base: Path, source: PluginSource) -> PluginSource:
-    """A folder, wherever it is named from."""
+    """Return a folder as an absolute path."""
     return PluginSource(path=str((base / Path(source.path).expanduser()).resolve()))
 
 
@@ -135,7 +136,7 @@ def settle(
     trusts: bool | None,
     before: Installed | None,
 ) -> tuple[Installed, Parts]:
-    """Brings the files, asks about them, and writes down what there is now."""
+    """Fetch the files, ask for approval, and record the plugin."""
     store, source = desk.store, offer.source
     full_source = source if source.url else at_home(base, source)
     with drafted(store.copies) as draft:
@@ -149,8 +150,8 @@ def settle(
         previous = store.own().get(plugin_id) if before is None else None
         if previous is not None and at == LOCAL and not is_same(previous.source, full_source):
             raise UserError(
-                f"{plugin_id} is installed already, from {previous.source}; clew plugin remove {plugin_id} "
-                "makes room for another"
+                f"{plugin_id} is already installed from {previous.source}; to replace it, "
+                f"first run: clew plugin remove {plugin_id}"
             )
         if previous is not None and previous.is_pinned:
             raise UserError(pinned(previous))
@@ -180,13 +181,13 @@ def settle(
 
 
 def is_same(source: PluginSource, other: PluginSource) -> bool:
-    """Whether both are the same place, at whatever version."""
+    """Return whether both sources are the same, regardless of their version."""
     return (source.url, source.path, source.registry) == (other.url, other.path, other.registry)
 
 
 @contextmanager
 def drafted(above: Path) -> Iterator[Path]:
-    """Where files are brought to before they have a name: each time a place of its own."""
+    """Yield a new temporary path for files that have no name yet."""
     make_private(above)
     with tempfile.TemporaryDirectory(dir=above, prefix=".new-") as scratch:
         yield Path(scratch, "whole")
@@ -195,18 +196,18 @@ def drafted(above: Path) -> Iterator[Path]:
 def update(
     desk: PluginInstaller, plugin: Installed, *, trusts: bool | None
 ) -> tuple[Installed, Parts]:
-    """The newest of its source. What was trusted before is asked about again if it has changed."""
+    """Update a plugin from its source. Changed content must be approved again."""
     if plugin.is_foreign:
-        raise UserError(f"{plugin.id} was installed by another tool, which updates it")
+        raise UserError(f"{plugin.id} was installed by another tool; update it there")
     if plugin.is_pinned:
         raise UserError(pinned(plugin))
     return renewed(desk, plugin, plugin.source, trusts=trusts)
 
 
 def pinned(plugin: Installed) -> str:
-    """Why one is not brought anew."""
+    """Return an error message for updating a pinned plugin."""
     at = plugin.commit or plugin.version or "its content"
-    return f"{plugin.id} is pinned to {at}; clew plugin unpin {plugin.id} lets it be brought anew"
+    return f"{plugin.id} is pinned to {at}; to update it, first run: clew plugin unpin {plugin.id}"
 
 
 def renewed(
@@ -224,19 +225,21 @@ def renewed(
 
 
 def unchanged(plugin: Installed, source: PluginSource) -> bool:
-    """Whether the source still is what a person has agreed to."""
+    """Return whether the source still is what the user approved."""
     if source.url or not plugin.trusted or not is_folder(source.path):
         return False
     return compute_fingerprint(Path(source.path)) == plugin.trusted
 
 
 def pin(desk: PluginInstaller, plugin: Installed, commit: str, *, trusts: bool | None) -> Installed:
-    """Holds a plugin at a commit, by default the one that is there; of a folder, at its content."""
+    """Pin a plugin to a commit, by default the installed one. A folder is pinned to its content."""
     if plugin.is_foreign:
-        raise UserError(f"{plugin.id} was installed by another tool, which settles its version")
+        raise UserError(f"{plugin.id} was installed by another tool; pin it there")
     if commit and (not plugin.source.url or plugin.source.is_package):
         kind = "package" if plugin.source.is_package else "folder"
-        raise UserError(f"{plugin.id} is a copy of a {kind}, which has no commits; pin it as it is")
+        raise UserError(
+            f"{plugin.id} is a copy of a {kind}, which has no commits; pin it without a commit"
+        )
     if commit and commit != plugin.commit:
         source = structs.replace(plugin.source, ref="", commit=commit)
         plugin, _ = renewed(desk, plugin, source, trusts=trusts)
@@ -251,7 +254,7 @@ def unpin(desk: PluginInstaller, plugin: Installed) -> None:
 
 
 def switch(desk: PluginInstaller, plugin_id: str, scope: str, *, on: bool) -> Path:
-    """Writes into the settings of a scope whether a plugin is on."""
+    """Enable or disable a plugin in the settings of a scope."""
     kinds: dict[str, Any] = {"user": "user", "project": "project", "local": "local"}
     return assign(desk.places, kinds[scope], ("enabledPlugins", plugin_id), on).path
 
@@ -266,19 +269,19 @@ def read_market(folder: Path) -> Market:
     if isinstance(result, str):
         raise UserError(f"{path}: {result}")
     if result.name == LOCAL:
-        # Of two plugins called NAME@local nobody could tell which is meant.
-        raise UserError(f"{path}: name: {LOCAL} stands for plugins that came from no marketplace")
+        # Otherwise, NAME@local would be ambiguous.
+        raise UserError(f"{path}: name: {LOCAL} is reserved for plugins without a marketplace")
     return result
 
 
 def base_of(path: Path) -> Path:
-    """The folder that a marketplace's relative sources start from."""
+    """Return the folder that a marketplace's relative sources start from."""
     base = path if is_folder(path) else path.parent
     return base.parent if base.name == MARKET.parent.name else base
 
 
 def add_market(desk: PluginInstaller, words: str) -> Market:
-    """A marketplace: a folder or file on this machine, where it stays, or a repository, which is copied."""
+    """Add a marketplace: a local folder or file, used in place, or a copy of a repository."""
     source = typed(words)
     permitted(desk.places, source)
     if not source.url:
@@ -313,7 +316,7 @@ def update_market(desk: PluginInstaller, name: str) -> Market:
     marketplace = desk.store.markets().get(name)
     if marketplace is None:
         raise UserError(
-            f"no marketplace {name}; clew plugin marketplace list shows those there are"
+            f"marketplace not found: {name}; to list them, run: clew plugin marketplace list"
         )
     source = marketplace.source
     return add_market(desk, str(source) if source.url else source.path)
@@ -323,7 +326,7 @@ def remove_market(desk: PluginInstaller, name: str) -> None:
     marketplace = desk.store.markets().get(name)
     if marketplace is None:
         raise UserError(
-            f"no marketplace {name}; clew plugin marketplace list shows those there are"
+            f"marketplace not found: {name}; to list them, run: clew plugin marketplace list"
         )
     desk.store.keep_market(name, None)
     if marketplace.source.url:
@@ -331,13 +334,14 @@ def remove_market(desk: PluginInstaller, name: str) -> None:
 
 
 def permitted(places: Places, source: PluginSource) -> None:
-    """Refuses a source that an administrator's list does not name; without a list all may be used."""
+    """Raise UserError if an administrator's list does not allow a source.
+
+    Without a list, all are allowed.
+    """
     for layer in load_settings(places).layers:
         listed = value_in(layer.data, "strictKnownMarketplaces")
         if layer.scope == "managed" and isinstance(listed, list) and not named_by(listed, source):
-            raise UserError(
-                f"{source}: strictKnownMarketplaces of your organisation does not name it"
-            )
+            raise UserError(f"{source}: not allowed by your organization (strictKnownMarketplaces)")
 
 
 def named_by(listed: Sequence[Any], source: PluginSource) -> bool:
@@ -355,53 +359,56 @@ def named_by(listed: Sequence[Any], source: PluginSource) -> bool:
     return False
 
 
-# Removing plugins: recorded and renamed at once, then deleted from disk.
+# Remove plugins: record the removal and rename the files at once, then delete them.
 
 
-# How the name of what was removed and is not deleted yet begins.
+# The prefix of folders that are removed but not deleted yet.
 GONE = ".gone-"
 
 
 def remove(desk: PluginInstaller, plugin: Installed) -> list[Path]:
-    """Takes a plugin away with all that clew wrote for it; what was taken away. Its files are put aside
-    at once, however many they are: `swept` ends them."""
+    """Remove a plugin and everything clew wrote for it. Return the paths that were removed.
+
+    The files are renamed at once, regardless of their number; `sweep_leftovers` deletes them.
+    """
     if plugin.is_foreign:
         raise UserError(
-            f"{plugin.id} was installed by another tool; clew plugin disable switches it off"
+            f"{plugin.id} was installed by another tool; to disable it, run: "
+            f"clew plugin disable {plugin.id}"
         )
     changed = [path for scope in SCOPES for path in switched_nowhere(desk, plugin.id, scope)]
     desk.store.forget(plugin.id)
     gone: list[Path] = []
     for folder in (desk.store.copies / plugin.id, desk.store.data(plugin.id)):
         if is_there(folder) or is_link(folder):
-            # Beside itself: what is above it may lie on another disk.
+            # In the same folder, because its parent may be on another file system.
             folder.rename(folder.with_name(f"{GONE}{secrets.token_hex(8)}"))
             gone.append(folder)
     return [*gone, *changed]
 
 
 def switched_nowhere(desk: PluginInstaller, plugin_id: str, scope: str) -> list[Path]:
-    """The settings file of a scope, if it said whether the plugin is on."""
+    """Remove a plugin's entry from the settings of a scope. Return the file if it changed."""
     path, key = desk.places.settings_file(scope), ("enabledPlugins", plugin_id)
     with hold_lock(desk.places.config_home):
         layer = read("local", path, str(desk.places.root)) if is_there(path) else None
         if layer is None or layer.unreadable is not None or not find_value(layer.data, key)[0]:
             return []
-        # What would be left with nothing in it would still wait for trust in its folder.
+        # An empty object would still require trust in the folder.
         is_last = len(find_value(layer.data, key[:1])[1]) == 1
         replace(path, remove_value(layer.text, key[:1] if is_last else key))
     return [path]
 
 
 def sweep_leftovers(desk: PluginInstaller) -> None:
-    """Deletes what was put aside, also by a removal that was broken off."""
+    """Delete the files of removed plugins, including those of an interrupted removal."""
     for above in (desk.store.copies, desk.store.kept):
         for folder in above.glob(f"{GONE}*"):
             deleted(folder)
 
 
 def deleted(folder: Path) -> None:
-    """All that is in it. What another process deletes by now is left to that; what a link leads to stays."""
+    """Delete a folder, unless another process is deleting it. The target of a link stays."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

@@ -1,7 +1,7 @@
-"""What a plugin says of itself: `.claude-plugin/plugin.json`, or the entry of a marketplace. Pure.
+"""The manifest of a plugin, `.claude-plugin/plugin.json`, or its entry in a marketplace. Pure.
 
-Owns the fields of the manifest and of marketplaces. What is wrong is a text; unknown fields are kept
-out of the way, for they are other tools'.
+Owns the fields of manifests and marketplaces. Errors are returned as text. Unknown fields are
+ignored, because they belong to other tools.
 """
 
 import re
@@ -18,12 +18,12 @@ REMOTE = ("https://", "http://", "ssh://", "git@", "file://")
 NPM = "npm:"
 PACKAGE = re.compile(r"(?:@[a-z0-9][a-z0-9._~-]*/)?[a-z0-9][a-z0-9._~-]*")
 VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+-]*")
-# What may be declared as paths beside the folders that are looked into anyway.
+# Fields that may name paths in addition to the usual folders.
 KINDS = ("commands", "agents", "skills", "outputStyles", "hooks", "mcpServers", "lspServers")
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """`declared` are the parts it names, as it names them."""
+    """A plugin's manifest. `declared` are the parts that it names, unchanged."""
 
     name: str
     version: str = ""
@@ -33,16 +33,16 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
 
 class PluginSource(Struct, frozen=True, kw_only=True):
-    """Where a plugin or marketplace comes from: a local folder, a git repository, an npm package."""
+    """The source of a plugin or marketplace: a local folder, git repository or npm package."""
 
-    # An address of a repository, or `npm:` and the name of a package; empty for a folder.
+    # The URL of a repository, or `npm:` and a package name; empty for a folder.
     url: str = ""
-    # The folder, or the one within the repository.
+    # The folder, or the folder within the repository.
     path: str = ""
-    # A branch or tag; of a package its version.
+    # A branch or tag; for a package, its version.
     ref: str = ""
     commit: str = ""
-    # Of a package: where it is asked for, if not where npm itself would ask.
+    # For a package: the registry, if not npm's default.
     registry: str = ""
 
     @property
@@ -58,13 +58,13 @@ class PluginSource(Struct, frozen=True, kw_only=True):
 
 
 def last_of(source: PluginSource) -> str:
-    """What a plugin that does not say its name is called: the last word of where it comes from."""
+    """Return the last part of a source, the name of a plugin without a name."""
     place = source.path or source.url.rstrip("/").removesuffix(".git")
     return re.split(r"[/:]", place.rstrip("/"))[-1]
 
 
 class MarketplacePlugin(Struct, frozen=True, kw_only=True):
-    """One plugin of a marketplace. A relative source is a folder of the marketplace itself."""
+    """One plugin of a marketplace. A relative source is a folder of the marketplace."""
 
     name: str
     source: PluginSource
@@ -80,12 +80,12 @@ class Market(Struct, frozen=True, kw_only=True):
 
 
 def parse_manifest(data: Any) -> Manifest | str:
-    """The manifest of a decoded plugin.json, or what is wrong with it."""
+    """Return the manifest of a decoded plugin.json, or an error message."""
     if not isinstance(data, dict):
         return "expected an object"
     name = data.get("name")
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        return "name: expected letters, digits, - and _"
+        return "name: must consist of letters, digits, - _ and ."
     author = data.get("author")
     return Manifest(
         name=name,
@@ -102,12 +102,12 @@ def text(data: Json, key: str) -> str:
 
 
 def parse_market(data: Any) -> Market | str:
-    """The marketplace of a decoded marketplace.json, or what is wrong with it."""
+    """Return the marketplace of a decoded marketplace.json, or an error message."""
     if not isinstance(data, dict):
         return "expected an object"
     name, listed = data.get("name"), data.get("plugins")
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        return "name: expected letters, digits, - and _"
+        return "name: must consist of letters, digits, - _ and ."
     if not isinstance(listed, list):
         return "plugins: expected an array"
     metadata = data.get("metadata")
@@ -144,14 +144,14 @@ def offer(entry: Any, base: str) -> MarketplacePlugin | str:
 
 
 def source(value: Any) -> PluginSource | str:
-    """The source of a marketplace's entry, or of a setting; a text is a folder beside it."""
+    """Return the source in a marketplace's entry or a setting. A string is a relative folder."""
     if isinstance(value, str):
         return PluginSource(path=value) if value else "source: empty"
     if not isinstance(value, dict):
         return "source: expected a path or an object"
     kind, commit = text(value, "source"), text(value, "sha")
     if commit and not COMMIT.fullmatch(commit):
-        return "source.sha: expected a whole commit id"
+        return "source.sha: expected a full commit ID"
     fields = {"ref": text(value, "ref"), "commit": commit}
     if kind == "github":
         repo = text(value, "repo")
@@ -162,7 +162,7 @@ def source(value: Any) -> PluginSource | str:
     if kind in ("url", "git", "git-subdir"):
         url = text(value, "url")
         if not url.startswith(REMOTE):
-            return "source.url: expected an address of a git repository"
+            return "source.url: expected the URL of a git repository"
         return PluginSource(url=url, path=text(value, "path"), **fields)
     if kind in ("directory", "file", "local"):
         return (
@@ -170,26 +170,29 @@ def source(value: Any) -> PluginSource | str:
         )
     if kind == "npm":
         return package(text(value, "package"), text(value, "version"), text(value, "registry"))
-    return f"source: {kind or 'it'} is not supported; there are folders, github, url, git-subdir and npm"
+    return f"source: expected one of directory, github, url, git-subdir, npm; got {kind!r}"
 
 
 def package(name: str, version: str, registry: str = "") -> PluginSource | str:
-    """A package by its name in a registry; npm would take much else for one."""
+    """Return a package in a registry. npm itself would accept many other forms."""
     if not PACKAGE.fullmatch(name):
-        return "source.package: expected the name of a package"
+        return "source.package: expected a package name"
     if version and not VERSION.fullmatch(version):
         return "source.version: expected a version or a tag"
     if registry and not registry.startswith(("https://", "http://")):
-        return "source.registry: expected an address"
+        return "source.registry: expected a URL"
     return PluginSource(url=f"{NPM}{name}", ref=version, registry=registry)
 
 
 def parse_source(words: str) -> PluginSource:
-    """What a person types: a folder, `owner/name`, or an address; behind # a branch, tag or commit;
-    or `npm:` and a package. Raises ValueError."""
+    """Parse a source typed by the user. Raise ValueError if it is invalid.
+
+    It is a folder, `owner/name`, or a URL, each with an optional branch, tag or commit after #; or
+    `npm:` and a package.
+    """
     if words.startswith(NPM):
         package_name = words.removeprefix(NPM)
-        # The first character may be the mark of a scope.
+        # The first character may be the @ of a scope.
         name, _, version = package_name[1:].partition("@")
         plugin_source = package(package_name[:1] + name, version)
         if isinstance(plugin_source, str):
@@ -205,7 +208,7 @@ def parse_source(words: str) -> PluginSource:
 
 
 def with_root(value: Any, places: dict[str, str]) -> Any:
-    """A value in whose texts `${NAME}` is put in for the names there are, and no other."""
+    """Return a value in whose strings `${NAME}` is replaced for the names in `places` only."""
     if isinstance(value, str):
         for name, place in places.items():
             value = value.replace(f"${{{name}}}", place)

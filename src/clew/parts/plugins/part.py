@@ -1,8 +1,8 @@
-"""The plugins of a session: those that are on, those of the command line; what each loader gets of them.
+"""The plugins of a session, enabled or from the command line, and what each contributes.
 
-Nothing of a plugin runs before a person has agreed to exactly this content. What it says in words
-(commands, skills, agents, styles) is there as soon as it is on. A plugin that --plugin-dir names is
-trusted for this session: naming it is agreeing.
+No program of a plugin runs before the user has approved exactly this content. Its text (commands,
+skills, agents, styles) is available as soon as the plugin is enabled. A plugin passed with
+--plugin-dir is trusted for the session, because passing it is approval.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from clew.parts.plugins.parts import Parts
 
 
-# What the names of their MCP servers begin with.
+# Prefix for the names of their MCP servers.
 OF_PLUGINS = "plugin:"
 
 
 class Plugin(Struct, frozen=True, kw_only=True):
-    """One plugin of a session. `may_run`: its hooks and servers are started."""
+    """One plugin of a session. If `may_run`, its hooks and servers are started."""
 
     parts: Parts
     may_run: bool
-    # Whether its MCP servers are of the session.
+    # Whether the session uses its MCP servers.
     has_servers: bool = True
-    # NAME@MARKETPLACE of an installed one: what tells it from another of its name.
+    # NAME@MARKETPLACE of an installed plugin, which distinguishes it from others of the same name.
     id: str = ""
 
     @property
@@ -49,14 +49,14 @@ class Plugin(Struct, frozen=True, kw_only=True):
         return self.parts.manifest.name
 
     def record(self) -> Json:
-        """How hosts are told of it."""
+        """Return the plugin's description for hosts."""
         fields = {"name": self.name, "path": str(self.parts.root)}
         version = self.parts.manifest.version
         return fields | ({"version": version} if version else {})
 
 
 class SessionPlugins(Part):
-    """What was found when it was looked for last, and what is wrong with the rest."""
+    """The plugins found by the last search, and the errors in others."""
 
     name = "plugins"
 
@@ -71,7 +71,7 @@ class SessionPlugins(Part):
         return self.faults
 
     def replace(self, plugins: SessionPlugins) -> None:
-        """What is there now, in place of what was."""
+        """Replace the plugins with those found now."""
         self.all, self.faults = plugins.all, plugins.faults
 
     def skills(self) -> list[FromPlugin]:
@@ -95,7 +95,7 @@ class SessionPlugins(Part):
         return [(path, f"{plugin.name}:") for plugin in self for path in plugin.parts.styles]
 
     def hook(self, hooks: SessionHooks, layers: Sequence[Layer]) -> list[str]:
-        """Adds the hooks of those that may run; what is wrong with some."""
+        """Add the hooks of plugins that may run. Return error messages for invalid hooks."""
         faults: list[str] = []
         for plugin in self:
             variables = (("CLAUDE_PLUGIN_ROOT", str(plugin.parts.root)),)
@@ -111,7 +111,10 @@ class SessionPlugins(Part):
             hooks.remove(source_of(plugin))
 
     def servers(self) -> list[ServerEntry]:
-        """MCP servers; those of a plugin that may not run are told of and held back."""
+        """Return the MCP servers.
+
+        Those of a plugin that may not run are listed, but do not start.
+        """
         return [
             ServerEntry(
                 name=f"{OF_PLUGINS}{plugin.name}:{name}",
@@ -126,7 +129,7 @@ class SessionPlugins(Part):
         ]
 
     def language_servers(self) -> dict[str, Any]:
-        """Language servers of plugins that may run, by name."""
+        """Return the language servers of plugins that may run, by name."""
         return {
             f"{plugin.name}:{name}": value
             for plugin in self
@@ -136,16 +139,16 @@ class SessionPlugins(Part):
 
 
 def source_of(plugin: Plugin) -> str:
-    """How its hooks are marked as its own."""
+    """Return the name that marks the plugin's hooks."""
     return f"plugin:{plugin.name}"
 
 
 def waiting(name: str) -> str:
-    return f"its plugin is not trusted as it is now; clew plugin trust {name}"
+    return f"the plugin's current content is not trusted; run: clew plugin trust {name}"
 
 
 def load_plugins(options: Options, standing: CurrentRules) -> SessionPlugins:
-    """The plugins of a session; looking for them costs nothing where there are none."""
+    """Return the plugins of a session. Without any plugins, this loads none of their code."""
     settings, places = standing.settings, standing.places
     enabled_plugins = read_object(settings, "enabledPlugins")
     wanted = any(enabled_plugins.values()) and not options.is_bare
@@ -182,27 +185,29 @@ def load_plugins(options: Options, standing: CurrentRules) -> SessionPlugins:
                 plugins.append(plugin)
             elif other.id:
                 faults.append(
-                    f"plugin {plugin.id}: nothing of it counts, {other.id} has its name; "
-                    f"clew plugin disable {plugin.id} switches it off"
+                    f"plugin {plugin.id} ignored: {other.id} has the same name; to disable it, "
+                    f"run: clew plugin disable {plugin.id}"
                 )
     for loaded_plugin in plugins:
         faults += loaded_plugin.parts.faults
         if loaded_plugin.parts.runs and not loaded_plugin.may_run:
             faults.append(
-                f"plugin {loaded_plugin.id}: what it runs does not begin: {waiting(loaded_plugin.id)}"
+                f"plugin {loaded_plugin.id}: its programs don't start: {waiting(loaded_plugin.id)}"
             )
     return SessionPlugins(plugins, faults)
 
 
 def installed(store: Any, settings: Json, faults: list[str]) -> Iterator[Plugin]:
-    """The plugins that are on; whether they may run is asked only of those that would."""
+    """Yield the enabled plugins. Trust is checked only for those with programs."""
     from clew.parts.plugins.install import read_parts
     from clew.parts.plugins.store import compute_fingerprint, is_on
 
     every = store.all()
     for name, value in read_object(settings, "enabledPlugins").items():
         if value is True and name not in every:
-            faults.append(f"plugin {name} is on and not installed; clew plugin install {name}")
+            faults.append(
+                f"plugin {name} is enabled but not installed; run: clew plugin install {name}"
+            )
     for plugin in every.values():
         if not is_on(settings, plugin):
             continue
@@ -216,7 +221,7 @@ def installed(store: Any, settings: Json, faults: list[str]) -> Iterator[Plugin]
 
 
 def managed_hooks_only(layers: Sequence[Layer]) -> bool:
-    """Whether hooks of plugins are kept out, with all that are not the organisation's."""
+    """Return whether plugins' hooks are disabled because only managed hooks, or none, may run."""
     return any(
         layer.scope == "managed" and read_switch(layer.data, "allowManagedHooksOnly")
         for layer in layers

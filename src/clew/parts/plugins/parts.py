@@ -1,6 +1,6 @@
-"""What a plugin's folder adds: the folders and files of its parts, for the loader of each.
+"""The contents of a plugin's folder: the folders and files of its parts, for the loader of each.
 
-Runs nothing and loads none of them. No path may lead out of the plugin's folder.
+Runs and loads none of them. No path may lead outside the plugin's folder.
 """
 
 import json
@@ -17,11 +17,11 @@ from clew.system.files import find_markdown, is_file, is_folder, is_there, open_
 
 MANIFEST = Path(".claude-plugin", "plugin.json")
 MAX_BYTES = 1024 * 1024
-NOTHING = "nothing of a plugin is in it: no manifest, commands, skills, agents, output styles, hooks or servers"
+NOTHING = "not a plugin: no manifest, commands, skills, agents, output styles, hooks or servers"
 
 
 class Parts(Struct, kw_only=True):
-    """Paths of words; and what would run: hooks by event, servers by name."""
+    """The parts of a plugin: paths of text, and the programs: hooks by event, servers by name."""
 
     root: Path
     manifest: Manifest
@@ -38,13 +38,16 @@ class Parts(Struct, kw_only=True):
 
     @property
     def runs(self) -> bool:
-        """Whether there is anything in it that starts programs."""
+        """True if the plugin contains hooks or servers, which start programs."""
         return bool(self.hooks or self.mcp_servers or self.lsp_servers)
 
 
 def read_manifest(root: Path, declared: Json | None = None, *, called: str = "") -> Manifest | str:
-    """A plugin's manifest; one that has none is `called` so, or like its folder. `declared` is what its
-    marketplace says of it, which its own manifest goes before."""
+    """Return a plugin's manifest, or an error message.
+
+    Without a manifest, the plugin's name is `called`, or else that of its folder. `declared` are
+    the fields of the marketplace's entry, which the plugin's own manifest overrides.
+    """
     path = root / MANIFEST
     if not is_file(path):
         result = parse_manifest({"name": called or root.name})
@@ -65,20 +68,20 @@ def read_manifest(root: Path, declared: Json | None = None, *, called: str = "")
 
 
 def decode_file(path: Path) -> Any:
-    """A file's JSON, or as a text what is wrong with it."""
+    """Return a file's JSON, or an error message as a string."""
     try:
         with open(path, "rb", opener=open_only_files) as file:
             return json.loads(file.read(MAX_BYTES).decode("utf-8-sig"))
     except OSError as error:
         return error.strerror or type(error).__name__
     except (ValueError, RecursionError) as error:
-        return f"not JSON: {error}"
+        return f"invalid JSON: {error}"
 
 
 def parts_of(root: Path, plugin_manifest: Manifest, data: Path) -> Parts:
-    """Everything a plugin adds: what lies in the usual folders, and what its manifest names besides.
+    """Return all parts of a plugin: those in the usual folders, and those that its manifest names.
 
-    `data` is the folder in which it may keep things between sessions.
+    `data` is the folder where the plugin may store data between sessions.
     """
     parts = Parts(root=root, manifest=plugin_manifest)
     look = _Looking(parts, {"CLAUDE_PLUGIN_ROOT": str(root), "CLAUDE_PLUGIN_DATA": str(data)})
@@ -106,7 +109,7 @@ def parts_of(root: Path, plugin_manifest: Manifest, data: Path) -> Parts:
 
 
 def is_nothing(parts: Parts) -> bool:
-    """Whether a folder is no plugin at all."""
+    """Return whether a folder is not a plugin."""
     is_some = is_file(parts.root / MANIFEST) or parts.runs or parts.faults
     return not is_some and not describe_parts(parts)
 
@@ -121,7 +124,7 @@ class _Looking:
         self._parts.faults.append(f"plugin {self._parts.manifest.name}: {what}")
 
     def paths(self, kind: str, usual: str) -> list[Path]:
-        """The usual folder if it is there, and those that the manifest names."""
+        """Return the usual folder if it exists, and the paths that the manifest names."""
         paths = [self._parts.root / usual] if is_folder(self._parts.root / usual) else []
         for value in self._said(kind):
             path = self._inside(kind, value)
@@ -130,7 +133,7 @@ class _Looking:
         return paths
 
     def objects(self, kind: str, usual: str) -> list[Json]:
-        """The objects of the usual file and of those that are named, and those that stand inline."""
+        """Return the objects in the usual file, in the named files, and inline in the manifest."""
         files = [self._parts.root / usual] if is_file(self._parts.root / usual) else []
         objects: list[Json] = []
         for value in self._said(kind):
@@ -162,16 +165,16 @@ class _Looking:
             return None
         path = os.path.realpath(self._parts.root / value)
         if path != self._root and not path.startswith(f"{self._root}{os.sep}"):
-            self._fault(f"{kind}: {value} leads out of the plugin")
+            self._fault(f"{kind}: {value} is outside the plugin")
             return None
         if not is_there(path):
-            self._fault(f"{kind}: {value} is not there")
+            self._fault(f"{kind}: {value} not found")
             return None
         return Path(path)
 
 
 def describe_parts(parts: Parts) -> list[str]:
-    """What a plugin adds, a line for each kind; what would run is told in full."""
+    """Describe a plugin's parts, one line for each kind. Programs are listed in full."""
     words = {
         "commands": [*files_in(parts.command_folders), *(p.stem for p in parts.command_files)],
         "skills": [

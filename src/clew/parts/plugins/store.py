@@ -1,8 +1,8 @@
-"""Which plugins a person has: clew's own record, and, read only, what other tools installed.
+"""The installed plugins: clew's own record, and, read-only, those that other tools installed.
 
-Owns `<config home>/clew/plugins/`: `installed.json`, `marketplaces.json`, a folder of copies. Whether a
-plugin is on is a setting (`enabledPlugins`), as for other tools. Whether it may run anything is trust
-in exactly this content: a plugin that has changed is asked about again.
+Owns `<config home>/clew/plugins/`: `installed.json`, `marketplaces.json`, and a folder of copies.
+Whether a plugin is enabled is a setting (`enabledPlugins`), as in other tools. Whether its programs
+may run depends on trust in exactly this content: a plugin that has changed must be approved again.
 
 Decision: docs/decisions/136-trust-in-projects.md
 """
@@ -29,7 +29,7 @@ MAX_FILES = 20_000
 
 
 class Installed(Struct, frozen=True, kw_only=True):
-    """One plugin. `trusted` is the fingerprint that a person has seen and agreed to."""
+    """One plugin. `trusted` is the fingerprint of the content that the user approved."""
 
     id: str
     path: str
@@ -38,9 +38,9 @@ class Installed(Struct, frozen=True, kw_only=True):
     commit: str = ""
     trusted: str = ""
     is_pinned: bool = False
-    # What its marketplace says of it.
+    # The fields of its entry in the marketplace.
     declared: Json = {}
-    # Installed by another tool, whose files are not clew's to change.
+    # Installed by another tool, whose files clew must not change.
     is_foreign: bool = False
 
     @property
@@ -49,14 +49,14 @@ class Installed(Struct, frozen=True, kw_only=True):
 
 
 class KnownMarketplace(Struct, frozen=True, kw_only=True):
-    """A marketplace, and where its folder is."""
+    """A marketplace and the path of its folder."""
 
     source: PluginSource
     path: str
 
 
 class Store:
-    """Reads what is there each time it is asked; a file that cannot be read has nothing in it."""
+    """Reads the files on each use. A file that cannot be read counts as empty."""
 
     def __init__(self, places: Places) -> None:
         self._places = places
@@ -71,7 +71,7 @@ class Store:
         return self.folder / "data"
 
     def data(self, plugin_id: str) -> Path:
-        """The folder in which a plugin may keep things."""
+        """Return the folder where a plugin may store data."""
         return self.kept / plugin_id.replace("@", "-")
 
     def own(self) -> dict[str, Installed]:
@@ -83,7 +83,10 @@ class Store:
         }
 
     def all(self) -> dict[str, Installed]:
-        """What other tools installed, and on top what clew did; trust is clew's in both."""
+        """Return all plugins, clew's own before those of other tools.
+
+        Trust is recorded by clew for both.
+        """
         trusted = {name: value for name, value in members(self._trusts()) if isinstance(value, str)}
         others = {
             other.id: msgspec.structs.replace(other, trusted=trusted.get(other.id, ""))
@@ -95,7 +98,9 @@ class Store:
         return read_json(self.folder / "installed.json").get("trustedOthers")
 
     def _others(self) -> Iterator[Installed]:
-        """What stands in the ecosystem's `plugins/installed_plugins.json`, in both of its versions."""
+        """Yield the plugins in other tools' `plugins/installed_plugins.json`, in both of its
+        formats.
+        """
         data = read_json(self._places.config_home / "plugins" / "installed_plugins.json")
         for plugin_id, value in members(data.get("plugins")):
             for entry in value if isinstance(value, list) else [value]:
@@ -118,7 +123,7 @@ class Store:
             self._write(data | {"plugins": plugins | {plugin.id: msgspec.to_builtins(plugin)}})
 
     def trust(self, plugin: Installed, fingerprint: str) -> None:
-        """A person's word that this content may run; of a plugin of another tool too."""
+        """Record that the user trusts this content, also for a plugin of another tool."""
         if not plugin.is_foreign:
             self.keep(msgspec.structs.replace(plugin, trusted=fingerprint))
             return
@@ -148,7 +153,7 @@ class Store:
         }
 
     def keep_market(self, name: str, marketplace: KnownMarketplace | None) -> None:
-        """Remembers a marketplace, or forgets it."""
+        """Record a marketplace, or remove it if it is None."""
         with hold_lock(self._places.config_home):
             markets = {k: v for k, v in self.markets().items() if k != name}
             if marketplace is not None:
@@ -176,7 +181,7 @@ def converted(value: Any, kind: type[Any]) -> Any:
 
 
 def compute_fingerprint(root: Path) -> str:
-    """A hash over every file of a plugin, by name and content; the marks of version control are not it."""
+    """Return a hash of the names and contents of all files of a plugin, except `.git`."""
     digest = hashlib.sha256()
     count = 0
     for folder, folders, names in os.walk(root):
@@ -202,5 +207,5 @@ def content_hash(path: Path) -> bytes:
 
 
 def is_on(settings: Mapping[str, Any], plugin: Installed) -> bool:
-    """Whether the settings switch a plugin on: one that they do not name is off."""
+    """Return whether the settings enable a plugin. The default is off."""
     return read_object(settings, "enabledPlugins").get(plugin.id) is True

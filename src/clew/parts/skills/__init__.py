@@ -1,1 +1,1 @@
-"""What people write down once for the model: command files and skills, one kind of thing."""
+"""Skills and command files: reusable instructions for the model."""

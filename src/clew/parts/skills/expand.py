@@ -1,6 +1,7 @@
-"""The text of a skill with what it was called with: arguments, places, and the commands it wants run. Pure.
+"""Expand a skill's text: arguments, variables, and the commands whose output it includes. Pure.
 
-What is put in is never read again for marks: an argument cannot bring a command or another argument.
+Inserted text is never expanded again, so an argument cannot introduce a command or another
+argument.
 
 Decision: docs/decisions/136-trust-in-projects.md
 """
@@ -12,7 +13,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-# A command between !` and `, at the beginning of a line or behind a space; or a fenced block of them.
+# A command between !` and `, at the start of a line or after white space; or a fenced block of
+# commands.
 SHELL = re.compile(
     r"(?:(?<=\s)|\A)!`([^`\n]+)`|^```![ \t]*\n(.*?)^```[ \t]*$",
     re.S | re.M,
@@ -24,7 +26,7 @@ FROM_ZERO = re.compile(r"(?<!\\)(?:\$0\b|\$ARGUMENTS\[)")
 
 
 class ExpansionCommand(Struct, frozen=True, kw_only=True):
-    """A command that the text wants run; what it prints stands in its place."""
+    """A command in the text, to be replaced by its output."""
 
     line: str
 
@@ -39,10 +41,11 @@ def expand(
     names: Sequence[str] = (),
     places: Mapping[str, str] | None = None,
 ) -> list[Piece]:
-    """The text in pieces. `arguments` is what stood behind the name; `places` are the ${...} there are.
+    """Return the text in pieces.
 
-    `$1` is the first argument, unless the file counts from `$0` (or `$ARGUMENTS[0]`). A text that
-    takes no argument is told behind its end what was given.
+    `arguments` is the text after the skill's name; `places` are the values of ${...}. `$1` is the
+    first argument, unless the file counts from `$0` (or `$ARGUMENTS[0]`). If the text uses no
+    arguments, they are appended at the end.
     """
     values = _Values(body, arguments, names, places or {})
     pieces: list[Piece] = []
@@ -88,12 +91,12 @@ class _Values:
         if name is not None:
             return self._by_name.get(name, "")
         at = int(index) if index is not None else int(number) - self._base
-        # What was not given stays as it is written: `$2` may be awk's.
+        # A number without an argument stays as written: `$2` may belong to awk.
         return self._words[at] if 0 <= at < len(self._words) else match[0]
 
 
 def split(arguments: str) -> list[str]:
-    """The words of arguments, as a shell would part them."""
+    """Split arguments into words as a shell does."""
     try:
         return shlex.split(arguments)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Where command files and skills lie, and all of them by name.
+"""Find command files and skills, and index them by name.
 
-Owns the order of the places. The person's own go before the project's: a repository that was just
-cloned cannot put another text behind a name that a person is used to.
+Owns the order of the places. The user's own have precedence over the project's, so a freshly
+cloned repository cannot redefine a skill that the user knows.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -16,17 +16,17 @@ from clew.system.config.load import read_stamp
 from clew.system.config.paths import Places
 from clew.system.files import find_markdown, is_folder, is_there, list_names, open_only_files
 
-# Looks for command files and skills in folders, and reads their heads; their texts when they are called.
+# Search folders for command files and skills, and read their front matter. Bodies are read on use.
 
 
 SKILL_FILE = "SKILL.md"
-# The head and the first words of what follows; the rest is read when the skill is called.
+# The front matter and the start of the body; the rest is read when the skill is called.
 HEAD_BYTES = 2048
 MAX_FILE_BYTES = 512 * 1024
-CUT = f"(Only the first {MAX_FILE_BYTES // 1024} KiB of {{file}} are here.)"
+CUT = f"(Only the first {MAX_FILE_BYTES // 1024} KiB of {{file}} are included.)"
 
 
-# Why a file may not be sent to the model, by its path and where it is from.
+# Returns why a file must not be sent to the model, given its path and origin.
 Refuses: TypeAlias = Callable[[str, Origin], str | None]
 
 
@@ -35,7 +35,7 @@ def refuses_none(_: str, __: Origin) -> str | None:
 
 
 class SkillListing(Struct):
-    """What was found so far, and what is wrong with it."""
+    """The skills found so far, and the errors."""
 
     skills: list[Skill]
     faults: list[str]
@@ -43,19 +43,19 @@ class SkillListing(Struct):
 
 
 def skills_in(folder: Path, origin: Origin, listing: SkillListing, *, space: str = "") -> None:
-    """Every skill of a folder of skills: its subfolders that have a SKILL.md."""
+    """Add all skills in a folder: its subfolders with a SKILL.md."""
     for name in list_names(folder, listing.faults):
         path = f"{folder}/{name}/{SKILL_FILE}"
         take(path, f"{space}{name}", origin, listing, folder=f"{folder}/{name}")
 
 
 def skill_at(folder: Path, origin: Origin, listing: SkillListing, *, space: str = "") -> None:
-    """One skill, whose folder this is."""
+    """Add the single skill of a folder."""
     take(f"{folder}/{SKILL_FILE}", f"{space}{folder.name}", origin, listing, folder=str(folder))
 
 
 def commands_in(folder: Path, origin: Origin, listing: SkillListing, *, space: str = "") -> None:
-    """Every command file of a folder and of those below it, whose names stand before theirs."""
+    """Add all command files in a folder and its subfolders, whose names become prefixes."""
     for path, names in find_markdown(folder, listing.faults):
         take(path, space + ":".join(names), origin, listing)
 
@@ -65,7 +65,7 @@ def command_at(path: Path, origin: Origin, listing: SkillListing, *, space: str 
 
 
 def take(path: str, name: str, origin: Origin, listing: SkillListing, *, folder: str = "") -> None:
-    """Adds the skill of a file; no file is no skill, and one that has no name to call it by neither."""
+    """Add the skill in a file. A missing file, or a name with spaces, yields no skill."""
     if listing.refuses(path, origin) is not None:
         return
     try:
@@ -81,13 +81,13 @@ def take(path: str, name: str, origin: Origin, listing: SkillListing, *, folder:
     head = frontmatter.read(data.decode("utf-8", "replace"))
     listing.faults += [f"{path}:{fault}" for fault in head.faults]
     if name.split() != [name]:
-        listing.faults.append(f"{path}: a name with spaces in it cannot be called")
+        listing.faults.append(f"{path}: the name of a skill or command must not contain spaces")
         return
     listing.skills.append(make_skill(head, name=name, origin=origin, file=path, folder=folder))
 
 
 def body_of(loaded_skill: Skill) -> str:
-    """The text below the head, as it is now. Raises OSError."""
+    """Return the current text below the front matter. Raise OSError if it cannot be read."""
     with open(loaded_skill.file, "rb", opener=open_only_files) as file:
         data = file.read(MAX_FILE_BYTES + 1)
     body = frontmatter.read(data[:MAX_FILE_BYTES].decode("utf-8", "replace")).body.strip()
@@ -98,18 +98,18 @@ BUNDLED = Path(__file__).parent / "bundled"
 
 
 class SkillFolder(Struct, frozen=True, kw_only=True):
-    """A folder with `commands` and `skills` in it."""
+    """A folder with subfolders `commands` and `skills`."""
 
     folder: Path
     origin: Origin
 
 
 class FromPlugin(Struct, frozen=True, kw_only=True):
-    """What a plugin adds: folders of commands and skills, single ones, and the name that stands before."""
+    """A plugin's folders of commands and skills, single files, and the prefix for their names."""
 
     name: str
     root: Path
-    # Whether a person lets it run things: then its skills may bring rules, too.
+    # Whether the user trusts its programs. Then its skills' permission rules apply, too.
     is_trusted: bool = False
     command_folders: tuple[Path, ...] = ()
     command_files: tuple[Path, ...] = ()
@@ -120,7 +120,7 @@ class FromPlugin(Struct, frozen=True, kw_only=True):
 def places_of(
     places: Places, sources: Collection[str], further: Iterable[str] = ()
 ) -> list[SkillFolder]:
-    """The folders of a session; `sources` are the kinds of settings that count."""
+    """Return the folders of a session. `sources` are the settings scopes that are enabled."""
     skill_folders = [
         SkillFolder(folder=base, origin="managed")
         for folder in places.managed_folders
@@ -139,7 +139,7 @@ def places_of(
 
 
 def upwards(places: Places) -> Iterator[Path]:
-    """The working folder and those around it, up to the repository's or the home folder."""
+    """Yield the working folder and its parents, up to the repository's or the home folder."""
     is_inside = any(is_there(f / ".git") for f in (places.cwd, *places.cwd.parents))
     for folder in (places.cwd, *places.cwd.parents):
         yield folder
@@ -148,7 +148,7 @@ def upwards(places: Places) -> Iterator[Path]:
 
 
 class SkillLibrary:
-    """Everything that was found, by name; looked for when first asked, and again when asked to."""
+    """All skills by name. Files are searched on first use, and again on request."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class SkillLibrary:
         return self._by_name
 
     def add(self, place: SkillFolder) -> bool:
-        """Looks in one more folder from now on; False if it is known, or has nothing."""
+        """Search one more folder from now on. Return False if it is known or empty."""
         if place in self._places:
             return False
         self._places.append(place)
@@ -179,12 +179,12 @@ class SkillLibrary:
         return True
 
     def refresh(self) -> None:
-        """Looks again if a folder has gained or lost something."""
+        """Search again on the next use if a folder has changed."""
         if any(read_stamp(folder) != before for folder, before in self._stamps.items()):
             self._by_name = None
 
     def forget(self) -> None:
-        """Looks again, whatever has changed, when it is asked next."""
+        """Search again on the next use in any case."""
         self._by_name = None
 
     def replace_plugins(self, plugins: Sequence[FromPlugin]) -> None:

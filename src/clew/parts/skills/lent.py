@@ -1,4 +1,4 @@
-"""What a skill changes while it is at work: rules, hooks, the model, its effort. Taken back with the next prompt."""
+"""Temporary changes by a skill: rules, hooks, model and effort. They end with the next prompt."""
 
 import shlex
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from clew.parts.skills.skill import Skill
 from clew.permissions.in_session import SessionRules
 from clew.providers.base import Effort
 
-# What a person reads where a line of a skill's text was refused: that it was, and what lets it run.
+# The message for the user when a command in a skill's text was denied, and how to allow it.
 
 
 class LineRefusedError(ToolError):
-    """In the words that the model reads; `for_person` are those for who called the skill."""
+    """The message for the model; `for_person` is the message for the user."""
 
     def __init__(self, words: str, for_person: str) -> None:
         super().__init__(words)
@@ -23,20 +23,23 @@ class LineRefusedError(ToolError):
 
 
 def describe_way_out(skill: Skill, line: str, *, counts: bool) -> str:
-    """What lets a line run where nobody can be asked; `counts`: whether the skill's own rules do."""
+    """Return how to allow a command if no user can be asked.
+
+    `counts`: the skill's own rules apply.
+    """
     rule = shlex.quote(f"{skill.shell}({line})")
     waits = "" if counts or not skill.allowed_tools else f"; {WAITING}"
     return (
-        f"nobody can be asked here. It runs with this rule: clew permissions add --scope user {rule}, or "
-        f"--allowedTools {rule} for one run{waits}"
+        f"no user can be asked. To allow it, run: clew permissions add --scope user {rule}, "
+        f"or pass --allowedTools {rule} for one run{waits}"
     )
 
 
-WAITING = "the allowed-tools of its file count once the folder is trusted: clew config trust"
+WAITING = "the skill's allowed-tools apply once the folder is trusted (clew config trust)"
 
 
 class Lent:
-    """Holds what was before the first skill changed it."""
+    """Applies skills' changes, and stores the values from before the first of them."""
 
     def __init__(self, rules: SessionRules, speaking: Speaking, hooks: SessionHooks) -> None:
         self._rules = rules
@@ -57,7 +60,7 @@ class Lent:
         for source in {hook.source for hook in hooks} - self._hooked:
             self._hooked.add(source)
             self._hooks.add([hook for hook in hooks if hook.source == source])
-        # An agent's model is the agent's.
+        # A subagent's model does not change the session's.
         if skill.model and not skill.agent:
             self._model = self._model or self._speaking.model.id
             self._speaking.choose(skill.model)

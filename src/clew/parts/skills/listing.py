@@ -1,7 +1,6 @@
-"""Which skills there are, told to the model within a budget; and which are at work.
+"""List the available skills for the model within a token budget, and track the active ones.
 
-What was told is read off the conversation itself, so that a session that goes on tells what is new and
-nothing twice.
+Which skills were listed is read from the transcript, so a resumed session lists only new ones.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -15,17 +14,17 @@ from clew.parts.skills.skill import Skill
 KIND = "skill_listing"
 KEPT = "invoked_skills"
 BUDGET_TOKENS = 1_900
-# Of one description, and of one where there are too many for that.
+# The maximum length of a description, and the shorter one if many skills are listed.
 LONG, SHORT = 400, 100
 KEPT_TOKENS = 5_000
 ALL_KEPT_TOKENS = 25_000
 
-HEAD = "Skills, which the Skill tool loads when they fit the task:"
-GONE = "Skills that are gone:"
+HEAD = "Skills, which you can load with the Skill tool when they fit the task:"
+GONE = "Removed skills:"
 
 
 def find_listed_names(entries: Iterable[Json]) -> set[str]:
-    """The names that the model was told of, also those that were only counted."""
+    """Return the names that the model's listings contain, including those only counted."""
     names: set[str] = set()
     for entry in entries:
         payload = entry.get("attachment") if entry.get("type") == "attachment" else None
@@ -40,7 +39,7 @@ def _texts(value: Any) -> set[str]:
 
 
 def make_listing_fact(known_names: Collection[str], skills: Iterable[Skill]) -> Fact | None:
-    """What to say so that the model knows of `skills`; nothing if it does."""
+    """Return a fact that lists new and removed skills, or None if nothing changed."""
     by_name = {skill.name: skill for skill in skills}
     new = [skill for name, skill in by_name.items() if name not in known_names]
     gone = sorted(set(known_names) - set(by_name))
@@ -49,7 +48,7 @@ def make_listing_fact(known_names: Collection[str], skills: Iterable[Skill]) -> 
     lines, listed = told_within(new, BUDGET_TOKENS)
     unlisted = [skill.name for skill in new[listed:]]
     if unlisted:
-        lines.append(f"... and {len(unlisted)} more, which the Skill tool's `search` finds.")
+        lines.append(f"... and {len(unlisted)} more; find them with the Skill tool's `search`.")
     parts = [HEAD, *lines] if new else []
     if gone:
         parts += [GONE, ", ".join(gone)]
@@ -58,21 +57,23 @@ def make_listing_fact(known_names: Collection[str], skills: Iterable[Skill]) -> 
         "skills": [skill.name for skill in new[:listed]],
         "unlisted": unlisted,
         "removed": gone,
-        # Whose words the descriptions are.
+        # The origins of the descriptions.
         "origins": sorted({skill.origin for skill in new}),
     }
     return Fact(payload=payload, rendered=("\n".join(parts),), role="system")
 
 
 def told_within(skills: Sequence[Skill], budget: int) -> tuple[list[str], int]:
-    """Lines about as many skills as a budget holds, in the longest form that holds them all; else names
-    of as many as there is room for. Second, how many that are."""
+    """Format skills within a budget: in the longest form that fits all, else as many names as fit.
+
+    Also return how many skills are included.
+    """
     lines: list[str] = []
     for form in (long_line, short_line, name_line):
         lines, used = [], 0
         for skill in skills:
             line = form(skill)
-            # Estimates are of words in prose; names of skills are denser.
+            # The estimate is for prose; skill names use more tokens per character.
             used += estimate_text_tokens(line) + 2
             if used > budget:
                 break
@@ -101,7 +102,7 @@ def name_line(skill: Skill) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """At a word's end where there is one."""
+    """Shorten a text, at a word boundary if possible."""
     if len(text) <= most:
         return text
     words, _, rest = text[: most - 2].rpartition(" ")
@@ -109,7 +110,7 @@ def cut(text: str, most: int) -> str:
 
 
 def search_skills(query: str, skills: Iterable[Skill], limit: int = 10) -> list[Skill]:
-    """The skills whose name or description hold most of the words of a query, the best first."""
+    """Return the skills whose name or description contains most words of a query, best first."""
     words = query.lower().split()
     scored = [(score(words, skill), skill.name, skill) for skill in skills]
     best = sorted((entry for entry in scored if entry[0]), key=lambda entry: (-entry[0], entry[1]))
@@ -121,11 +122,11 @@ def score(words: Sequence[str], skill: Skill) -> int:
     return sum(3 * (word in name) + (word in text) for word in words)
 
 
-# -- what is at work
+# -- active skills
 
 
 def active(entries: Iterable[Json]) -> list[tuple[str, str]]:
-    """The skills that the conversation holds, by name, with their texts; the last called is last."""
+    """Return the names and texts of the skills that were called, the most recent last."""
     texts: dict[str, str] = {}
     for entry in entries:
         for name, text in called(entry):
@@ -135,7 +136,7 @@ def active(entries: Iterable[Json]) -> list[tuple[str, str]]:
 
 
 def called(entry: Json) -> Iterator[tuple[str, str]]:
-    """The skills whose texts an entry brings: called by a person, by the model, or kept from before."""
+    """Yield the skills whose text an entry contains: called by the user or the model, or kept."""
     origin, raw, payload = (entry.get(key) for key in ("origin", "toolUseResult", "attachment"))
     if type(origin) is dict and origin.get("kind") == "skill":
         yield from _pairs([{**origin, "content": _content(entry)}])
@@ -162,8 +163,10 @@ def _pairs(items: Iterable[Any]) -> Iterator[tuple[str, str]]:
 
 
 def make_kept_facts(entries: Iterable[Json], left: Iterable[Json] = ()) -> list[Fact]:
-    """What a conversation that is shortened to `left` must still know: the skills it works by, the last
-    called whole, older ones as far as there is room."""
+    """Return facts about active skills that are missing after a compaction to `left`.
+
+    The last one called is included in full, older ones as far as they fit.
+    """
     names = {name for name, _ in active(left)}
     room = ALL_KEPT_TOKENS
     blocks: list[tuple[str, str]] = []
@@ -180,7 +183,7 @@ def make_kept_facts(entries: Iterable[Json], left: Iterable[Json] = ()) -> list[
     if not blocks:
         return []
     words = "\n\n".join(f"## Skill {name}\n\n{text}" for name, text in reversed(blocks))
-    head = "Skills that were loaded before, and still hold:"
+    head = "These skills were loaded earlier and still apply:"
     payload = {
         "type": KEPT,
         "skills": [{"name": name, "content": text} for name, text in reversed(blocks)],

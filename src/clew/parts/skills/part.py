@@ -1,7 +1,8 @@
-"""The skills of a session: which there are, what calling one comes to, and what it may do.
+"""The skills of a session: which are available, how one is called, and what it may do.
 
-A skill's text is words for the model. What it wants run is judged like a call of the model's; the rules
-it brings count only where a person vouches for the file: their own, or a trusted folder's or plugin's.
+A skill's text is input for the model. Commands in it are subject to the same permissions as the
+model's calls. Its permission rules apply only if the file is trusted: the user's own, or one in a
+trusted folder or plugin.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ if TYPE_CHECKING:
     from clew.parts.mcp.server import McpServer
 
 
-# What stands before the text of a skill that is an agent's to do, where a person calls it.
+# Precedes the text of a skill that runs in a subagent, when the user calls it.
 FORKED = (
-    "Have an agent of the kind {kind} do what follows (tool Agent), and tell what came of it.\n\n"
+    "Have an agent of the type {kind} do the following (Agent tool), and report its result.\n\n"
 )
 
 
 class SessionSkills(Part):
-    """`mcp`: the prompts of its servers are skills too. `wanted`: see `want`."""
+    """The skills of a session. `mcp`: its servers' prompts are skills too. `wanted`: see `want`."""
 
     name = "skills"
     _context: PartContext
@@ -74,7 +75,7 @@ class SessionSkills(Part):
         root = project_of(began.places)
 
         def refuses(path: str, origin: Origin) -> str | None:
-            """A project's file that leads out of it is nobody's skill."""
+            """Return why a project's file is rejected: it is a link to a path outside."""
             is_of_project = origin == "project"
             return (
                 ground.gate.refusal_of_link(Path(path), root, "project") if is_of_project else None
@@ -83,25 +84,25 @@ class SessionSkills(Part):
         places = places_of(began.places, sources, began.context.directories)
         self._shelf = SkillLibrary(places, plugins, refuses)
         self._rules = ground.rules
-        # Whether the model has any part in it.
+        # Whether the model can use skills at all.
         self._is_told = options.has_commands and not options.is_bare
         self._session_id = session_id
         self._mcp = mcp
         self.want(wanted)
-        # Those for certain files, of which one was touched.
+        # Skills for certain files, of which at least one was used.
         self._woken: set[str] = set()
         self._seen: set[Path] = set()
         self._has_looked = False
         self._told_prompts: list[str] = []
-        # Whether files were looked into again since the model was told of them.
+        # Whether the files were reloaded since the last listing for the model.
         self._is_reloaded = False
 
     def want(self, names: Sequence[str] | None) -> None:
-        """Only these are the model's, by name; None: all."""
+        """Limit the model to these skills by name; None allows all."""
         self._wanted = None if names is None else frozenset(names)
 
     def reload(self, plugins: Sequence[FromPlugin] | None = None) -> None:
-        """Looks into all files again; those of `plugins` in place of the plugins' before."""
+        """Reload all files, and replace the plugins if `plugins` is given."""
         if plugins is not None:
             self._shelf.replace_plugins(plugins)
         self._shelf.forget()
@@ -125,7 +126,7 @@ class SessionSkills(Part):
         return self.faults
 
     def take_back(self) -> None:
-        """Ends what skills changed until the next prompt."""
+        """End the temporary changes that skills made."""
         self._lent.take_back()
 
     @property
@@ -138,11 +139,11 @@ class SessionSkills(Part):
         ]
 
     def begin_again(self, _: object) -> None:
-        """The conversation is another: what it touched decides anew."""
+        """Start over with a different conversation: the files used in it determine the skills."""
         self._has_looked = False
         self._woken.clear()
 
-    # -- which there are
+    # -- available skills
 
     @property
     def faults(self) -> list[str]:
@@ -153,7 +154,7 @@ class SessionSkills(Part):
         return [*self._shelf.faults, *problems]
 
     def all(self) -> list[Skill]:
-        """Every skill under the name it is called by."""
+        """Return every skill under the name it is called by."""
         return [replace(skill, name=name) for name, skill in self._shelf.all().items()]
 
     def get(self, name: str) -> Skill | None:
@@ -161,7 +162,7 @@ class SessionSkills(Part):
         return None if skill is None else replace(skill, name=name)
 
     def for_model(self) -> list[Skill]:
-        """Those the model may load: of files as far as they are for it, and the prompts of servers."""
+        """Return the skills that the model may load: from files, and the prompts of servers."""
         if not self._is_told:
             return []
         own = [
@@ -172,7 +173,7 @@ class SessionSkills(Part):
         return [*own, *(of_prompt(server, offer) for server, offer in self._prompts())]
 
     def commands(self) -> list[SlashCommand[Any]]:
-        """Those a person may call, as commands."""
+        """Return the skills that the user may call, as commands."""
         return [self._command(skill) for skill in self.all() if skill.for_person]
 
     def _command(self, skill: Skill) -> SlashCommand[Any]:
@@ -194,13 +195,13 @@ class SessionSkills(Part):
             name=skill.name, description=told_of, run=run, hint=skill.hint, expands=skill.origin
         )
 
-    # -- what the model is told
+    # -- the model's listing
 
     def news(self, history: Iterable[Json]) -> Fact | None:
-        """The skills that the conversation does not know of yet."""
+        """Return a fact with the skills that are not listed in the session yet."""
         self._shelf.refresh()
         if not self._has_looked:
-            # A session that goes on has been in folders, and has read files.
+            # A resumed session has already used files.
             self._has_looked = True
             self._touch(list(dict.fromkeys(find_touched_paths(history))))
         known_names = find_listed_names(history)
@@ -210,8 +211,10 @@ class SessionSkills(Part):
         return make_listing_fact(known_names, skills)
 
     def latecomers(self, history: Iterable[Json]) -> list[Fact]:
-        """What is to be told of what came or went since this was asked last: prompts of servers, and skills
-        of files that were looked into again."""
+        """Return facts about skills that were added or removed since the last call.
+
+        These are prompts of servers, and skills of reloaded files.
+        """
         prompts = [offer.name for _, offer in self._prompts()]
         if prompts == self._told_prompts and not self._is_reloaded:
             return []
@@ -220,13 +223,13 @@ class SessionSkills(Part):
         return [] if fact is None else [fact]
 
     def beside(self, results: Sequence[Json], history: Iterable[Json]) -> list[Fact]:
-        """What is to be told of skills that wait for the files that these results were about."""
+        """Return facts about skills that apply to the files in these results."""
         is_new = self._touch(list(dict.fromkeys(find_touched_paths(results))))
         fact = self.news(history) if is_new else None
         return [] if fact is None else [fact]
 
     def _touch(self, paths: Sequence[Path]) -> bool:
-        """Whether files bring skills that were not there before."""
+        """Record that files were used. Return whether this adds skills."""
         is_woken, is_nested = self._wake(paths), self._nested(paths)
         return is_woken or is_nested
 
@@ -243,7 +246,7 @@ class SessionSkills(Part):
         return bool(new)
 
     def _nested(self, paths: Iterable[Path]) -> bool:
-        """Whether folders between the working folder and a file bring skills of their own."""
+        """Return whether folders between the working folder and a file contain skills."""
         cwd = self._rules.standing.places.cwd
         below = {
             folder
@@ -259,20 +262,20 @@ class SessionSkills(Part):
         return any(added)
 
     def kept(self, covered: Iterable[Json], kept_entries: Iterable[Json]) -> list[Fact]:
-        """What a conversation must still know of which `kept_entries` is left: the skills that are at work."""
+        """Return facts about active skills that a compaction to `kept_entries` would lose."""
         return make_kept_facts(covered, kept_entries)
 
-    # -- what the Skill tool needs
+    # -- for the Skill tool
 
     def fault(self, name: str) -> str:
         found_here = {skill.name for skill in self.for_model()}
         if name in found_here:
             return ""
         if self.get(name) is not None:
-            return f"The skill {name} is for people to call; ask the person to type /{name}."
+            return f"Only the user can call the skill {name}; ask the user to type /{name}."
         near = get_close_matches(name, found_here, n=1)
-        hint = f"did you mean {near[0]}?" if near else "`search` finds others by their words."
-        return f"There is no skill {name!r}; {hint}"
+        hint = f"did you mean {near[0]}?" if near else "use `search` to find others."
+        return f"Skill not found: {name!r}; {hint}"
 
     def search(self, query: str) -> Sequence[tuple[str, str]]:
         return [(skill.name, skill.description) for skill in search_skills(query, self.for_model())]
@@ -295,7 +298,7 @@ class SessionSkills(Part):
         return LoadedSkill(text=text, record=record, agent=skill.agent, model=skill.model)
 
     def spared(self, call: BoundCall, decision: Decision) -> Decision:
-        """A decision about loading a skill that brings nothing but words: it is a file that is read."""
+        """Allow loading a skill that only adds text, because it is like reading a file."""
         if call.name != "Skill" or isinstance(decision, Allow):
             return decision
         arguments = call.block["input"]
@@ -306,7 +309,7 @@ class SessionSkills(Part):
             return decision
         return make_decision(
             [
-                replace(part, verdict="allow", reason="brings words alone")
+                replace(part, verdict="allow", reason="only adds text")
                 if part.nature == "base"
                 else part
                 for part in decision.findings
@@ -320,11 +323,11 @@ class SessionSkills(Part):
         )
 
     def _granted_by(self, skill: Skill) -> tuple[str, ...]:
-        """The rules that count of those a skill brings."""
+        """Return the skill's permission rules, if they apply."""
         return skill.allowed_tools if self.counts(skill) else ()
 
     def _hooks_of(self, skill: Skill) -> tuple[Hook, ...]:
-        """The hooks that count of those a skill brings."""
+        """Return the skill's hooks, if they apply."""
         if not skill.hooks or not self.counts(skill):
             return ()
         if managed_hooks_only(self._rules.standing.layers) and skill.origin != "managed":
@@ -333,13 +336,13 @@ class SessionSkills(Part):
         return read_hooks(skill.hooks, source=f"skill:{skill.name}", variables=variables).hooks
 
     def counts(self, skill: Skill) -> bool:
-        """Whether somebody vouches for what a skill brings besides words."""
+        """Return whether the skill's rules and hooks are trusted."""
         return skill.is_vouched and (skill.origin != "project" or self._rules.standing.is_trusted)
 
-    # -- calling one
+    # -- calling a skill
 
     async def _text(self, skill: Skill, arguments: str, *, lends: bool = True) -> str:
-        """The text of a skill that was called, with all that it asks for put in."""
+        """Return the text of a called skill, with arguments and command output inserted."""
         try:
             body = body_of(skill)
         except OSError as error:
@@ -364,7 +367,9 @@ class SessionSkills(Part):
         return where + "".join(parts).strip()
 
     async def prepared(self, prompt: str) -> str:
-        """A prompt that comes by itself: the text of a skill where it calls one, else as it is."""
+        """Return the text of an automatic prompt: expanded if it calls a skill, otherwise
+        unchanged.
+        """
         name, _, arguments = prompt.removeprefix("/").partition(" ")
         skill = self.get(name) if prompt.startswith("/") else None
         if skill is None:
@@ -375,7 +380,7 @@ class SessionSkills(Part):
             return f"{prompt}\n({error})"
 
     async def _printed(self, skill: Skill, line: str) -> str:
-        """What a command of a skill's text prints. Nobody typed it, so a rule or a person must allow it."""
+        """Return the output of a command in a skill's text. A rule or the user must allow it."""
         tools, judge = self._context.tools, self._context.judge
         call = tools.bind(
             {
@@ -396,7 +401,7 @@ class SessionSkills(Part):
 
     async def _permitted(self, skill: Skill, call: BoundCall, decision: Decision) -> BoundCall:
         line = call.block["input"]["command"]
-        refused = f"{skill.name} wants to run {line!r}, which was refused"
+        refused = f"{skill.name} runs {line!r}, which was denied"
         if isinstance(decision, Deny):
             raise ToolError(f"{refused}: {describe_reason(decision)}")
         reply = await self._context.ask(
@@ -405,11 +410,11 @@ class SessionSkills(Part):
                 line=call.line,
                 title=f"/{skill.name} runs: {line}",
                 decision=decision,
-                why=f"{skill.file} wants it run before the model reads it",
+                why=f"{skill.file} runs it before the model reads the skill",
             )
         )
         if not isinstance(reply, Granted):
-            # A person who said no knows that; what hosts say may be news.
+            # A user who rejected it knows the reason; a host's message may be new to them.
             why = "" if reply.by_person else f": {reply.words}"
             if reply.is_nobodys:
                 why = f": {describe_way_out(skill, line, counts=self.counts(skill))}"
@@ -418,16 +423,16 @@ class SessionSkills(Part):
 
 
 async def unseen(_: Any) -> None:
-    """How far a command is; what it printed is shown whole."""
+    """Ignore the progress of a command, because its complete output is inserted."""
 
 
 def record_of(skill: Skill) -> Json:
-    """How the log says whose words a skill's text is."""
+    """Return the record of a skill's origin for the transcript."""
     return {"kind": "skill", "name": skill.name, "source": skill.origin, "path": skill.file}
 
 
 def of_prompt(server: McpServer, offer: PromptOffer) -> Skill:
-    """A prompt of a server as a skill."""
+    """Return a server's prompt as a skill."""
     about = (offer.description or offer.prompt).split("\n")[0]
     takes = f" Takes: {offer.hint}" if offer.hint else ""
     return Skill(

@@ -1,8 +1,8 @@
-"""One command file or skill: what its head says, and the name it is called by. Pure.
+"""One command file or skill: its front matter, and the name it is called by. Pure.
 
-A command is a markdown file, a skill a folder with a `SKILL.md` and whatever belongs to it. Both are
-called the same way, by a person (`/name`) and by the model (the Skill tool), so they are one type. The
-text below the head is not kept here: it is read when the skill is called.
+A command is a Markdown file; a skill is a folder with a `SKILL.md` and supporting files. Both are
+called the same way, by the user (`/name`) and by the model (the Skill tool), so they share a type.
+The body is not stored here; it is read when the skill is called.
 
 Decision: docs/decisions/136-trust-in-projects.md
 """
@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from clew.system.config.frontmatter import Frontmatter
 
-# Whose words they are; the strongest first: of two with one name the earlier is called.
+# The origins by descending precedence: of two skills with the same name, the first origin wins.
 Origin: TypeAlias = Literal["managed", "user", "project", "plugin", "bundled", "mcp"]
 ORIGINS: tuple[Origin, ...] = ("managed", "user", "project", "plugin", "bundled", "mcp")
 
@@ -24,9 +24,9 @@ EFFORTS: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
 
 
 class Skill(Struct, frozen=True, kw_only=True):
-    """What is known of a skill before it is called. `folder` is empty for a command file.
+    """The data of a skill before it is called. `folder` is empty for a command file.
 
-    Of 500 that are listed few are called: what only a call needs is read from the head by then.
+    Of 500 listed skills, few are called, so fields that only a call needs are parsed on use.
     """
 
     name: str
@@ -34,53 +34,60 @@ class Skill(Struct, frozen=True, kw_only=True):
     file: str
     folder: str = ""
     description: str = ""
-    # When the model should think of it, beyond the description.
+    # When the model should use it, in addition to the description.
     when: str = ""
-    # The files it is for: until one of them is touched, the model is not told of it.
+    # The files it is for. It is not listed for the model until one of them is used.
     paths: tuple[str, ...] = ()
     for_model: bool = True
     for_person: bool = True
-    # Whether somebody vouches for it beyond where it lies; of a project's, whether the folder is trusted.
+    # Whether its rules and hooks are trusted; for a project's skill, the folder must also be
+    # trusted.
     is_vouched: bool = True
-    # The folder of the plugin that brought it.
+    # The folder of its plugin.
     plugin_root: str = ""
     head: Frontmatter = Frontmatter(values={}, body="")
 
     @property
     def qualified(self) -> str:
-        """A name that nothing else has, also where something stronger has the plain one."""
+        """A unique name, valid even if another skill has precedence for the plain name."""
         return f"{self.origin}:{self.name}"
 
     @property
     def hint(self) -> str:
-        """What it takes, as help shows it."""
+        """The arguments as shown in help."""
         return self.head.text("argument-hint")
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The names of its arguments."""
+        """The names of the arguments."""
         texts = self.head.texts("arguments")
         return tuple(word for text in texts for word in text.split() if word.isidentifier())
 
     @property
     def allowed_tools(self) -> tuple[str, ...]:
-        """Rules of what runs unasked while it is at work; counted of files that a person vouches for."""
+        """Rules for calls to allow while the skill is active.
+
+        They apply only if the file is trusted.
+        """
         return rules(self.head.texts("allowed-tools"))
 
     @property
     def disallowed_tools(self) -> tuple[str, ...]:
-        """Rules of what does not run while it is at work, whoever wrote it."""
+        """Rules for calls to deny while the skill is active. They always apply."""
         return rules(self.head.texts("disallowed-tools"))
 
     @property
     def hooks(self) -> dict[str, Any]:
-        """Programs at events while it is at work, as settings spell them; counted as rules are."""
+        """Hooks while the skill is active, in the format of settings.
+
+        They apply only if trusted.
+        """
         hooks = self.head.values.get("hooks")
         return hooks if isinstance(hooks, dict) else {}
 
     @property
     def shell(self) -> str:
-        """The tool that runs the commands of its text."""
+        """The tool that runs the commands in its text."""
         return "PowerShell" if self.head.text("shell").lower() == "powershell" else "Bash"
 
     @property
@@ -90,7 +97,7 @@ class Skill(Struct, frozen=True, kw_only=True):
 
     @property
     def agent(self) -> str:
-        """The kind of agent that does it, in a context of its own; empty if none does."""
+        """The type of subagent that runs the skill, or an empty string."""
         if self.head.text("context") != "fork":
             return ""
         return self.head.text("agent") or "general-purpose"
@@ -104,7 +111,7 @@ class Skill(Struct, frozen=True, kw_only=True):
 def make_skill(
     head: Frontmatter, *, name: str, origin: Origin, file: str, folder: str = ""
 ) -> Skill:
-    """What a head says. `head.body` may be the beginning of the text alone."""
+    """Return the skill with this front matter. `head.body` may be only the start of the text."""
     for_person = head.flag("user-invocable")
     if for_person is None:
         for_person = head.flag("user-invokable")
@@ -127,13 +134,13 @@ def one_line(text: str) -> str:
 
 
 def first_words(body: str) -> str:
-    """What a file without a description is about: its first line that says something."""
+    """Return a description for a file without one: its first line with text."""
     lines = (line.strip().lstrip("#").strip("- ") for line in body.split("\n"))
     return next((line for line in lines if line), "")
 
 
 def rules(texts: Sequence[str]) -> tuple[str, ...]:
-    """Rules, with commas or spaces between them; spaces inside of parentheses are the rule's."""
+    """Split rules at spaces, except inside parentheses. Commas may separate them."""
     rule_texts: list[str] = []
     for text in texts:
         depth = 0
@@ -149,7 +156,10 @@ def rules(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def rank_skills(skills: Sequence[Skill]) -> dict[str, Skill]:
-    """By name: of each name the strongest, and under its qualified name every one that lost it."""
+    """Index skills by name. A name with several skills maps to the one with the highest precedence.
+
+    The others are indexed by their qualified name.
+    """
     order = sorted(skills, key=lambda skill: ORIGINS.index(skill.origin))
     by_name: dict[str, Skill] = {}
     for skill in order:

@@ -1,6 +1,6 @@
-"""Skill: loads a skill into the conversation, or finds one that is not listed.
+"""The Skill tool: loads a skill into the session, or searches for one that is not listed.
 
-What the tool may load, and what loading grants, is for whoever keeps the skills (`Keeper`).
+`Keeper` decides which skills the tool may load, and what loading permits.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from clew.core.json_object import Json
 
 
 class LoadedSkill(Struct, frozen=True, kw_only=True):
-    """A skill's text as the model reads it, and what the record says of it."""
+    """A skill's text for the model, and its record for the transcript."""
 
     text: str
     record: Json
-    # The kind of agent that is to do it, and its model where the skill names one.
+    # The type of subagent that runs the skill, and its model if the skill names one.
     agent: str = ""
     model: str = ""
 
@@ -26,20 +26,20 @@ class Keeper(Protocol):
     """The skills of a session."""
 
     def fault(self, name: str) -> str:
-        """Why the model cannot load a skill; empty if it can."""
+        """Return why the model cannot load a skill, or an empty string."""
         ...
 
     async def load(self, name: str, arguments: str) -> LoadedSkill:
-        """Raises ToolError."""
+        """Return a loaded skill. Raise ToolError if it fails."""
         ...
 
     def search(self, query: str) -> Sequence[tuple[str, str]]:
-        """Skills that fit, by name and description."""
+        """Return the names and descriptions of matching skills."""
         ...
 
 
 class NoSkills:
-    """The keeper of a session that calls none."""
+    """The keeper of a session without skills."""
 
     def fault(self, name: str) -> str:
         return f"skill not found: {name}"
