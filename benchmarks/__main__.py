@@ -1,4 +1,4 @@
-"""`make bench`: runs every bench_*.py (or those named) and prints figures beside their goals."""
+"""`make bench`: run every bench_*.py (or those named) and print figures next to their goals."""
 
 import platform
 import sys
@@ -24,7 +24,9 @@ def main() -> int:
     )
     unknown = set(sys.argv[1:]) - set(subjects)
     if unknown:
-        print(f"no such benchmark: {', '.join(sorted(unknown))}; there are: {', '.join(subjects)}")
+        print(
+            f"no such benchmark: {', '.join(sorted(unknown))}; expected one of {', '.join(subjects)}"
+        )
         return 2
     print(f"Python {platform.python_version()}, {platform.machine()}, {platform.system()}")
     for subject in sys.argv[1:] or subjects:

@@ -1,7 +1,7 @@
-"""clew in an editor: how long `initialize` takes, and how late a piece of text reaches the editor.
+"""clew in an editor: the time of `initialize`, and the delay until text reaches the editor.
 
-Wall time, because waiting is the point: the first from the start of the process, the second from the
-moment a service on loopback hands its bytes over. The peer of the first is a bare interpreter.
+Both are wall times: the first from the start of the process, the second from the moment at which a
+service on loopback sends the bytes. The peer of the first is a bare interpreter.
 """
 
 import json
@@ -25,7 +25,7 @@ PIECES = 60
 
 
 def initialize_s(home: Path) -> float:
-    """From the start of the process to the answer."""
+    """Return the time from the start of the process to the answer."""
     asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
     begin = time.perf_counter()
     with subprocess.Popen(
@@ -48,7 +48,7 @@ def initialize_s(home: Path) -> float:
 
 
 class Service:
-    """A Messages API that sends one piece of text at a time, and notes when."""
+    """A Messages API that sends one piece of text at a time and records when."""
 
     def __init__(self) -> None:
         import socket
@@ -85,7 +85,7 @@ class Service:
             is_piece = event["type"] == "content_block_delta"
             data = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
             if is_piece:
-                threading.Event().wait(0.02)  # so that each piece comes alone
+                threading.Event().wait(0.02)  # so that each piece arrives separately
                 self.sent.append(time.perf_counter())
             peer.sendall(data)
             assert number >= 0
@@ -108,7 +108,7 @@ def events() -> Iterator[dict[str, Any]]:
 
 
 def late_s(home: Path) -> list[float]:
-    """For each piece of text, how long after the service sent it the editor has it."""
+    """Return the delay between the service and the editor for each piece of text."""
     service = Service()
     heard: list[float] = []
     with Editor(home, service.url) as editor:
@@ -126,7 +126,7 @@ def late_s(home: Path) -> list[float]:
 
 
 def first_answer_s(home: Path) -> float:
-    """From asking for a session to being able to prompt it."""
+    """Return the time from requesting a session until it accepts prompts."""
     with serving({"scenario": 1, "answers": []}) as server, Editor(home, server.url) as editor:
         editor.initialize()
         begin = time.perf_counter()

@@ -1,7 +1,7 @@
-"""Commands that need no model, the list to resume from, and files by a part of their name.
+"""Commands that don't use a model, the session list, and file completion.
 
-Wall time, for a person waits: each command as a host has it answered in one session; the rows of 10,000
-sessions of one folder; a key in `@` completion among 100,000 files.
+All are wall times, because a user waits for them: each command as a host receives its result in one
+session; the rows for 10,000 sessions of one folder; a key in `@` completion among 100,000 files.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from clew.testing.server import serving
 RUNS = 5
 HELLO = {"scenario": 1, "answers": [{"text": "Hello.", "times": "always"}]}
 HOST = ("--output-format", "stream-json", "--verbose", "--input-format", "stream-json")
-# Those that ask a model, another address or a person, or end the session that is measured.
+# Commands that use a model, another address or the user, or end the measured session.
 WITH_MODEL = {"compact", "goal", "loop", "remember"}
 ENDS = {"clear", "exit", "fork"}
 ARGUMENTS = {"doctor": "--offline", "search": "begin", "rename": "A title"}
@@ -49,7 +49,7 @@ def figures() -> Iterator[Figure]:
 
 
 class Host:
-    """A clew that is spoken to line by line."""
+    """A clew process that is controlled line by line."""
 
     def __init__(self, home: Path, url: str) -> None:
         work = home / "work"
@@ -70,7 +70,7 @@ class Host:
         )
 
     def answered_ms(self, text: str) -> float:
-        """How long until the result of what is said."""
+        """Return the time until the result of a prompt."""
         if self._child.stdin is None or self._child.stdout is None:
             raise RuntimeError("a host speaks through pipes")
         frame = {"type": "user", "message": {"role": "user", "content": text}}
@@ -139,7 +139,7 @@ def picker(home: Path) -> Iterator[Figure]:
         note=f"the first time: {spent[0]:.3f} s",
     )
     yield Figure(
-        name=f"--resume over {SESSIONS:,} sessions: all of them, beside the typing",
+        name=f"--resume over {SESSIONS:,} sessions: all rows, while typing",
         value=rows(SESSIONS),
         unit="s",
     )
@@ -147,7 +147,7 @@ def picker(home: Path) -> Iterator[Figure]:
 
 
 async def finding(home: Path) -> Figure:
-    """A character in the search of the list, with what is drawn behind it."""
+    """Measure a character in the search of the list, including the display."""
     dialog = SessionChooser("Go on with", everywhere=False)
     dialog.add(list(list_newest_first(home, "/work/p0", everywhere=False)))
     theme = choose_theme("", {})
@@ -191,7 +191,7 @@ async def completion(work: Path) -> list[Figure]:
         slowest.append((min(spent), word))
     slowest.sort(reverse=True)
     return [
-        Figure(name=f"listing {FILES:,} files, once, beside the typing", value=first_s, unit="s"),
+        Figure(name=f"listing {FILES:,} files, once, while typing", value=first_s, unit="s"),
         Figure(
             name="slowest key in @ completion",
             value=slowest[0][0],

@@ -1,5 +1,6 @@
-"""Compaction without the model's call: choosing, retelling, writing and taking old results out of ten
-thousand messages; and what it costs a turn that is nowhere near its window."""
+"""Compaction without the request to the model: selecting, repeating context, writing, and moving old
+results out of ten thousand messages; and its cost for a turn that is far from the limit.
+"""
 
 import asyncio
 import tempfile
@@ -34,7 +35,7 @@ def new_id() -> str:
 
 
 def turn(number: int) -> list[Json]:
-    """A prompt, an answer with a call, its result, and words: four messages."""
+    """Return a prompt, an answer with a call, its result, and an answer: four messages."""
     call_id, answer_id = f"toolu_{number}", f"msg_{number}"
     call = {"type": "tool_use", "id": call_id, "name": "Bash", "input": {"command": "ls -la src"}}
     raw = {"file": {"filePath": f"/w/{number % 300}.py"}}
@@ -66,7 +67,7 @@ def said(content: list[Json], answer_id: str) -> Json:
 
 
 def compacted(entries: list[Json]) -> tuple[Json, list[Json], boundary.Selection]:
-    """Everything of a compaction but the question and the writing."""
+    """Run a compaction without the request and the writing."""
     selection = boundary.with_tail(entries, 20_000)
     covers = receipt.covers(selection.covered, todos=[], by="model")
     told = [receipt.make_summary_entry(["summary"], uuid=new_id(), at=AT)]
@@ -116,21 +117,21 @@ def figures() -> Iterator[Figure]:
             runs.append(cpu_s(written.compact, runs=1))
             written.log.close()
     yield Figure(
-        name="compaction of 10,000 messages, all but the model's call",
+        name="compaction of 10,000 messages, without the model's call",
         value=min(runs) * 1e3,
         unit="ms",
         at_most=50,
     )
     record = cpu_s(lambda: retelling.record_of(entries, 100_000), runs=5)
-    yield Figure(name="the record of it as text, 100,000 tokens", value=record * 1e3, unit="ms")
+    yield Figure(name="its record as text, 100,000 tokens", value=record * 1e3, unit="ms")
     freed = cpu_s(lambda: micro.select_results(entries, 50_000), runs=5)
-    yield Figure(name="finding the old results of it", value=freed * 1e3, unit="ms", at_most=50)
+    yield Figure(name="finding its old results", value=freed * 1e3, unit="ms", at_most=50)
     history = History(entries)
     short = History(entries[:40])
     far = cpu_s(lambda: [anchored(history) for _ in range(1_000)], runs=9)
     near = cpu_s(lambda: [anchored(short) for _ in range(1_000)], runs=9)
     yield Figure(
-        name="asking how full the window is, 10,000 messages against 40",
+        name="estimating the context usage, 10,000 messages / 40",
         value=far / near,
         unit="x",
         at_most=1.5,

@@ -1,4 +1,4 @@
-"""Before the first request: what clew adds to git's own time in a repository of 5,000 files."""
+"""Before the first request: the time that clew adds to git's own in a repository of 5,000 files."""
 
 import asyncio
 import os
@@ -46,7 +46,7 @@ def _repository(folder: Path) -> None:
 
 
 def _assembled(folder: Path, status: str, log: str) -> None:
-    """Everything but git: the standing instructions, memory files, and what git said in words."""
+    """Build everything except git: the system prompt, memory files, and the text of git's output."""
     sources = Sources(cwd=folder, root=folder, home=folder, config_home=folder / ".claude")
     system_prompt("claude-opus-5-5", [name for name, _ in GUIDANCE])
     make_memory_fact(load_memory(sources, FileCache()).files)
@@ -57,7 +57,7 @@ def _assembled(folder: Path, status: str, log: str) -> None:
 
 
 async def _reported_ms(folder: Path) -> float:
-    """Wall time of a report with the keeper of processes running, as at the second session."""
+    """Return the wall time of a report with the keeper process running, as in a second session."""
     launcher = Launcher()
     try:
         await git.report(launcher, folder, ENVIRONMENT)
@@ -72,7 +72,7 @@ async def _reported_ms(folder: Path) -> float:
 
 
 def figures() -> Iterator[Figure]:
-    # git may still keep its house in the background when the folder goes.
+    # Git may still run maintenance in the background when the folder is deleted.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         _repository(folder)
@@ -80,15 +80,15 @@ def figures() -> Iterator[Figure]:
         log = _git(folder, "log", "-5", "-z", f"--format={'%x1f'.join(('%h', '%an', '%aI', '%s'))}")
         best = min(_timed_ms(folder, status, log) for _ in range(RUNS))
         yield Figure(
-            name=f"prompt assembly beside git, {FILES:,} files", value=best, unit="ms", at_most=5
+            name=f"prompt assembly without git, {FILES:,} files", value=best, unit="ms", at_most=5
         )
         alone = min(_status_ms(folder) for _ in range(RUNS))
         together = asyncio.run(_reported_ms(folder))
         yield Figure(
-            name="all that git is asked, against `git status` alone",
+            name="all git commands / `git status`",
             value=together / alone,
             unit="x",
-            note=f"{together:.0f} ms and {alone:.0f} ms; begun before anything waits for it",
+            note=f"{together:.0f} ms and {alone:.0f} ms; starts before anything waits for it",
         )
 
 

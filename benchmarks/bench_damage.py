@@ -1,7 +1,6 @@
-"""What damage costs: a copy that repairs four times the lines, over one of the lines, is about four.
+"""The cost of damage: repairing four times the lines should take about four times as long.
 
-Each kind of damage stands in the file from its beginning to its end, so that what looks at all of them
-for each of them shows.
+Each kind of damage extends over the complete file, so that quadratic work becomes visible.
 """
 
 import random
@@ -97,7 +96,7 @@ def _unanswered(lines: int) -> Iterator[Entry]:
 
 
 def _side_by_side(lines: int) -> Iterator[Entry]:
-    """One answer of very many calls, each with its result hanging on it."""
+    """Yield one answer with a very large number of calls, each followed by its result."""
     yield _line(0, None)
     half = lines // 2
     for n in range(1, half):

@@ -1,6 +1,6 @@
-"""Escape, at any time: from the key pressed until the screen says that the turn was stopped.
+"""Escape at any time: from the key until the screen shows that the turn was interrupted.
 
-Measured in a pseudo-terminal, several times in each state; what counts is the slowest.
+Measured in a pseudo-terminal, several times in each state. The slowest time counts.
 """
 
 import json
@@ -33,7 +33,7 @@ Begin = Callable[[Typist], object]
 
 
 def asked(*words: bytes) -> Begin:
-    """A prompt was sent, and these words stand there."""
+    """Send a prompt and wait until these words are on the screen."""
 
     def begin(typist: Typist) -> None:
         typist.type("go\r")
@@ -53,7 +53,7 @@ def summarising(typist: Typist) -> None:
 
 
 def states() -> Iterator[tuple[str, list[Any], dict[str, Any], Begin]]:
-    """What is measured: its name, the answers, the settings, and how it is reached."""
+    """Yield each state: its name, the answers, the settings, and how to reach it."""
     free = {"permissions": {"allow": ["Bash"]}}
     yield "an answer streams", [STREAM], {}, asked(b"sentence")
     yield "a tool runs", [CALL], free, asked(b"running")
@@ -71,10 +71,10 @@ def states() -> Iterator[tuple[str, list[Any], dict[str, Any], Begin]]:
     )
     starting = {"hooks": {"SessionStart": [PROMPT_HOOK]}}
     yield "a hook runs at the start", [STREAM], starting, asked(b"Escape stops")
-    yield "a request is waited for to be tried again", [BUSY], {}, asked(b"trying again")
+    yield "waiting to retry a request", [BUSY], {}, asked(b"trying again")
     yield "the service is silent", [SILENT], {}, asked(b"asking the model")
-    yield "a line for the shell runs", [STREAM], {}, shell
-    yield "the conversation is summarised", [BRIEF, SILENT], {}, summarising
+    yield "a shell command runs", [STREAM], {}, shell
+    yield "the conversation is compacted", [BRIEF, SILENT], {}, summarising
 
 
 def stopped_ms(answers: list[Any], settings: dict[str, Any], begin: Begin) -> Iterator[float]:
@@ -89,10 +89,10 @@ def stopped_ms(answers: list[Any], settings: dict[str, Any], begin: Begin) -> It
             if BRIEF in answers:
                 typist.type("go\r")
                 typist.until(b"brief answer.")
-                time.sleep(0.5)  # a person's pause: the turn has ended when the next line is typed
+                time.sleep(0.5)  # a user's pause: the turn has ended when the next line is typed
             for _ in range(TIMES):
                 begin(typist)
-                time.sleep(0.3)  # Escape is measured in the middle of it, not at its first moment
+                time.sleep(0.3)  # measure Escape in the middle of the state, not at its beginning
                 yield pressed_ms(typist)
         finally:
             typist.close()
@@ -107,12 +107,12 @@ def pressed_ms(typist: Typist, words: bytes = b"stopped]") -> float:
     typist.until(words)
     took_ms = (time.perf_counter() - begin_s) * 1000
     typist.type("\x15")
-    time.sleep(0.2)  # the emptied line is drawn before the next one begins
+    time.sleep(0.2)  # the cleared line is drawn before the next one starts
     return took_ms
 
 
 def at_the_start(replies: bytes = ATTRIBUTES) -> float:
-    """A prompt sent to a long session before it is ready is taken back."""
+    """Measure taking back a prompt that was sent before a long session was ready."""
     plan = {"scenario": 1, "answers": [SILENT]}
     with tempfile.TemporaryDirectory() as folder, serving(plan) as server:
         home = Path(folder)
@@ -143,5 +143,5 @@ def figures() -> Iterator[Figure]:
             value=took[-1],
             unit="ms",
             at_most=GOAL_MS,
-            note=f"the slowest of {TIMES}; the middle: {took[TIMES // 2]:.0f} ms",
+            note=f"slowest of {TIMES}; median: {took[TIMES // 2]:.0f} ms",
         )

@@ -1,6 +1,6 @@
-"""What a program pays for clew: the handshake, a hello on the wire and on disk; and beside codex' compiled binary.
+"""The cost of clew for a host: the handshake, a hello on the wire and on disk; compared with codex.
 
-codex comes from npm into a folder of its own, the first time; where npm has it not there is nothing to say of it.
+codex is installed from npm into a separate folder the first time. Without npm, it is skipped.
 """
 
 import json
@@ -55,13 +55,15 @@ def figures() -> Iterator[Figure]:
         yield from hello(ours)
         program = from_npm(CODEX, "codex")
         if program is None:
-            yield Figure(name="no codex: npm is not here, or has it not", value=0, unit="")
+            yield Figure(
+                name="codex skipped: npm or the package is not available", value=0, unit=""
+            )
         else:
             yield from beside_codex(ours, Codex(program, Path(folder, "codex")))
 
 
 def handshake(ours: Contestant) -> Iterator[Figure]:
-    """From the start of the process to the answer; and all that the process costs that is asked nothing else."""
+    """Measure the time until the answer, and the CPU of a process that receives no other request."""
     walls, cpus = [], []
     with serving(HELLO) as server:
         for _ in range(RUNS):
@@ -101,7 +103,7 @@ def handshake(ours: Contestant) -> Iterator[Figure]:
 
 
 def hello(ours: Contestant) -> Iterator[Figure]:
-    """What is sent and what is kept of a first prompt."""
+    """Measure the bytes sent and stored for a first prompt."""
     with serving(HELLO) as server:
         ours.run(SAYS_HI, server)
         body = json.dumps(server.requests[0].body, ensure_ascii=False, separators=(",", ":"))
@@ -112,7 +114,7 @@ def hello(ours: Contestant) -> Iterator[Figure]:
 
 
 class Codex:
-    """Its compiled binary, talked to as its own service would."""
+    """codex's compiled binary, with a local server in place of its service."""
 
     def __init__(self, program: str, home: Path) -> None:
         self._program = program
@@ -134,17 +136,17 @@ class Codex:
                 "CODEX_HOME": str(self._home),
                 "HERE": "x",
             },
-            stderr=subprocess.DEVNULL,  # what it does, told as it goes
+            stderr=subprocess.DEVNULL,  # its progress messages
         )
 
 
 class Responses(BaseHTTPRequestHandler):
-    """Says hello in the words of the Responses API."""
+    """A Responses API that answers hello."""
 
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: object) -> None:
-        """Nobody reads it."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
         self._say(b'{"data": [], "models": []}', "application/json")
@@ -172,7 +174,7 @@ def beside_codex(ours: Contestant, codex: Codex) -> Iterator[Figure]:
         with serving(HELLO) as server:
             for number in range(RUNS + 1):
                 spent = ours.run(SAYS_HI, server), codex.run(service.server_address[1])
-                if number:  # the first ones warm up
+                if number:  # the first runs are warm-up
                     mine.append(spent[0])
                     other.append(spent[1])
     finally:
@@ -182,7 +184,7 @@ def beside_codex(ours: Contestant, codex: Codex) -> Iterator[Figure]:
     for what, of in (("CPU", lambda one: one.cpu_s), ("wall", lambda one: one.wall_s)):
         a, b = (statistics.median(map(of, kept)) for kept in (mine, other))
         yield Figure(
-            name=f"clew -p hi, {what}, as a part of codex'",
+            name=f"clew -p hi, {what} / codex",
             value=a / b,
             unit="x",
             at_most=1.0,

@@ -1,4 +1,4 @@
-"""Masking: its cost on ordinary text, what it takes for a secret there, and texts made against it."""
+"""Masking: its cost for ordinary text, false positives, and hostile texts."""
 
 import sysconfig
 from ast import parse
@@ -12,7 +12,7 @@ from clew.system.config.secret_search import find_secret_spans
 
 SIZE_CHARS = 100_000
 GROWTH_AT_MOST = 4.8
-# Each repeats a word that starts a rule, in the way that makes the rule read far.
+# Each repeats a word that starts a rule, so that the rule has to read far.
 HOSTILE = {
     "names and signs": "token=",
     "names and colons": "userpass: ",
@@ -30,7 +30,7 @@ HOSTILE = {
 
 
 def source() -> list[str]:
-    """Python's own library: as long as there is a Python, there is some ordinary source."""
+    """Return the source of Python's standard library as ordinary text."""
     library = Path(sysconfig.get_path("stdlib"))
     files = [*library.glob("*.py"), *library.glob("[a-k]*/*.py")]
     return [file.read_text("utf-8", "replace") for file in sorted(files)]
@@ -41,7 +41,7 @@ def figures() -> Iterator[Figure]:
     whole = "\n".join(texts)[: 10 * SIZE_CHARS]
     ordinary_s = cpu_s(lambda: mask(whole), runs=3)
     yield Figure(
-        name="Masking source, against parsing it",
+        name="Masking source / parsing it",
         value=ordinary_s
         / cpu_s(lambda: [parse(text) for text in texts], runs=1)
         * sum(map(len, texts))

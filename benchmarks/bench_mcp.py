@@ -1,7 +1,7 @@
-"""MCP: what a call costs of our own, how much a server's beginning, and what slow servers hold up.
+"""MCP: the cost of a call and of starting a server, and the delay caused by slow servers.
 
-The peer is the official SDK's client, against the same server in the same run. CPU is this process's
-alone: the server's own work is another process's.
+The peer is the official SDK's client with the same server in the same run. CPU time is that of this
+process only; the server runs in another process.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ def servers(folder: Path, launcher: Launcher) -> Servers:
 
 
 async def ours(folder: Path, *, calls: int) -> tuple[float, float]:
-    """CPU seconds of connecting to a server of 20 tools, and of one call."""
+    """Return the CPU seconds of connecting to a server with 20 tools, and of one call."""
     launcher = Launcher()
     launcher.start()
     await asyncio.sleep(0)
@@ -79,10 +79,10 @@ async def ours(folder: Path, *, calls: int) -> tuple[float, float]:
 
 
 async def calling(tool: Tool[Any], tool_session: ToolSession, calls: int) -> float:
-    """As the executor calls it: through the door, with progress listened to."""
+    """Call the tool like the executor does, with progress reports."""
 
     async def emit(_: Progress) -> None:
-        """Nobody looks on."""
+        """Ignore the progress."""
 
     context = ToolContext(session=tool_session, emit=emit, tool_use_id="toolu_1")
     await run_tool(bind(tool, {"name": tool.name, "input": {"text": "x"}}), context)
@@ -119,9 +119,9 @@ async def nobody(_: Question) -> Verdict:
 
 
 async def opened_s(folder: Path, options: Options) -> float:
-    """Wall time until a person could type: a session that is open."""
+    """Return the wall time until the session is open and the user could type."""
     environ = {**os.environ, "HOME": str(folder), "CLEW_CONFIG_DIR": str(folder / "config")}
-    # What the run before left behind is still being ended by its watchers.
+    # The watchers are still stopping processes of the previous run.
     await asyncio.sleep(0.5)
     begin = time.perf_counter()
     async with open_session(options, environ, str(folder), nobody, entrypoint="cli"):
@@ -155,7 +155,7 @@ def figures() -> Iterator[Figure]:
         )
         yield Figure(name="its connecting", value=peer_connect / connect, unit="x ours")
         yield Figure(
-            name="what 10 slow servers add until the prompt",
+            name="delay of the prompt by 10 slow servers",
             value=added_s(folder) * 1000,
             unit="ms wall",
             at_most=10,
@@ -172,7 +172,9 @@ def figures() -> Iterator[Figure]:
 
 
 def added_s(folder: Path) -> float:
-    """What ten servers that never answer add to the opening; by turns, the first ones thrown away."""
+    """Return the time that ten unresponsive servers add to opening a session; runs alternate after
+    a warm-up.
+    """
     with_ten, without = [], []
     for _ in range(RUNS + 1):
         without.append(asyncio.run(opened_s(folder, slow(0))))

@@ -1,4 +1,4 @@
-"""What the vocabulary costs: to define, to lay over decoded lines, and to scan a chain with."""
+"""The cost of the message types: definition, views over decoded lines, and scanning a chain."""
 
 import os
 import subprocess
@@ -18,7 +18,9 @@ VOCABULARY = ("blocks", "messages", "records", "views", "errors", "factories", "
 
 
 def mixed_lines() -> list[bytes]:
-    """Lines of every kind in the share a busy session has them, a few hundred bytes to 30 kB each."""
+    """Return lines of every kind in the proportions of a busy session, from a few hundred bytes to
+    30 kB.
+    """
     usage = {"input_tokens": 5, "output_tokens": 90, "cache_read_input_tokens": 81_234}
     place = {"parentUuid": "0" * 36, "isSidechain": False, "userType": "external", "cwd": "/home/p"}
     place |= {"sessionId": "1" * 36, "version": "0.1.0", "gitBranch": "main", "entrypoint": "cli"}
@@ -55,16 +57,14 @@ def figures() -> Iterator[Figure]:
     )
     viewed = cpu_s(lambda: [_viewed(line) for line in lines])
     yield Figure(
-        name="entries with their views, against it", value=viewed / bare, unit="x", at_most=1.35
+        name="entries with their views / msgspec", value=viewed / bare, unit="x", at_most=1.35
     )
     told = cpu_s(lambda: [_told(line) for line in lines])
     yield Figure(
-        name="entries, views and every block's kind, against it", value=told / bare, unit="x"
+        name="entries, views and every block's kind / msgspec", value=told / bare, unit="x"
     )
     changed = cpu_s(lambda: [TranscriptLine(line).replaced("sessionId", "3") for line in lines])
-    yield Figure(
-        name="one member of each line replaced, against it", value=changed / bare, unit="x"
-    )
+    yield Figure(name="one member of each line replaced / msgspec", value=changed / bare, unit="x")
     yield from _scan_figures(lines, size_mb)
 
 
@@ -94,12 +94,14 @@ def _scan_figures(lines: list[bytes], size_mb: float) -> Iterator[Figure]:
     size = f"{len(text) / 1e6:.0f} MB"
     yield Figure(name=f"iterating over the lines of {size}", value=plain * 1000, unit="ms")
     yield Figure(
-        name=f"the chain's keys of {size}, against it", value=keys / plain, unit="x", at_most=3
+        name=f"the chain's keys of {size} / iterating", value=keys / plain, unit="x", at_most=3
     )
 
 
 def _import_figures() -> Iterator[Figure]:
-    """CPU time of defining the vocabulary in a fresh interpreter whose bytecode is cached."""
+    """Measure the CPU time of importing the message types in a new interpreter with cached
+    bytecode.
+    """
     modules = ", ".join(f"clew.core.messages.{name}" for name in VOCABULARY)
     program = (
         f"import time; t = time.process_time(); import {modules}; print(time.process_time() - t)"
@@ -111,4 +113,4 @@ def _import_figures() -> Iterator[Figure]:
             float(subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True).stdout)
             for _ in range(11)
         ]
-    yield Figure(name="defining the vocabulary", value=min(times) * 1000, unit="ms", at_most=4)
+    yield Figure(name="importing the message types", value=min(times) * 1000, unit="ms", at_most=4)

@@ -1,4 +1,4 @@
-"""Making requests: a long history from scratch, and a turn of a long one against a turn of a short one."""
+"""Building requests: a long history from scratch, and a late turn compared with an early one."""
 
 import statistics
 import time
@@ -15,7 +15,7 @@ REPEATS = 9
 
 
 def _turn(number: int) -> list[Entry]:
-    """A prompt, an answer of two blocks with a call, and its result: four entries."""
+    """Return a prompt, an answer of two blocks with a call, and its result: four entries."""
     use_id = f"toolu_{number}"
     call = {"type": "tool_use", "id": use_id, "name": "Bash", "input": {"command": "ls -la src"}}
     result = {"type": "tool_result", "tool_use_id": use_id, "content": "line of output\n" * 60}
@@ -37,7 +37,7 @@ def _said(role: str, content: list[Entry], message_id: str | None = None) -> Ent
 
 
 def _turn_costs(turns: int) -> list[float]:
-    """CPU seconds of each turn of a growing conversation, two requests a turn."""
+    """Return the CPU seconds of each turn of a growing conversation, with two requests per turn."""
     growing = Outgoing(TARGET)
     spent = []
     for number in range(turns):

@@ -1,6 +1,7 @@
-"""clew beside the reference client, in one run: turn about, against the same scripted server on loopback.
+"""clew compared with the reference client, alternating in one run with the same scripted server.
 
-The peer comes from npm into a folder of its own, the first time; without npm there is nothing to say.
+The peer is installed from npm into a separate folder the first time. Without npm, the comparison is
+skipped.
 """
 
 import os
@@ -15,7 +16,7 @@ from typing import Any
 from benchmarks.measure import Figure, Spent, from_npm, peak_rss_mb, spent
 from clew.testing.server import LoopbackServer, serving
 
-# A version by name: what comes without one depends on the npm that is asked.
+# A fixed version, because the default version depends on the npm registry.
 PEER = "@anthropic-ai/claude-code@2.1.330"
 RUNS = 5
 MEGABYTE = "All work and no play is dull. " * 33_334
@@ -30,7 +31,7 @@ QUIET = {
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """What is asked of both. `ratios` are the goals for CPU, wall and memory."""
+    """The work of both programs. `ratios` are the goals for CPU, wall time and memory."""
 
     name: str
     answers: list[dict[str, Any]]
@@ -79,7 +80,7 @@ WORKLOADS = (
 
 
 class Contestant:
-    """One program with a home of its own."""
+    """A program with its own home folder."""
 
     def __init__(self, program: str, home: Path) -> None:
         self.program = program
@@ -114,7 +115,7 @@ class Contestant:
 def figures() -> Iterator[Figure]:
     program = from_npm(PEER, "claude")
     if program is None:
-        yield Figure(name="no peer: npm is not here, or has it not", value=0, unit="")
+        yield Figure(name="peer skipped: npm or the package is not available", value=0, unit="")
         return
     clew = str(Path(sys.executable).parent / "clew")
     with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +131,7 @@ def compared(workload: Workload, ours: Contestant, theirs: Contestant) -> Iterat
         for who, kept in zip((ours, theirs), measured, strict=True):
             with serving({"scenario": 1, "answers": workload.answers}) as server:
                 found = who.run(workload, server)
-            if number:  # the first one warms up
+            if number:  # the first run is warm-up
                 kept.append(found)
     for what, goal, of in (
         ("CPU", workload.cpu, lambda one: one.cpu_s),
@@ -148,7 +149,7 @@ def compared(workload: Workload, ours: Contestant, theirs: Contestant) -> Iterat
 
 def part(name: str, mine: float, other: float, unit: str, goal: float | None) -> Figure:
     return Figure(
-        name=f"{name}, as a part of the peer's",
+        name=f"{name} / peer",
         value=mine / other,
         unit="x",
         at_most=goal,

@@ -1,7 +1,7 @@
-"""A decision beside 500 rules, and the load of the settings that hold them.
+"""A decision with 500 rules, and loading the settings that contain them.
 
-The peer of a decision is the bare parse of the same command line by the same parser: what a real
-reading of the shell costs before anything is decided. The peer of the load is the bare decode.
+The peer of a decision is parsing the same command line with the same parser: the cost of reading the
+shell syntax before any decision. The peer of loading is decoding the JSON.
 """
 
 import json
@@ -28,7 +28,7 @@ LINE = "cd src && npm run test -- --watch=false 2>&1 | tail -20"
 
 
 def settings() -> dict[str, object]:
-    """500 rules: commands, folders, endings, domains; a third of them restrain."""
+    """Return 500 rules: commands, folders, suffixes, domains; a third of them restrict."""
     allow = [f"Bash(tool{i} run *)" for i in range(200)] + [
         f"Edit(src/part{i}/**)" for i in range(60)
     ]
@@ -44,7 +44,7 @@ def figures() -> Iterator[Figure]:
         yield from measured(folder)
         allowed, lost = share(World(folder / "usual"))
         yield Figure(
-            name="usual looks that 4dc56ad allowed, allowed now",
+            name="read-only commands allowed at 4dc56ad that are still allowed",
             value=100 * allowed,
             unit="%",
             at_least=95,

@@ -1,4 +1,6 @@
-"""One hello over loopback as a whole cold process, beside the official client and a bare interpreter."""
+"""One hello over loopback in a new process, compared with the official client and a bare
+interpreter.
+"""
 
 import asyncio
 import os
@@ -45,7 +47,7 @@ assert message.content[0].text == "hello there", message
 """
 
 
-# Where a cancel may find an answer: before its head, between two events, inside one.
+# The states in which an answer is cancelled: before its headers, between two events, inside one.
 PLACES: dict[str, dict[str, Any]] = {
     "waiting for headers": {"at": "headers"},
     "between two events": {"after_events": 3},
@@ -54,7 +56,9 @@ PLACES: dict[str, dict[str, Any]] = {
 
 
 async def cancel_s(place: dict[str, Any], tries: int = 20) -> float:
-    """The longest time from a cancel to the end of the task, its connection given back included."""
+    """Return the longest time from a cancel to the end of the task, including releasing the
+    connection.
+    """
     answer = {"text": "word " * 200, "faults": [place | {"stall_s": "forever"}], "times": "always"}
     worst = 0.0
     async with LoopbackServer({"scenario": 1, "answers": [answer]}) as server:
@@ -87,7 +91,7 @@ def figures() -> Iterator[Figure]:
         )
     answers = {"scenario": 1, "answers": [{"text": "hello there", "times": "always"}]}
     with serving(answers) as server, tempfile.TemporaryDirectory() as home:
-        # Nothing of this machine's own: its proxies and certificates would be measured too.
+        # Without this machine's proxies and certificates, which would be measured too.
         environment = {
             "PATH": os.environ["PATH"],
             "HOME": home,

@@ -1,7 +1,7 @@
-"""An answer on its way to the screen: 100 KB of Markdown in 12-character deltas, painted as it comes.
+"""Rendering an answer: 100 KB of Markdown in deltas of 12 characters, painted as they arrive.
 
-A frame every fifth delta is 20 frames a second of a model that says 100 deltas a second. The peer is
-rich, used well: blocks that are finished are painted once, the open one in each frame.
+A frame at every fifth delta means 20 frames per second for a model with 100 deltas per second. The
+peer is rich, used efficiently: finished blocks are painted once, the open one in each frame.
 """
 
 import io
@@ -60,7 +60,7 @@ def shown() -> Transcript:
 
 
 def ours(events: list[TextDelta], every: int = FRAME) -> int:
-    """The bytes that stay, with a frame painted every few deltas."""
+    """Return the bytes of the final output, with a frame painted every few deltas."""
     transcript, size = shown(), 0
     for number, event in enumerate(events):
         size += sum(map(len, transcript.feed(event)))
@@ -85,16 +85,16 @@ def theirs(events: list[TextDelta]) -> None:
                 console.print(Markdown(block))
                 held = rest
         if number % FRAME == 0:
-            console.print(Markdown(held))  # the open block, as a live region paints it
+            console.print(Markdown(held))  # the open block, as in a live region
     console.print(Markdown(held))
 
 
-# Whole parts, so that both places are measured over the same words.
+# Complete sections, so that both positions are measured with the same text.
 SPAN = 8 * 780
 
 
 def growth(text: str) -> float:
-    """What a delta and its frame cost at 96 KB, by what they cost at 6 KB; the best of both."""
+    """Return the cost of a delta and its frame at 96 KB divided by that at 6 KB; the best of both."""
     best = {6_000: float("inf"), 84_000: float("inf")}
     for _ in range(4):
         transcript = shown()
@@ -114,7 +114,9 @@ def growth(text: str) -> float:
 
 
 def memory_mb(events: list[TextDelta]) -> float:
-    """What is held on to once the answer was shown; its text is not counted, who fed it has that."""
+    """Return the memory that is still used after the answer, without its text, which the caller
+    has.
+    """
     import tracemalloc
 
     ours(events[:500])
@@ -129,7 +131,7 @@ def memory_mb(events: list[TextDelta]) -> float:
 
 
 def frame_bytes(events: list[TextDelta]) -> int:
-    """The largest frame: all of the tail and what went out with it."""
+    """Return the size of the largest frame: the tail and the finished lines printed with it."""
     transcript, most = shown(), 0
     for event in events:
         size = sum(len(line.encode()) for line in transcript.feed(event))
@@ -198,7 +200,7 @@ def figures() -> Iterator[Figure]:
         at_most=30,
     )
     yield Figure(
-        name="the largest frame: a whole tail and what stays",
+        name="the largest frame: the tail and finished lines",
         value=frame_bytes(events) / 1000,
         unit="kB",
         at_most=8,

@@ -1,4 +1,4 @@
-"""What `clew cost` costs: linear in what is on the disk, however many lines repeat a response."""
+"""The cost of `clew cost`: linear in the bytes on disk, however many lines repeat a response."""
 
 import tempfile
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from clew.commands.cost import gather
 from clew.core.catalog.added import load_models
 
 AT = "2026-01-02T03:04:05.678Z"
-BLOCKS = 3  # lines that repeat each response's usage
+BLOCKS = 3  # lines that repeat the usage of each response
 OUTPUT = "x" * 4000
 
 

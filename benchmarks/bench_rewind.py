@@ -1,7 +1,7 @@
-"""What keeping files through time costs around a shell command, in a repository of 5,000 files.
+"""The cost of file history around a shell command, in a repository of 5,000 files.
 
-CPU in one process. Before the command is what the command waits for; after it is looked while its result
-is on its way to the model already.
+CPU time in one process. The command waits for the work before it; the work after it overlaps with
+sending the result to the model.
 """
 
 import subprocess
@@ -37,7 +37,7 @@ def make(work: Path, *, is_repository: bool) -> None:
         run = partial(subprocess.run, cwd=work, check=True, capture_output=True)
         run(["git", "init", "-q"])
         run(["git", "add", "-A"])
-        # So that no file is as young as the index.
+        # So that no file is as new as the index.
         (work / ".git" / "index").touch()
 
 
@@ -55,7 +55,7 @@ def around(kind: str, work: Path, kept: Path) -> Iterator[Figure]:
     note = f"{size:.1f} MB copied"
     yield Figure(name=f"{kind}: first command of a session", value=first, unit="ms", note=note)
     held = watch.before(Named(), str(work), looks_everywhere=True)
-    watch.after(held)  # what the first command did not wait for is copied behind it
+    watch.after(held)  # copies the files that the first command didn't wait for
     goal = 30.0
     yield Figure(
         name=f"{kind}: before, nothing changed", value=cpu_s(before) * 1000, unit="ms", at_most=goal

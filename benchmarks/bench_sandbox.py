@@ -1,4 +1,6 @@
-"""The sandbox and hooks: what walls add to a command, and a hook that does nothing beside a bare start."""
+"""The sandbox and hooks: the time that a sandbox adds to a command, and an empty hook compared with
+a bare start.
+"""
 
 import asyncio
 import os
@@ -32,7 +34,7 @@ TREE_FOLDERS = 2000
 
 
 async def best(work: Callable[[], Awaitable[object]], *, runs: int = RUNS) -> float:
-    """The least wall time: waiting for another program is the point here."""
+    """Return the shortest wall time; it includes waiting for the other program."""
     least = float("inf")
     for _ in range(runs):
         begin = time.perf_counter()
@@ -84,7 +86,7 @@ async def of_hooks(folder: str) -> list[Figure]:
     await launcher.aclose()
     return [
         Figure(
-            name="a hook that does nothing", value=hook_s / peer_s, unit="x asyncio's own start of it",
+            name="a hook that does nothing", value=hook_s / peer_s, unit="x asyncio starting it",
             at_most=1.2, note=f"{hook_s * 1000:.1f} ms",
         ),
         Figure(name="ten hooks of one event", value=ten_s / nap_s, unit="x one of them", at_most=1.3),
@@ -97,7 +99,7 @@ async def of_walls(folder: str, kind: Kind, at_most_ms: float, **more: Any) -> F
     shut = (str(Path.home() / ".ssh"),)
     if more.get("is_read_only"):
         policy = SandboxPolicy(write=(), no_read=shut, is_read_only=True)
-        name = f"the read-only wall ({kind}) adds to a command"
+        name = f"the read-only sandbox ({kind}) adds to a command"
     else:
         policy = SandboxPolicy(write=(folder,), no_read=shut, **more)
         name = f"{kind} adds to a command" + (" with hosts" if more else "")
@@ -132,7 +134,7 @@ async def of_walls(folder: str, kind: Kind, at_most_ms: float, **more: Any) -> F
 
 
 async def of_denied(folder: str) -> Figure:
-    """A pattern that denies, in a tree that was looked through before: what looking again costs."""
+    """Measure checking a deny pattern again in a tree that was searched before."""
     top = Path(folder, "tree")
     for number in range(TREE_FOLDERS):
         (top / str(number % 40) / str(number)).mkdir(parents=True)

@@ -1,4 +1,6 @@
-"""What a scripted answer costs its host, so that it stays small beside what is measured against it."""
+"""The cost of a scripted answer for the server, which must be small compared with the measured
+programs.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +18,7 @@ def figures() -> Iterator[Figure]:
     for name, send in (("an event a chunk", {}), ("chunks of 64 KB", {"chunk_bytes": 65536})):
         answer: dict[str, Any] = {"text": TEXT, "delta_chars": 40, "times": "always", "send": send}
         host = ScenarioHost(from_value({"scenario": 1, "answers": [answer]}))
-        events = len(host.respond("answers", REQUEST)[1].parts)  # the deltas are made once
+        events = len(host.respond("answers", REQUEST)[1].parts)  # the deltas are created once
 
         def framed(host: ScenarioHost = host) -> None:
             wire = bytearray()

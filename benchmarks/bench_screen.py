@@ -1,6 +1,6 @@
-"""clew on a terminal: from its start to the first letter shown, at rest, a long session opened, an answer.
+"""clew in a terminal: start until the first letter is shown, idle, opening a long session, an answer.
 
-Measured in a pseudo-terminal, where waiting is the point; CPU is that of the process itself.
+Measured in a pseudo-terminal as wall time; CPU time is that of the process itself.
 """
 
 import json
@@ -29,7 +29,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Typist:
-    """One process at a terminal of its own; `wrote` is what came since the last look."""
+    """A process with its own terminal; `wrote` is its output since the last read."""
 
     def __init__(self, argv: list[str], home: Path, url: str, replies: bytes = ATTRIBUTES) -> None:
         self._replies = replies
@@ -73,7 +73,7 @@ class Typist:
         return True
 
     def until(self, *words: bytes, within_s: float = 20) -> float:
-        """How long it took until all words were written, counted from the process's start."""
+        """Return the time from the start of the process until all words were written."""
         deadline_s = time.perf_counter() + within_s
         while not all(word in self.wrote for word in words):
             if time.perf_counter() > deadline_s:
@@ -103,7 +103,9 @@ def clew() -> list[str]:
 
 
 def launch(argv: list[str], home: Path, url: str) -> tuple[float, float]:
-    """Seconds and CPU seconds until the first letter is seen, typed as soon as something stands there."""
+    """Return seconds and CPU seconds until the first letter is displayed, typed as soon as the
+    prompt is.
+    """
     typist = Typist(argv, home, url)
     try:
         typist.until(b">")
@@ -113,7 +115,7 @@ def launch(argv: list[str], home: Path, url: str) -> tuple[float, float]:
         typist.close()
 
 
-PROMPT = "from prompt_toolkit import PromptSession; PromptSession('> ').prompt()"  # what it is held against
+PROMPT = "from prompt_toolkit import PromptSession; PromptSession('> ').prompt()"  # the peer
 
 
 def figures() -> Iterator[Figure]:
@@ -151,7 +153,7 @@ def at_rest(home: Path, url: str) -> Iterator[Figure]:
 
 
 def keys() -> Iterator[Figure]:
-    """Letters one by one while an answer streams at full speed."""
+    """Measure single letters while an answer streams at full speed."""
     text = "".join(
         f"A sentence with `code` and number {i} in it, and more.\n\n" for i in range(4_000)
     )
@@ -214,8 +216,10 @@ finally:
 
 
 def longest_step() -> Figure:
-    """No key waits longer than for the step that runs: of all from the prompt's Enter on, in CPU time,
-    so that it does not matter what else the machine does."""
+    """Measure the longest step of the event loop, which is the longest delay of a key.
+
+    All steps from the prompt's Enter on count, in CPU time, so that other load doesn't matter.
+    """
     text = "".join(f"A sentence with `code` and number {i} in it.\n\n" for i in range(1_500))
     plan = {
         "scenario": 1,
@@ -249,7 +253,7 @@ MESSAGES = 10_000
 
 
 def kept(home: Path) -> None:
-    """A session of so many messages, as the one to go on with."""
+    """Create a session with this number of messages to resume."""
     name, parent = "00000000-0000-4000-8000-000000000001", None
     path = get_project_dir(home / "config", str(home)) / f"{name}.jsonl"
     path.parent.mkdir(parents=True)
@@ -284,7 +288,9 @@ def kept(home: Path) -> None:
 
 
 def opening() -> Iterator[Figure]:
-    """From the program's start until the session's last question and the status line stand there."""
+    """Measure from the start of the program until the last prompt and the status line are
+    displayed.
+    """
     last = f"question {MESSAGES // 4 - 1}".encode()
     with tempfile.TemporaryDirectory() as folder, serving({"scenario": 1, "answers": []}) as server:
         home = Path(folder)
@@ -309,14 +315,14 @@ def opened(home: Path, url: str, options: list[str], *words: bytes) -> tuple[flo
         typist.close()
 
 
-# -- an answer at the pace of a model
+# -- an answer at the speed of a model
 
 
 DELTAS_PER_S = 100
 
 
 class Paced(ThreadingHTTPServer):
-    """Says `text` once, each delta when it is due; `sent_s` holds when each went out."""
+    """A server that sends each delta of `text` once, when it is due; `sent_s` records the times."""
 
     daemon_threads = True
 
@@ -366,7 +372,7 @@ class Saying(BaseHTTPRequestHandler):
         self.wfile.write(f"event: {kind}\ndata: {data}\n\n".encode())
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Nothing: the terminal is the subject."""
+        """Log nothing, because the terminal is being measured."""
 
 
 @contextmanager
@@ -382,7 +388,9 @@ def saying(text: str) -> Iterator[Paced]:
 
 
 def marks(text: str) -> dict[bytes, int]:
-    """Words that stand once in the text and on the screen as they are, and the delta that completes each."""
+    """Return words that occur once in the text and unchanged on the screen, with the delta that
+    completes each.
+    """
     words = [f"Section {n}:" for n in range(1_000)] + [f"a_{n}.py" for n in range(1_000)]
     return {
         word.encode(): (text.index(word) + len(word) - 1) // DELTA for word in words if word in text
@@ -390,7 +398,7 @@ def marks(text: str) -> dict[bytes, int]:
 
 
 def streaming() -> Iterator[Figure]:
-    """100 KB of Markdown, 12 characters at a time, until the turn is over."""
+    """Measure 100 KB of Markdown, 12 characters at a time, until the turn has ended."""
     text = answer() + "\n\nThat was the-very-end.\n"
     with tempfile.TemporaryDirectory() as folder, saying(text) as server:
         typist = Typist(clew(), Path(folder), f"http://127.0.0.1:{server.server_port}")
@@ -422,7 +430,9 @@ def streaming() -> Iterator[Figure]:
 def watched(
     typist: Typist, waited: dict[bytes, int], last: bytes
 ) -> tuple[dict[bytes, float], int]:
-    """When each word came, and how many bytes in all, until two seconds after the last word."""
+    """Return when each word appeared, and the number of bytes until two seconds after the last
+    word.
+    """
     seen_s: dict[bytes, float] = {}
     wrote, left = 0, set(waited)
     typist.wrote = b""

@@ -1,7 +1,7 @@
-"""All sessions at hand: 10,000 of them, about a gigabyte. Listing, searching, indexing, exporting.
+"""All sessions: listing, searching, indexing and exporting 10,000 of them, about a gigabyte.
 
-CPU of the work inside one process, best of several; the search without index is wall time, for a second
-program does it. A process of `clew` costs its start besides (bench_startup).
+CPU time in one process, best of several runs. The search without an index is wall time, because a
+second program does the work. The start of a `clew` process is not included (see bench_startup).
 """
 
 import tempfile

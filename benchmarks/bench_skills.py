@@ -1,4 +1,4 @@
-"""Skills and plugins: what many of them add to the start and to the context, and what one call costs."""
+"""Skills and plugins: the cost of many of them at the start and in the context, and of one call."""
 
 import tempfile
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def figures() -> Iterator[Figure]:
         fact = make_listing_fact((), shelf(many).all().values())
         assert fact is not None
         yield Figure(
-            name=f"what the model is told of {MANY} skills",
+            name=f"text for the model about {MANY} skills",
             value=estimate_text_tokens("\n".join(fact.rendered)),
             unit="tokens",
             at_most=2000,
@@ -67,16 +67,16 @@ def figures() -> Iterator[Figure]:
         head = text.split("---\n")[1]
         theirs = cpu_s(lambda: [yaml.load(head, loader) for _ in range(1000)])
         yield Figure(
-            name="reading a head, of what PyYAML's C loader takes",
+            name="reading front matter / PyYAML's C loader",
             value=ours / theirs,
             unit="x",
             at_most=1,
         )
         called = cpu_s(lambda: [expand(BODY + "$1", "a b") for _ in range(100)]) / 100
-        yield Figure(name="putting arguments into 6 KB", value=called * 1e6, unit="us CPU")
+        yield Figure(name="substituting arguments in 6 KB", value=called * 1e6, unit="us CPU")
         whole = cpu_s(lambda: compute_fingerprint(many))
         yield Figure(
-            name=f"whether a plugin of {MANY} files is as it was trusted",
+            name=f"checking the trust of a plugin with {MANY} files",
             value=whole * 1000,
             unit="ms CPU",
             at_most=50,

@@ -1,4 +1,4 @@
-"""What the first word costs as a whole process, beside a bare interpreter."""
+"""The cost of starting a process, compared with a bare interpreter."""
 
 import sys
 from collections.abc import Iterator

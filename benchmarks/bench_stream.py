@@ -1,7 +1,7 @@
-"""From the bytes of an answer to its message, beside the official SDK's accumulation in one run.
+"""From the bytes of an answer to its message, compared with the official SDK in one run.
 
-The bodies are what the service sends: small deltas, one event each. Both sides get the same bytes
-and end with the finished message; ours come in chunks as a transport reads them.
+The bodies are those of the service: small deltas, one event each. Both sides receive the same bytes
+and return the finished message; clew receives them in chunks, as a transport reads them.
 """
 
 import json
@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 def body(kind: str, pieces: list[str]) -> bytes:
-    """The stream of one answer with one block that arrives in these pieces."""
+    """Return the stream of one answer with one block that arrives in these pieces."""
     usage = {"input_tokens": 9, "output_tokens": 1}
     message: Json = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
     message |= {"model": "m", "stop_reason": None, "stop_sequence": None, "usage": usage}
@@ -110,7 +110,7 @@ def by_sdk(data: bytes) -> Callable[[], Json]:
 
 
 def floor(data: bytes) -> None:
-    """The least anybody can do with the standard shape: split the lines, decode to a type."""
+    """Do the minimum for the standard shape: split the lines, decode to a type."""
 
     class Delta(msgspec.Struct):
         text: str = ""
@@ -145,13 +145,13 @@ def figures() -> Iterator[Figure]:
         )
     pieces = chunks(data, READ_SIZE_BYTES)
     yield Figure(
-        name="the same, every event handed on as sent",
+        name="the same, every event returned as sent",
         value=per_event(data, partial(by_clew, pieces, merge=False)),
         unit="us/event",
     )
     one_each = [event + b"\n\n" for event in data.split(b"\n\n")]
     yield Figure(
-        name="the same, a chunk an event",
+        name="the same, one chunk per event",
         value=per_event(data, partial(by_clew, one_each)),
         unit="us/event",
     )
@@ -164,14 +164,14 @@ def figures() -> Iterator[Figure]:
 
 
 def one_event() -> Iterator[Figure]:
-    """One event of 50 MB, in large and in very small chunks."""
+    """Measure one event of 50 MB, in large and in very small chunks."""
 
     def feed(pieces: list[bytes]) -> None:
         decoder = SseDecoder()
         found = [event for piece in pieces for event in decoder.feed(piece)]
         assert len(found) == 1
 
-    # Both beyond the size from which the allocator asks the system for fresh pages each time.
+    # Both exceed the size from which the allocator requests new pages each time.
     for size in (64, READ_SIZE_BYTES):
         half, whole = (
             cpu_s(partial(feed, chunks(b'data: "' + b"x" * (n * MB) + b'"\n\n', size)), runs=3)
@@ -182,7 +182,9 @@ def one_event() -> Iterator[Figure]:
 
 
 def beside_the_sdk() -> Iterator[Figure]:
-    """The array is a quarter: the official SDK needs minutes for 1 MB of it, and grows by squares."""
+    """Compare with the SDK; the array is a quarter as long, because the SDK is quadratic and needs
+    minutes for 1 MB.
+    """
     for shape, megabytes, goal in (
         ("text", 1, 10),
         ("one long string of tool input", 1, 30),

@@ -1,7 +1,7 @@
-"""Agents: what one costs from its call to its result, and how soon many of them are stopped.
+"""Subagents: the cost of one from its call to its result, and the time to stop many.
 
-The model is a script in another process, so that the CPU counted is clew's own alone. What a turn
-without agents costs is taken off.
+The model is a script in another process, so that only clew's CPU time counts. The cost of a turn
+without agents is subtracted.
 """
 
 import contextlib
@@ -42,20 +42,20 @@ def figures() -> Iterator[Figure]:
     each_ms = (cost_s(MANY, "ends") - alone) / MANY * 1000
     round_ms = (cost_s(MANY, "rounds") - alone) / MANY * 1000
     yield Figure(
-        name="an agent with one answer of the model, from its call to its result",
+        name="an agent with one response, from its call to its result",
         value=each_ms,
         unit="ms CPU",
         note=f"{MANY} of one answer; a round of the session itself, a call and an answer: "
         f"{round_ms:.1f} ms",
     )
     yield Figure(
-        name="starting an agent: what it costs more than a round",
+        name="starting an agent, compared with a round",
         value=max(each_ms - round_ms, 0.0),
         unit="ms CPU",
         at_most=10,
     )
     yield Figure(
-        name=f"{MANY} agents at work, from the word to end to the end of clew",
+        name=f"{MANY} running agents, from the request to exit until clew exits",
         value=min(end_s() for _ in range(RUNS)),
         unit="s",
         at_most=1,
@@ -64,7 +64,7 @@ def figures() -> Iterator[Figure]:
 
 @contextlib.contextmanager
 def model(many: int, how: str) -> Iterator[str]:
-    """A scripted model in another process; its address."""
+    """Start a scripted model in another process and yield its address."""
     argv = [sys.executable, "-c", SERVER, str(many), how]
     with subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
@@ -77,7 +77,9 @@ def model(many: int, how: str) -> Iterator[str]:
 
 
 def cost_s(many: int, how: str) -> float:
-    """CPU seconds of a turn that begins so many agents and waits for them, or has so many rounds."""
+    """Return the CPU seconds of a turn that starts this number of agents and waits, or has this
+    number of rounds.
+    """
     with tempfile.TemporaryDirectory() as home, model(many, how) as url:
         return process(command("-p", "go"), runs=RUNS, env=environment(Path(home), url)).cpu_s
 

@@ -1,4 +1,6 @@
-"""A request of a long conversation with message threads and without: its bytes, and what it costs to make."""
+"""A request of a long conversation with and without message threads: its size and the cost of
+building it.
+"""
 
 import time
 from collections.abc import Iterator
@@ -21,7 +23,7 @@ def message(role: str, words: str) -> Json:
 
 
 def answered(threads: Threads, request: ModelRequest, number: int) -> ThreadedRequest:
-    """A request whose answer is through."""
+    """Return a request that has been answered."""
     asked = ThreadedRequest(
         threads, request, MODEL, lambda r: build(r, MODEL), api_version="2026-10-21", now_s=zero
     )
@@ -78,5 +80,5 @@ def figures() -> Iterator[Figure]:
         name="making 2,000 requests with message threads / without, CPU",
         value=spent_s[1] / spent_s[0],
         unit="x",
-        note="the decision and the hearing of each answer included",
+        note="including the decision and reading each answer",
     )

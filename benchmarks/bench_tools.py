@@ -1,4 +1,4 @@
-"""Tools: reading many files, a command's way, large output, an edit; each beside its peer."""
+"""Tools: reading many files, running a command, large output, an edit; each compared with a peer."""
 
 import asyncio
 import os
@@ -172,7 +172,7 @@ def output(folder: Path) -> list[Figure]:
             spilled.unlink()
     return [
         Figure(
-            name="200 MB of output, wall beside | cat > file",
+            name="200 MB of output, wall / cat > file",
             value=min(walls) / min(peers), unit="x", at_most=1.5, note=f"{min(walls):.2f} s",
         ),
         Figure(name="200 MB of output, peak memory of the process", value=max(peaks), unit="MB", at_most=50),
@@ -266,7 +266,7 @@ async def searches(bench: Bench) -> list[Figure]:
             at_most=2.5,
             note=f"{own_s * 1000:.0f} ms",
         ),
-        Figure(name=f"Grep over {TREE_FILES} files, wall beside rg", value=grep_s / peer_s, unit="x", at_most=1.3, note=f"{grep_s * 1000:.0f} ms"),
+        Figure(name=f"Grep over {TREE_FILES} files, wall / rg", value=grep_s / peer_s, unit="x", at_most=1.3, note=f"{grep_s * 1000:.0f} ms"),
         Figure(name=f"Glob over {TREE_FILES} files, wall", value=glob_s * 1000, unit="ms"),
     ]  # fmt: skip
 

@@ -1,6 +1,7 @@
-"""What a session costs: to resume at any size, to make durable, to hand over.
+"""The cost of a session: resuming at any size, making lines durable, listing.
 
-"Ready" is: every live message decoded, in order. The peer reads the same file in the same run.
+A session is ready when every live message is decoded, in order. The peer reads the same file in the
+same run.
 """
 
 import os
@@ -77,7 +78,7 @@ def _peer(path: Path, ours_s: float) -> Iterator[Figure]:
 
 
 def _ccusage(path: Path, ours_s: float) -> Iterator[Figure]:
-    """A whole process that counts tokens only; what node needs for nothing is taken off."""
+    """Compare with a process that only counts tokens; the start of node is subtracted."""
     program = from_npm(CCUSAGE, "ccusage")
     if program is None:
         yield Figure(name="no ccusage: npm is not here, or has it not", value=0, unit="")
@@ -129,10 +130,9 @@ def _writing(base: Path) -> Iterator[Figure]:
 
 
 def _durable_s(base: Path, line: bytes, rounds: int = 600) -> tuple[float, float]:
-    """Median seconds of our append and of the bare calls, taken in turns.
+    """Return the median seconds of our append and of the bare calls, taken alternately.
 
-    Ours is the bare median and the median of what each pair differs by: a disk that is busy for a
-    while is so for both.
+    Ours is the bare median plus the median difference of each pair, because a busy disk affects both.
     """
     file = LogFile(base / "ours.jsonl", files=Files())
     fd = os.open(base / "bare.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -215,7 +215,7 @@ def _entry(n: int, parent: int | None, text: str, **more: object) -> bytes:
 
 
 def _session(base: Path, size_mb: int, *, is_compacted: bool = False) -> Path:
-    """A linear session of source text, 2.5 kB a line, as measured of real ones."""
+    """Create a linear session of source text with 2.5 kB per line, as measured in real sessions."""
     source = Path(random.__file__).read_text("utf-8")
     chance = random.Random(1)
     path = base / "projects" / "-home-ada-project" / f"{SESSION}.jsonl"

@@ -1,9 +1,9 @@
-"""One session of many turns in the real program: what a turn late in it costs beside one early in it.
+"""One session of many turns in the real program: a late turn compared with an early one.
 
-A host speaks stream-json to `clew -p`; in every turn the model reads a file and then says something.
-Told are the program's own CPU and its memory. With summaries, as sessions are, a late turn costs what an
-early one does. Without them each request holds the whole history, because the API takes nothing less: what
-grows then is told for each MB that a request is longer, beside a bare socket that is given the same bytes.
+A host sends stream-json to `clew -p`. In every turn the model reads a file and then answers. The
+figures are the program's own CPU time and memory. With summaries, as in normal sessions, a late turn
+costs the same as an early one. Without them, each request contains the complete history, because the
+API requires it; the growth is then measured per MB of request, compared with a bare socket.
 """
 
 import json
@@ -30,7 +30,7 @@ MESSAGE_TOKENS = 60
 
 
 def model(body: dict[str, Any]) -> dict[str, Any]:
-    """Reads a file, then says something; it counts its tokens by the messages."""
+    """Read a file, then answer; count tokens by the number of messages."""
     messages = body["messages"]
     used = {"input_tokens": MESSAGE_TOKENS * len(messages), "output_tokens": 90}
     last = messages[-1]["content"]
@@ -43,7 +43,7 @@ def model(body: dict[str, Any]) -> dict[str, Any]:
 
 
 class Sitting:
-    """A running clew and its host's end of the pipes; `sent_bytes` are those of its requests."""
+    """A running clew and the host's end of its pipes; `sent_bytes` counts its requests."""
 
     def __init__(self, folder: Path, *, shortens: bool) -> None:
         self.sent_bytes = 0
@@ -96,7 +96,7 @@ class Sitting:
         self._server.__exit__(*told)
 
     def turns(self, first: int, last: int) -> float:
-        """Says what there is to say in these turns; the CPU of one of them, in ms."""
+        """Run these turns; return the CPU time of one, in ms."""
         before = self._cpu_s()
         for number in range(first, last):
             self._turn(number)
@@ -141,18 +141,18 @@ def shortened(folder: Path) -> Iterator[Figure]:
         late = sitting.turns(TURNS - SETTLED, TURNS)
         grown_mb = sitting.memory_mb()
     yield Figure(
-        name=f"{TURNS} turns: CPU of a late turn beside an early one",
+        name=f"{TURNS} turns: CPU of a late turn / an early one",
         value=late / early, unit="x", at_most=1.2, note=f"{early:.1f} ms to {late:.1f} ms",
     )  # fmt: skip
     yield Figure(
-        name=f"{TURNS} turns: memory beside that after turn {SETTLED}",
+        name=f"{TURNS} turns: memory / memory after turn {SETTLED}",
         value=grown_mb / settled_mb, unit="x", at_most=1.2,
         note=f"{settled_mb:.0f} MB to {grown_mb:.0f} MB",
     )  # fmt: skip
 
 
 def whole(folder: Path) -> Iterator[Figure]:
-    """Without a summary, so that requests grow."""
+    """Measure without summaries, so that requests grow."""
     with Sitting(folder, shortens=False) as sitting:
         sitting.turns(0, SPAN)
         spans = []

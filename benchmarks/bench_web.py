@@ -1,4 +1,4 @@
-"""Pages of the web: from HTML to Markdown, beside the standard library's parser that only listens."""
+"""Web pages: from HTML to Markdown, compared with the standard library's parser without conversion."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -22,7 +22,7 @@ SPANS = '<span class="k">def</span> <span class="nf">f</span><span class="p">():
 
 
 class Listener(HTMLParser):
-    """Hears everything and keeps the text."""
+    """A parser that only collects the text."""
 
     def __init__(self) -> None:
         super().__init__()

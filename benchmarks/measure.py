@@ -1,7 +1,7 @@
-"""How clew is measured: CPU seconds, best of several runs, ratios against a peer in the same run.
+"""Measuring: CPU seconds, best of several runs, ratios against a peer in the same run.
 
-A module `benchmarks/bench_<subject>.py` offers `figures()`, which yields `Figure`s. Wall time is
-used only where waiting is the point; a target is a goal that is printed, never a test.
+A module `benchmarks/bench_<subject>.py` has a function `figures()`, which yields `Figure`s. Wall time
+is used only for waiting times. A target is a goal that is printed, never a test.
 """
 
 import gc
@@ -16,7 +16,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One measured line. `at_most`/`at_least` is the goal, in the figure's own unit."""
+    """A measured value. `at_most`/`at_least` is the goal, in the figure's own unit."""
 
     name: str
     value: float
@@ -35,7 +35,9 @@ class Figure:
 
 
 def cpu_s(work: Callable[[], object], *, runs: int = 5) -> float:
-    """The least CPU time of `work` in this process over several runs, collector off."""
+    """Return the shortest CPU time of `work` in this process over several runs, without garbage
+    collection.
+    """
     best = float("inf")
     for _ in range(runs):
         gc.collect()
@@ -50,7 +52,9 @@ def cpu_s(work: Callable[[], object], *, runs: int = 5) -> float:
 
 
 def growth(small: Callable[[], object], large: Callable[[], object], *, runs: int = 9) -> float:
-    """The least CPU of `large` over that of `small`, run turn about: a busy minute hits both."""
+    """Return the CPU time of `large` divided by that of `small`, run alternately so that other load
+    affects both.
+    """
     spent = [(cpu_s(small, runs=1), cpu_s(large, runs=1)) for _ in range(runs)]
     return min(most for _, most in spent) / min(least for least, _ in spent)
 
@@ -68,7 +72,7 @@ def spent(
     cwd: Path | None = None,
     stderr: int | None = None,
 ) -> Spent:
-    """One run of a process that says nothing to us; one that fails is no measurement."""
+    """Run a process whose output is ignored; raise an error if it fails."""
     begin = time.perf_counter()
     child = subprocess.Popen(
         command,
@@ -94,7 +98,9 @@ class Run:
 
 
 def process(command: Sequence[str], *, runs: int = 7, env: dict[str, str] | None = None) -> Run:
-    """A whole process: median CPU and wall of several runs after a warm-up; memory by a run more."""
+    """Run a process several times after a warm-up; return median CPU and wall time, and memory from
+    one more run.
+    """
     measured = [spent(command, env=env) for _ in range(runs + 1)][1:]
     cpus = [one.cpu_s for one in measured]
     walls = [one.wall_s for one in measured]
@@ -106,7 +112,7 @@ def process(command: Sequence[str], *, runs: int = 7, env: dict[str, str] | None
 
 
 def from_npm(package: str, program: str) -> str | None:
-    """A published program, named with its version; None where npm is not there or has it not."""
+    """Return the program of a package, installed from npm; None without npm or the package."""
     folder = Path(__file__).parent.parent / ".build" / "peers" / package.replace("/", "+")
     path = folder / "node_modules" / ".bin" / program
     npm = shutil.which("npm")
@@ -117,9 +123,9 @@ def from_npm(package: str, program: str) -> str | None:
 
 
 def peak_rss_mb(command: Sequence[str], *, env: dict[str, str] | None = None) -> float:
-    """The high-water mark of one run, read while it runs.
+    """Return the peak memory of one run, read while it runs.
 
-    `ru_maxrss` will not do: the kernel carries the parent's size over the child's exec into it.
+    `ru_maxrss` doesn't work: across exec, the kernel carries over the parent's size.
     """
     child = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
     status_file = Path(f"/proc/{child.pid}/status")
