@@ -208,7 +208,7 @@ PAGE = b"<html><head><title>Please log in</title></head></html>"
         (streamed(b"zz\r\n" + GOOD, SSE + "Transfer-Encoding: chunked\r\n"), "protocol", "not HTTP/1.1"),
         (b"HTTP/1.1 banana\r\n\r\n", "protocol", "not HTTP/1.1"),
         (b"HTTP/1.1 200 OK\r\n" + b"X-Pad: " + b"p" * 300_000, "protocol", "not HTTP/1.1"),
-        (b"", "reset", "before an answer came"),
+        (b"", "reset", "before a response arrived"),
         (b"HTTP/1.1 204 No Content\r\n\r\n", "status", "204"),
         (answer(b"moved", status="302 Found", headers="Location: http://x/\r\n"), "status", "302"),
         (answer(b"\x00\x01\x02" * 99, status="500 Oops"), "status", "500"),

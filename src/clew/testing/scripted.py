@@ -122,7 +122,7 @@ class ScriptedExchange:
         reply = self._transport.answer(self._request)
         for step in before_headers(reply):
             if isinstance(step, Cut):
-                raise TransportError("reset", "the connection ended before an answer came")
+                raise TransportError("reset", "the connection ended before a response arrived")
             await self._wait(step)
         if reply.http is not None:
             raise TransportError("protocol", "the response is not HTTP/1.1 (a scripted response)")

@@ -71,7 +71,7 @@ async def test_a_server_whose_line_never_ends_is_ended_and_begun_anew(tmp_path: 
     async with yard(tmp_path, {"one": entry("rude")}) as here:
         result = await here.use("mcp__one__flood", text="1000000")
         assert result.is_error
-        assert "prints without end what is no message" in str(result.content)
+        assert "keeps printing output" in str(result.content)
         await here.until("ready")
         assert (await here.use("mcp__one__echo", text="x")).content == "you said x"
 

@@ -16,8 +16,8 @@ from tests.parts.mcp.test_sessions import calls, given, results
 PROGRAM = Path(__file__).with_name("hostile_program.py")
 YES = {"scenario": 1, "answers": [{"text": "Yes.", "times": "always"}]}
 CANNOT = (
-    "The server memo returned an invalid response: the answer breaks the rules: "
-    "it is nested deeper than 200 levels"
+    "The server memo returned an invalid response: malformed JSON-RPC message "
+    "(nested more than 200 levels deep)"
 )
 
 

@@ -49,7 +49,7 @@ def test_what_is_nested_deeper_than_anybody_reads_is_no_message(holder: type) ->
         (found,) = wire.read_value(wire.make_success(1, nested(levels)))
         assert isinstance(found, MalformedMessage)
         assert (found.kind, found.answer_to) == ("response", 1)
-        assert found.why == "it is nested deeper than 200 levels"
+        assert found.why == "nested more than 200 levels deep"
         (found,) = wire.read_value(wire.request(2, "do", {"a": nested(levels)}))
         assert isinstance(found, MalformedMessage)
         assert (found.kind, found.answer_to) == ("request", 2)
@@ -76,12 +76,22 @@ def test_a_number_that_some_writers_give_a_point_is_the_same_id() -> None:
     ("message", "why", "kind", "answer_to"),
     [
         ({"id": 1, "method": "m"}, "jsonrpc", "request", 1),
-        ({"jsonrpc": "2.0", "id": 1, "method": 3}, "no text", "request", 1),
+        ({"jsonrpc": "2.0", "id": 1, "method": 3}, "not a string", "request", 1),
         ({"jsonrpc": "2.0", "id": 1, "method": "m", "params": 3}, "params", "request", 1),
         ({"jsonrpc": "2.0", "id": None, "method": "m"}, "the id", "request", None),
         ({"jsonrpc": "2.0", "id": True, "method": "m"}, "the id", "request", None),
-        ({"jsonrpc": "2.0", "id": 1, "method": "m", "result": 1}, "in one", "request", 1),
-        ({"jsonrpc": "2.0", "id": 1, "result": 1, "error": {}}, "in one", "response", 1),
+        (
+            {"jsonrpc": "2.0", "id": 1, "method": "m", "result": 1},
+            "both a call and a response",
+            "request",
+            1,
+        ),
+        (
+            {"jsonrpc": "2.0", "id": 1, "result": 1, "error": {}},
+            "both result and error",
+            "response",
+            1,
+        ),
         ({"jsonrpc": "2.0", "id": 1}, "no method", "other", None),
         ({"jsonrpc": "2.0", "result": 1}, "without an id", "response", None),
         ({"jsonrpc": "2.0", "id": [], "error": {}}, "the id", "response", None),

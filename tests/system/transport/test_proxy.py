@@ -178,8 +178,8 @@ def test_a_secure_request_goes_through_a_tunnel_with_authorization(
     [
         (b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n", "407"),
         (b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n", "502"),
-        (b"SSH-2.0-nothing\r\n\r\n", "does not answer as one"),
-        (b"", "does not answer as one"),
+        (b"SSH-2.0-nothing\r\n\r\n", "sent an invalid response"),
+        (b"", "sent an invalid response"),
         (b"HTTP/1.1 200 OK\r\n\r\nwelcome", "broke the tunnel"),
     ],
 )

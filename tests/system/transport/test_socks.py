@@ -169,15 +169,15 @@ async def test_a_whole_answer_streams_through_socks() -> None:
 @pytest.mark.parametrize(
     ("replies", "said"),
     [
-        ([b""], "hung up"),
-        ([b"HTTP/1.1 400 Bad Request\r\n\r\n"], "does not answer as one"),
-        ([b"\x05\xff"], "wants another kind of login"),
-        ([b"\x05\x00", b"\x04\x00\x00\x01"], "does not answer as one"),
-        ([b"\x05\x00", b"\x05\x02\x00\x01"], "its rules do not allow it"),
-        ([b"\x05\x00", b"\x05\x63\x00\x01"], "it says 99"),
-        ([b"\x05\x00", b"\x05\x00\x00\x01\x7f"], "hung up"),
+        ([b""], "closed the connection"),
+        ([b"HTTP/1.1 400 Bad Request\r\n\r\n"], "sent an invalid response"),
+        ([b"\x05\xff"], "requires another login method"),
+        ([b"\x05\x00", b"\x04\x00\x00\x01"], "sent an invalid response"),
+        ([b"\x05\x00", b"\x05\x02\x00\x01"], "not allowed by its rules"),
+        ([b"\x05\x00", b"\x05\x63\x00\x01"], "error 99"),
+        ([b"\x05\x00", b"\x05\x00\x00\x01\x7f"], "closed the connection"),
         ([b"\x05\x00", b"\x05\x00\x00\x03\x01x\x00\x01welcome"], "broke the tunnel"),
-        ([b"\x05\x02", b"\x01\x01"], "does not accept the user"),
+        ([b"\x05\x02", b"\x01\x01"], "rejected the user"),
     ],
 )
 async def test_whatever_a_proxy_says_is_a_fault_of_the_proxy(

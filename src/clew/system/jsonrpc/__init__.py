@@ -1,1 +1,4 @@
-"""JSON-RPC 2.0, once: messages, framings and a conversation of two peers, the first three without IO."""
+"""JSON-RPC 2.0: messages, framing, and a connection between two peers.
+
+Only the last part does IO.
+"""

@@ -1,8 +1,8 @@
 """A peer that is a child process: messages over its standard input and output.
 
-Owns the three pipes. Reading never stops and never blocks: what the child says on standard error is
-kept as a tail for people, what it prints that is no message is reported. The child and all it started
-end with the session, through the launcher.
+Owns the three pipes. Reading never stops and never blocks. The tail of standard error is kept for
+the user, and output that is not a message is reported. The launcher ends the child and its
+descendants with the session.
 """
 
 import asyncio
@@ -21,23 +21,26 @@ from clew.system.process.tree import Child
 READ_BYTES = 1 << 18
 KEPT_ERRORS_BYTES = 8192
 SHOWN_ERRORS = 500
-# What is printed without one message in between; beyond it the program is not one that speaks this.
+# The most output without a valid message. A program that prints more does not speak the protocol.
 MAX_GARBAGE_BYTES = 64 << 20
-# What is printed without one end of a message in between: far more than any that would be read.
+# The most output without the end of a message: far more than any message that would be accepted.
 MAX_UNENDED_BYTES = 128 << 20
-# What may wait to be written to a child that does not read.
+# The most data that may wait to be written to a child that does not read.
 MAX_UNREAD_BYTES = 64 << 20
-# How long a child may take to end by itself once its input has ended, and then once it was told to.
+# How long a child may take to exit after its input was closed, and then after it was asked to end.
 CLOSE_WAIT_S = 1.0
 GRACE_S = 0.5
-# How long what the child printed last may take to arrive once it has ended.
+# How long the last output of the child may take to arrive after it has ended.
 SETTLE_S = 0.05
 
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\b')
 
 
 class ChildLine:
-    """The line to one child. `connection` is told what comes, and when nothing will come any more."""
+    """The pipes to one child.
+
+    `connection` receives the messages, and is informed of the end.
+    """
 
     def __init__(self, framing: Framing, frame: Callable[[bytes], bytes]) -> None:
         self._framing = framing
@@ -56,7 +59,7 @@ class ChildLine:
 
     @property
     def errors(self) -> str:
-        """The last of what the child said on standard error."""
+        """The end of the child's output on standard error."""
         return self._kept.decode("utf-8", "replace").strip()
 
     async def open(
@@ -67,7 +70,7 @@ class ChildLine:
         cwd: str | os.PathLike[str],
         env: Mapping[str, str],
     ) -> None:
-        """Starts the child; raises OSError where that cannot be."""
+        """Start the child. Raise OSError if that is impossible."""
         theirs: list[int] = []
         try:
             read_end, self._input = pipe(theirs, child_reads=True)
@@ -83,17 +86,17 @@ class ChildLine:
                 self._close_pipes()
 
     def listen(self, connection: Connection) -> None:
-        """Begins to hand on what the child says."""
+        """Start to pass the child's messages to the connection."""
         self._connection = connection
         if self._output >= 0:
             self._loop.add_reader(self._output, self._readable)
             self._loop.add_reader(self._errors, self._complained)
 
     async def ended(self) -> str:
-        """Waits until nothing more will come and says why; the line is lost then.
+        """Wait until nothing more will come, mark the connection as lost, and return the reason.
 
-        That is the end of the child or of its output, whichever is first: what it printed last may
-        still be in the pipe when it ends, and a program that it started may hold the pipe open.
+        This is the end of the child or of its output, whichever is first. The last output may still
+        be in the pipe when the child ends, and a program that it started may hold the pipe open.
         """
         assert self._child is not None
         exit_seen = asyncio.ensure_future(self._child.wait())
@@ -115,7 +118,7 @@ class ChildLine:
         return why
 
     def send(self, message: Json) -> None:
-        """Hands a message over; what the pipe does not take at once is written when it does."""
+        """Send a message. What the pipe does not accept now is written later."""
         if self._input < 0:
             return
         self._unsent += self._frame(encode(message))
@@ -125,7 +128,7 @@ class ChildLine:
             self._write()
 
     async def aclose(self) -> None:
-        """Ends the input, which asks the child to end; then makes it and all it started end."""
+        """Close the input, which asks the child to exit. Then end the child and its descendants."""
         self._stop_writing()
         child, self._child = self._child, None
         try:
@@ -152,7 +155,7 @@ class ChildLine:
         payloads = self._framing.feed(data)
         self._unended_bytes = 0 if payloads else self._unended_bytes + len(data)
         if self._unended_bytes > MAX_UNENDED_BYTES:
-            self._lose("the server prints without end what is no message")
+            self._lose("the server keeps printing output that is not a message")
         self._take(payloads)
 
     def _take(self, payloads: list[bytes | Unframed]) -> None:
@@ -166,20 +169,22 @@ class ChildLine:
                 self._garbage_bytes = 0
                 connection.deliver_bytes(payload)
             else:
-                # Programs print all sorts of things before they think of what reads them.
+                # Programs often print other output before their first message.
                 self._printed(connection, payload)
 
     def _unframed(self, connection: Connection, part: Unframed) -> None:
         match = _ID.search(part.head) if part.is_too_large else None
         if match is not None:
-            connection.fail(int(match[1]), f"the answer is too large ({part.why})")
+            connection.fail(int(match[1]), f"response too large ({part.why})")
         self._printed(connection, part.head)
 
     def _printed(self, connection: Connection, text: bytes) -> None:
         self._garbage_bytes += len(text)
-        connection.odd(f"printed what is no message: {text[:120].decode('utf-8', 'replace')}")
+        connection.odd(
+            f"printed output that is not a message: {text[:120].decode('utf-8', 'replace')}"
+        )
         if self._garbage_bytes > MAX_GARBAGE_BYTES:
-            self._lose("the server prints without end what is no message")
+            self._lose("the server keeps printing output that is not a message")
 
     def _complained(self) -> None:
         data = read_some(self._errors)
@@ -191,7 +196,7 @@ class ChildLine:
         del self._kept[:-KEPT_ERRORS_BYTES]
 
     def _write(self) -> None:
-        """Writes what the pipe takes."""
+        """Write as much as the pipe accepts."""
         try:
             while self._unsent and self._input >= 0:
                 written = os.write(self._input, memoryview(self._unsent)[: 1 << 16])
@@ -204,7 +209,7 @@ class ChildLine:
         except OSError:
             self._unsent.clear()
             self._stop_writing()
-            # It is about to end, or has: how will be seen in a moment.
+            # The child has ended or is about to. Its exit will be seen in a moment.
             self._lost_why = self._lost_why or "the server closed its input"
             self._output_ended.set()
             return
@@ -237,7 +242,10 @@ class ChildLine:
 
 
 def pipe(theirs: list[int], *, child_reads: bool) -> tuple[int, int]:
-    """A pipe as (the child's end, ours); the child's is also put into `theirs`, to be closed here."""
+    """Return a pipe as (the child's end, our end).
+
+    Add the child's end to `theirs`, to be closed later.
+    """
     read_end, write_end = os.pipe()
     child, ours = (read_end, write_end) if child_reads else (write_end, read_end)
     os.set_blocking(ours, False)
@@ -246,7 +254,7 @@ def pipe(theirs: list[int], *, child_reads: bool) -> tuple[int, int]:
 
 
 def read_some(descriptor: int) -> bytes | None:
-    """What is there; nothing at the end, None where there is nothing yet."""
+    """Return the available data, nothing at the end, or None if no data has arrived yet."""
     try:
         return os.read(descriptor, READ_BYTES)
     except BlockingIOError:

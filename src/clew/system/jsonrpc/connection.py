@@ -1,9 +1,10 @@
-"""A conversation under way: requests that can be awaited, questions of the peer that get answers.
+"""A connection to a peer: requests that can be awaited, and answers to the peer's requests.
 
-Owns the futures of requests, the tasks of answers, and one timer. What carries the messages is handed
-in as `send`; what arrives is handed to `deliver`, on the same loop. A request never raises for what
-the peer did: its outcome is a value. Nothing is queued in between: a call costs two writes and two
-reads. (The official MCP SDK, which takes 400 to 500 ms to import, is used in tests only.)
+Owns the futures of requests, the tasks of answers, and one timer. The caller passes `send` to
+transmit messages, and passes received messages to `deliver`, on the same loop. A request never
+raises because of what the peer did: its outcome is a value. Messages are not queued, so a call
+costs two writes and two reads. (The official MCP SDK takes 400 to 500 ms to import, and is only
+used in tests.)
 """
 
 import asyncio
@@ -32,7 +33,10 @@ OnProgress: TypeAlias = Callable[[Json], None]
 
 
 class PeerHandler(Protocol):
-    """Who answers the peer. `asked` gives a result or a fault; it raises nothing but a cancellation."""
+    """The handler of the peer's requests.
+
+    `asked` returns a result or a fault, and raises only cancellations.
+    """
 
     async def asked(self, method: str, params: Params) -> Any | RpcFault: ...
 
@@ -42,7 +46,10 @@ class PeerHandler(Protocol):
 
 
 class Connection:
-    """`group` holds the tasks that answer the peer; whoever owns it ends them."""
+    """A connection to a peer.
+
+    `group` contains the tasks that answer it; the owner of the group ends them.
+    """
 
     def __init__(
         self,
@@ -69,7 +76,7 @@ class Connection:
         return bool(self._lost)
 
     def next_id(self) -> int:
-        """The id of the next request, for who must name it in the request itself."""
+        """Return the ID of the next request, for callers that need it in the request itself."""
         return self._peer.next_id()
 
     async def request(
@@ -82,7 +89,10 @@ class Connection:
         limit_s: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> Outcome:
-        """Asks and waits. Being cancelled while waiting tells the peer that nobody waits any more."""
+        """Send a request and wait for its outcome.
+
+        If the wait is cancelled, cancel the request at the peer.
+        """
         if self._lost:
             return PeerFailure(kind="lost", message=self._lost)
         identity = self.next_id() if identity is None else identity
@@ -105,7 +115,7 @@ class Connection:
         finally:
             self._futures.pop(identity, None)
             self._progress.pop(identity, None)
-            cancellation = self._peer.give_up(identity, "nobody waits for it any more")
+            cancellation = self._peer.give_up(identity, "the request was cancelled")
             if cancellation is not None and not self._lost:
                 self._send(cancellation)
 
@@ -114,14 +124,14 @@ class Connection:
             self._send(wire.make_notification(method, params))
 
     def deliver(self, messages: Iterable[Message]) -> None:
-        """Takes in what came."""
+        """Process received messages."""
         self._take(self._peer.feed(messages, now_s=self._loop.time()))
 
     def deliver_bytes(self, payload: bytes) -> None:
         self.deliver(wire.read(payload, batches=self._dialect.batches))
 
     def fail(self, identity: Id, why: str) -> None:
-        """Ends one request whose answer cannot come any more."""
+        """End a request whose answer cannot arrive any more."""
         self._take(self._peer.fail(identity, PeerFailure(kind="invalid", message=why)))
 
     def waits_for(self, identity: Id) -> bool:
@@ -132,14 +142,14 @@ class Connection:
         self._host.odd(why)
 
     def lose(self, why: str) -> None:
-        """The line is cut: everything that waits ends now."""
+        """Mark the connection as lost. All pending requests end now."""
         if not self._lost:
             self._lost = why or "the connection ended"
             self._take(self._peer.lost(self._lost))
             if self._timer is not None:
                 self._timer.cancel()
 
-    # -- what came
+    # -- received messages
 
     def _take(self, events: list[Event]) -> None:
         for event in events:
@@ -180,7 +190,7 @@ class Connection:
     # -- time
 
     def _watch_time(self) -> None:
-        """Sees to it that the timer goes off when the first request is due."""
+        """Set the timer to the deadline of the request that is due first."""
         due_at = self._peer.due_at()
         if due_at is None or (self._timer is not None and self._timer_at <= due_at):
             return

@@ -1,8 +1,8 @@
-r"""Where a message begins and ends in a stream of bytes: a line each, or behind its length.
+r"""Split a stream of bytes into messages: one per line, or after a header with its length.
 
-Memory is the unfinished message and never more than the limit: what is larger is passed over and
-reported with its beginning, by which its answer may be found. Only LF ends a line, a CR before it is
-dropped: other line ends are legal inside JSON.
+Memory contains at most the unfinished message, up to the limit. A larger message is skipped and
+reported with its beginning, from which its ID can be found. Only LF ends a line, and a CR before it
+is dropped, because other line ends are legal inside JSON.
 """
 
 from typing import Protocol
@@ -15,7 +15,10 @@ _END = b"\r\n\r\n"
 
 
 class Unframed(Struct, frozen=True, kw_only=True):
-    """Bytes that are no message. `head` is how they begin; `is_too_large`: they may have been one."""
+    """Bytes that are not a message.
+
+    `head` is their beginning. `is_too_large`: they may have been one.
+    """
 
     why: str
     head: bytes
@@ -23,7 +26,7 @@ class Unframed(Struct, frozen=True, kw_only=True):
 
 
 class Framing(Protocol):
-    """Bytes in, payloads out, whatever the pieces they come in."""
+    """A framing: bytes in, payloads out, regardless of how the bytes are split."""
 
     def feed(self, chunk: bytes) -> list[bytes | Unframed]: ...
 
@@ -31,14 +34,14 @@ class Framing(Protocol):
 
 
 class LineFraming:
-    """One message a line; empty lines are none."""
+    """One message per line. Empty lines are skipped."""
 
     __slots__ = ("_head", "_max_bytes", "_rest")
 
     def __init__(self, *, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._rest = bytearray()
-        # How a line begins that is passed over.
+        # The beginning of a line that is being skipped.
         self._head: bytes | None = None
 
     def feed(self, chunk: bytes) -> list[bytes | Unframed]:
@@ -55,20 +58,22 @@ class LineFraming:
         return out
 
     def close(self) -> list[bytes | Unframed]:
-        """The last line, if it was not ended."""
+        """Return the last line, if it has no line end."""
         line = self._line()
         return [] if line is None else [line]
 
     def _more(self, piece: bytes) -> None:
         if self._head is not None:
             return
-        self._rest += piece  # a bytearray grows in place: a line in many pieces costs its length
+        self._rest += (
+            piece  # a bytearray grows in place, so a line in many pieces costs only its length
+        )
         if len(self._rest) > self._max_bytes:
             self._head = bytes(self._rest[: min(HEAD_BYTES, self._max_bytes)])
             self._rest = bytearray()
 
     def _line(self) -> bytes | Unframed | None:
-        """The line that has just ended."""
+        """Return the line that has just ended."""
         head, self._head = self._head, None
         if head is not None:
             return too_large(head, self._max_bytes)
@@ -82,19 +87,19 @@ class LineFraming:
 
 
 class Headed:
-    r"""`Content-Length: N`, an empty line, N bytes; further headers are passed over."""
+    r"""`Content-Length: N`, an empty line, N bytes. Other headers are ignored."""
 
     __slots__ = ("_expected", "_head", "_is_lost", "_max_bytes", "_rest", "_skipping")
 
     def __init__(self, *, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._rest = bytearray()
-        # The length of the body that comes; None while headers do.
+        # The length of the next body, or None while headers are read.
         self._expected: int | None = None
-        # Of a body that is passed over: how many bytes are still to come, and how it began.
+        # Of a body that is being skipped: the number of bytes still to come, and its beginning.
         self._skipping = 0
         self._head = b""
-        # Headers went on for too long, and their end is looked for.
+        # The headers were too long, and their end is being searched for.
         self._is_lost = False
 
     def feed(self, chunk: bytes) -> list[bytes | Unframed]:
@@ -111,7 +116,7 @@ class Headed:
         return [Unframed(why="the stream ended inside a message", head=rest[:HEAD_BYTES])]
 
     def _step(self, out: list[bytes | Unframed]) -> bool:
-        """Takes one part off the rest; False when more bytes are needed for that."""
+        """Consume one part of the buffer. Return False if more bytes are needed for that."""
         if self._is_lost:
             return self._find_end()
         if self._skipping:
@@ -147,7 +152,7 @@ class Headed:
     def _find_end(self) -> bool:
         end = self._rest.find(_END)
         self._is_lost = end < 0
-        # The end may have begun in the last bytes.
+        # The end marker may start in the last bytes.
         del self._rest[: end + len(_END) if end >= 0 else max(0, len(self._rest) - len(_END) + 1)]
         return not self._is_lost
 
@@ -167,19 +172,19 @@ def too_large(head: bytes, max_bytes: int) -> Unframed:
 
 
 def length_in(header: bytes) -> int | None:
-    """The length that the last of the headers with one names; garbage before them is passed over."""
+    """Return the length in the last header that has one, ignoring garbage before it."""
     length: int | None = None
     for line in header.split(b"\r\n"):
         name, _, value = line.partition(b":")
         digits = value.strip()
-        # More digits than a length has are none: reading them could take for ever.
+        # More digits are not a length: converting them could take forever.
         if name.strip().lower() == b"content-length" and digits.isdigit() and len(digits) < 16:
             length = int(digits)
     return length
 
 
 def as_line(payload: bytes) -> bytes:
-    """A payload that holds no line end of its own, as a line."""
+    """Return a payload that contains no line end as a line."""
     return payload + b"\n"
 
 

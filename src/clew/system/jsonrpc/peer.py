@@ -1,8 +1,8 @@
-"""One side of a conversation: which requests wait for an answer, until when, and what came.
+"""One side of a connection: the pending requests, their deadlines, and the received messages.
 
-Owns ids, deadlines and cancellation, and answers what breaks the rules. No IO and no clock: messages
-and the time come in, events and messages to send go out. A request ends exactly once, with an
-`PeerAnswer` or a `PeerFailure`; whatever comes for it after that is passed over.
+Owns IDs, deadlines and cancellation, and answers invalid messages. No IO and no clock: messages and
+times go in; events and messages to send come out. A request ends exactly once, with a `PeerAnswer`
+or a `PeerFailure`; later messages for it are ignored.
 """
 
 from collections.abc import Iterable
@@ -14,30 +14,31 @@ from clew.core.json_object import Json
 from clew.system.jsonrpc import wire
 from clew.system.jsonrpc.wire import Id, Message, Params, RpcFault
 
-# `unsent`: there is no line, so the peer never heard of it; `lost`: there was one.
+# `unsent`: the peer was never connected, so it did not receive the request; `lost`: the connection
+# ended.
 Ending: TypeAlias = Literal["refused", "timeout", "lost", "unsent", "cancelled", "invalid"]
 
 
 class Dialect(Struct, frozen=True, kw_only=True):
-    """What the protocols on top of JSON-RPC name differently."""
+    """The names that differ between the protocols on top of JSON-RPC."""
 
     cancel_method: str
     cancel_key: str
     progress_method: str
     progress_key: str
     batches: bool = False
-    # Where also a request that was taken back is owed an answer: the code of that error.
+    # In protocols that require an answer to a cancelled request too: the code of that error.
     cancelled_code: int | None = None
 
 
 class PeerAnswer(Struct, frozen=True, kw_only=True):
-    """How a request ends well."""
+    """The successful outcome of a request."""
 
     result: Any
 
 
 class PeerFailure(Struct, frozen=True, kw_only=True):
-    """How a request ends otherwise; `code` and `data` are the peer's where it refused."""
+    """Any other outcome of a request. `code` and `data` are the peer's if it refused."""
 
     kind: Ending
     message: str
@@ -49,14 +50,14 @@ Outcome: TypeAlias = PeerAnswer | PeerFailure
 
 
 class Ended(Struct, frozen=True, kw_only=True):
-    """A request of ours has its outcome."""
+    """One of our requests has an outcome."""
 
     id: Id
     outcome: Outcome
 
 
 class PeerRequest(Struct, frozen=True, kw_only=True):
-    """The peer asks; it is owed one answer."""
+    """A request from the peer, which must be answered once."""
 
     id: Id
     method: str
@@ -69,26 +70,26 @@ class Told(Struct, frozen=True, kw_only=True):
 
 
 class Progressed(Struct, frozen=True, kw_only=True):
-    """News of a request of ours that still runs."""
+    """Progress of one of our pending requests."""
 
     id: Id
     params: Json
 
 
 class PeerWithdrawn(Struct, frozen=True, kw_only=True):
-    """The peer no longer wants the answer to a request of its own."""
+    """The peer has cancelled one of its requests."""
 
     id: Id
 
 
 class OwedMessage(Struct, frozen=True, kw_only=True):
-    """A message that must be sent: the answer to what was no request."""
+    """A message that must be sent, such as the answer to an invalid request."""
 
     message: Json
 
 
 class Odd(Struct, frozen=True, kw_only=True):
-    """Something that changes nothing, and what it was."""
+    """A message that is ignored, and why."""
 
     why: str
 
@@ -97,17 +98,20 @@ Event: TypeAlias = Ended | PeerRequest | Told | Progressed | PeerWithdrawn | Owe
 
 
 class PendingRequest(Struct, kw_only=True):
-    """A request of ours that runs. `patience_s`: how long it may be silent; progress begins it anew."""
+    """One of our pending requests.
+
+    `patience_s` is how long it may be silent; progress restarts it.
+    """
 
     method: str
     patience_s: float | None
     due_at: float | None
-    # Until then at the latest, whatever progress is told.
+    # The final deadline, regardless of progress.
     end_at: float | None
 
 
 class Peer:
-    """`now_s` of every call is one clock that only goes forward."""
+    """The state of one side. `now_s` of all calls must come from one monotonic clock."""
 
     __slots__ = ("_dialect", "_next", "_pending", "_serving")
 
@@ -119,7 +123,7 @@ class Peer:
 
     @property
     def waiting(self) -> int:
-        """How many requests of ours have no outcome yet."""
+        """The number of our requests without an outcome."""
         return len(self._pending)
 
     def next_id(self) -> int:
@@ -136,7 +140,7 @@ class Peer:
         patience_s: float | None = None,
         limit_s: float | None = None,
     ) -> Json:
-        """The request to send."""
+        """Register a request and return it to be sent."""
         end_at = None if limit_s is None else now_s + limit_s
         due_at = None if patience_s is None else now_s + patience_s
         self._pending[identity] = PendingRequest(
@@ -148,19 +152,22 @@ class Peer:
         return [event for message in messages for event in self._one(message, now_s)]
 
     def give_up(self, identity: Id, reason: str) -> Json | None:
-        """Ends a request of ours; what to tell the peer, or None where it had ended already."""
+        """Cancel one of our requests.
+
+        Return the message for the peer, or None if it had already ended.
+        """
         if self._pending.pop(identity, None) is None:
             return None
         return self._cancellation(identity, reason)
 
     def fail(self, identity: Id, failure: PeerFailure) -> list[Event]:
-        """Ends a request of ours whose answer will not come, without telling the peer."""
+        """End one of our requests whose answer will not come, without informing the peer."""
         if self._pending.pop(identity, None) is None:
             return []
         return [Ended(id=identity, outcome=failure)]
 
     def lost(self, why: str) -> list[Event]:
-        """The line is cut: nothing that runs will be answered."""
+        """Handle the loss of the connection: no pending request will be answered."""
         pending, self._pending = self._pending, {}
         withdrawn = [PeerWithdrawn(id=identity) for identity in self._serving]
         self._serving.clear()
@@ -168,11 +175,11 @@ class Peer:
         return [*(Ended(id=identity, outcome=failure) for identity in pending), *withdrawn]
 
     def due_at(self) -> float | None:
-        """When to call `expire` next."""
+        """Return the time at which to call `expire` next."""
         return min((p.due_at for p in self._pending.values() if p.due_at is not None), default=None)
 
     def expire(self, *, now_s: float) -> list[Event]:
-        """Ends what is overdue, and says what the peer is to be told of it."""
+        """End overdue requests, and return the messages that inform the peer."""
         events: list[Event] = []
         for identity, pending in list(self._pending.items()):
             if pending.due_at is None or pending.due_at > now_s:
@@ -184,13 +191,13 @@ class Peer:
         return events
 
     def answered(self, identity: Id) -> bool:
-        """Takes note that the peer gets its answer; False where it no longer wants one."""
+        """Record that the peer gets its answer. Return False if it has cancelled the request."""
         if identity not in self._serving:
             return False
         self._serving.remove(identity)
         return True
 
-    # -- what comes
+    # -- received messages
 
     def _one(self, message: Message, now_s: float) -> list[Event]:
         match message:
@@ -199,7 +206,7 @@ class Peer:
             case wire.RpcRefusal():
                 fault = message.fault
                 if message.id is None:
-                    return [Odd(why=f"an error about no request of ours: {fault.message}")]
+                    return [Odd(why=f"an error for an unknown request: {fault.message}")]
                 return self._ended(
                     message.id,
                     PeerFailure(
@@ -216,12 +223,12 @@ class Peer:
     def _ended(self, identity: Id, outcome: Outcome) -> list[Event]:
         own_id = self._own(identity)
         if own_id is None:
-            return [Odd(why=f"an answer to no request of ours ({identity!r:.40})")]
+            return [Odd(why=f"an answer to an unknown request ({identity!r:.40})")]
         del self._pending[own_id]
         return [Ended(id=own_id, outcome=outcome)]
 
     def _own(self, identity: Any) -> Id | None:
-        """The id as it was sent: some peers give a number back as text."""
+        """Return the ID as we sent it. Some peers return a number as text."""
         if identity in self._pending:
             return identity if type(identity) is str else int(identity)
         if type(identity) is str and identity.isdecimal() and len(identity) < 16:
@@ -244,7 +251,7 @@ class Peer:
         code = self._dialect.cancelled_code
         if code is None:
             return [PeerWithdrawn(id=identity)]
-        fault = RpcFault(code=code, message="taken back")
+        fault = RpcFault(code=code, message="cancelled")
         return [PeerWithdrawn(id=identity), OwedMessage(message=wire.make_refusal(identity, fault))]
 
     def _progressed(self, params: Json, now_s: float) -> list[Event]:
@@ -262,7 +269,7 @@ class Peer:
             fault = RpcFault(code=wire.INVALID_REQUEST, message="this id is in use")
             return [
                 OwedMessage(message=wire.make_refusal(message.id, fault)),
-                Odd(why="an id used twice"),
+                Odd(why="duplicate request id"),
             ]
         self._serving.add(message.id)
         return [PeerRequest(id=message.id, method=message.method, params=message.params)]
@@ -275,7 +282,7 @@ class Peer:
         if message.kind == "response" and message.answer_to is not None:
             own_id = self._own(message.answer_to)
             if own_id is not None:
-                why = f"the answer breaks the rules: {message.why}"
+                why = f"malformed JSON-RPC message ({message.why})"
                 return [*self.fail(own_id, PeerFailure(kind="invalid", message=why)), odd]
         return [odd]
 

@@ -1,7 +1,7 @@
-"""JSON-RPC 2.0 as values: what a peer sent, read without trusting it, and what is sent to it.
+"""JSON-RPC 2.0 messages as values: received ones are validated, and those to send are built.
 
-Owns the shapes and their codes. A message that breaks the rules is a `MalformedMessage`, never an exception.
-Described at jsonrpc.org/specification.
+Owns the shapes and error codes. An invalid message is a `MalformedMessage`, never an exception. The
+format is described at jsonrpc.org/specification.
 """
 
 import re
@@ -22,12 +22,12 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
 EXCERPT = 120
-# What is nested deeper is no message of anybody's, and more than a recursive reader of it could bear.
+# No real message is nested more deeply, and a recursive reader could not process it.
 MOST_DEEP = 200
 
 
 class RpcFault(Struct, frozen=True, kw_only=True):
-    """The `error` of an answer."""
+    """The `error` of a response."""
 
     code: int
     message: str
@@ -35,7 +35,7 @@ class RpcFault(Struct, frozen=True, kw_only=True):
 
 
 class RpcRequest(Struct, frozen=True, kw_only=True):
-    """Wants an answer under its id."""
+    """A request, which is answered under its ID."""
 
     id: Id
     method: str
@@ -43,7 +43,7 @@ class RpcRequest(Struct, frozen=True, kw_only=True):
 
 
 class Notification(Struct, frozen=True, kw_only=True):
-    """Wants none, and has no id."""
+    """A notification, which has no ID and gets no answer."""
 
     method: str
     params: Params = None
@@ -55,14 +55,17 @@ class Success(Struct, frozen=True, kw_only=True):
 
 
 class RpcRefusal(Struct, frozen=True, kw_only=True):
-    """An error; without an id where the peer could not tell which request it is about."""
+    """An error response. It has no ID if the peer could not tell which request it is about."""
 
     id: Id | None
     fault: RpcFault
 
 
 class MalformedMessage(Struct, frozen=True, kw_only=True):
-    """No message. `answer_to`: the id of what seems to have been a request, which is owed an answer."""
+    """An invalid message.
+
+    `answer_to` is the ID of what seems to be a request, which must be answered.
+    """
 
     why: str
     excerpt: str = ""
@@ -75,7 +78,7 @@ Message: TypeAlias = RpcRequest | Notification | Success | RpcRefusal | Malforme
 
 
 def read(payload: bytes, *, batches: bool = False) -> list[Message]:
-    """The messages of one payload; an array of them is a batch, in the versions that have those."""
+    """Parse the messages of one payload. In protocol versions with batches, an array is a batch."""
     try:
         value = decode(payload)
     except ValueError as error:
@@ -86,7 +89,7 @@ def read(payload: bytes, *, batches: bool = False) -> list[Message]:
 
 
 def read_value(value: Any, *, batches: bool = False) -> list[Message]:
-    """The same of what is decoded already."""
+    """Parse the messages of a decoded payload."""
     if isinstance(value, list) and batches:
         return [message_of(item) for item in value] or [MalformedMessage(why="an empty batch")]
     return [message_of(value)]
@@ -96,7 +99,7 @@ def message_of(value: Any) -> Message:
     if not isinstance(value, dict):
         return MalformedMessage(why="not an object", excerpt=excerpt(value))
     if is_deep(value):
-        return odd(value, f"it is nested deeper than {MOST_DEEP} levels")
+        return odd(value, f"nested more than {MOST_DEEP} levels deep")
     if value.get("jsonrpc") != "2.0":
         return odd(value, 'no "jsonrpc": "2.0"')
     if "method" in value:
@@ -107,37 +110,39 @@ def message_of(value: Any) -> Message:
 def call_of(value: Json) -> Message:
     method, params = value["method"], value.get("params")
     if not isinstance(method, str):
-        return odd(value, "the method is no text")
+        return odd(value, "the method is not a string")
     if params is not None and not isinstance(params, (dict, list)):
-        return odd(value, "params are neither an object nor an array")
+        return odd(value, "params must be an object or an array")
     if "result" in value or "error" in value:
-        return odd(value, "a call and an answer in one")
+        return odd(value, "contains both a call and a response")
     if "id" not in value:
         return Notification(method=method, params=params)
     if not is_id(value["id"]):
-        return odd(value, "the id is neither a text nor a whole number")
+        return odd(value, "the id must be a string or an integer")
     return RpcRequest(id=value["id"], method=method, params=params)
 
 
 def answer_of(value: Json) -> Message:
     if ("result" in value) == ("error" in value):
-        why = "result and error in one" if "result" in value else "no method, result or error"
+        why = (
+            "contains both result and error" if "result" in value else "no method, result or error"
+        )
         return odd(value, why)
     identity = value.get("id")
     if type(identity) is float and identity.is_integer():
-        # Some writers know one kind of number.
+        # Some writers have only one kind of number.
         identity = int(identity)
     if "result" in value:
         if not is_id(identity):
             return odd(value, "a result without an id")
         return Success(id=identity, result=value["result"])
     if identity is not None and not is_id(identity):
-        return odd(value, "the id is neither a text nor a whole number")
+        return odd(value, "the id must be a string or an integer")
     return RpcRefusal(id=identity, fault=fault_of(value["error"]))
 
 
 def fault_of(error: Any) -> RpcFault:
-    """An error as far as it can be read; what breaks the rules is its own message."""
+    """Parse an error as far as possible. An invalid one becomes its own message."""
     if not isinstance(error, dict):
         return RpcFault(code=INTERNAL_ERROR, message=excerpt(error))
     code, message = error.get("code"), error.get("message")
@@ -149,7 +154,7 @@ def fault_of(error: Any) -> RpcFault:
 
 
 def odd(value: Json, why: str) -> MalformedMessage:
-    """What is wrong with an object, and whether it seems to have been a call or an answer."""
+    """Return a malformed message, with the kind that it seems to be."""
     identity = value.get("id")
     known_id = identity if is_id(identity) else None
     if "method" in value:
@@ -164,7 +169,10 @@ def odd(value: Json, why: str) -> MalformedMessage:
 
 
 def is_deep(value: Any) -> bool:
-    """Whether a value is nested deeper than a message may be; a walk by levels, that depth costs nothing."""
+    """Return whether a value is nested too deeply for a message.
+
+    Walks by levels, without recursion.
+    """
     level: list[Any] = [value]
     for _ in range(MOST_DEEP):
         level = [
@@ -183,7 +191,7 @@ def is_id(value: Any) -> TypeGuard[Id]:
 
 
 def as_object(value: Any) -> Json:
-    """What should be an object; an empty one where it is something else."""
+    """Return an object, or an empty one for any other value."""
     return value if isinstance(value, dict) else {}
 
 
@@ -196,7 +204,7 @@ def as_text(value: Any) -> str:
 
 
 def excerpt(value: Any) -> str:
-    """The beginning of what came, for people; a stranger's words, never trusted."""
+    """Return the beginning of a received value, to be shown. It is untrusted text."""
     if isinstance(value, bytes):
         text = value.decode("utf-8", "replace")
     elif isinstance(value, dict):
@@ -206,7 +214,7 @@ def excerpt(value: Any) -> str:
     return text if len(text) <= EXCERPT else text[:EXCERPT] + "…"
 
 
-# -- what is sent
+# -- messages to send
 
 
 def request(identity: Id, method: str, params: Params) -> Json:
@@ -230,7 +238,7 @@ def make_refusal(identity: Id | None, fault: RpcFault) -> Json:
     return {"jsonrpc": "2.0", "id": identity, "error": error}
 
 
-# Files as peers name them: `file:` URIs. Pure.
+# `file:` URIs, by which peers name files. Pure.
 
 
 FILE = "file://"
@@ -244,7 +252,7 @@ def uri_of(path: str) -> str:
 
 
 def path_of(uri: str) -> str:
-    """The file that a URI names; empty for what is no file of this machine."""
+    """Return the local path that a URI names, or an empty string if it names none."""
     if not uri.startswith(FILE):
         return ""
     path = uri[len(FILE) :].partition("#")[0].partition("?")[0]

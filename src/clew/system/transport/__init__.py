@@ -1,1 +1,3 @@
-"""HTTP/1.1 over asyncio: one exchange at a time behind three methods; proxies, TLS, a small pool."""
+"""HTTP/1.1 over asyncio: one exchange at a time through three methods, with proxies, TLS and a
+small pool.
+"""

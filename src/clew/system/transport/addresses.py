@@ -1,7 +1,7 @@
-"""Which addresses are of the public internet, and which lead into a machine or a private network. Pure.
+"""Distinguish public internet addresses from those of a machine or a private network. Pure.
 
-Owns the table, from IANA's registries of special-purpose addresses (RFC 6890) and not from Python's, whose
-answers differ between versions. What the table does not know to be public is not.
+Owns the table, which follows IANA's registries of special-purpose addresses (RFC 6890) and not
+Python's, whose answers differ between versions. An address is public only if the table says so.
 
 Decision: docs/decisions/122-web-pages.md
 """
@@ -9,7 +9,7 @@ Decision: docs/decisions/122-web-pages.md
 from collections.abc import Collection
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
-# In Azure this one address answers for the machine itself, with its settings and certificates.
+# In Azure, 168.63.129.16 serves the machine itself, with its settings and certificates.
 SPECIAL_IPV4 = tuple(
     map(
         IPv4Network,
@@ -20,18 +20,18 @@ SPECIAL_IPV4 = tuple(
         ),
     )
 )  # fmt: skip
-# All that is given out for anybody to be reached at; fc00::/7, fe80::/10, fec0::/10 and 5f00::/16 lie outside.
+# All addresses assigned for public use. fc00::/7, fe80::/10, fec0::/10 and 5f00::/16 are outside.
 UNICAST = IPv6Network("2000::/3")
-# Protocols (Teredo, benchmarks, ORCHID ...) and documentation within it.
+# Protocol ranges inside it (Teredo, benchmarks, ORCHID and others) and documentation.
 SPECIAL_IPV6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "3fff::/20")))
-# Ranges that carry an IPv4 address at their end: translated on the way, or written so.
+# Ranges whose addresses end with an IPv4 address, translated on the way or only written so.
 CARRIES_IPV4 = tuple(map(IPv6Network, ("64:ff9b::/96", "::ffff:0:0/96")))
-# How a host is called behind which a tunnel (ISATAP) leads to an IPv4 address, local or not.
+# Interface IDs of ISATAP tunnels, which lead to an IPv4 address, local or not.
 ISATAP = frozenset({0x00005EFE, 0x02005EFE})
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address, written as numbers, is one of the public internet."""
+    """Return whether a numeric address is on the public internet."""
     try:
         ip = ip_address(address.partition("%")[0])
     except ValueError:
@@ -44,7 +44,7 @@ def is_public_ipv4(address: IPv4Address) -> bool:
 
 
 def is_public_ipv6(address: IPv6Address) -> bool:
-    """Return the same of an IPv6 address; one that carries an IPv4 address is judged by that one."""
+    """Return whether an IPv6 address is public. An embedded IPv4 address must be public too."""
     last = IPv4Address(int(address) & 0xFFFFFFFF)
     if any(address in network for network in CARRIES_IPV4):
         return is_public_ipv4(last)
@@ -55,11 +55,11 @@ def is_public_ipv6(address: IPv6Address) -> bool:
     return (int(address) >> 32) & 0xFFFFFFFF not in ISATAP or is_public_ipv4(last)
 
 
-# Which addresses anybody's page may be fetched from: those of the public internet. Pure.
+# Addresses from which any page may be fetched: those of the public internet. Pure.
 
 
 def is_literal(host: str) -> bool:
-    """Whether a host is written as an address."""
+    """Return whether a host is a numeric address."""
     try:
         ip_address(host)
     except ValueError:
@@ -68,6 +68,9 @@ def is_literal(host: str) -> bool:
 
 
 def is_admitted(host: str, port: int, address: str, allowed: Collection[str]) -> bool:
-    """Whether `host` may be reached at `address`; `allowed` are hosts, or `host:port`, that a person named."""
+    """Return whether `host` may be reached at `address`.
+
+    `allowed` are hosts, or `host:port`, that the user named.
+    """
     names = {host.lower().rstrip("."), f"{host.lower().rstrip('.')}:{port}"}
     return bool(names & {name.lower() for name in allowed}) or is_public(address)

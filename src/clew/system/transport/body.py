@@ -1,20 +1,26 @@
-"""Undoes a body's content-encoding as it comes; a body that ends inside its encoding is an error."""
+"""Decode the content-encoding of a body as it arrives.
+
+A body that ends inside its encoding is an error.
+"""
 
 import zlib
 from typing import Protocol
 
 from clew.system.transport.seam import TransportError
 
-# What is handed out at once: whoever reads it works that long before anybody else has a turn.
+# The most data returned at once. The reader works that long before other tasks get a turn.
 PIECE_BYTES = 65_536
-# A few bytes can be made to say gigabytes. No answer or page says more than so many times what came,
-# but for its first megabyte.
+# A few bytes can expand to gigabytes. After the first megabyte, a real response grows at most by
+# this factor.
 MOST_GROWTH = 100
 FREE_BYTES = 1 << 20
 
 
 class BodyDecoder(Protocol):
-    """`feed` gives what it has so far; while `has_more`, feeding it nothing gives the rest of that."""
+    """A decoder.
+
+    `feed` returns the data decoded so far. While `has_more`, feeding nothing returns more.
+    """
 
     @property
     def has_more(self) -> bool: ...
@@ -25,7 +31,7 @@ class BodyDecoder(Protocol):
 
 
 class Identity:
-    """Bytes as they are."""
+    """A body without encoding."""
 
     has_more = False
 
@@ -37,7 +43,10 @@ class Identity:
 
 
 class Foreign:
-    """A coding that cannot be undone. Told to who reads the body: the head may be worth reading."""
+    """A body with an unsupported encoding.
+
+    Only reading it fails, because the head may be useful.
+    """
 
     has_more = False
 
@@ -47,7 +56,8 @@ class Foreign:
     def feed(self, data: bytes) -> bytes:
         del data
         raise TransportError(
-            "content", f"the body is encoded as {self._content_encoding!r}, which was not asked for"
+            "content",
+            f"the body has the encoding {self._content_encoding!r}, which was not requested",
         )
 
     def close(self) -> bytes:
@@ -55,7 +65,7 @@ class Foreign:
 
 
 class Inflate:
-    """gzip (several members too), zlib, and the bare deflate that some servers call by its name."""
+    """gzip (with several members too), zlib, and the raw deflate that some servers call deflate."""
 
     def __init__(self, coding: str) -> None:
         self._coding = coding
@@ -78,7 +88,7 @@ class Inflate:
         out = bytearray()
         while self.has_more and len(out) < PIECE_BYTES:
             if self._inner.eof:
-                # Another gzip member follows, or the padding some servers leave.
+                # Another gzip member follows, or the padding that some servers append.
                 self._held = self._held.lstrip(b"\0")
                 if not self._held:
                     break
@@ -98,16 +108,17 @@ class Inflate:
             self._held = self._first + self._held
             return self._inflate(room)
         if not self._begun:
-            # The head that tells zlib from bare deflate has two bytes; one is kept for the other.
+            # The header that distinguishes zlib from raw deflate has two bytes. Keep the first
+            # until the second arrives.
             self._begun = self._received_bytes > 1
             self._first = self._held
         ended = self._inner.eof
         self._held = self._inner.unused_data if ended else self._inner.unconsumed_tail
-        # What it was given may be used up, and more of what that says still to come.
+        # All input may be used up while more output is still to come.
         self._is_full = len(inflated) == room and not ended
         self._made_bytes += len(inflated)
         if self._made_bytes > FREE_BYTES + MOST_GROWTH * self._received_bytes:
-            raise self._broken(f"it grows to more than {MOST_GROWTH} times what came")
+            raise self._broken(f"it expands to more than {MOST_GROWTH} times its size")
         return inflated
 
     def close(self) -> bytes:
@@ -116,13 +127,13 @@ class Inflate:
         return b""
 
     def _broken(self, why: str) -> TransportError:
-        return TransportError(
-            "content", f"the body is not the {self._coding} its header says ({why})"
-        )
+        return TransportError("content", f"the body is not valid {self._coding} ({why})")
 
 
 def choose_decoder(content_encoding: str) -> BodyDecoder:
-    """The decoder for a `content-encoding` header; of what it cannot undo, one that says so."""
+    """Return the decoder for a `content-encoding` header, or one that fails for an unsupported
+    encoding.
+    """
     codings = [c for c in content_encoding.lower().replace(",", " ").split() if c != "identity"]
     if not codings:
         return Identity()

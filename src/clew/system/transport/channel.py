@@ -1,7 +1,8 @@
-"""A byte channel over an asyncio transport: what has arrived is read before how it ended is told.
+"""A byte channel over an asyncio transport. Received data is returned before the error that ended
+it.
 
-Not `asyncio.StreamReader`: that one raises a reset before it hands out the bytes that came ahead of
-it, and a server that refuses a large request early answers in just that way.
+`asyncio.StreamReader` raises a connection reset before it returns the data received earlier. A
+server that rejects a large request early answers in exactly this way.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ HIGH_WATER_BYTES = 1 << 20
 
 
 class ByteChannel(asyncio.Protocol):
-    """One connection's bytes in order, then `b""` or the error that ended it."""
+    """The received bytes of one connection in order, followed by `b""` or the error that ended it."""
 
     def __init__(self) -> None:
         self.bytes_received = 0
@@ -24,7 +25,7 @@ class ByteChannel(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
         self._transport: asyncio.Transport | None = None
 
-    # What asyncio calls.
+    # Called by asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -52,11 +53,13 @@ class ByteChannel(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    # What the exchange calls.
+    # Called by the exchange.
 
     @property
     def quiet(self) -> bool:
-        """Open, all written, and nothing came unasked: fit to be used again."""
+        """True if the connection can be reused: open, everything written, and no unexpected data
+        received.
+        """
         return self.open_and_written and not self._arrived
 
     @property
@@ -65,11 +68,14 @@ class ByteChannel(asyncio.Protocol):
         return not self.ended and transport is not None and transport.get_write_buffer_size() == 0
 
     def about(self, what: str) -> Any:
-        """What the transport below tells of itself, as `ssl_object` or `peername`."""
+        """Return information from the transport, such as `ssl_object` or `peername`."""
         return None if self._transport is None else self._transport.get_extra_info(what)
 
     async def receive(self) -> bytes:
-        """All that has arrived, once something has; `b""` at the end; raises what cut the line."""
+        """Wait for data and return all of it, or return `b""` at the end.
+
+        Raise the connection's error.
+        """
         while not self._arrived:
             if self.ended:
                 if self._error is not None:
@@ -83,7 +89,7 @@ class ByteChannel(asyncio.Protocol):
         return self.take_arrived()
 
     def take_arrived(self) -> bytes:
-        """What is there already, perhaps nothing."""
+        """Return the data already received, possibly nothing."""
         data = self._arrived[0] if len(self._arrived) == 1 else b"".join(self._arrived)
         self._arrived.clear()
         self._waiting_bytes = 0
@@ -93,12 +99,14 @@ class ByteChannel(asyncio.Protocol):
         return data
 
     def send(self, data: bytes) -> None:
-        """Hands over bytes to be sent while the caller already reads: an answer may come early."""
+        """Queue data to be sent while the caller already reads, because the response may come
+        early.
+        """
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
     async def start_tls(self, context: ssl.SSLContext, server_name: str) -> None:
-        """Goes on encrypted, over whatever lies below (a tunnel, or TLS to the proxy)."""
+        """Start TLS on the connection, which may be a tunnel or TLS to the proxy."""
         assert self._transport is not None
         below = self._transport
         secured = await asyncio.get_running_loop().start_tls(
@@ -109,7 +117,7 @@ class ByteChannel(asyncio.Protocol):
         self._transport = secured
 
     def abort(self) -> None:
-        """Cuts the connection now; idempotent, waits for nothing."""
+        """Close the connection immediately. Idempotent."""
         self.ended = True
         if self._transport is not None:
             self._transport.abort()

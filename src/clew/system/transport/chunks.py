@@ -1,10 +1,9 @@
-r"""Where the body of an answer ends, told from bytes cut anywhere. Pure.
+r"""Find the end of a response body in bytes that are split anywhere. Pure.
 
-Owns the three framings of HTTP/1.1 (RFC 9112, 6 and 7): chunks, a length, the end of the connection. The
-head is another's to read, and decides which one it is. Chunks are what a stream of events comes in, tens of
-thousands of them in an answer: a whole one costs a search and two slices.
-
-Malformed input is a value: `fault` says what is wrong, once all that came before it has been handed out.
+Owns the three framings of HTTP/1.1 (RFC 9112, 6 and 7): chunks, a length, the end of the
+connection. The head, which is parsed elsewhere, decides which one is used. A stream of events
+arrives in tens of thousands of chunks per response, so a complete chunk costs one search and two
+slices. Malformed input is a value: `fault` describes it once all data before it was returned.
 
 Decision: docs/decisions/030-http-transport.md
 """
@@ -19,29 +18,32 @@ _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,20})(?:;[^\n]*)?[ \t]*")
 _BLANK_LINE = re.compile(rb"\n\r?\n")
 _FOLD = re.compile(rb"\n[ \t]+")
 _TRAILER = re.compile(rb"([-!#$%&'*+.^_`|~0-9a-zA-Z]+):(?:[^\0\s]|[ \t])*")
-# Who reads on behind the body must not be told another end of it than this one.
+# Trailers must not contradict the framing in the head, for readers of the data after the body.
 _OF_THE_HEAD = frozenset({b"content-length", b"transfer-encoding"})
 _SIZES_KEPT, _HEAD_KEPT_BYTES = 1024, 8
 
 
 class Body(Protocol):
-    """One body. After it `ended`, or has a `fault`, nothing more is taken; `rest` is what came behind its end."""
+    """One body.
+
+    After `ended` or `fault` it ignores further data. `rest` is the data after its end.
+    """
 
     ended: bool
     fault: str
     rest: bytes
 
     def feed(self, data: bytes) -> bytes:
-        """What of this is the body."""
+        """Return the part of the data that belongs to the body."""
         ...
 
     def close(self) -> None:
-        """The connection has ended."""
+        """Handle the end of the connection."""
         ...
 
 
 class Sized:
-    """A body of a length that its head says."""
+    """A body with a length from its head."""
 
     __slots__ = ("_left", "ended", "fault", "rest")
 
@@ -81,16 +83,16 @@ class UntilClosed:
 
 
 class Chunked:
-    """A body in chunks, and what may stand behind the last of them."""
+    """A body in chunks, with optional trailers."""
 
     __slots__ = ("_is_behind", "_left", "_sizes", "ended", "fault", "rest")
 
     def __init__(self) -> None:
-        # Bytes that nothing can be said of yet: the beginning of a line.
+        # Data that cannot be interpreted yet: the start of a line.
         self.rest = b""
         self.ended = False
         self.fault = ""
-        # Of the chunk that is being read, with the line end behind it; 0: its head comes next.
+        # The unread bytes of the current chunk and its line end. 0 if a chunk head comes next.
         self._left = 0
         self._is_behind = False
         self._sizes: dict[bytes, int] = {}
@@ -117,7 +119,10 @@ class Chunked:
             self.fault = "a line between the chunks is too long"
 
     def _chunks(self, data: bytes, pieces: list[bytes]) -> int:
-        """Takes chunks, the first of them perhaps from its middle on; where it stopped."""
+        """Consume chunks, possibly from the middle of the first.
+
+        Return the index after the last one.
+        """
         sizes = self._sizes
         at = self._within(data, 0, pieces)
         while not self._left and not self.fault and (stop := data.find(b"\r\n", at)) >= 0:
@@ -134,13 +139,13 @@ class Chunked:
                 pieces.append(data[stop:at])
                 at += 2
             else:
-                # Not all of it is here, or it does not end where it says.
+                # The chunk is incomplete, or does not end where its size says.
                 self._left = size + 2
                 at = self._within(data, stop, pieces)
         return at
 
     def _size(self, head: bytes) -> int:
-        """What the head of a chunk says; below 0 where it is none."""
+        """Return the size in a chunk head, or -1 if it is invalid."""
         match = _CHUNK.fullmatch(head)
         if match is None:
             self.fault = f"illegal chunk head {head[:100]!r}"
@@ -151,7 +156,10 @@ class Chunked:
         return size
 
     def _within(self, data: bytes, at: int, pieces: list[bytes]) -> int:
-        """Takes the rest of a chunk that has begun, and its line end, as far as they are here; where it stopped."""
+        """Consume the rest of a chunk and its line end, as far as received.
+
+        Return the index after it.
+        """
         if self._left > 2:
             piece = data[at : at + self._left - 2]
             pieces.append(piece)
@@ -167,7 +175,7 @@ class Chunked:
         return at
 
     def _behind(self) -> None:
-        """Reads what stands behind the last chunk, once all of it is here."""
+        """Parse the trailers after the last chunk, once they are complete."""
         for end in (b"\n", b"\r\n"):
             if self.rest.startswith(end):
                 self.rest = self.rest[len(end) :]
@@ -180,13 +188,13 @@ class Chunked:
         for line in _FOLD.sub(b" ", lines.replace(b"\r\n", b"\n")).removesuffix(b"\r").split(b"\n"):
             trailer = _TRAILER.fullmatch(line)
             if trailer is None or trailer[1].lower() in _OF_THE_HEAD:
-                self.fault = f"illegal line behind the last chunk {line[:100]!r}"
+                self.fault = f"illegal line after the last chunk {line[:100]!r}"
                 return
         self.ended = True
 
 
 def body_of(method: str, status: int, headers: Mapping[str, str]) -> Body:
-    """The body that a head announces; it was looked at before whether its lengths make sense."""
+    """Return the body that a head announces. Its lengths must have been validated before."""
     if method == "HEAD" or status in (204, 304):
         return Sized(0)
     if "transfer-encoding" in headers:

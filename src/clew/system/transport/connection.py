@@ -1,4 +1,7 @@
-"""Makes a connection: name to socket, tunnel through a proxy, TLS; each failure with its kind."""
+"""Open a connection: resolve the name, connect, tunnel through a proxy, start TLS.
+
+Failures have a kind.
+"""
 
 import asyncio
 import contextlib
@@ -17,14 +20,17 @@ from clew.system.transport.channel import ByteChannel
 from clew.system.transport.network import Network, Proxy, Url
 from clew.system.transport.seam import TransportError
 
-# Runs what blocks in a thread that nobody has to wait for.
+# Runs a blocking function in a daemon thread.
 
 
 T = TypeVar("T")
 
 
 def aside(function: Callable[[], T]) -> "asyncio.Future[T]":
-    """The future result of `function`; giving up on it leaves its thread to end by itself."""
+    """Return a future for the result of `function`.
+
+    If it is cancelled, the thread continues alone.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -44,23 +50,23 @@ def aside(function: Callable[[], T]) -> "asyncio.Future[T]":
         except (OSError, TransportError) as expected:
             error = expected
         finally:
-            # What was not expected is told to the caller too, beside the thread's own report.
+            # Pass unexpected errors to the caller too, in addition to the thread's own report.
             error = error or sys.exc_info()[1]
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so no caller waits
                 loop.call_soon_threadsafe(settle, results, error)
 
     threading.Thread(target=work, daemon=True, name="aside").start()
     return future
 
 
-# One TLS context for all connections, built once, off the way of whoever waits for an answer.
+# One TLS context for all connections, built once and in advance.
 
 
 BUILT_S = 2.0
 
 
 class Trust:
-    """Builds the context when it is first asked for; `warm` asks without waiting."""
+    """Builds the TLS context on first use. `warm` starts this without waiting."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -69,18 +75,20 @@ class Trust:
     def warm(self) -> None:
         if self._building is None:
             self._building = aside(partial(build_context, self._network))
-            # A fault is told to whoever connects; nobody may ever ask for a warmed context.
+            # A failure is raised when a connection is opened. A warmed context may never be used.
             self._building.add_done_callback(lambda f: f.cancelled() or f.exception())
 
     async def context(self) -> ssl.SSLContext:
         self.warm()
         assert self._building is not None
-        # Shielded: who gives up waiting must not take the context from the others.
+        # Shielded, because cancelling one waiter must not cancel the others.
         return await asyncio.shield(self._building)
 
     async def aclose(self) -> None:
-        """Waits, within bounds, for a context that is being built: an interpreter that ends while a
-        thread of it is inside the TLS library ends with a fault of memory."""
+        """Wait, within limits, until a context is built.
+
+        The interpreter crashes if it exits while a thread is inside the TLS library.
+        """
         if self._building is not None:
             await asyncio.wait({self._building}, timeout=BUILT_S)
 
@@ -89,11 +97,11 @@ def build_context(network: Network) -> ssl.SSLContext:
     context = _loaded("SSL_CERT_FILE or SSL_CERT_DIR", network.cert_file, network.cert_folder, None)
     if network.extra_certs is not None:
         context = _loaded("CLEW_CA_FILE or NODE_EXTRA_CA_CERTS", network.extra_certs, None, context)
-    # The same in each version of Python: from 3.13 on authorities of companies' own proxies that miss
-    # a formality are refused, and before it a certificate that is named is trusted as a root alone.
+    # The same rules in every Python version: since 3.13, certificates of company proxies with a
+    # formal defect are rejected, and before it a named certificate is only trusted as a root.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    # Saying what is spoken lets a server that prefers HTTP/2 fall back at once.
+    # Announcing the protocol lets a server that prefers HTTP/2 fall back immediately.
     context.set_alpn_protocols(["http/1.1"])
     return context
 
@@ -111,24 +119,26 @@ def _loaded(
         path = file or folder
         raise TransportError(
             "configuration",
-            f"{variable} names {path!r}, which is no readable list of certificates ({error})",
+            f"{variable} names {path!r}, which cannot be read as certificates ({error})",
         ) from error
     return onto
 
 
 def _must_be_folder(path: str) -> None:
-    """OpenSSL takes a folder that is not there for an empty one, and then trusts nobody."""
+    """Check a folder, because OpenSSL treats a missing folder as empty and then trusts no
+    certificate.
+    """
     from pathlib import Path
 
     if not Path(path).is_dir():
-        raise NotADirectoryError("no such folder")
+        raise NotADirectoryError("folder not found")
 
 
 MAX_TUNNEL_ANSWER_BYTES = 65_536
-# How long one address of a host may take while it has others.
+# The time limit for one address of a host that has others.
 NEXT_ADDRESS_AFTER_S = 3.0
 
-# Whether a host may be reached at a port and an address, written as numbers.
+# Returns whether a host may be connected to at a port and a numeric address.
 Admits: TypeAlias = Callable[[str, int, str], bool]
 Address: TypeAlias = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 
@@ -136,8 +146,10 @@ Address: TypeAlias = tuple[str, int] | tuple[str, int, int, int] | tuple[int, by
 async def open_channel(
     url: Url, proxy: Proxy | None, trust: Trust, *, timeout_s: float, admits: Admits | None = None
 ) -> ByteChannel:
-    """A channel on which the request for `url` can be written at once."""
-    where = url.host_and_port if proxy is None else f"{url.host_and_port} by proxy {proxy.place}"
+    """Open a channel on which the request for `url` can be sent immediately."""
+    where = (
+        url.host_and_port if proxy is None else f"{url.host_and_port} through proxy {proxy.place}"
+    )
     try:
         async with asyncio.timeout(timeout_s):
             return await _dial(url, proxy, trust, None if proxy is not None else admits)
@@ -148,19 +160,21 @@ async def open_channel(
     except ssl.SSLCertVerificationError as error:
         raise TransportError(
             "tls",
-            f"the certificate of {where} was not accepted ({error.verify_message}); if a proxy or a "
-            "server of your own signs it, name its certificates in CLEW_CA_FILE or SSL_CERT_FILE",
+            f"the certificate of {where} was rejected ({error.verify_message}); if a proxy or server of "
+            "yours signed it, name its certificates in CLEW_CA_FILE or SSL_CERT_FILE",
         ) from error
     except ssl.SSLEOFError as error:
-        raise TransportError("connect", f"{where} hung up during the TLS handshake") from error
+        raise TransportError(
+            "connect", f"{where} closed the connection during the TLS handshake"
+        ) from error
     except ssl.SSLError as error:
-        raise TransportError("tls", f"no TLS with {where} ({error.reason or error})") from error
+        raise TransportError("tls", f"TLS with {where} failed ({error.reason or error})") from error
     except OSError as error:
         raise TransportError("connect", f"no connection to {where} ({_reason(error)})") from error
 
 
 def _reason(error: OSError) -> str:
-    """The system's word for it, without the addresses asyncio mixes in."""
+    """Return the system's error text, without the addresses that asyncio adds."""
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return error.strerror or str(error) or type(error).__name__
@@ -175,7 +189,7 @@ async def _dial(url: Url, proxy: Proxy | None, trust: Trust, admits: Admits | No
         if first.scheme == "https" and context is not None:
             await channel.start_tls(context, first.host)
         if proxy is not None and proxy.is_socks:
-            from clew.system.transport.socks import open_by_socks  # few pay for it
+            from clew.system.transport.socks import open_by_socks  # few connections need it
 
             await open_by_socks(channel, url, proxy)
         elif proxy is not None and url.scheme == "https":
@@ -190,18 +204,18 @@ async def _dial(url: Url, proxy: Proxy | None, trust: Trust, admits: Admits | No
 
 
 async def _connect(host: str, port: int, admits: Admits | None) -> ByteChannel:
-    """The first address of the host that answers.
+    """Connect to the first address of the host that accepts a connection.
 
-    One after the other and by hand: in Python 3.11 to 3.13 `create_connection` with happy eyeballs
-    loses the socket of an attempt that succeeds in the moment it is cancelled.
+    The addresses are tried in turn by hand: in Python 3.11 to 3.13, `create_connection` with happy
+    eyeballs leaks the socket of an attempt that succeeds at the moment it is cancelled.
     """
     addresses = await _addresses(host, port)
     if admits is not None:
-        # What was judged is what is connected to: the name is not asked a second time.
+        # Connect to the address that was checked: the name is not resolved again.
         addresses = [place for place in addresses if admits(host, port, str(place[1][0]))]
         if not addresses:
             raise TransportError(
-                "configuration", f"{host} is at an address that may not be reached from here"
+                "configuration", f"{host} has an address that may not be connected to"
             )
     for address in addresses[:-1]:
         try:
@@ -228,7 +242,10 @@ async def _connect_to(family: int, address: Address) -> ByteChannel:
 
 
 async def _addresses(host: str, port: int) -> list[tuple[int, Address]]:
-    """Where a host is, the two families by turns; a literal address needs nobody to be asked."""
+    """Return the addresses of a host, alternating between families.
+
+    A literal address needs no resolver.
+    """
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             socket.inet_pton(family, host)
@@ -257,17 +274,19 @@ async def _tunnel(channel: ByteChannel, url: Url, proxy: Proxy) -> None:
         open_and_silent = channel.quiet and not http.trailing_data[0]
     except h11.RemoteProtocolError as error:
         raise TransportError(
-            "proxy", f"the proxy {proxy.place} does not answer as one ({error})"
+            "proxy", f"the proxy {proxy.place} sent an invalid response ({error})"
         ) from error
     if not 200 <= status < 300:
-        hint = "; it wants a user and a password in its URL" if status == 407 else ""
+        hint = "; add a user and a password to its URL" if status == 407 else ""
         raise TransportError(
             "proxy",
-            f"the proxy {proxy.place} gave HTTP {status} for {url.host_and_port}{hint}",
+            f"the proxy {proxy.place} responded with HTTP {status} for {url.host_and_port}{hint}",
             status,
         )
     if not open_and_silent:
-        raise TransportError("proxy", f"the proxy {proxy.place} broke the tunnel it had opened")
+        raise TransportError(
+            "proxy", f"the proxy {proxy.place} broke the tunnel that it had opened"
+        )
 
 
 async def _tunnel_status(channel: ByteChannel, http: h11.Connection) -> int:
@@ -278,4 +297,4 @@ async def _tunnel_status(channel: ByteChannel, http: h11.Connection) -> int:
         elif isinstance(event, h11.Response):
             return int(event.status_code)
         elif isinstance(event, h11.ConnectionClosed):
-            raise h11.RemoteProtocolError("it hung up")
+            raise h11.RemoteProtocolError("the connection was closed")

@@ -1,8 +1,9 @@
-"""HTTP/1.1 behind the seam over a channel, and a pool of the connections at rest: requests and heads by h11,
-bodies by `chunks`.
+"""HTTP/1.1 over a channel, with a pool of idle connections. h11 handles requests and heads,
+`chunks` bodies.
 
-Must never follow a redirect (credentials would travel with it) and never send a request twice,
-but for one case: a connection at rest that the server had closed, before a byte came back.
+Must never follow a redirect, because credentials would be sent along. Must never send a request
+twice, except when an idle connection was closed by the server before a byte of the response
+arrived.
 
 Decision: docs/decisions/030-http-transport.md
 """
@@ -28,7 +29,7 @@ from clew.system.transport.network import (
 )
 from clew.system.transport.seam import Head, HttpRequest, TransportError
 
-# What a request says on the wire, whichever version of HTTP carries it.
+# The contents of a request on the wire.
 
 
 NOT_IN_NAMES = '()<>@,;:"/[]?={}\\\x7f'
@@ -38,10 +39,12 @@ def resolve_target(request: HttpRequest) -> Url:
     try:
         url = split_url(request.url)
     except BadUrlError as error:
-        message = f"the base URL cannot be used: {error}"
+        message = f"the base URL is invalid: {error}"
         raise TransportError("configuration", message) from error
     if url.scheme not in ("http", "https"):
-        raise TransportError("configuration", f"{url.scheme}:// is not http:// or https://")
+        raise TransportError(
+            "configuration", f"unsupported scheme {url.scheme}:// (expected http:// or https://)"
+        )
     return url
 
 
@@ -58,17 +61,17 @@ def make_headers(request: HttpRequest, url: Url) -> list[tuple[bytes, bytes]]:
 
 
 def make_send_error(request: HttpRequest) -> TransportError:
-    why = find_header_fault(request) or "one of them is malformed"
-    return TransportError("configuration", f"the request's headers cannot be sent ({why})")
+    why = find_header_fault(request) or "a header is malformed"
+    return TransportError("configuration", f"invalid request headers ({why})")
 
 
 def find_header_fault(request: HttpRequest) -> str | None:
-    """Which of the headers HTTP cannot carry, and why."""
+    """Return which header HTTP cannot transmit, and why."""
     for name, value in request.headers:
         if not name or not name.isascii() or any(c <= " " or c in NOT_IN_NAMES for c in name):
-            return f"{name!r} is no header name"
+            return f"{name!r} is not a valid header name"
         if value != value.strip() or any((c < " " and c != "\t") or c == "\x7f" for c in value):
-            return f"the value of {name} holds a line break, a control character or outer spaces"
+            return f"the value of {name} contains a line break, a control character or outer spaces"
     return None
 
 
@@ -80,7 +83,7 @@ Route: TypeAlias = tuple[str, str, int, Proxy | None]
 
 
 class HttpTransport:
-    """Connections of one program, on one event loop."""
+    """The HTTP connections of one program, on one event loop."""
 
     def __init__(
         self,
@@ -113,11 +116,11 @@ class HttpTransport:
 
     @property
     def connections(self) -> tuple[int, int]:
-        """How many connections are in use, and how many at rest."""
+        """The number of connections in use, and of idle ones."""
         return len(self._busy), len(self._idle)
 
     def take_idle(self, route: Route) -> ByteChannel | None:
-        """A connection at rest that can be used, the youngest first; the dead ones are let go."""
+        """Return the most recent usable idle connection. Close unusable ones."""
         for i in range(len(self._idle) - 1, -1, -1):
             resting = self._idle[i]
             if not resting.usable():
@@ -148,7 +151,7 @@ class HttpTransport:
 
 
 class Resting:
-    """A connection between two exchanges; the end mark of the last one's body may still be on its way."""
+    """A connection between two exchanges. The end marker of the last body may still arrive."""
 
     def __init__(self, route: Route, channel: ByteChannel, body: Body) -> None:
         self.route = route
@@ -156,7 +159,7 @@ class Resting:
         self._body = body
 
     def usable(self) -> bool:
-        """Whether the last exchange is through and the line is open and silent."""
+        """Return whether the last exchange is complete and the connection is open and silent."""
         body = self._body
         if not body.ended and (arrived := self.channel.take_arrived()):
             body.feed(arrived)
@@ -164,7 +167,7 @@ class Resting:
 
 
 class HttpExchange:
-    """One request and its response; after `close` it holds nothing."""
+    """One request and its response. After `close` it holds no connection."""
 
     def __init__(self, transport: HttpTransport, request: HttpRequest) -> None:
         self._transport = transport
@@ -175,11 +178,11 @@ class HttpExchange:
         self._received_before = 0
         self._decoder: BodyDecoder = Identity()
         self._body: Body = Sized(0)
-        # Whether the connection outlives the answer.
+        # Whether the connection can be reused after the response.
         self._may_stay = False
         self._body_ended = False
         self._line_ended = False
-        # What has come and was not looked at yet.
+        # Received data that was not processed yet.
         self._arrived = b""
 
     @property
@@ -223,7 +226,10 @@ class HttpExchange:
         return b"".join(self._http.send(event) or b"" for event in events)
 
     async def _ask(self, channel: ByteChannel, wire: bytes, *, gone_is_fine: bool) -> Head | None:
-        """Writes the request and reads the head; None if a connection at rest proved closed."""
+        """Send the request and read the head.
+
+        Return None if an idle connection turned out to be closed.
+        """
         self._channel = channel
         self._received_before = channel.bytes_received
         answered = False
@@ -247,7 +253,7 @@ class HttpExchange:
             if isinstance(event, h11.Response):
                 return self._begun(event)
             if isinstance(event, h11.ConnectionClosed):
-                raise TransportError("reset", "the connection ended before an answer came")
+                raise TransportError("reset", "the connection ended before a response arrived")
 
     async def _next(self, channel: ByteChannel) -> h11.Event:
         while True:
@@ -268,12 +274,13 @@ class HttpExchange:
         return data
 
     def _begun(self, response: h11.Response) -> Head:
-        """The head is read; from here on the body is cut out of what comes."""
+        """Process the head. From here on, the body is cut out of the received data."""
         head = Head(status=response.status_code, headers=_headers(response))
         self._body = body_of(self._request.method, head.status, head.headers)
         self._arrived = self._http.trailing_data[0]
         value = head.headers.get("connection", "").lower()
-        # An answer that says its length twice is read as chunks, and nobody knows how the next one would be.
+        # A response with both lengths is read as chunks. The end of the next one would be
+        # uncertain.
         says_twice = "content-length" in head.headers and "transfer-encoding" in head.headers
         self._may_stay = (
             response.http_version >= b"1.1"
@@ -285,9 +292,9 @@ class HttpExchange:
 
     def _refused(self, why: str) -> TransportError:
         if not self._line_ended:
-            return TransportError("protocol", f"what came is not HTTP/1.1 ({why})")
+            return TransportError("protocol", f"the response is not HTTP/1.1 ({why})")
         if self.bytes_received == 0:
-            return TransportError("reset", "the connection ended before an answer came")
+            return TransportError("reset", "the connection ended before a response arrived")
         return TransportError("truncated", f"the connection ended too early ({why})")
 
     async def read(self) -> bytes:
@@ -296,7 +303,7 @@ class HttpExchange:
             return b""
         while True:
             if self._decoder.has_more:
-                await asyncio.sleep(0)  # nothing is waited for, and others want their turn
+                await asyncio.sleep(0)  # no data is awaited here, so let other tasks run
                 if data := self._decoder.feed(b""):
                     return data
             if data := await self._piece(channel):
@@ -307,9 +314,9 @@ class HttpExchange:
                 return self._decoder.close()
 
     async def _piece(self, channel: ByteChannel) -> bytes:
-        """The body's part of what has come, up to a bound; nothing where that was no part of it.
+        """Return received data of the body, up to a limit, possibly nothing.
 
-        A fault is told when all before it has been taken.
+        A fault is raised after all data before it was returned.
         """
         body = self._body
         if body.fault:
@@ -321,7 +328,7 @@ class HttpExchange:
             if self._line_ended:
                 body.close()
                 return b""
-        # No more at once: what is one piece here is one frame to a host, and long ones are cut.
+        # A piece becomes one frame for a host, and long frames are split, so limit its size here.
         piece, self._arrived = self._arrived[:PIECE_BYTES], self._arrived[PIECE_BYTES:]
         return body.feed(piece)
 
@@ -348,7 +355,7 @@ class HttpExchange:
 
 
 def _said(error: h11.RemoteProtocolError) -> str:
-    """The library's words with what came as plain text, in short."""
+    """Return the library's message with received data as plain text, shortened."""
     return str(error).replace("bytearray(b'", "'").replace("')", "'")[:200]
 
 

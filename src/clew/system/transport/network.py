@@ -1,6 +1,6 @@
-"""How this machine reaches others: its proxies and whom it trusts, as a value made once.
+"""Network settings of this machine: its proxies and trusted certificates, as one value.
 
-Nothing here asks the process's environment: the variables are handed in, under the fields of
+Nothing here reads the process's environment. The variables are passed in under the field names of
 `clew.system.config.environment`.
 """
 
@@ -11,18 +11,22 @@ from msgspec import Struct
 
 from clew.system.transport.seam import TransportError
 
-# Splits the few kinds of URL a client of ours is given; `urllib` would cost more than the rest.
+# Parses the few kinds of URL that our clients use. Importing `urllib` would cost more than the
+# rest.
 
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class BadUrlError(ValueError):
-    """Not a URL a request can go to; its text repeats no user or password."""
+    """A URL that a request cannot go to. The message contains no user or password."""
 
 
 class Url(Struct, frozen=True, kw_only=True):
-    """An absolute URL with a host; `credentials` is `user:password` as written, never shown."""
+    """An absolute URL with a host.
+
+    `credentials` is `user:password` as written, and is never shown.
+    """
 
     scheme: str
     host: str
@@ -32,7 +36,7 @@ class Url(Struct, frozen=True, kw_only=True):
 
     @property
     def authority(self) -> str:
-        """`host:port` as a `Host` header wants it: the port only where it is not the usual one."""
+        """The `Host` header: `host:port`, or only the host for a default port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == DEFAULT_PORTS.get(self.scheme) else f"{host}:{self.port}"
 
@@ -43,19 +47,19 @@ class Url(Struct, frozen=True, kw_only=True):
 
 
 def split_url(text: str, *, default_scheme: str | None = None) -> Url:
-    """Reads `scheme://[user[:password]@]host[:port][/path][?query]`."""
+    """Parse `scheme://[user[:password]@]host[:port][/path][?query]`."""
     if any("\ud800" <= c <= "\udfff" for c in text):
-        raise BadUrlError("it holds bytes that are not UTF-8")
+        raise BadUrlError("it contains bytes that are not UTF-8")
     scheme, separator, rest = text.strip().partition("://")
     if not separator:
         if default_scheme is None:
-            raise BadUrlError("a URL must begin with http:// or https://")
+            raise BadUrlError("it must begin with http:// or https://")
         scheme, rest = default_scheme, text.strip()
     authority, target = _split_target(rest)
     credentials, _, place = authority.rpartition("@")
     host, port = _split_port(place)
     if not host or "\\" in host or any(c <= " " or c == "\x7f" for c in host + target):
-        raise BadUrlError(f"{scheme}://... names no host that can be reached")
+        raise BadUrlError(f"{scheme}://... has no valid host")
     scheme = scheme.lower()
     return Url(
         scheme=scheme,
@@ -74,7 +78,7 @@ def _split_target(rest: str) -> tuple[str, str]:
 
 
 def _sendable(target: str) -> str:
-    """The target as HTTP carries it: what is not ASCII as its UTF-8, in percent signs."""
+    """Return the target in ASCII, with other characters percent-encoded as UTF-8."""
     if target.isascii():
         return target
     return "".join(c if c.isascii() else "".join(f"%{b:02X}" for b in c.encode()) for c in target)
@@ -94,7 +98,10 @@ def _split_port(place: str) -> tuple[str, int | None]:
 
 
 def _ascii(host: str) -> str:
-    """The host as name servers know it; the resolver raises on the same ones, in a thread."""
+    """Return the host in ASCII, as name servers know it.
+
+    The resolver would raise for the same hosts.
+    """
     try:
         return host if host.isascii() and _resolvable(host) else host.encode("idna").decode("ascii")
     except UnicodeError as error:
@@ -102,12 +109,12 @@ def _ascii(host: str) -> str:
 
 
 def _resolvable(host: str) -> bool:
-    """Whether every label of an ASCII name has a length that DNS can carry."""
+    """Return whether DNS allows the length of every label of an ASCII name."""
     return all(0 < len(label) < 64 for label in host.removesuffix(".").split("."))
 
 
 def unquote(text: str) -> str:
-    """Undoes percent-encoding, as the parts of a proxy's user and password may carry it."""
+    """Decode percent-encoding, which the user and password of a proxy may contain."""
     out = bytearray()
     raw = text.encode()
     i = 0
@@ -126,7 +133,7 @@ def _is_hex(pair: bytes) -> bool:
 
 
 class Variables(Protocol):
-    """What the variables say, by field."""
+    """The values of environment variables, by field."""
 
     def text(self, field: str) -> str | None: ...
 
@@ -134,20 +141,23 @@ class Variables(Protocol):
 
 
 class Network(Struct, frozen=True, kw_only=True):
-    """What the usual variables say; nothing, where they are silent. Proxies may hold a password."""
+    """The values of the usual network variables, if set. Proxy URLs may contain a password."""
 
     http_proxy: str | None = None
     https_proxy: str | None = None
-    # Hosts reached without a proxy: words parted by commas or spaces.
+    # Hosts to connect to without a proxy, separated by commas or spaces.
     exceptions: str = ""
-    # Certificates in place of the system's, and on top of those in force.
+    # Certificates that replace the system's, and additional ones.
     cert_file: str | None = None
     cert_folder: str | None = None
     extra_certs: str | None = None
 
 
 def read_network(environment: Variables, *, proxy: str | None = None) -> Network:
-    """`proxy` stands above the proxy variables, not above their exceptions."""
+    """Read the network variables.
+
+    `proxy` overrides the proxy variables, but not their exceptions.
+    """
     everything = proxy or None
     usual = environment.text("all_proxy")
     return Network(
@@ -160,14 +170,14 @@ def read_network(environment: Variables, *, proxy: str | None = None) -> Network
     )
 
 
-# Which proxy a URL goes through.
+# The choice of a proxy for a URL.
 
 
 SOCKS = ("socks5", "socks5h")
 
 
 class Proxy(Struct, frozen=True, kw_only=True):
-    """A proxy: one that speaks HTTP, itself over TCP or TLS, or SOCKS. `login` is never shown."""
+    """An HTTP proxy, reached over TCP or TLS, or a SOCKS proxy. `login` is never shown."""
 
     scheme: str
     host: str
@@ -188,7 +198,7 @@ class Proxy(Struct, frozen=True, kw_only=True):
 
 
 class ProxyRules(Struct, frozen=True, kw_only=True):
-    """The proxies for each scheme, and where none is to be used."""
+    """The proxies for each scheme, and the hosts that need none."""
 
     http: str | None = None
     https: str | None = None
@@ -213,18 +223,18 @@ def read_proxy(text: str) -> Proxy:
     try:
         url = split_url(text, default_scheme="http")
     except BadUrlError as error:
-        raise TransportError("configuration", f"the proxy's URL cannot be read: {error}") from error
+        raise TransportError("configuration", f"invalid proxy URL: {error}") from error
     if url.scheme not in ("http", "https", *SOCKS):
         raise TransportError(
             "configuration",
-            f"the proxy {url.host_and_port} is a {url.scheme}:// one, which clew does not speak; "
+            f"unsupported scheme {url.scheme}:// of the proxy {url.host_and_port}; "
             "name an http://, https:// or socks5:// proxy or add the host to NO_PROXY",
         )
     return Proxy(scheme=url.scheme, host=url.host, port=url.port, login=login_of(url.credentials))
 
 
 def login_of(credentials: str | None) -> tuple[str, str] | None:
-    """User and password of a URL, which writes them in percent signs."""
+    """Return the percent-decoded user and password of a URL."""
     if credentials is None:
         return None
     user, _, password = credentials.partition(":")
@@ -232,7 +242,7 @@ def login_of(credentials: str | None) -> tuple[str, str] | None:
 
 
 def make_basic_header(credentials: str | None) -> str | None:
-    """The header for the user and password of a URL, as written there."""
+    """Return the Authorization header for the user and password of a URL."""
     login = login_of(credentials)
     return None if login is None else _basic(*login)
 
@@ -242,7 +252,7 @@ def _basic(user: str, password: str) -> str:
 
 
 def _covers(exception: str, url: Url) -> bool:
-    """Whether one word of NO_PROXY names this URL's host."""
+    """Return whether an entry of NO_PROXY matches this URL's host."""
     if exception == "*":
         return True
     if "/" in exception:

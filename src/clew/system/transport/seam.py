@@ -1,7 +1,7 @@
-"""The seam between who speaks HTTP and who uses it: open, read, close.
+"""The interface between HTTP and its users: open, read, close.
 
-Owns the words of an exchange and the one exception of this folder. Whatever stands behind the seam
-must never put a secret (a key, a proxy's password) into an error's text.
+Owns the terms of an exchange and the only exception type of this package. An implementation must
+never put a secret (a key, a proxy's password) into an error message.
 """
 
 from collections.abc import Mapping
@@ -18,18 +18,18 @@ TransportFault: TypeAlias = Literal[
 
 
 class TransportError(OutsideError):
-    """An exchange that could not be finished: of what kind, and what came instead."""
+    """An exchange failed. `kind` says how, and the message says what happened instead."""
 
     def __init__(self, kind: TransportFault, message: str, status: int | None = None) -> None:
         super().__init__(message)
         self.kind: TransportFault = kind
         self.message = message
-        # What a proxy answered instead of opening its tunnel.
+        # The HTTP status with which a proxy refused to open a tunnel.
         self.status = status
 
 
 class HttpRequest(Struct, frozen=True, kw_only=True):
-    """One request, whole; `host`, `content-length` and `accept-encoding` are the transport's own."""
+    """A complete request. The transport sets `host`, `content-length` and `accept-encoding`."""
 
     method: str
     url: str
@@ -38,33 +38,36 @@ class HttpRequest(Struct, frozen=True, kw_only=True):
 
 
 class Head(Struct, frozen=True, kw_only=True):
-    """The head of a response; header names in lower case, repeated ones joined with a comma."""
+    """The head of a response.
+
+    Header names are in lower case, repeated headers joined with a comma.
+    """
 
     status: int
     headers: Mapping[str, str]
 
 
 class Exchange(Protocol):
-    """One request and its response. Closing is idempotent and may come at any time."""
+    """One request and its response. Closing is idempotent and possible at any time."""
 
     @property
     def bytes_received(self) -> int:
-        """What came over the wire so far, the head included."""
+        """The number of bytes received so far, including the head."""
         ...
 
     async def open(self) -> Head:
-        """Sends the request and waits for the head; raises `TransportError`."""
+        """Send the request and wait for the head. Raise `TransportError`."""
         ...
 
     async def read(self) -> bytes:
-        """The next piece of the body as it comes, decoded; `b""` at its end."""
+        """Return the next decoded piece of the body, or `b""` after the last one."""
         ...
 
     async def close(self, *, answered: bool = False) -> None:
-        """Gives the connection back when it can be used again, else cuts it.
+        """Return the connection to the pool if it can be reused, otherwise close it.
 
-        `answered`: all that matters was read, so the connection may be kept for the case that the
-        rest of the body, an end mark as a rule, comes by itself.
+        `answered` means that everything relevant was read. The connection may then be kept, because
+        the rest of the body, usually an end marker, arrives later.
         """
         ...
 
@@ -73,7 +76,7 @@ class Transport(Protocol):
     def exchange(self, request: HttpRequest) -> Exchange: ...
 
     def warm(self, url: str) -> None:
-        """Begins what the first exchange with `url` will need, without waiting for it."""
+        """Prepare what the first exchange with `url` will need, without waiting for it."""
         ...
 
     async def aclose(self) -> None: ...

@@ -1,7 +1,7 @@
-"""The client's side of SOCKS 5 (RFC 1928, RFC 1929): words of a few bytes over a channel.
+"""The client side of SOCKS 5 (RFC 1928, RFC 1929): messages of a few bytes over a channel.
 
-The proxy is given the host's name and resolves it, under either spelling of the scheme: that is what
-people behind such a proxy need. Must never put the password into an error.
+The proxy receives the host name and resolves it, for both spellings of the scheme, because clients
+behind such a proxy often cannot resolve names. Must never put the password into an error.
 
 Decision: docs/decisions/030-http-transport.md
 """
@@ -17,35 +17,35 @@ NO_LOGIN, BY_LOGIN = 0, 2
 CONNECT = 1
 IPV4, NAME, IPV6 = 1, 3, 4
 ADDRESS_BYTES = {IPV4: 4, IPV6: 16}
-LONGEST = 255  # of a name, a user, a password: one byte says how long each is
+LONGEST = 255  # of a name, a user or a password, whose length is a single byte
 
 SAID = {
-    1: "it failed",
-    2: "its rules do not allow it",
-    3: "the network cannot be reached",
-    4: "the host cannot be reached",
-    5: "the connection was refused",
-    6: "it took too long",
-    7: "it opens no connections",
-    8: "it does not know this kind of address",
+    1: "general failure",
+    2: "not allowed by its rules",
+    3: "network unreachable",
+    4: "host unreachable",
+    5: "connection refused",
+    6: "timed out",
+    7: "connecting is not supported",
+    8: "address type not supported",
 }
 
 
 async def open_by_socks(channel: ByteChannel, url: Url, proxy: Proxy) -> None:
-    """After this, what is written goes to the host of `url`."""
+    """Connect the channel to the host of `url`."""
     talk = _Talk(channel, proxy)
     await _agree(talk, proxy)
     talk.send(bytes((VERSION, CONNECT, 0)) + _address(url.host) + url.port.to_bytes(2, "big"))
     version, answer, _, kind = await talk.read(4)
     if version != VERSION:
-        raise talk.fault("does not answer as one")
+        raise talk.fault("sent an invalid response")
     if answer:
-        why = SAID.get(answer, f"it says {answer}")
-        raise talk.fault(f"gave no way to {url.host_and_port}: {why}")
+        why = SAID.get(answer, f"error {answer}")
+        raise talk.fault(f"cannot connect to {url.host_and_port}: {why}")
     length = ADDRESS_BYTES.get(kind) or (await talk.read(1))[0]
     await talk.read(length + 2)
     if not talk.is_silent:
-        raise talk.fault("broke the tunnel it had opened")
+        raise talk.fault("broke the tunnel that it had opened")
 
 
 async def _agree(talk: "_Talk", proxy: Proxy) -> None:
@@ -53,18 +53,18 @@ async def _agree(talk: "_Talk", proxy: Proxy) -> None:
     talk.send(bytes((VERSION, len(methods), *methods)))
     version, method = await talk.read(2)
     if version != VERSION:
-        raise talk.fault("does not answer as one")
+        raise talk.fault("sent an invalid response")
     if method not in methods:
-        raise talk.fault("wants another kind of login, or a user and a password in its URL")
+        raise talk.fault("requires another login method, or a user and a password in its URL")
     if method == BY_LOGIN and proxy.login is not None:
         user, password = (_sized(part.encode(), "user or password") for part in proxy.login)
         talk.send(bytes((LOGIN_VERSION,)) + user + password)
         if (await talk.read(2))[1]:
-            raise talk.fault("does not accept the user and password in its URL")
+            raise talk.fault("rejected the user and password in its URL")
 
 
 class _Talk:
-    """Reads exactly what was promised, and keeps what came beyond it."""
+    """Reads exactly the expected bytes, and keeps those after them."""
 
     def __init__(self, channel: ByteChannel, proxy: Proxy) -> None:
         self._channel = channel
@@ -78,7 +78,7 @@ class _Talk:
         while len(self._rest) < count:
             data = await self._channel.receive()
             if not data:
-                raise self.fault("hung up")
+                raise self.fault("closed the connection")
             self._rest += data
         chunk, self._rest = self._rest[:count], self._rest[count:]
         return chunk
