@@ -214,7 +214,7 @@ def test_unattended_work_waits_out_429_and_529_and_nothing_else() -> None:
 def test_something_in_the_way_is_tried_three_times() -> None:
     page = Failure(kind="content", message="a login page", status=200)
     assert isinstance(after(page, page), Again)
-    assert after(page, page, page) == GiveUp(why="3 attempts met the same obstacle")
+    assert after(page, page, page) == GiveUp(why="3 attempts failed in the same way")
     assert isinstance(after(page, page, page, BUSY), Again)
     assert isinstance(after(Failure(kind="proxy", message="502", status=502)), Again)
     assert isinstance(after(Failure(kind="proxy", message="hung up")), Again)

@@ -382,7 +382,7 @@ def _end(failure: Failure, spent: Spent, policy: RetryPolicy, delay_s: float) ->
     if tries >= policy.max_attempts:
         return GiveUp(why=f"{format_count(tries, 'attempt')} failed")
     if spent.in_the_way >= policy.max_in_the_way and is_in_the_way(failure):
-        return GiveUp(why=f"{format_count(spent.in_the_way, 'attempt')} met the same obstacle")
+        return GiveUp(why=f"{format_count(spent.in_the_way, 'attempt')} failed in the same way")
     if spent.elapsed_s + delay_s + policy.least_attempt_s <= policy.budget_s:
         return None
     if (asked_s := failure.retry_after_s) is not None:

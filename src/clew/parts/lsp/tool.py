@@ -173,7 +173,9 @@ class LspQuestion:
 
     def _offered(self, provider: str, operation: str) -> None:
         if not self._server.offers(provider):
-            raise ToolError(f"The language server {self._server.spec.name} has no {operation}.")
+            raise ToolError(
+                f"The language server {self._server.spec.name} does not support {operation}."
+            )
 
     def _position(self, arguments: LspInput) -> dict[str, int]:
         if arguments.line is None or (arguments.character is None and not arguments.symbol):

@@ -1,4 +1,4 @@
-"""The offers of a server, as far as they are valid: tools, prompts, resources.
+"""The valid offers of a server: tools, prompts and resources.
 
 All text is the server's own, marked as such for the model and limited in length. Annotations are
 untrusted hints: they may make a call wait for others, but never allow a call.

@@ -87,7 +87,7 @@ class HttpLine(WebLine):
         finally:
             await exchange.close()
 
-    # -- what is sent
+    # -- sending
 
     def _send(self, message: Json) -> None:
         if self._is_stateless and message.get("method") == DIALECT.cancel_method:
@@ -188,7 +188,7 @@ class HttpLine(WebLine):
                 headers[f"Mcp-Param-{header}"] = in_header(str(value))
         return headers
 
-    # -- what comes back
+    # -- receiving
 
     def _deliver(self, payload: bytes, identity: Id | None) -> None:
         for message in wire.read(payload, batches=True):

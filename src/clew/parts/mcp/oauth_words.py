@@ -190,7 +190,7 @@ def without_metadata(base: str) -> Issuer:
     )
 
 
-# -- what is sent
+# -- requests
 
 
 def proof_of(verifier: str) -> str:
@@ -234,7 +234,7 @@ def query_of(target: str) -> dict[str, str]:
     return parameters
 
 
-# -- what comes
+# -- responses
 
 
 def tokens_of(

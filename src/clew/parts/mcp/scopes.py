@@ -346,7 +346,7 @@ def waiting(
     return f"needs approval (clew mcp approve {name})"
 
 
-# -- what other tools keep
+# -- files of other tools
 
 
 def of_others(places: Places, environ: Mapping[str, str]) -> Iterator[ServerEntry]:

@@ -173,9 +173,7 @@ def make_kept_facts(entries: Iterable[Json], left: Iterable[Json] = ()) -> list[
     for name, text in reversed([pair for pair in active(entries) if pair[0] not in names]):
         tokens = estimate_text_tokens(text)
         most = min(KEPT_TOKENS, room)
-        excerpt = (
-            text if tokens <= most else f"{text[: len(text) * most // tokens]}\n[... cut here]"
-        )
+        excerpt = text if tokens <= most else f"{text[: len(text) * most // tokens]}\n[... cut off]"
         if most < 100:
             break
         room -= min(tokens, most)
