@@ -20,6 +20,9 @@ COPIED = (
     "pyproject.toml",
     "README.md",
     "AGENTS.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
     "Makefile",
     "LICENSE",
 )
@@ -212,3 +215,23 @@ def test_make_alone_prints_every_target_with_a_line() -> None:
     wanted = "setup demo test laws e2e crash bench lint type fmt docs-check parity check clean"
     assert set(wanted.split()) <= set(targets)
     assert all(len(line.split()) > 3 for line in shown.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("page", "planted", "says"),
+    [
+        (
+            "docs/glossary.md",
+            "\n[gone](using/no-such-page.md)\n",
+            "dead link using/no-such-page.md",
+        ),
+        ("docs/glossary.md", "\n[gone](using/cost.md#no-such-heading)\n", "no heading for"),
+        ("docs/glossary.md", f"\n{'wide ' * 21}\n", "at_most_100_columns"),
+        ("docs/using/planted.md", "# Planted\n", "list_every_page"),
+        ("src/clew/version.py", "\n# docs/using/no-such-page.md\n", "no page docs/using"),
+    ],
+)
+def test_the_gate_of_the_pages_bites(house: Path, page: str, planted: str, says: str) -> None:
+    gates = (PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/gates/test_docs.py")
+    plant(house, page, planted)
+    bites(house, *gates, says=says)
