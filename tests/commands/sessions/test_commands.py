@@ -215,7 +215,13 @@ def test_what_somebody_took_back_is_no_damage(place: Place) -> None:
     lines = [*talk(1)]
     for n in range(4):
         lines += [last_prompt("a1", explicit=True), user(f"v{n}", "a1"), said(f"w{n}", f"v{n}")]
-    reset = {"type": "last-prompt", "leafUuid": NOBODY, "explicit": True, "sessionId": SESSION}
+    reset = {
+        "type": "last-prompt",
+        "leafUuid": NOBODY,
+        "explicit": True,
+        "atStart": True,
+        "sessionId": SESSION,
+    }
     place.write([*lines, reset, *talk(1, start=7)])
     assert ": ok, 2 live messages" in place.clew("check", SESSION)
 

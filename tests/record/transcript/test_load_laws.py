@@ -38,6 +38,8 @@ def summed(own: str, above: str | None) -> dict[str, Any]:
 
 def marked(leaf: str | None, is_explicit: bool) -> dict[str, Any]:
     line = {"type": "last-prompt", "leafUuid": uid(leaf) if leaf else NOBODY, "sessionId": SESSION}
+    if not leaf and is_explicit:
+        line["atStart"] = True
     return line | ({"explicit": True} if is_explicit else {"lastPrompt": "p"})
 
 

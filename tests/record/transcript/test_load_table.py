@@ -42,6 +42,9 @@ def hung(line: dict[str, Any], parent: Any) -> dict[str, Any]:
     return line | {"parentUuid": uid(parent) if isinstance(parent, str) else parent}
 
 
+# The reference client withdraws the marker of a rewind once a prompt follows it.
+WITHDRAWN = {"type": "last-prompt", "leafUuid": NOBODY, "explicit": True}
+AT_START = {**WITHDRAWN, "atStart": True}
 TWO_CALLS = [
     user("u1", None),
     said("t1", "u1", call("x"), of="m"),
@@ -167,13 +170,23 @@ ROWS: dict[str, tuple[Lines, str]] = {
         [*talk(2), last_prompt("a1", explicit=True), user("u3", "a2", promptSource="typed")],
         "u1 a1 u2 a2 u3",
     ),
-    "= reset to nothing": (
-        [*talk(2), {"type": "last-prompt", "leafUuid": NOBODY, "explicit": True}],
+    "> rewound to before the first message": ([*talk(2), AT_START], ""),
+    "> a prompt after that": ([*talk(2), AT_START, user("v", None)], "v"),
+    "> a late result after that": (
+        [*talk(2), AT_START, entry("system", "z", "a2", subtype="x")],
         "",
     ),
-    "= a prompt after a reset": (
-        [*talk(2), {"type": "last-prompt", "leafUuid": NOBODY, "explicit": True}, user("v", None)],
-        "v",
+    "= the marker of a rewind is withdrawn before the next prompt": (
+        [*talk(3), last_prompt("a2", explicit=True), WITHDRAWN, user("v", "a2")],
+        "u1 a1 u2 a2 v",
+    ),
+    "= the marker of a rewind is withdrawn after the next prompt": (
+        [*talk(3), last_prompt("a2", explicit=True), user("v", "a2"), WITHDRAWN],
+        "u1 a1 u2 a2 v",
+    ),
+    "= a marker is withdrawn and no prompt follows": (
+        [*talk(2), last_prompt("a1"), WITHDRAWN],
+        "u1 a1 u2 a2",
     ),
     "> a marker that names nothing": ([*talk(2), last_prompt("gone")], "u1 a1 u2 a2"),
     "> a marker on a withdrawn entry": (

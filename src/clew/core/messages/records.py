@@ -28,7 +28,8 @@ class QueueOperation(Entry):
 class LastPrompt(Entry):
     """The latest prompt and the leaf of the conversation.
 
-    `explicit` marks a rewind, which also records the compaction boundary in effect there.
+    `explicit` marks a rewind, which also records the compaction boundary in effect there. `atStart`:
+    to before the first message.
     """
 
     __slots__ = ()
@@ -38,6 +39,7 @@ class LastPrompt(Entry):
     leaf_uuid = TextField("leafUuid")
     boundary_uuid = TextField("boundaryUuid")
     explicit = FlagField("explicit")
+    at_start = FlagField("atStart")
 
 
 class CostState(Entry):

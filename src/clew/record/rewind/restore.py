@@ -384,7 +384,9 @@ def _line(planned: RestorePlan, changes: Sequence[PathChange], *, failed: bool =
 
 
 def _marker(planned: RestorePlan) -> Json:
-    fields = {} if planned.boundary is UNSET else {"boundaryUuid": planned.boundary}
+    fields: Json = {} if planned.boundary is UNSET else {"boundaryUuid": planned.boundary}
+    if planned.leaf is None:
+        fields["atStart"] = True
     return factories.record(
         "last-prompt",
         session_id=planned.path.stem,

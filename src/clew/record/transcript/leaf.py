@@ -31,6 +31,9 @@ class Marker(msgspec.Struct, frozen=True, kw_only=True):
     leaf_uuid: str
     is_explicit: bool
     at: int
+    # Only clew says so, in `atStart`: the conversation was rewound to before its first message. Other
+    # programs write an explicit all-zero leaf to withdraw the marker of a rewind once a prompt follows.
+    is_start: bool = False
     boundary: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
@@ -105,7 +108,7 @@ def _is_prompt(links: Links, i: int) -> bool:
 def _newest_known(links: Links, markers: Sequence[Marker]) -> Marker | None:
     for marker in reversed(markers):
         if marker.leaf_uuid == NOBODY and marker.is_explicit:
-            return marker
+            return marker if marker.is_start else None
         if marker.leaf_uuid in links.index:
             return marker
     return None
@@ -266,7 +269,13 @@ class Side(msgspec.Struct, kw_only=True):
             if not isinstance(boundary, str | None):
                 boundary = msgspec.UNSET
             self.markers.append(
-                Marker(leaf_uuid=leaf, is_explicit=explicit, at=at, boundary=boundary)
+                Marker(
+                    leaf_uuid=leaf,
+                    is_explicit=explicit,
+                    at=at,
+                    is_start=data.get("atStart") is True,
+                    boundary=boundary,
+                )
             )
 
 

@@ -57,7 +57,7 @@ class LoadedSession(msgspec.Struct, kw_only=True):
     def stands_before_all(self) -> bool:
         """True if the user rewound the conversation to before its first message."""
         markers = self.side.markers
-        return bool(markers) and markers[-1].leaf_uuid == NOBODY and markers[-1].is_explicit
+        return bool(markers) and markers[-1].is_start
 
     @property
     def uuids(self) -> set[str]:

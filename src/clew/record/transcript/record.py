@@ -288,7 +288,8 @@ class Recorder:
         if uuid is not None and uuid not in self._main.known:
             raise MisuseError("cannot rewind to an entry that is not in the session")
         self._main.last = uuid
-        self._note("last-prompt", leafUuid=uuid or NOBODY, explicit=True)
+        fields: Message = {"atStart": True} if uuid is None else {}
+        self._note("last-prompt", leafUuid=uuid or NOBODY, explicit=True, **fields)
 
     # -- the session
 
