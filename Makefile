@@ -10,7 +10,7 @@ PYTEST := PYTHONWARNDEFAULTENCODING=1 $(PY) -m pytest -q
 PIP    := PATH="$(CURDIR)/$(BIN):$$PATH" $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test laws e2e crash fuzz compat bench lint type imports fmt docs-check docs site screenshots parity gauge lock secret-rules check clean
+.PHONY: help setup demo test laws e2e crash fuzz compat bench lint type imports fmt docs-check docs golden site screenshots parity gauge lock secret-rules check clean
 
 help: ## print this list of targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ $(VENV)/.site: $(READY) locks/site.txt
 
 site: $(VENV)/.site ## build the documentation site with search in .build/site
 	@$(PY) -m scripts.build_site
+
+golden: $(READY) ## redraw the golden screens of the terminal tests
+	@CLEW_DRAW=1 $(PYTEST) tests/fronts/terminal
 
 screenshots: $(READY) ## update the screenshots in docs/ from a real run
 	@$(PY) -m scripts.screenshots

@@ -148,7 +148,7 @@ def picker(home: Path) -> Iterator[Figure]:
 
 async def finding(home: Path) -> Figure:
     """Measure a character in the search of the list, including the display."""
-    dialog = SessionChooser("Go on with", everywhere=False)
+    dialog = SessionChooser("Resume session", everywhere=False)
     dialog.add(list(list_newest_first(home, "/work/p0", everywhere=False)))
     theme = choose_theme("", {})
     slowest = []

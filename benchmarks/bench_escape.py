@@ -44,7 +44,7 @@ def asked(*words: bytes) -> Begin:
 
 def shell(typist: Typist) -> None:
     typist.type("!sleep 60\r")
-    typist.until(b"Escape stops")
+    typist.until(b"to interrupt")
 
 
 def summarising(typist: Typist) -> None:
@@ -61,18 +61,18 @@ def states() -> Iterator[tuple[str, list[Any], dict[str, Any], Begin]]:
         "a hook runs before a tool",
         [CALL],
         free | {"hooks": {"PreToolUse": [HOOK]}},
-        asked(b"(waits)"),
+        asked(b"(waiting)"),
     )
     yield (
         "a hook runs before a prompt",
         [STREAM],
         {"hooks": {"UserPromptSubmit": [PROMPT_HOOK]}},
-        asked(b"Escape stops"),
+        asked(b"to interrupt"),
     )
     starting = {"hooks": {"SessionStart": [PROMPT_HOOK]}}
-    yield "a hook runs at the start", [STREAM], starting, asked(b"Escape stops")
-    yield "waiting to retry a request", [BUSY], {}, asked(b"trying again")
-    yield "the service is silent", [SILENT], {}, asked(b"asking the model")
+    yield "a hook runs at the start", [STREAM], starting, asked(b"to interrupt")
+    yield "waiting to retry a request", [BUSY], {}, asked(b"retrying")
+    yield "the service is silent", [SILENT], {}, asked(b"Waiting for the model")
     yield "a shell command runs", [STREAM], {}, shell
     yield "the conversation is compacted", [BRIEF, SILENT], {}, summarising
 
@@ -98,7 +98,7 @@ def stopped_ms(answers: list[Any], settings: dict[str, Any], begin: Begin) -> It
             typist.close()
 
 
-def pressed_ms(typist: Typist, words: bytes = b"stopped]") -> float:
+def pressed_ms(typist: Typist, words: bytes = b"Interrupted") -> float:
     while typist.read(0):
         pass
     typist.wrote = b""

@@ -177,5 +177,5 @@ def test_who_comes_back_is_told_where_it_stood_and_what_others_changed(trip: Tri
     ):
         terminal.type("/exit\n")
         assert terminal.end() == 0
-        assert "To go on" in terminal.seen
+        assert "clew --resume" in terminal.seen
         assert "you were away" not in terminal.seen

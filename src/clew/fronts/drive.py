@@ -119,7 +119,7 @@ class FrontView(Protocol):
 
     async def untaken(self, line: Line) -> None:
         """The line was stopped before it came to anything."""
-        await self.show(Show(text="[stopped]"), line)
+        await self.show(Show(text="Cancelled"), line)
 
     async def leave(self, line: Line | None) -> None:
         """A line asked for the session to end."""
@@ -331,12 +331,10 @@ class Driver:
 
 
 MAX_FAILURES = 5
-REMINDER = (
-    "Give the result now by calling StructuredOutput; nothing else that you say is read by the program "
-    "that asked."
-)
+REMINDER = "Call StructuredOutput with the result now; the calling program reads nothing else that you say."
 NEVER = TurnEnded(
-    reason="unshaped", message="the model gave no answer that fits the schema of --json-schema"
+    reason="unshaped",
+    message="the model returned no result that matches the schema of --json-schema",
 )
 
 

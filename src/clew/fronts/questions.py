@@ -19,13 +19,17 @@ from clew.permissions.updates import Update
 
 # The letter of an offer that ends with the session, and of one that is kept.
 FOR_NOW, KEPT = "s", "a"
-NOT_YET = "kept, and it counts in later sessions once this folder is trusted: clew config trust"
+NOT_YET = "Rule saved. It applies to later sessions once you trust this folder: clew config trust"
 
-SANDBOX_QUESTION = "Shall commands that you approve run in a sandbox?"
+SANDBOX_QUESTION = "Run the commands that you approve in a sandbox?"
 SANDBOX_EXPLANATION = (
-    "There a command writes this folder and a temporary one, reads no secrets, and reaches no host but "
-    "those you name. Commands that only look run behind a stricter wall in any case. "
-    "/permissions sandbox says what holds here; sandbox.enabled in your settings changes it."
+    "A sandboxed command can write only to this folder and a temporary one, can't read secrets, and "
+    "can reach only the hosts that you allow. Read-only commands always run in a stricter sandbox. "
+    "/permissions sandbox shows what applies here; sandbox.enabled in your settings changes it."
+)
+
+TRUST_EXPLANATION = (
+    "These settings can run programs or allow tools (ignored until you trust the folder):"
 )
 
 
@@ -61,19 +65,19 @@ class Questions:
 
     async def _permission(self, question: Question) -> Verdict:
         lasting_answers = {} if self.rules is None else offer_answers(question, self.rules)
-        whose = f"agent “{join_lines(question.agent)}”: " if question.agent_id else ""
+        whose = f"Agent “{join_lines(question.agent)}”: " if question.agent_id else ""
         dialog = Dialog(
-            title=f"{whose}{join_lines(question.block['name'])} wants to run",
-            text=f"{format_input(question.block['input'])}\n  it asks: {question.why}",
+            title=f"{whose}{make_title(question.block)}",
+            text=f"{format_input(question.block['input'])}\n  Needs approval: {question.why}",
             body=self.draw(question),
             choices=[
-                Choice(label="yes, this once", key="y"),
+                Choice(label="Yes", key="y"),
                 *(
-                    Choice(label=f"yes, and {o.words}", key=key)
+                    Choice(label=f"Yes, and {o.words}", key=key)
                     for key, o in lasting_answers.items()
                 ),
-                Choice(label="no, and stop", key="n"),
-                Choice(label="no, and this is why", key="w", asks_words=True),
+                Choice(label="No, and stop the turn", key="n"),
+                Choice(label="No, and tell clew what to do instead", key="w", asks_words=True),
             ],
         )
         key, words = await self._chosen(dialog)
@@ -87,12 +91,12 @@ class Questions:
 
     async def _plan(self, plan: str) -> Verdict:
         choices = [
-            Choice(label="begin", key="y"),
-            Choice(label="go on planning, and this is why", key="w", asks_words=True),
-            Choice(label="stop here", key="n"),
+            Choice(label="Yes, start", key="y"),
+            Choice(label="No, keep planning (say what to change)", key="w", asks_words=True),
+            Choice(label="No, stop", key="n"),
         ]
         key, words = await self._chosen(
-            Dialog(title="The plan is ready", choices=choices, text=plan)
+            Dialog(title="Start working on this plan?", choices=choices, text=plan)
         )
         return verdict_of(key, f"keep planning: {words}")
 
@@ -104,7 +108,7 @@ class Questions:
                 Choice(label=str(option["label"]), hint=str(option.get("description") or ""))
                 for option in item["options"]
             ]
-            own = Choice(label="in your own words", asks_words=True)
+            own = Choice(label="Other (type your answer)", asks_words=True)
             answer = await self.choose(
                 Dialog(
                     title=join_lines(str(item["question"])),
@@ -122,18 +126,18 @@ class Questions:
 
     async def line(self, prompt: str) -> str | None:
         """A few words; None if there are none."""
-        own = Choice(label="answer", asks_words=True)
+        own = Choice(label="Answer", asks_words=True)
         answer = await self.choose(Dialog(title=join_lines(prompt), choices=[own]))
         return None if answer is None else answer.words
 
     async def trust(self, folder: str, waiting: Sequence[str]) -> bool:
         """Whether a folder's own settings may start programs."""
         choices = [
-            Choice(label="yes, I trust what this folder's files would start", key="y"),
-            Choice(label="no, go on without that", key="n"),
+            Choice(label="Yes, trust this folder", key="y"),
+            Choice(label="No, continue without it", key="n"),
         ]
         listing = "\n".join(f"  {line}" for line in waiting)
-        words = f"Its settings would do this, and do not until you trust it:\n{listing}"
+        words = f"{TRUST_EXPLANATION}\n{listing}"
         title = f"Do you trust {join_lines(folder)}?"
         key, _ = await self._chosen(Dialog(title=title, choices=choices, text=words, at=1))
         return key == "y"
@@ -141,9 +145,9 @@ class Questions:
     async def sandbox(self) -> bool | None:
         """Whether commands run in a sandbox: in every mode, in none; None: as it is by itself."""
         choices = [
-            Choice(label="yes, in every mode", key="y"),
-            Choice(label="in modes auto and acceptEdits", key="a"),
-            Choice(label="never", key="n"),
+            Choice(label="Yes, in every permission mode", key="y"),
+            Choice(label="Only in the auto and accept edits modes", key="a"),
+            Choice(label="Never", key="n"),
         ]
         text = f"  {SANDBOX_EXPLANATION}"
         dialog = Dialog(title=SANDBOX_QUESTION, choices=choices, text=text, at=1)
@@ -153,14 +157,29 @@ class Questions:
     async def server(self, name: str, reach: str) -> bool | None:
         """Whether a server that the project brings along may begin; None: not decided now."""
         choices = [
-            Choice(label="yes, let it begin", key="y"),
-            Choice(label="no", key="n"),
-            Choice(label="decide later", key="l"),
+            Choice(label="Yes, start it", key="y"),
+            Choice(label="No", key="n"),
+            Choice(label="Ask me next time", key="l"),
         ]
-        title = f"The project brings along the MCP server {join_lines(name)}; may it begin?"
-        dialog = Dialog(title=title, choices=choices, text=f"  it is {reach}", at=2)
+        title = f"Start the MCP server “{join_lines(name)}” defined by this project?"
+        target = reach.removeprefix("(").removesuffix(")")
+        dialog = Dialog(title=title, choices=choices, text=f"  Command or URL: {target}", at=2)
         key, _ = await self._chosen(dialog)
         return {"y": True, "n": False}.get(key)
+
+
+def make_title(call: Json) -> str:
+    """Return the question that a permission prompt asks about a tool call."""
+    name, arguments = str(call["name"]), call["input"]
+    path = arguments.get("file_path") or arguments.get("notebook_path") or ""
+    file_name = join_lines(str(path).rstrip("/").rpartition("/")[2])
+    if name in ("Bash", "PowerShell"):
+        return "Run this command?"
+    if name == "Write" and file_name:
+        return f"Write {file_name}?"
+    if name in ("Edit", "MultiEdit", "NotebookEdit") and file_name:
+        return f"Edit {file_name}?"
+    return f"Allow {join_lines(name)}?"
 
 
 def verdict_of(key: str, words: str) -> Verdict:

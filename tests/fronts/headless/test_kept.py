@@ -283,15 +283,15 @@ def test_a_person_keeps_a_command_on_the_screen_and_ends_it_by_a_word(tmp_path: 
         screen.type("\x14")
         screen.expect("Background tasks")
         screen.type("1")
-        screen.expect("keep it: it goes on when clew ends")
+        screen.expect("k Keep")
         screen.type("k")
-        screen.expect("s1 goes on when clew ends")
+        screen.expect("clew tasks")
         screen.type("/tasks\r")
         screen.expect("shell running, kept: Serve it")
         screen.type("\x04")
         assert screen.end() == 0
         (row,) = listed(tmp_path)
-        said = f"It runs on: shell s1 Serve it; to end it: clew tasks stop {row['task']}"
+        said = f"shell s1 Serve it (stop it with: clew tasks stop {row['task']})"
         assert said in " ".join(screen.text.split())
     assert lives(pid)
     assert json.loads(clew(tmp_path, "http://127.0.0.1:1", "tasks", "--json").stdout) == [row]

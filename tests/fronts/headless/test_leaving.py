@@ -55,7 +55,7 @@ def left(home: Path) -> Iterator[tuple[LoopbackServer, OnScreen]]:
         screen.type("/background\r")
         screen.expect("from its next step on")
         opened(home, "first")
-        screen.expect("[goes on in the background]")
+        screen.expect("Moved to the background")
         yield server, screen
 
 
@@ -193,6 +193,6 @@ def test_a_summary_has_no_steps_and_is_not_left(tmp_path: Path) -> None:
         screen.type("/compact\r")
         until(lambda: len(server.requests) == 2)
         screen.type("\x02")
-        screen.expect("nothing runs that could go on in the background")
+        screen.expect("Nothing to move")
         screen.type("\x1b")
         screen.expect_rest()

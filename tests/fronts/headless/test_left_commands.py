@@ -46,7 +46,7 @@ def test_a_key_leaves_the_command_and_the_turn_goes_on_with_what_it_printed(tmp_
         screen.type("go\r")
         pid_of(tmp_path, "a")
         screen.type("\x02")
-        screen.expect("in the background: Serve it")
+        screen.expect("background: Serve it")
         screen.expect("not waiting")
         screen.expect_rest()
         screen.type("/tasks\r")
@@ -81,10 +81,10 @@ def test_what_was_left_is_not_said_of_the_conversation_that_follows(tmp_path: Pa
         screen.type("go\r")
         pid_of(tmp_path, "a")
         screen.type("/clear\r\x02")
-        screen.expect("It ends here: shell s1 Serve it")
-        screen.expect("a new conversation")
+        screen.expect("Stopped background task: shell s1")
+        screen.expect("── New session")
         screen.settle()
-        assert "in the background: Serve it" not in screen.picture
+        assert "background: Serve it" not in screen.picture
 
 
 def something_runs(picture: str) -> bool:

@@ -131,7 +131,7 @@ def test_a_terminal_says_that_a_request_is_held(tmp_path: Path) -> None:
     ):
         terminal.expect(" more characters)")
         terminal.type("on\n")
-        terminal.expect("! not sent; by the rules the service would refuse it: messages: ")
+        terminal.expect("! Request not sent; the API would reject it: messages: ")
 
 
 def test_a_prompt_that_fits_into_no_request_never_joins_a_conversation(tmp_path: Path) -> None:

@@ -51,9 +51,9 @@ def test_on_the_screen_a_turn_that_waits_for_the_disk_is_typed_under_and_stopped
         screen.expect("> three")
         assert len(server.requests) == 1
         screen.type("\x1b")
-        screen.expect("stopping")
+        screen.expect("interrupting")
         disk.is_well()
-        screen.expect("[stopped]")
+        screen.expect("Interrupted")
         screen.type("\r")
         screen.expect("Third.")
         screen.type("\x04")

@@ -82,10 +82,10 @@ def test_words_on_the_screen_are_the_next_turn(tmp_path: Path, first: str, then:
             screen.type(f"{then}\r")
         model.wait()
         screen.type("and more\r")
-        screen.expect("meanwhile: and more")
+        screen.expect("next step: and more")
         model.answers()
         screen.expect("more was heard")
-        screen.expect_gone("meanwhile: ")
+        screen.expect_gone("next step: ")
 
 
 @TURNS

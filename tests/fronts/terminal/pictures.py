@@ -1,6 +1,7 @@
-"""What a terminal showed, held against a picture that somebody looked at.
+"""Compare what a terminal shows with a golden screen that a person has checked.
 
-Pictures lie in tests/fronts/terminal/pictures/. `CLEW_DRAW=1` draws those anew that have changed, to be looked at.
+The golden screens are in `tests/fronts/terminal/golden/`, one file each. `make golden` redraws those
+that have changed (it sets CLEW_DRAW=1); read the diff before you commit it.
 """
 
 import os
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from tests.fronts.terminal.screen import OnScreen
 
-PICTURES = Path(__file__).parent / "pictures"
+GOLDEN = Path(__file__).parent / "golden"
 PATIENCE_S = 30.0
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 TIMES = re.compile(r"(?<=[ (])(\d+m)?\d+s\b")
@@ -28,8 +29,8 @@ FOLDER = re.compile(r"/\S*/work\b")
 HOME = re.compile(r"/\S*/config\b")
 
 
-def told(picture: str) -> str:
-    """A picture without what is another each time."""
+def normalize(picture: str) -> str:
+    """Replace what differs from run to run: ids, times, folders, the spinner."""
     for pattern, instead in (
         (UUID, "SESSION"),
         (TIMES, "0s"),
@@ -51,12 +52,12 @@ def told(picture: str) -> str:
 def looks_like(
     screen: OnScreen, name: str, part: Callable[[OnScreen], str] = attrgetter("picture")
 ) -> None:
-    """Whether the terminal, or a part of it, looks like the picture of that name once it rests."""
-    path = PICTURES / f"{name}.txt"
+    """Assert that the terminal, or a part of it, settles to the golden screen `name`."""
+    path = GOLDEN / f"{name}.txt"
     wanted = path.read_text("utf-8") if path.exists() else ""
     deadline = time.monotonic() + PATIENCE_S
     screen.settle()
-    while told(part(screen)) != wanted and time.monotonic() < deadline:
+    while normalize(part(screen)) != wanted and time.monotonic() < deadline:
         screen.settle()
         if os.environ.get("CLEW_DRAW"):
             break
@@ -64,11 +65,11 @@ def looks_like(
 
 
 def is_like(picture: str, name: str) -> None:
-    """Whether what was shown is what the picture of that name holds."""
-    path = PICTURES / f"{name}.txt"
-    seen = told(picture)
+    """Assert that `picture` equals the golden screen `name`; with CLEW_DRAW, write it first."""
+    path = GOLDEN / f"{name}.txt"
+    seen = normalize(picture)
     if os.environ.get("CLEW_DRAW"):
         path.parent.mkdir(exist_ok=True)
         path.write_text(seen, "utf-8")
-    assert path.exists(), f"no picture {name}; CLEW_DRAW=1 draws it:\n{seen}"
-    assert seen == path.read_text("utf-8"), f"not like {path}:\n{seen}"
+    assert path.exists(), f"no golden screen {name}; `make golden` draws it:\n{seen}"
+    assert seen == path.read_text("utf-8"), f"differs from {path}:\n{seen}"

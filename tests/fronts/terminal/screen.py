@@ -115,9 +115,9 @@ class OnScreen(OnTerminal):
 
     def expect_rest(self) -> None:
         """Waits until no turn runs, and says so in a whole frame."""
-        self.expect_gone("Escape stops)")
+        self.expect_gone("to interrupt)")
         self.settle()
-        self.expect_gone("Escape stops)")
+        self.expect_gone("to interrupt)")
 
     def settle(self) -> None:
         """Waits until nothing was written for a moment."""

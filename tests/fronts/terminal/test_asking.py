@@ -46,12 +46,12 @@ def test_a_person_chooses_answers_by_number_or_in_their_own_words(tmp_path: Path
     with serving(plan, strict=True) as server, Terminal(tmp_path, server.url, "ask") as terminal:
         terminal.expect("Which colour?")
         terminal.expect("1 = Red: warm")
-        terminal.expect("own words: ")
+        terminal.expect("own answer: ")
         terminal.type("2\n")
         terminal.expect("several with commas")
-        terminal.expect("own words: ")
+        terminal.expect("own answer: ")
         terminal.type("1, 3\n")
-        terminal.expect("own words: ")
+        terminal.expect("own answer: ")
         terminal.type("green, if there is any\n")
         terminal.expect("Done.")
         terminal.expect("> ")
@@ -66,9 +66,8 @@ def test_a_person_chooses_answers_by_number_or_in_their_own_words(tmp_path: Path
 def test_no_answer_ends_the_turn(tmp_path: Path) -> None:
     plan = {"scenario": 1, "answers": [call("AskUserQuestion", questions=QUESTIONS)]}
     with serving(plan, strict=True) as server, Terminal(tmp_path, server.url, "ask") as terminal:
-        terminal.expect("own words: ")
+        terminal.expect("own answer: ")
         terminal.type("\n")
-        terminal.expect("[stopped, as you said no]")
         terminal.expect("> ")
         terminal.type("\x04")
         terminal.end()
@@ -92,12 +91,12 @@ def test_a_plan_is_shown_refused_once_and_then_begun(tmp_path: Path) -> None:
     }
     with serving(plan, strict=True) as server:
         with Terminal(tmp_path, server.url, "go", "--permission-mode", "acceptEdits") as terminal:
-            terminal.expect("? The plan is ready")
+            terminal.expect("? Start working")
             terminal.expect("1. Write made.txt")
-            terminal.expect("go on planning, and this is why: ")
+            terminal.expect("keep planning")
             terminal.type("look at it afterwards\n")
             terminal.expect("and look")
-            terminal.expect("this is why: ")
+            terminal.expect("anything else = ")
             terminal.type("y\n")
             terminal.expect("Done.")
             terminal.expect("> ")
@@ -132,7 +131,7 @@ def test_a_plan_written_into_its_file_is_the_plan(tmp_path: Path) -> None:
         with Terminal(
             tmp_path, server.url, "go", "--session-id", session, "--permission-mode", "plan"
         ) as terminal:
-            terminal.expect("? The plan is ready")
+            terminal.expect("? Start working")
             terminal.expect("Only look.")
             terminal.type("y\n")
             terminal.expect("Done.")

@@ -52,7 +52,7 @@ def test_an_end_is_told_with_the_next_prompt_and_a_stopped_turn_ends_no_task(
         terminal.type("think\n")
         terminal.expect("A thought that never ends")
         terminal.type("\x1b")
-        terminal.expect("[stopped]")
+        terminal.expect("Interrupted")
         terminal.expect("> ")
         (work / "go").write_text("\n", "utf-8")
         while "shell failed: Build it" not in terminal.all:

@@ -72,12 +72,12 @@ def test_a_plan_is_shown_refused_once_and_then_begun(tmp_path: Path) -> None:
         serving(plan, strict=True) as server,
         OnScreen(tmp_path, server.url, *options) as screen,
     ):
-        screen.expect("The plan is ready")
+        screen.expect("Start working")
         looks_like(screen, "plan")
         screen.type("wwell, please\r")
         screen.expect("Make it well")
         screen.type("y")
-        screen.expect("Write wants to run")
+        screen.expect("Write ")
         screen.type("y")
         screen.expect("Done.")
         assert "well, please" in results(server)[0]["content"]
@@ -89,17 +89,17 @@ def test_a_plan_is_shown_refused_once_and_then_begun(tmp_path: Path) -> None:
 def test_a_yes_for_the_session_is_asked_for_once(tmp_path: Path, together: bool) -> None:
     plan = touches("one", "two", "three", together=together)
     with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, "go") as screen:
-        screen.expect("yes, this once")
+        screen.expect("y Yes")
         screen.type("s")
         screen.expect("Done.")
-        assert screen.text.count("wants to run") <= 1
+        assert screen.text.count("y Yes") <= 1
     assert all((tmp_path / "work" / name).exists() for name in ("one", "two", "three"))
 
 
 def test_a_long_command_is_scrolled_through_and_none_of_it_is_hidden(tmp_path: Path) -> None:
     command = "\n".join(f"touch file-{number}" for number in range(60))
     with serving(bash(command)) as server, OnScreen(tmp_path, server.url, "go") as screen:
-        screen.expect("yes, this once")
+        screen.expect("y Yes")
         looks_like(screen, "long")
         seen = screen.picture
         while "touch file-59\n" not in seen:
@@ -135,11 +135,11 @@ def test_the_history_shows_a_command_with_the_signs_that_the_question_showed(
     given = {"command": command} | ({"description": "looks around"} if before else {})
     scenario = {"scenario": 1, "answers": [call("Bash", **given), {"text": "Done with it."}]}
     with serving(scenario, strict=True) as server, OnScreen(tmp_path, server.url, "go") as screen:
-        screen.expect("yes, this once")
+        screen.expect("y Yes")
         assert shown in screen.picture
         screen.type("y")
         screen.expect("Done with it.")
-        screen.expect_gone("yes, this once")
+        screen.expect_gone("y Yes")
         assert shown in screen.text
 
 
@@ -153,7 +153,7 @@ def test_what_was_not_seen_in_whole_is_not_taken_by_its_letter(tmp_path: Path) -
     ):
         screen.expect("default")
         screen.type("go\r")
-        screen.expect("yes, this once")
+        screen.expect("y Yes")
         assert "Bash(touch *)" not in screen.picture
         screen.type("a")
         screen.expect("Bash(touch *)")
@@ -176,15 +176,15 @@ def test_an_answer_has_a_small_window_for_itself_and_says_so_where_that_is_too_s
     ):
         screen.expect("default")
         screen.type("go\r")
-        screen.expect("yes, this once")
-        screen.expect("PageUp, PageDown")
+        screen.expect("y Yes")
+        screen.expect("PageUp/PageDown")
         screen.type("s")
         screen.expect("Bash(touch")
         assert "too small" not in screen.picture
         looks_like(screen, "narrow")
         screen.glass.resize(10, 24)
         screen.resize(24, 10)
-        screen.expect("too small: Escape, or")
+        screen.expect("too small")
         # Neither its letter nor Enter takes what is not there in whole.
         screen.type("s\r")
         screen.settle()
@@ -205,16 +205,17 @@ def test_letters_meant_for_the_prompt_answer_no_dialog_that_comes_up(tmp_path: P
     }
     allowed = ("--allowedTools", f"Bash({waits})", "go")
     with serving(plan) as server, OnScreen(tmp_path, server.url, *allowed) as screen:
-        screen.expect("running")
+        screen.expect("Running")
         gate.touch()
         # Nobody pauses, however slowly this test runs.
-        while "until you pause" not in screen.picture:
+        while "pause to answer" not in screen.picture:
             screen.type("y")
         screen.type("esterday")
-        screen.expect_gone("until you pause")
+        screen.expect_gone("pause to answer")
         assert not (tmp_path / "work" / "made").exists()
         screen.type("n")
-        screen.expect("[stopped")
+        screen.expect_gone("y Yes")
+        screen.expect_rest()
         screen.expect("yesterday\n")
         assert not (tmp_path / "work" / "made").exists()
 
@@ -223,11 +224,11 @@ def test_words_typed_while_a_question_stands_answer_it_with_none_of_their_letter
     tmp_path: Path,
 ) -> None:
     with serving(touches("one")) as server, OnScreen(tmp_path, server.url, "go") as screen:
-        screen.expect("yes, this once")
+        screen.expect("y Yes")
         screen.type("please say any")
-        while "until you pause" not in screen.picture:
+        while "pause to answer" not in screen.picture:
             screen.type("x")
-        screen.expect_gone("until you pause")
+        screen.expect_gone("pause to answer")
         assert not (tmp_path / "work" / "one").exists()
         screen.type("y")
         screen.expect("Done")
@@ -258,12 +259,13 @@ def test_no_word_sign_paste_or_key_that_edits_answers_with_one_of_its_letters(
     tmp_path: Path, typed: str, stands: str
 ) -> None:
     with serving(touches("one")) as server, OnScreen(tmp_path, server.url, "go") as screen:
-        screen.expect("yes, this once")
+        screen.expect("y Yes")
         screen.type(typed)
-        screen.expect("until you pause")
-        screen.expect_gone("until you pause")
+        screen.expect("pause to answer")
+        screen.expect_gone("pause to answer")
         screen.type("n")
-        screen.expect("[stopped")
+        screen.expect_gone("y Yes")
+        screen.expect_rest()
         screen.expect(stands)
         assert not (tmp_path / "work" / "one").exists()
         assert not (tmp_path / "work" / ".claude").exists()
@@ -271,19 +273,20 @@ def test_no_word_sign_paste_or_key_that_edits_answers_with_one_of_its_letters(
 
 def test_a_letter_and_enter_answer_at_once(tmp_path: Path) -> None:
     with serving(touches("one")) as server, OnScreen(tmp_path, server.url, "go") as screen:
-        screen.expect("yes, this once")
+        screen.expect("y Yes")
         screen.type("n\r")
-        screen.expect("[stopped")
+        screen.expect_gone("y Yes")
+        screen.expect_rest()
         assert not (tmp_path / "work" / "one").exists()
 
 
 @requirement("W6", "R070")
 def test_ctrl_c_ends_a_question_its_turn_and_again_the_session(tmp_path: Path) -> None:
     with serving(touches("one")) as server, OnScreen(tmp_path, server.url, "go") as screen:
-        screen.expect("yes, this once")
+        screen.expect("y Yes")
         screen.type("\x03")
-        screen.expect_gone("yes, this once")
-        screen.expect("stopped")
+        screen.expect_gone("y Yes")
+        screen.expect_rest()
         screen.type("\x03")
         assert screen.end() == 130
 
@@ -339,10 +342,10 @@ def test_a_server_of_the_project_begins_once_it_was_approved(tmp_path: Path) -> 
     with serving(HELLO) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect("Do you trust")
         screen.type("y")
-        screen.expect("may it begin?")
-        screen.expect("MCP server one")
+        screen.expect("Start the MCP server")
+        screen.expect("“one”")
         screen.type("y")
-        screen.expect_gone("may it begin?")
+        screen.expect_gone("Start the MCP server")
         screen.type("/mcp\r")
         screen.expect("one")
         screen.expect_gone("needs approval")
@@ -355,10 +358,10 @@ def test_a_server_of_the_project_is_shown_with_what_it_would_start(tmp_path: Pat
     with serving(HELLO) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect("Do you trust")
         screen.type("y")
-        screen.expect("may it begin?")
+        screen.expect("Start the MCP server")
         looks_like(screen, "server")
         screen.type("n")
-        screen.expect_gone("may it begin?")
+        screen.expect_gone("Start the MCP server")
         screen.type("/mcp\r")
         screen.expect("notes")
         looks_like(screen, "server-refused")
@@ -385,11 +388,11 @@ def test_a_session_is_picked_from_those_there_are(tmp_path: Path) -> None:
         for prompt in ("first matter", "second matter"):
             assert clew(tmp_path, server.url, "-p", prompt).returncode == 0
         with OnScreen(tmp_path, server.url, "--resume") as screen:
-            screen.expect("Go on with")
+            screen.expect("Resume session")
             screen.type("first")
             screen.expect_gone("second matter")
             screen.type("\r")
-            screen.expect(lambda text: "Go on with" not in text and "> first matter" in text)
+            screen.expect(lambda text: "Resume session" not in text and "> first matter" in text)
             screen.type("go on\r")
             screen.expect(lambda text: text.count("Hello!") == 2)
             assert "second matter" not in str(server.requests[-1].body["messages"])
@@ -419,7 +422,7 @@ def test_a_change_is_asked_about_as_the_file_would_change(tmp_path: Path) -> Non
     edit = call("Edit", file_path="a.py", old_string="line_20 = 20", new_string="line_20 = 'x'")
     plan = {"scenario": 1, "answers": [call("Read", file_path="a.py"), edit, {"text": "Done."}]}
     with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, "go") as screen:
-        screen.expect("yes, this once")
+        screen.expect("y Yes")
         looks_like(screen, "change")
         screen.type("y")
         screen.expect("Done.")

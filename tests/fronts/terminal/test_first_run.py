@@ -19,12 +19,12 @@ def test_a_model_on_this_machine_is_offered_and_kept(tmp_path: Path) -> None:
     with serving(HELLO, strict=True) as server:
         place = urlsplit(server.url).netloc
         with Terminal(tmp_path, "", OLLAMA_HOST=place, **NO_KEY) as terminal:
-            terminal.expect("Three ways to get going")
+            terminal.expect("No model configured")
             terminal.expect("clew login")
             terminal.expect(f"Ollama at http://{place}")
             terminal.expect("clew demo")
             terminal.expect("1 = claude-")
-            terminal.expect("or Enter: ")
+            terminal.expect("Enter to skip): ")
             terminal.type("1\n")
             terminal.expect("> ")
             terminal.type("hi\n")
@@ -35,7 +35,7 @@ def test_a_model_on_this_machine_is_offered_and_kept(tmp_path: Path) -> None:
         assert len(transcripts(tmp_path)) == 1
         with Terminal(tmp_path, "", OLLAMA_HOST=place, **NO_KEY) as terminal:
             terminal.expect("> ")
-            assert "Three ways" not in terminal.seen
+            assert "No model configured" not in terminal.seen
             terminal.type("\x04")
             assert terminal.end() == 0
 
@@ -45,7 +45,7 @@ def test_who_declines_stays_in_a_session_and_nothing_is_set(tmp_path: Path) -> N
         serving(HELLO, strict=True) as server,
         Terminal(tmp_path, "", OLLAMA_HOST=urlsplit(server.url).netloc, **NO_KEY) as terminal,
     ):
-        terminal.expect("or Enter: ")
+        terminal.expect("Enter to skip): ")
         terminal.type("\n")
         terminal.expect("> ")
         terminal.type("/status\n")

@@ -39,7 +39,7 @@ def test_each_session_on_a_screen_is_in_its_own_file_and_hooks_are_told_which(
         screen.expect_rest()
         (first,) = transcripts(tmp_path)
         screen.type("/clear\r")
-        screen.expect("a new conversation")
+        screen.expect("── New session")
         screen.expect_rest()
         before = first.read_bytes()
         screen.type("two\r")
@@ -48,7 +48,7 @@ def test_each_session_on_a_screen_is_in_its_own_file_and_hooks_are_told_which(
         assert first.read_bytes() == before
         (second,) = set(transcripts(tmp_path)) - {first}
         screen.type(f"/resume {first.stem}\r")
-        screen.expect("another conversation")
+        screen.expect("── Resumed session")
         screen.expect_rest()
         before = second.read_bytes()
         screen.type("three\r")

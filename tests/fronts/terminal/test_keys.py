@@ -45,17 +45,17 @@ def test_keys_are_read_as_people_write_them(spelled: str, keys: tuple[str, ...] 
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        (own(**{"ctrl+y": "chat:sumbit"}), "no action 'chat:sumbit'"),
-        (own(**{"cmd+y": "chat:submit"}), "no terminal sends such a key"),
-        (own(**{"ctrl+c": "chat:submit"}), "this key is always app:interrupt"),
-        (own(**{"tab": "chat:submit", "ctrl+i": "chat:newline"}), "the same key as 'tab'"),
-        (own(**{"ctrl+x": "chat:submit"}), "is the beginning of 'ctrl+x ctrl+e'"),
-        (own(**{"ctrl+y": "select:next"}), "select:next belongs to Select"),
-        (own("Chatt", **{"ctrl+y": "chat:submit"}), "no context 'Chatt'"),
+        (own(**{"ctrl+y": "chat:sumbit"}), "unknown action 'chat:sumbit'"),
+        (own(**{"cmd+y": "chat:submit"}), "terminals can't send this key"),
+        (own(**{"ctrl+c": "chat:submit"}), "reserved for app:interrupt"),
+        (own(**{"tab": "chat:submit", "ctrl+i": "chat:newline"}), "duplicate of 'tab'"),
+        (own(**{"ctrl+x": "chat:submit"}), "conflicts with 'ctrl+x ctrl+e'"),
+        (own(**{"ctrl+y": "select:next"}), "only available in Select"),
+        (own("Chatt", **{"ctrl+y": "chat:submit"}), "unknown context 'Chatt'"),
         ('{"bindings": {}}', "expected an array"),
-        ('{"bindings": [{"context": "Chat"}]}', "expected an object of keys"),
-        ('{"bindings": [{"context": "Chat", "bindings": {"f2": 3}}]}', "the name of an action"),
-        ("{", "not JSON"),
+        ('{"bindings": [{"context": "Chat"}]}', "must be an object of keys"),
+        ('{"bindings": [{"context": "Chat", "bindings": {"f2": 3}}]}', "action name"),
+        ("{", "invalid JSON"),
     ],
 )
 def test_what_is_wrong_is_said_and_changes_nothing(text: str, fault: str) -> None:

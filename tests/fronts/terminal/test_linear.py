@@ -74,9 +74,9 @@ def test_a_person_is_asked_and_obeyed(tmp_path: Path, answer: str, exists: bool)
     with serving(WRITES, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
         terminal.expect("> ")
         terminal.type("write it\n")
-        terminal.expect("Write wants to run")
+        terminal.expect("? Write")
         terminal.expect("content: new")
-        terminal.expect("why: ")
+        terminal.expect("instead: ")
         terminal.type(f"{answer}\n")
         terminal.expect("> " if answer == "n" else "So be it.")
     assert (tmp_path / "work" / "x.txt").exists() is exists
@@ -95,7 +95,7 @@ def test_escape_and_ctrl_c_stop_the_turn_and_keep_what_was_said(tmp_path: Path, 
             terminal.child.send_signal(signal.SIGINT)
         else:
             terminal.type(key)
-        terminal.expect("[stopped]")
+        terminal.expect("Interrupted")
         terminal.expect("> ")
         terminal.type("go on\n")
         terminal.expect("Here again.")
@@ -111,7 +111,7 @@ def test_ctrl_c_stops_a_line_for_the_shell(tmp_path: Path) -> None:
         terminal.type("!echo begun; sleep 600\n")
         terminal.expect("! echo begun")
         terminal.child.send_signal(signal.SIGINT)
-        terminal.expect("[stopped]")
+        terminal.expect("Cancelled")
         terminal.expect("> ")
         terminal.type("hi\n")
         terminal.expect("Hello!")
@@ -128,7 +128,7 @@ def test_the_second_ctrl_c_of_a_turn_ends_the_session_and_keeps_what_was_said(
             terminal.type("think\n")
             terminal.expect("A whole thought.")
             terminal.child.send_signal(signal.SIGINT)
-            terminal.expect("[stopped]")
+            terminal.expect("Interrupted")
             terminal.child.send_signal(signal.SIGINT)
             assert terminal.end() == 130
         assert "A whole thought." in transcripts(tmp_path)[0].read_text("utf-8")
@@ -163,7 +163,7 @@ def test_a_terminal_that_is_gone_ends_in_a_defined_state(
             terminal.expect("> ")
             if during != "the prompt":
                 terminal.type("think\n")
-                terminal.expect("why: " if during == "a question" else "A whole thought.")
+                terminal.expect("instead: " if during == "a question" else "A whole thought.")
             terminal.hang_up()
             if signalled:
                 terminal.child.send_signal(signal.SIGHUP)
@@ -249,10 +249,10 @@ def test_commands_typed_during_a_turn_are_done_and_the_model_does_not_hear_them(
         terminal.type("/status\n")
         terminal.expect("claude-sonnet")
         terminal.type("/model\n")
-        terminal.expect("[done when the turn has ended]")
+        terminal.expect("[will run when the turn ends]")
         (tmp_path / "work" / "pipe").write_text("go\n", "utf-8")
         terminal.expect("I waited.")
-        terminal.expect("the model from the next prompt on (number; Enter for nothing)? ")
+        terminal.expect("the model from the next prompt on (number; Enter to cancel): ")
         terminal.type("\n")
         terminal.expect("> ")
         assert len(server.requests) == 2
@@ -285,7 +285,7 @@ def test_words_that_a_turn_ended_without_are_answered_next_and_after_a_stop_give
         terminal.type("something else\n")
         terminal.expect("something else")
         terminal.type("\x1b")
-        terminal.expect("[the model did not hear: something else]")
+        terminal.expect("[not sent: something else]")
 
 
 def test_each_turn_says_whose_it_is_and_a_bell_says_that_it_ended(tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_each_turn_says_whose_it_is_and_a_bell_says_that_it_ended(tmp_path: Path
             terminal.expect("You> ")
             terminal.type("write it\n")
             terminal.expect("\x07")
-            terminal.expect("this is why: ")
+            terminal.expect("anything else = ")
             terminal.type("y\n")
             terminal.expect("clew: So be it.")
             terminal.expect("\x07")
@@ -344,7 +344,7 @@ def test_a_command_shows_the_same_signs_when_it_is_asked_about_and_afterwards(
         terminal.expect("> ")
         terminal.type("go\n")
         terminal.expect(f"command: touch a{shown}b")
-        terminal.expect("why: ")
+        terminal.expect("instead: ")
         terminal.type("y\n")
         terminal.expect(f"touch a{shown}b")
         terminal.expect("Done with it.")
@@ -387,11 +387,11 @@ def test_a_yes_for_the_session_is_asked_for_once(tmp_path: Path, together: bool)
     with serving(plan, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
         terminal.expect("> ")
         terminal.type("go\n")
-        terminal.expect("s = yes, and don't ask again in this session for Bash(touch *)")
-        terminal.expect("why: ")
+        terminal.expect("s = Yes, and don't ask again in this session for Bash(touch *)")
+        terminal.expect("instead: ")
         terminal.type("s\n")
         terminal.expect("Done.")
-        assert "wants to run" not in terminal.seen
+        assert "y = " not in terminal.seen
     assert sorted(p.name for p in (tmp_path / "work").iterdir()) == ["one", "three", "two"]
 
 
@@ -408,11 +408,11 @@ def test_a_yes_for_good_is_kept_in_the_projects_local_settings(
         terminal.expect("> ")
         terminal.type("go\n")
         once = "" if trusted else " once you trust it"
-        terminal.expect(f"a = yes, and always allow Bash(touch *) in this project{once}")
-        terminal.expect("why: ")
+        terminal.expect(f"a = Yes, and always allow Bash(touch *) in this project{once}")
+        terminal.expect("instead: ")
         terminal.type("a\n")
         if not trusted:
-            terminal.expect("once this folder is trusted")
+            terminal.expect("clew config trust")
         terminal.expect("Done.")
     kept = tmp_path / "work" / ".claude" / "settings.local.json"
     assert "Bash(touch *)" in kept.read_text("utf-8")
@@ -431,13 +431,13 @@ def test_a_yes_to_edits_lets_the_next_one_through_and_nothing_protected(tmp_path
     with serving(plan, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
         terminal.expect("> ")
         terminal.type("go\n")
-        terminal.expect("s = yes, and allow all edits")
-        terminal.expect("why: ")
+        terminal.expect("s = Yes")
+        terminal.expect("instead: ")
         terminal.type("s\n")
         terminal.expect(".bashrc")
-        terminal.expect("y = yes, this once")
-        terminal.expect("why: ")
-        assert "s = yes" not in terminal.seen
+        terminal.expect("y = Yes")
+        terminal.expect("instead: ")
+        assert "s = Yes" not in terminal.seen
         terminal.type("not that one\n")
         terminal.expect("Done.")
     assert sorted(p.name for p in (tmp_path / "work").iterdir()) == ["a.txt", "b.txt"]
@@ -452,17 +452,17 @@ def test_what_was_shown_in_part_is_seen_whole(tmp_path: Path) -> None:
     ):
         terminal.expect("> ")
         terminal.type("/see\n")
-        terminal.expect("nothing was shown in part")
+        terminal.expect("No collapsed output")
         terminal.expect("> ")
         terminal.type("count\n")
-        terminal.expect("… 492 more lines (/see shows no. 1)")
+        terminal.expect("… 492 more lines (/see 1 to expand)")
         terminal.expect("Counted.")
         terminal.expect("> ")
         terminal.type("/see\n")
         terminal.expect("1 Bash: seq 1000 1500")
         terminal.expect("> ")
         terminal.type("/see 2\n")
-        terminal.expect("! nothing was shown in part as no. 2")
+        terminal.expect("! No collapsed output number 2")
         terminal.expect("> ")
         terminal.type("/see 1\n")
         terminal.expect("\r\n".join(str(number) for number in range(1000, 1501)))
@@ -494,4 +494,4 @@ def test_where_no_key_is_pressed_none_is_named(tmp_path: Path) -> None:
         assert "You> \n" in done.stdout
         assert "Escape" not in done.stdout
         with Terminal(tmp_path, server.url) as terminal:
-            terminal.expect("Escape stops, Ctrl-D ends")
+            terminal.expect("Ctrl-D to exit")

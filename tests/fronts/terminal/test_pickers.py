@@ -51,9 +51,9 @@ def test_keys_of_the_list_are_named_in_whole_in_a_narrow_terminal(tmp_path: Path
         three_matters(tmp_path, server.url)
         with OnScreen(tmp_path, server.url, "--resume", env=UTC, columns=60, rows=20) as screen:
             screen.expect("second matter")
-            screen.expect("2 sessions in this folder;")
+            screen.expect("2 sessions in this folder ·")
             said = " ".join(screen.picture.split())
-            assert "Ctrl-A everywhere, Ctrl-T branches search:" in said
+            assert "ctrl+a all folders · ctrl+t branches search:" in said
             screen.type("fir")
             screen.expect("search: fir")
             screen.expect_gone("second matter")
@@ -68,17 +68,19 @@ def test_sessions_of_this_folder_and_of_every_one_from_within_a_session(tmp_path
             screen.expect("2 sessions in this folder")
             assert "elsewhere" not in screen.picture
             screen.type("\x01")
-            screen.expect("3 sessions everywhere")
+            screen.expect("3 sessions in all folders")
             screen.expect("other: a matter elsewhere")
             screen.type("\x01")
             screen.expect("2 sessions in this folder")
             screen.type("\x1b")
-            screen.expect_gone("Go on with")
+            screen.expect_gone("Resume session")
             screen.type("/resume --all\r")
             screen.expect("other: a matter elsewhere")
             looks_like(screen, "resume-all")
             screen.type("\r")
-            screen.expect(lambda text: "Go on" not in text and "> a matter elsewhere" in text)
+            screen.expect(
+                lambda text: "Resume session" not in text and "> a matter elsewhere" in text
+            )
             screen.type("go on\r")
             screen.expect(lambda text: text.count("Hello!") == 2)
         said = str(server.requests[-1].body["messages"])
@@ -108,12 +110,12 @@ def test_a_session_is_found_by_what_was_said_in_it_and_looked_into(tmp_path: Pat
             screen.expect("It is about zirconium.")
             screen.expect("1 of 2 sessions in this folder")
             screen.type("ia")
-            screen.expect("nothing matches")
+            screen.expect("no matches")
             screen.type("\b\b")
             screen.expect("It is about zirconium.")
             screen.type("\r")
             screen.expect("> first matter")
-            screen.expect_gone("Go on with")
+            screen.expect_gone("Resume session")
             screen.expect(READY)
 
 
@@ -131,7 +133,7 @@ def test_every_session_can_be_found_however_many_there_are(tmp_path: Path) -> No
         os.utime(moved, (AT_S + number, AT_S + number))
     with serving(HELLO) as server, OnScreen(tmp_path, server.url, "--resume", env=UTC) as screen:
         screen.expect("task number 1499")
-        screen.expect("1,500 sessions in this folder;")
+        screen.expect("1,500 sessions in this folder ·")
         screen.type("number 0:")
         screen.expect("> 2026-02-02 02:40  task number 0:")
 
@@ -174,7 +176,7 @@ def test_a_session_is_seen_as_a_tree_and_gone_on_with_from_any_branch(tmp_path: 
             screen.type("left")
             screen.expect_gone("to the right  (")
             screen.type("\r")
-            screen.expect_gone("go on behind")
+            screen.expect_gone("continue after")
             screen.expect(lambda text: text.count("Left it is.") == 1 and "Right" not in text)
             screen.expect(READY)
             screen.type("further\r")
@@ -220,7 +222,7 @@ def test_what_going_back_would_do(tmp_path: Path) -> None:
     ):
         screen.expect(READY)
         screen.type("write it\r")
-        screen.expect("yes, this once")
+        screen.expect("y Yes")
         screen.type("y")
         screen.expect("So be it.")
         screen.expect_rest()

@@ -46,7 +46,7 @@ def test_without_a_terminal_the_list_is_the_answer(tmp_path: Path) -> None:
         clew(tmp_path, server.url, "-p", "the matter")
         done = clew(tmp_path, server.url, "-p", "x", "--resume")
     assert done.returncode == 2
-    assert "name one of these" in done.stderr
+    assert "choose one of these" in done.stderr
     assert transcripts(tmp_path)[0].stem in done.stderr
 
 

@@ -47,7 +47,7 @@ def test_a_session_goes_on_after_each_kind_of_refusal(tmp_path: Path) -> None:
         screen.expect("the-lamp-turns;")
         screen.settle()
         screen.type("and the south side?\r")
-        screen.expect("summarised")
+        screen.expect("Compacted")
         screen.expect("Gone on.")
         screen.type("no money\r")
         screen.expect("the account has no credit")

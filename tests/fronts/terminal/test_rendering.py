@@ -86,11 +86,11 @@ def test_long_output_is_folded_and_ctrl_o_shows_it_whole(tmp_path: Path) -> None
     ):
         screen.expect(READY)
         screen.type("count\r")
-        screen.expect("… 492 more lines (ctrl+o shows no. 1)")
+        screen.expect("… 492 more lines (ctrl+o to expand)")
         screen.expect("The end.")
         assert "1250" not in screen.text
         screen.type("\x0f")
-        screen.expect("See in whole")
+        screen.expect("Show full output")
         screen.type("\r")
         pages = tmp_path / "work" / "clew.txt"
         screen.expect(lambda _: pages.exists() and "1500" in pages.read_text("utf-8"))

@@ -14,7 +14,7 @@ from tests.requirements import requirement
 from tests.system.sandbox.walls import can
 
 HELLO = {"scenario": 1, "answers": [{"text": "Hello.", "times": "always"}]}
-QUESTION = "Shall commands that you approve run in a sandbox?"
+QUESTION = "Run the commands that you approve in a sandbox?"
 WORKS = can("landlock") or can("bubblewrap")
 
 
@@ -52,7 +52,7 @@ def test_line_by_line_too(tmp_path: Path, answer: str, value: bool | None) -> No
     ):
         if WORKS:
             terminal.expect(QUESTION)
-            terminal.expect("auto and acceptEdits: ")
+            terminal.expect("accept edits modes: ")
             terminal.type(f"{answer}\n")
         terminal.expect("> ")
         terminal.type("hi\n")

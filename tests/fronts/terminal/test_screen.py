@@ -84,10 +84,10 @@ def test_a_person_is_asked_and_obeyed(tmp_path: Path, keys: str, exists: bool) -
     with serving(WRITES, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect(READY)
         screen.type("write it\r")
-        screen.expect("yes, this once")
+        screen.expect("y Yes")
         looks_like(screen, "permission")
         screen.type(keys)
-        screen.expect("[stopped" if keys == "n" else "So be it.")
+        screen.expect("● Write" if keys == "n" else "So be it.")
     assert (tmp_path / "work" / "x.txt").exists() is exists
     if "use" in keys:
         assert "use y.txt" in str(server.requests[1].body["messages"][-1])
@@ -98,7 +98,7 @@ def test_a_compound_shows_each_part_and_what_is_said_about_it(tmp_path: Path) ->
     with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect(READY)
         screen.type("go\r")
-        screen.expect("yes, this once")
+        screen.expect("y Yes")
         looks_like(screen, "compound")
         screen.type("s")
         screen.expect("Done with it.")
@@ -114,7 +114,7 @@ def test_escape_and_ctrl_c_stop_the_turn_and_keep_what_was_said(tmp_path: Path, 
         screen.expect("A whole thought.")
         looks_like(screen, "working")
         screen.type(key)
-        screen.expect("[stopped]")
+        screen.expect("Interrupted")
         screen.type("go on\r")
         screen.expect("Here again.")
         said = str(server.requests[1].body["messages"])
@@ -128,23 +128,23 @@ def test_a_silent_line_is_told_with_how_long_it_is_waited_for(tmp_path: Path) ->
         serving(NEVER_ENDS, strict=True) as server,
         OnScreen(tmp_path, server.url, "think", env=soon) as screen,
     ):
-        screen.expect("no bytes for")
+        screen.expect("No data for")
         looks_like(screen, "silent")
         screen.type("\x1b")
-        screen.expect("[stopped]")
+        screen.expect("Interrupted")
 
 
 def test_the_wait_for_another_try_is_counted_down(tmp_path: Path) -> None:
     overloaded = {"status": 529, "headers": {"retry-after": "60"}}
     plan = {"scenario": 1, "answers": [overloaded, {"text": "Here again."}]}
     with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, "go") as screen:
-        screen.expect("trying again in")
+        screen.expect("retrying in")
         looks_like(screen, "retry")
         screen.expect(
-            lambda text: re.search(r"in [1-5]\d s  \(\d+s, Escape stops\)", text) is not None
+            lambda text: re.search(r"in [1-5]\d s  \(\d+s, esc to interrupt\)", text) is not None
         )
         screen.type("\x1b")
-        screen.expect("[stopped]")
+        screen.expect("Interrupted")
 
 
 @requirement("R070", "W6")
@@ -206,10 +206,10 @@ def test_what_follows_on_clear_is_set_apart(tmp_path: Path) -> None:
         screen.expect("Hello!")
         screen.expect_rest()
         screen.type("/clear\r")
-        screen.expect("── a new conversation ──")
+        screen.expect("── New session ──")
         screen.type("\x04")
         assert screen.end() == 0
-        assert screen.text.count("/help lists") == 1
+        assert screen.text.count("/help for") == 1
 
 
 def test_a_session_that_is_not_there_is_said_in_a_line(tmp_path: Path) -> None:
@@ -239,11 +239,11 @@ def test_all_that_would_be_allowed_is_to_be_read(tmp_path: Path) -> None:
     with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect(READY)
         screen.type("go\r")
-        screen.expect("w no, and this is why")
-        offers = screen.text.partition("s yes, and don't ask again")[2]
-        for_now, _, for_ever = offers.partition("a yes, and always allow")
+        screen.expect("w No, ")
+        offers = screen.text.partition("s Yes, ")[2]
+        for_now, _, for_ever = offers.partition("a Yes, ")
         assert "touch" in for_now
-        assert "touch" in for_ever.partition("n no, and stop")[0]
+        assert "touch" in for_ever.partition("n No, ")[0]
 
 
 def test_a_line_for_the_shell_stands_once_and_what_it_printed_is_no_prompt(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_a_line_for_the_shell_stands_once_and_what_it_printed_is_no_prompt(tmp_p
         screen.type("!echo from-the-shell\r")
         screen.expect("Hello!")
         assert len(re.findall("^(?:> )?! ?echo", screen.text, re.M)) == 1
-        screen.expect("% left")
+        screen.expect("% context")
         screen.type("/rewind\r")
         screen.expect("> 1 before: ! echo from-the-shell")
         assert "bash-stdout" not in screen.text
@@ -270,5 +270,5 @@ def test_a_hint_goes_though_nothing_else_happens(tmp_path: Path) -> None:
     with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect(READY)
         screen.type("\x1b")
-        screen.expect("no turn runs")
+        screen.expect("Nothing to interrupt")
         screen.expect(READY)

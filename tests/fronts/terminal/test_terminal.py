@@ -28,7 +28,7 @@ def test_the_status_line_tells_model_mode_window_cost_time_and_branch(tmp_path: 
         screen.expect(READY)
         screen.type("hi\r")
         screen.expect("Hello!")
-        parts = ("Sonnet", "default", "% left", "$0.000", "feature-x")
+        parts = ("Sonnet", "default", "% context", "$0.000", "feature-x")
         screen.expect(lambda text: all(part in text.splitlines()[-1] for part in parts))
 
 
@@ -112,11 +112,11 @@ def test_the_title_says_what_is_worked_on_and_is_taken_back(tmp_path: Path) -> N
     ("program", "signal"),
     [
         ({}, b"\x07"),
-        ({"TERM_PROGRAM": "iTerm.app"}, b"\x1b]9;clew asks: Bash wants to run\x07"),
-        ({"TERM_PROGRAM": "ghostty"}, b"\x1b]777;notify;clew;clew asks: Bash wants to run\x07"),
+        ({"TERM_PROGRAM": "iTerm.app"}, b"\x1b]9;clew: Run this command?\x07"),
+        ({"TERM_PROGRAM": "ghostty"}, b"\x1b]777;notify;clew;clew: Run this command?\x07"),
         (
             {"TERM_PROGRAM": "ghostty", "TMUX": "/x,1,0"},
-            b"\x1bPtmux;\x1b\x1b]777;notify;clew;clew asks: Bash wants to run\x07\x1b\\",
+            b"\x1bPtmux;\x1b\x1b]777;notify;clew;clew: Run this command?\x07\x1b\\",
         ),
     ],
 )
@@ -129,7 +129,7 @@ def test_who_looks_elsewhere_is_told(
     ):
         screen.expect(READY)
         screen.type("\x1b[Ogo\r")
-        screen.expect("yes, this once")
+        screen.expect("y Yes")
         screen.expect(
             lambda _: screen.raw.endswith(signal) or signal in screen.raw.split(b"go\x1b")[-1]
         )
@@ -139,7 +139,7 @@ def test_who_looks_on_is_not_told(tmp_path: Path) -> None:
     with serving(touches("one")) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect(READY)
         screen.type("\x1b[Igo\r")
-        screen.expect("yes, this once")
+        screen.expect("y Yes")
         # A title and the question for the ground's colour end so, and ring nothing.
         rest = re.sub(rb"\x1b\](0;clew: go|11;\?)\x07", b"", screen.raw)
         assert b"\x07" not in rest
@@ -150,7 +150,7 @@ def test_the_last_answer_is_copied_over_any_distance(tmp_path: Path) -> None:
         screen.expect("Hello!")
         screen.expect_rest()
         screen.type("/copy\r")
-        screen.expect("copied 6 characters")
+        screen.expect("Copied 6 characters")
         copied = base64.b64encode(b"Hello!")
         screen.expect(lambda _: b"\x1b]52;c;" + copied + b"\x07" in screen.raw)
 
@@ -202,7 +202,7 @@ def test_keys_come_without_ambiguity_where_the_terminal_offers_it(tmp_path: Path
         screen.expect("A whole thought.")
         assert "go on\\n!" in json.dumps(server.requests[0].body["messages"])
         screen.type("\x1b[27u")
-        screen.expect("[stopped]")
+        screen.expect("Interrupted")
         assert b"\x1b[?2026h" in screen.raw
         screen.type("\x1b[100;5u")
         screen.end()
@@ -219,17 +219,18 @@ def test_an_answer_that_is_cut_behind_its_first_byte_is_no_key(tmp_path: Path) -
         screen.type("no more than this")
         screen.expect("> no more than this\n")
         assert "rgb" not in screen.text
+        assert "Nothing to interrupt" not in screen.text
         # The last answer is in: from here on Escape alone is a key, soon.
         screen.type("\x1b")
-        screen.expect("no turn runs; Ctrl-C empties the prompt")
+        screen.expect("Nothing to interrupt · Ctrl-C")
 
 
 def test_escape_alone_is_a_key_where_the_terminal_answers_nothing(tmp_path: Path) -> None:
     with serving(HELLO) as server, OnScreen(tmp_path, server.url, answers={}) as screen:
         screen.expect(lambda _: b"\x1b[c" in screen.raw)
         screen.type("\x1b")
-        screen.expect("no turn runs")
-        assert "empties the prompt" not in screen.text
+        screen.expect("Nothing to interrupt")
+        assert "Ctrl-C" not in screen.text
 
 
 def test_the_terminal_gets_back_what_it_was(tmp_path: Path) -> None:
@@ -247,7 +248,7 @@ def test_a_retry_is_counted_down(tmp_path: Path) -> None:
     refused = {"status": 529, "error": {"type": "overloaded_error", "message": "Overloaded"}}
     plan: dict[str, Any] = {"scenario": 1, "answers": [refused, {"text": "At last."}]}
     with serving(plan) as server, OnScreen(tmp_path, server.url, "go") as screen:
-        screen.expect("trying again in")
+        screen.expect("retrying in")
         screen.expect("At last.")
 
 
@@ -255,5 +256,5 @@ def test_every_key_is_listed(tmp_path: Path) -> None:
     with serving(HELLO) as server, OnScreen(tmp_path, server.url, rows=60, columns=160) as screen:
         screen.expect(READY)
         screen.type("/keys\r")
-        screen.expect("go over to the next mode of permissions")
+        screen.expect("next permission mode")
         looks_like(screen, "keys")

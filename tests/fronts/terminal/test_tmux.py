@@ -89,9 +89,9 @@ def test_type_permit_interrupt_and_paste(tmp_path: Path, tmux: Tmux) -> None:
         tmux.expect("default")
         tmux.words("write it")
         tmux.keys("Enter")
-        tmux.expect("yes, this once")
+        tmux.expect("y Yes")
         tmux.keys("Escape")
-        tmux.expect(lambda text: "yes, this once" not in text)
+        tmux.expect(lambda text: "y Yes" not in text)
         (tmp_path / "large").write_text("pasted words\n" * 80_000, "utf-8")
         tmux.run("load-buffer", str(tmp_path / "large"))
         tmux.run("paste-buffer", "-p")
@@ -115,7 +115,7 @@ def test_a_size_that_changes_during_a_stream_leaves_each_line_once(tmux: Tmux) -
             # However slow this machine is: the stream may have come to its end before the sizes did.
             tmux.expect(lambda text, last=before: newest(text) > min(last + 8, 798))
         tmux.expect("Paragraph 799")
-        tmux.expect(lambda text: "Escape stops)" not in text)
+        tmux.expect(lambda text: "to interrupt)" not in text)
         said = re.findall(r"Paragraph (\d+) of the answer\.", tmux.text)
     assert said == [str(number) for number in range(800)]
     # Of what was only drawn, what stands there now is all there is.
@@ -141,7 +141,7 @@ def test_clew_is_stopped_by_its_shell_and_goes_on(tmux: Tmux) -> None:
         tmux.keys("Enter")
         tmux.expect(lambda text: "> half a line" in text.split("the shell is back")[-1])
         tmux.keys("Escape")
-        tmux.expect("[stopped]")
+        tmux.expect("Interrupted")
         tmux.words(" and more")
         tmux.expect("> half a line and more")
 
@@ -165,11 +165,11 @@ def test_an_answer_streams_is_stopped_and_the_next_one_stands_whole(tmux: Tmux) 
         tmux.keys("Enter")
         tmux.expect("of the first.")
         tmux.keys("Escape")
-        tmux.expect("[stopped]")
+        tmux.expect("Interrupted")
         tmux.words("and now the second")
         tmux.keys("Enter")
         tmux.expect("That was all.")
-        tmux.expect(lambda text: "Escape stops)" not in text)
+        tmux.expect(lambda text: "to interrupt)" not in text)
         said = re.findall(r"line (\d+) of the second", tmux.text)
         first = re.findall(r"Line (\d+) of the first\.", tmux.text)
     assert said == [str(number) for number in range(2_000)]
@@ -198,8 +198,8 @@ def test_vim_keys_in_a_real_terminal(tmp_path: Path, tmux: Tmux) -> None:
 @requirement("R198")
 def test_the_first_run_without_a_key_says_three_ways_and_a_session_stands(tmux: Tmux) -> None:
     tmux.start("", command(), **NO_KEY, OLLAMA_HOST="127.0.0.1:9")
-    tmux.expect("Three ways to get going")
-    for way in ("clew login", "a model on this machine", "clew demo"):
+    tmux.expect("No model configured")
+    for way in ("clew login", "Local model", "clew demo"):
         tmux.expect(way)
     tmux.expect("default")
     tmux.words("/status")
@@ -227,7 +227,7 @@ def test_resume_search_and_rewind(tmp_path: Path, tmux: Tmux) -> None:
         tmux.words("first")
         tmux.expect("1 of 2 sessions")
         tmux.keys("Enter")
-        tmux.expect(lambda text: "Go on with" not in text and "> first matter" in text)
+        tmux.expect(lambda text: "Resume session" not in text and "> first matter" in text)
         tmux.expect("default")
         tmux.words("/search second")
         tmux.keys("Enter")

@@ -69,8 +69,8 @@ async def one_session(
         telling.rings = channel != "notifications_disabled"
         for notice in session.notices:
             telling.line(f"! {notice}")
-        keys = "; Escape stops, Ctrl-D ends" if keyboard.is_terminal else ""
-        telling.line(f"clew: {session.model.name}, mode {session.mode}{keys}")
+        keys = " · Esc to interrupt · Ctrl-D to exit" if keyboard.is_terminal else ""
+        telling.line(f"clew: {session.model.name}, permission mode {session.mode}{keys}")
         if session.model_access.lacks_key:
             ask = keyboard.line if keyboard.is_terminal else None
             if await show_ways(session, telling.line, ask):
@@ -93,7 +93,7 @@ async def one_session(
     for notice in session.parting():
         telling.line(f"! {notice}")
     if len(session.story.history) and session.story.recorder.is_kept:
-        telling.line(f"\nTo go on: clew --resume {session.session_id}")
+        telling.line(f"\nResume this session with: clew --resume {session.session_id}")
     return then if isinstance(then, int) else make_next_options(options, then)
 
 
@@ -154,7 +154,7 @@ class LineInput(FrontInput):
 
     def put(self, outcome: Taken) -> None:
         if self._session.conversation.is_running:
-            self._telling.line("[done when the turn has ended]")
+            self._telling.line("[will run when the turn ends]")
         self._later.append(outcome)
 
     def end(self) -> None:
@@ -214,7 +214,7 @@ class LineView(FrontView):
     async def rewound(self, rewound: Rewound, _: Line | None) -> None:
         self._telling.line(rewound.text)
         if rewound.prompt:
-            self._telling.line(f"What was said there:\n{rewound.prompt}")
+            self._telling.line(f"Your prompt was:\n{rewound.prompt}")
 
     async def pick(self, pick: Pick, _: Line | None) -> Line | None:
         """Asks which; another line than a number is heeded as what it is."""
@@ -222,7 +222,7 @@ class LineView(FrontView):
             self._telling.line(pick.text)
         for number, row in enumerate(pick.rows, 1):
             self._telling.line(f"{number:>3}  {row.label}")
-        answer = await self._keyboard.line(f"{pick.title} (number; Enter for nothing)? ")
+        answer = await self._keyboard.line(f"{pick.title} (number; Enter to cancel): ")
         answer = (answer or "").strip()
         if answer.isdecimal() and 1 <= int(answer) <= len(pick.rows):
             answer = pick.rows[int(answer) - 1].line
@@ -235,4 +235,4 @@ class LineView(FrontView):
         waiting, self._waiting = self._waiting, {}
         for uuid, text in waiting.items():
             if not uuid or self._session.conversation.take_back(uuid):
-                self._telling.line(f"[the model did not hear: {text}]")
+                self._telling.line(f"[not sent: {text}]")

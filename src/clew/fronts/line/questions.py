@@ -41,7 +41,7 @@ class LineQuestions(Questions):
             for row, n in zip(rows, keys.values(), strict=True):
                 hint = dialog.choices[n].hint
                 self._telling.line(escape_controls(f"  {row}: {hint}" if hint else f"  {row}"))
-            return f"  a number{', several with commas' if dialog.several else ''}, or your own words: "
+            return f"  Number{' (several with commas)' if dialog.several else ''}, or your own answer: "
         if own is not None:
             *above, last = rows
             prompt = f"{last}; anything else = {dialog.choices[own].label}: "
@@ -59,15 +59,15 @@ class LineQuestions(Questions):
 def see(telling: LineWriter) -> SlashCommand[Session]:
     async def run(_: Session, number: str) -> Outcome:
         if not number.strip():
-            return Show(text="\n".join(telling.folded) or "nothing was shown in part")
+            return Show(text="\n".join(telling.folded) or "No collapsed output")
         lines = telling.whole(number.strip())
         if not lines:
-            return Show(text=f"nothing was shown in part as no. {number.strip()}", is_error=True)
+            return Show(text=f"No collapsed output number {number.strip()}", is_error=True)
         return Show(text="\n".join(lines))
 
     return SlashCommand(
         name="see",
-        description="show whole what was shown in part; without a number, list it",
+        description="Expand collapsed output; without a number, list it",
         hint="[NUMBER]",
         run=run,
         is_interactive=True,

@@ -48,7 +48,11 @@ class Folds:
         self._kept[self._number] = join_lines(title), render
         if len(self._kept) > KEPT:
             del self._kept[next(iter(self._kept))]
-        return f" ({self._hint} shows no. {self._number})" if self._hint else ""
+        if not self._hint:
+            return ""
+        is_command = self._hint.startswith("/")
+        hint = f"{self._hint} {self._number}" if is_command else self._hint
+        return f" ({hint} to expand)"
 
 
 # What programs print for a terminal of their own: colours, moves, titles.
@@ -82,7 +86,11 @@ def fold_text(
     if between <= 1:
         rows_by_line = [_rows(line, width, style, LINE_ROWS + 1) for line in lines]
         yield from (row for line_rows in rows_by_line for row in line_rows[:LINE_ROWS])
-        what = "long lines" if any(len(line_rows) > LINE_ROWS for line_rows in rows_by_line) else ""
+        what = (
+            "long lines cut"
+            if any(len(line_rows) > LINE_ROWS for line_rows in rows_by_line)
+            else ""
+        )
     else:
         yield from (r for line in lines[:HEAD_LINES] for r in _rows(line, width, style, LINE_ROWS))
         what = format_count(between, "more line")
@@ -99,7 +107,7 @@ def cut(rows: Iterable[Row], title: str, render: Whole, look: Look, folds: Folds
     rows = iter(rows)
     yield from islice(rows, CUT_ROWS)
     if next(rows, None) is not None:
-        note = Span(f"… and more{folds.keep(title, render)}", look.theme["quiet"])
+        note = Span(f"… more{folds.keep(title, render)}", look.theme["quiet"])
         yield from wrap_spans([note], look.width)
 
 

@@ -54,7 +54,7 @@ def render_recalled(
         lines = _end_of(blocks.pop(), room) + lines
     if not begin and not blocks:
         return lines
-    words = f"… {begin:,} earlier messages" if begin else "… the beginning is not shown"
+    words = f"… {begin:,} earlier messages" if begin else "… earlier messages not shown"
     return [format_row([Span(words, look.theme["quiet"])]), *lines]
 
 
@@ -97,7 +97,7 @@ def _item(
     elif kind == "thinking":
         yield from render_thought(str(block.get("thinking", "")), look, folds)
     elif speaker == "system" and item.entry.get("subtype") == "compact_boundary":
-        yield format_row([Span("── what came before is a summary now ──", look.theme["quiet"])])
+        yield format_row([Span("── Earlier messages were compacted ──", look.theme["quiet"])])
 
 
 def _by_user(entry: UserMessage, text: str, look: Look, folds: Folds) -> Iterator[Line]:
@@ -107,7 +107,7 @@ def _by_user(entry: UserMessage, text: str, look: Look, folds: Folds) -> Iterato
     elif (printed := _PRINTED.fullmatch(text)) is not None:
         shown_text = printed[1] + printed[2]
         shown_text = describe_background_start(shown_text) or shown_text
-        rows = fold_text(shown_text, "what the shell printed", look, folds, part="")
+        rows = fold_text(shown_text, "Shell output", look, folds, part="")
         yield from map(format_row, rows)
     elif entry.is_news:
         yield from map(
@@ -164,8 +164,8 @@ def render_thought(text: str, look: Look, folds: Folds) -> Iterator[Line]:
     def whole(width: int) -> Iterator[list[Span]]:
         return wrap_spans([Span(escape_controls(text), look.theme["thinking"])], width)
 
-    name = folds.keep(f"thought: {join_lines(text[:60])}", whole)
-    title = f"thought, {format_count(words, 'word')}{name}"
+    name = folds.keep(f"Thinking: {join_lines(text[:60])}", whole)
+    title = f"Thinking: {format_count(words, 'word')}{name}"
     yield format_row([Span("· ", look.theme["quiet"]), Span(title, look.theme["thinking"])])
 
 

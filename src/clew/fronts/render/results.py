@@ -254,7 +254,7 @@ def render_result(answer: ToolResultView, look: Look, folds: Folds) -> list[Line
 def _picture(source: Any, look: Look) -> list[Line]:
     rows = drawn(source, look.abilities.pictures, look.width)
     media = source.get("media_type") if isinstance(source, dict) else None
-    words = f"[picture: {join_lines(media) if isinstance(media, str) else 'of an unknown kind'}]"
+    words = f"[image: {join_lines(media) if isinstance(media, str) else 'unknown type'}]"
     return rows or [format_row([Span(words, look.theme["quiet"])])]
 
 
@@ -380,7 +380,7 @@ def _agent(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | 
     if answer.name not in _AGENTS or not answer.text:
         return None
     if answer.raw.get("status") == "async_launched":
-        words = f"works in the background as {answer.raw.get('agentId')}; you are told when it has ended"
+        words = f"Running in the background as {answer.raw.get('agentId')}"
         return wrap_spans([Span(join_lines(words), look.theme["quiet"])], look.width)
     return _markdown(answer.text, answer, look, folds)
 

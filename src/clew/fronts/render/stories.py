@@ -65,7 +65,7 @@ class AgentLine:
 
     @property
     def counted(self) -> str:
-        return format_count(self.calls, "call")
+        return format_count(self.calls, "tool call")
 
     def heed(self, agent_event: FromAgent) -> None:
         """Something happened in its conversation."""
@@ -98,10 +98,10 @@ class AgentLine:
 NEWS_CHARACTERS = 200
 # A person ended these.
 STOPPED: dict[str, str] = {
-    "aborted_streaming": "[stopped]",
-    "aborted_tools": "[stopped]",
-    "denied_and_stopped": "[stopped, as you said no]",
-    "left": "[goes on in the background]",
+    "aborted_streaming": "Interrupted",
+    "aborted_tools": "Interrupted",
+    "denied_and_stopped": "",
+    "left": "Moved to the background",
 }
 # Their messages say all there is.
 _SAID = frozenset({"api_error", "failed"})
@@ -111,13 +111,13 @@ def describe_event(event: EngineEvent) -> Iterator[str]:
     """Nothing for an event that people need not read about."""
     match event:
         case Retrying():
-            yield f"({event.failure.message}; trying again in {event.delay_s:.0f} s)"
+            yield f"({event.failure.message}; retrying in {event.delay_s:.0f} s{format_attempt(event)})"
         case HeldByRateLimit():
-            yield f"(waiting {event.delay_s:.0f} s, as the service asked)"
+            yield f"(rate limited; retrying in {event.delay_s:.0f} s)"
         case FellBack():
-            yield f"({event.failure.message}; asking {event.model} instead)"
+            yield f"({event.failure.message}; switching to {event.model})"
         case Withdrawn():
-            yield "(the answer above was broken off; it begins anew)"
+            yield "(the response above was cut off; restarting it)"
         case HookStarted() if event.status:
             yield f"({event.status})"
         case NotSaved() | Noticed():
@@ -125,17 +125,22 @@ def describe_event(event: EngineEvent) -> Iterator[str]:
         case Recorded():
             yield from filter(None, map(describe_news, event.entries))
         case Compacting():
-            yield "(the conversation is being summarised)"
+            yield "(compacting the conversation)"
         case Compacted():
-            yield f"-- summarised: {event.message}"
+            yield f"-- Compacted: {event.message}"
         case NotCompacted(trigger="auto"):
-            yield f"! not summarised: {event.message}"
+            yield f"! Compaction failed: {event.message}"
         case Repaired():
             mended = describe_repairs(event.repairs)
             if mended:
                 yield f"! {mended}"
         case Doubted():
             yield f"! {doubted(event)}"
+
+
+def format_attempt(event: Retrying) -> str:
+    """Return which attempt follows, where the number of attempts is limited."""
+    return f", attempt {event.attempt + 1} of {event.max_attempts}" if event.max_attempts else ""
 
 
 def describe_news(entry: dict[str, Any]) -> str:
@@ -146,14 +151,15 @@ def describe_news(entry: dict[str, Any]) -> str:
 
 
 def describe_waiting(event: Waiting) -> str:
-    return f"(no answer for {event.silent_s:.0f} s; given up at {event.limit_s:.0f} s)"
+    return f"(no data for {event.silent_s:.0f} s; timing out at {event.limit_s:.0f} s)"
 
 
 def doubted(event: Doubted) -> str:
     """A request that the service would refuse, and whether it was sent."""
     faults = "; ".join(f"{v.where}: {v.what}" for v in event.violations[:3])
-    what = "not sent" if event.is_held else "sent all the same"
-    return f"{what}; by the rules the service would refuse it: {faults}"
+    if event.is_held:
+        return f"Request not sent; the API would reject it: {faults}"
+    return f"Request sent, but the API may reject it: {faults}"
 
 
 def describe_closing(ended: TurnEnded) -> str:
@@ -191,7 +197,7 @@ def title_of(block: Json) -> str:
 
 def render_stopped(look: Look) -> Line:
     """Below the head of a call that its turn's end cut off."""
-    return format_row([Span(f"{INDENT}stopped", look.theme["quiet"])])
+    return format_row([Span(f"{INDENT}Interrupted", look.theme["quiet"])])
 
 
 class CallStory:
@@ -222,7 +228,7 @@ class CallStory:
         ran = finished.ran
         words = join_lines(ran.trouble or (ran.stderr if ran.exit_code else ""))
         if words or finished.outcome != "success":
-            notice = f"hook {finished.name}: {finished.outcome}: {words or finished.title}"
+            notice = f"{finished.name} hook {finished.outcome}: {words or finished.title}"
             self._hooks.append((words, notice))
 
     def told(self, entry: Json, display: str, look: Look, folds: Folds) -> list[Line]:
@@ -254,7 +260,7 @@ class CallStory:
         return [format_row(row) for row in rows]
 
     def _now(self, look: Look) -> Row:
-        state = {"waiting": " (waits)", "writing": " …"}.get(self.state, "")
+        state = {"waiting": " (waiting)", "writing": " …"}.get(self.state, "")
         if self.state == "writing" and self.written > 1000:
             state = f" … {self.written // 1000:,} kB"
         mark = Span("○ ", look.theme["running"])

@@ -143,9 +143,7 @@ class Transcript:
             case TurnEnded():
                 return self._turn_ended(event)
             case Printed():
-                rows = fold_text(
-                    event.text, "what the shell printed", self._look, self._folds, part=""
-                )
+                rows = fold_text(event.text, "Shell output", self._look, self._folds, part="")
                 return self._out("words", [format_row(row) for row in rows])
             case _:
                 return self._noted(notices.describe_event(event))
@@ -330,7 +328,9 @@ class Transcript:
             out += self._out(
                 "call", [*story.head(self._look, is_error=True), render_stopped(self._look)]
             )
-        words = notices.describe_closing(event)
+        # A call that was cut off says so itself.
+        is_said = event.reason == "aborted_tools" and bool(stories)
+        words = "" if is_said else notices.describe_closing(event)
         part = "quiet" if event.reason in notices.STOPPED else "error"
         return out + (self.note(words, part=part) if words else [])
 

@@ -62,7 +62,7 @@ class TerminalFront:
         # The colour of the session that is open, if it has one.
         self.accent = ""
         self.screen.on_colours = self.recolour
-        self.stage.on_question = lambda title: terminal.notify(f"clew asks: {join_lines(title)}")
+        self.stage.on_question = lambda title: terminal.notify(f"clew: {join_lines(title)}")
         self.desk = PromptController(
             self.stage,
             self.screen,
@@ -166,7 +166,7 @@ class TerminalFront:
 
     def _sent(self, entry: SubmittedText, *, later: bool) -> None:
         if self.talk is None:
-            self.stage.queue.add(Queued(entry=entry, when="at the start"))
+            self.stage.queue.add(Queued(entry=entry, when="Queued for the start of the session"))
             self.screen.changed()
         else:
             self.talk.send(entry, later=later)
@@ -185,8 +185,8 @@ class TerminalFront:
         if self.talk is None and (entry := self._take_back()) is not None:
             self.stage.prompt.put_back(entry)
         elif self.talk is None or not self.talk.stop():
-            empties = "" if self.stage.prompt.is_empty else "; Ctrl-C empties the prompt"
-            self.stage.hint(f"no turn runs{empties}")
+            empties = "" if self.stage.prompt.is_empty else " · Ctrl-C clears the prompt"
+            self.stage.hint(f"Nothing to interrupt{empties}")
 
     def _interrupt(self) -> None:
         if self.talk is not None:

@@ -65,11 +65,11 @@ class AttachedAgent:
                 self._agent.conversation.say(words, speaker)
                 self._lines += self._shown.prompt(words)
             else:
-                self._stage.hint("it has ended: nobody hears that")
+                self._stage.hint("This agent has finished; message not sent")
 
     async def _word(self) -> str | None:
-        says = Choice(label="say to it", asks_words=True)
-        title = f"agent “{join_lines(self._task.title)}”; Escape goes back"
+        says = Choice(label="Message", asks_words=True)
+        title = f"Agent “{join_lines(self._task.title)}” · Esc to go back"
         chooser = Chooser(title, [says], body=self._body, follows=True)
         answer = await self._stage.answered(self._stage.show(chooser))
         return None if answer is None else answer.words
@@ -101,11 +101,11 @@ async def handle_input(task: BackgroundTask, tasks: Tasks, stage: Stage, page: P
         await page(output_of(task))
         return ""
     choices = [
-        Choice(label="see what it printed", key="s"),
-        Choice(label="end it", key="e"),
+        Choice(label="Show output", key="s"),
+        Choice(label="Stop", key="e"),
     ]
     if not task.is_kept:
-        choices.append(Choice(label="keep it: it goes on when clew ends", key="k"))
+        choices.append(Choice(label="Keep running after clew exits", key="k"))
     title = f"{task.id} {join_lines(task.title)}: {describe_state(task)}"
     answer = await stage.answered(stage.show(Chooser(title, choices)))
     match None if answer is None else choices[answer.chosen[0]].key:
@@ -113,7 +113,7 @@ async def handle_input(task: BackgroundTask, tasks: Tasks, stage: Stage, page: P
             await page(output_of(task))
         case "e":
             await tasks.stop(task)
-            return f"{task.id} was ended"
+            return f"Stopped {task.id}"
         case "k":
             try:
                 await tasks.keep(task)
@@ -130,4 +130,4 @@ def output_of(task: BackgroundTask) -> str:
 
 
 def describe_state(task: BackgroundTask) -> str:
-    return f"{task.status}, kept" if task.is_kept else task.status
+    return f"{task.status}, keeps running after exit" if task.is_kept else task.status

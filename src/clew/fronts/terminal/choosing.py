@@ -20,7 +20,7 @@ from clew.fronts.terminal.prompt import lay_out
 
 MIN_BODY = 3
 # Of an answer that is never seen in whole, and so never taken.
-NO_ROOM = "  too small: Escape, or enlarge it"
+NO_ROOM = "  too small: enlarge it or press Esc"
 # Keys that only a list of sessions knows.
 EVERYWHERE, TREE = "everywhere", "tree"
 
@@ -230,9 +230,9 @@ class Chooser:
         self._is_at_end = self._is_at_end or (self._follows and self._scrolled >= last)
         self._scrolled = last if self._is_at_end else min(self._scrolled, last)
         end = self._scrolled + room
-        words = f"  lines {self._scrolled + 1} to {end} of {len(body)}; PageUp and PageDown scroll"
+        words = f"  lines {self._scrolled + 1}-{end} of {len(body)} · PageUp/PageDown to scroll"
         if len(words) > width:
-            words = f"  {self._scrolled + 1}-{end} of {len(body)}; PageUp, PageDown"
+            words = f"  {self._scrolled + 1}-{end} of {len(body)} · PageUp/PageDown"
         return [
             *body[self._scrolled : end],
             format_row(clip_spans([Span(words, theme["quiet"])], width)),
@@ -257,7 +257,7 @@ class Chooser:
             if view.is_whole:
                 self._ends[view.number] = len(lines)
         if not indices:
-            lines.append(format_row([Span("  nothing matches", theme["quiet"])]))
+            lines.append(format_row([Span("  no matches", theme["quiet"])]))
         return lines, cursor
 
     def _shown(self, indices: list[int], rows: int, width: int, theme: Theme) -> list[_Shown]:

@@ -138,7 +138,7 @@ class PromptController:
         self.accept()
         is_line = offer.is_whole and offer.text.startswith("/")
         if is_line and guessed:
-            self._stage.hint(f"no command is called /{guessed}; Enter does {offer.text}")
+            self._stage.hint(f"Unknown command: /{guessed}. Press Enter to run {offer.text}")
             return True
         return not is_line
 
@@ -200,10 +200,10 @@ class PromptController:
     def search(self) -> None:
         choices = [Choice(label=join_lines(entry.text)[:500]) for entry in self._history.entries]
         if choices:
-            chooser = Chooser("What was typed before", choices, searches=True)
+            chooser = Chooser("Prompt history", choices, searches=True)
             self._begin(self._found(self._stage.show(chooser)))
         else:
-            self._stage.hint("nothing was typed in this project before")
+            self._stage.hint("No prompt history in this project")
 
     async def _found(self, chooser: Chooser) -> None:
         answer = await self._stage.answered(chooser)
@@ -239,7 +239,7 @@ class PromptController:
         prompt = self._stage.prompt
         if not prompt.is_empty:
             self._stashed = prompt.take()
-            self._stage.hint("put aside; the same key brings it back")
+            self._stage.hint("Prompt stashed; press the same key to restore it")
         elif self._stashed is not None:
             prompt.put(self._stashed)
             self._stashed = None

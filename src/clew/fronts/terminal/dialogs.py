@@ -69,7 +69,7 @@ class Proposed:
             yield from results.rows_of(self._patch, self._path, theme, width)
             shown_names = (*CHANGE, "file_path", "path")
         elif self._content is not None:
-            yield from self._head(theme, width, "a new file")
+            yield from self._head(theme, width, "new file")
             yield from results.render_created(self._content, self._path, theme, width)
             shown_names = (*CHANGE, "file_path", "path")
         elif isinstance(command := self._given.get("command"), str):
@@ -155,7 +155,7 @@ class Dialogs(Questions):
             why = escape_controls(question.why)
             # What one of the parts says need not be said twice.
             is_told = any(words.endswith(f" {why}") for words in parts)
-            hint = "  it asks because of what is marked ?" if is_told else f"  it asks: {why}"
+            hint = "  Parts marked ? need approval:" if is_told else f"  Needs approval: {why}"
             lines += self._lines(hint, width, "quiet")
             for words, style in parts.items():
                 lines += self._lines(words, width, style)

@@ -17,11 +17,11 @@ from clew.system.config.paths import find_places
 from clew.system.config.settings import read_object
 from clew.system.files import is_there
 
-MISSING = "! clew has no way to a model yet. Three ways to get going:"
-KEY = "    a key of the service:  clew login, or ANTHROPIC_API_KEY in the environment"
-LOCAL = "    a model on this machine:  {what}"
-DEMO = "    without either:  clew demo plays a scripted conversation"
-NONE = "none was found; start Ollama, llama.cpp, LM Studio or vLLM, and clew again"
+MISSING = "! No model configured. Choose one of these:"
+KEY = "    API key:      run clew login, or set ANTHROPIC_API_KEY"
+LOCAL = "    Local model:  {what}"
+DEMO = "    Neither:      run clew demo (scripted, offline)"
+NONE = "none found; start Ollama, llama.cpp, LM Studio or vLLM, then restart clew"
 
 
 async def show_ways(
@@ -41,7 +41,7 @@ async def show_ways(
         return False
     for number, (server, model) in enumerate(offers, 1):
         say(f"    {number} = {model} ({server.name})")
-    answer = (await ask("  a number to use it from now on, or Enter: ") or "").strip()
+    answer = (await ask("  Number of the model to use from now on (Enter to skip): ") or "").strip()
     if not (answer.isdecimal() and 0 < int(answer) <= len(offers)):
         return False
     keep(session, *offers[int(answer) - 1])

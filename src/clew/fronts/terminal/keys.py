@@ -39,43 +39,45 @@ def action(name: str, context: Context, keys: str, words: str, *, is_fixed: bool
 
 
 ACTIONS: tuple[Action, ...] = (
-    action("app:interrupt", "Global", "ctrl+c", "stop the turn; again: end clew", is_fixed=True),
-    action("app:exit", "Global", "ctrl+d", "end clew, where nothing is written", is_fixed=True),
-    action("app:suspend", "Global", "ctrl+z", "pause clew; fg goes on"),
-    action("app:redraw", "Global", "ctrl+l", "draw the screen anew"),
-    action("app:toggleTranscript", "Global", "ctrl+o", "see what was folded, whole"),
-    action("app:tasks", "Global", "ctrl+t", "see what runs in the background"),
+    action("app:interrupt", "Global", "ctrl+c", "Interrupt; press twice to exit", is_fixed=True),
+    action("app:exit", "Global", "ctrl+d", "Exit (when the prompt is empty)", is_fixed=True),
+    action("app:suspend", "Global", "ctrl+z", "Suspend clew (fg to return)"),
+    action("app:redraw", "Global", "ctrl+l", "Redraw the screen"),
+    action("app:toggleTranscript", "Global", "ctrl+o", "Expand collapsed output"),
+    action("app:tasks", "Global", "ctrl+t", "Show background tasks"),
     action(
         "task:background",
         "Global",
         "ctrl+b",
-        "put commands and agents waited for, else the turn, in the background",
+        "Move the running commands and agents, or the turn, to the background",
     ),
-    action("chat:cancel", "Chat", "escape", "stop the turn"),
-    action("chat:submit", "Chat", "enter", "send; during a turn: say it to the model meanwhile"),
-    action("chat:queue", "Chat", "tab, alt+q", "during a turn: send it when the turn has ended"),
-    action("chat:newline", "Chat", "ctrl+j, shift+enter, alt+enter", "begin a new line"),
-    action("chat:cycleMode", "Chat", "shift+tab", "go over to the next mode of permissions"),
-    action("chat:externalEditor", "Chat", "ctrl+g, ctrl+x ctrl+e", "write in $EDITOR"),
-    action("chat:imagePaste", "Chat", "ctrl+v", "paste the picture on the clipboard"),
-    action("chat:stash", "Chat", "ctrl+s", "put what is written aside, and bring it back"),
-    action("chat:modelPicker", "Chat", "alt+p", "choose the model"),
-    action("chat:undoSummary", "Chat", "alt+u", "take the last summary of the conversation back"),
-    action("history:previous", "Chat", "up, ctrl+p", "what was typed before"),
-    action("history:next", "Chat", "down, ctrl+n", "what was typed after that"),
-    action("history:search", "Chat", "ctrl+r", "search what was typed before"),
-    action("autocomplete:accept", "Autocomplete", "tab", "take what is offered"),
-    action("autocomplete:previous", "Autocomplete", "up, ctrl+p", "the offer above"),
-    action("autocomplete:next", "Autocomplete", "down, ctrl+n", "the offer below"),
-    action("autocomplete:dismiss", "Autocomplete", "escape", "offer nothing"),
-    action("select:previous", "Select", "up, ctrl+p", "the answer above"),
-    action("select:next", "Select", "down, ctrl+n, tab", "the answer below"),
-    action("select:accept", "Select", "enter", "take the answer"),
-    action("select:cancel", "Select", "escape", "answer nothing, and stop"),
-    action("select:pageUp", "Select", "pageup", "scroll the text up"),
-    action("select:pageDown", "Select", "pagedown", "scroll the text down"),
-    action("sessions:everywhere", "Sessions", "ctrl+a", "those of every folder, or of this one"),
-    action("sessions:tree", "Sessions", "ctrl+t", "its prompts on all branches, to go on from one"),
+    action("chat:cancel", "Chat", "escape", "Interrupt the turn"),
+    action("chat:submit", "Chat", "enter", "Send; during a turn, send at its next step"),
+    action("chat:queue", "Chat", "tab, alt+q", "During a turn, queue until it ends"),
+    action("chat:newline", "Chat", "ctrl+j, shift+enter, alt+enter", "Insert a new line"),
+    action("chat:cycleMode", "Chat", "shift+tab", "Switch to the next permission mode"),
+    action("chat:externalEditor", "Chat", "ctrl+g, ctrl+x ctrl+e", "Edit the prompt in $EDITOR"),
+    action("chat:imagePaste", "Chat", "ctrl+v", "Paste an image from the clipboard"),
+    action("chat:stash", "Chat", "ctrl+s", "Stash or restore the prompt"),
+    action("chat:modelPicker", "Chat", "alt+p", "Select a model"),
+    action("chat:undoSummary", "Chat", "alt+u", "Undo the last compaction"),
+    action("history:previous", "Chat", "up, ctrl+p", "Previous prompt"),
+    action("history:next", "Chat", "down, ctrl+n", "Next prompt"),
+    action("history:search", "Chat", "ctrl+r", "Search the prompt history"),
+    action("autocomplete:accept", "Autocomplete", "tab", "Accept the suggestion"),
+    action("autocomplete:previous", "Autocomplete", "up, ctrl+p", "Previous suggestion"),
+    action("autocomplete:next", "Autocomplete", "down, ctrl+n", "Next suggestion"),
+    action("autocomplete:dismiss", "Autocomplete", "escape", "Dismiss the suggestions"),
+    action("select:previous", "Select", "up, ctrl+p", "Previous option"),
+    action("select:next", "Select", "down, ctrl+n, tab", "Next option"),
+    action("select:accept", "Select", "enter", "Choose the option"),
+    action("select:cancel", "Select", "escape", "Cancel"),
+    action("select:pageUp", "Select", "pageup", "Scroll up"),
+    action("select:pageDown", "Select", "pagedown", "Scroll down"),
+    action(
+        "sessions:everywhere", "Sessions", "ctrl+a", "Switch between this folder and all folders"
+    ),
+    action("sessions:tree", "Sessions", "ctrl+t", "Show the branches of the session"),
 )
 BY_NAME = {action.name: action for action in ACTIONS}
 CONTEXTS: tuple[Context, ...] = ("Global", "Chat", "Autocomplete", "Select", "Sessions")
@@ -217,17 +219,17 @@ def _fault(
     """Why a line of the file does not count."""
     where = f"{context}: {spelled!r}"
     if keys is None:
-        return f"{where}: no terminal sends such a key"
+        return f"{where}: terminals can't send this key"
     if any(keys == chord(key) for action in ACTIONS if action.is_fixed for key in action.keys):
-        return f"{where}: this key is always {BY_FIXED[keys]}"
+        return f"{where}: this key is reserved for {BY_FIXED[keys]}"
     if (context, keys) in own:
-        return f"{where}: the same key as {own[context, keys]!r}"
+        return f"{where}: duplicate of {own[context, keys]!r}"
     if target is not None and not target.startswith("/"):
         action = BY_NAME.get(target)
         if action is None:
-            return f"{where}: no action {target!r}"
+            return f"{where}: unknown action {target!r}"
         if action.context not in (context, "Global"):
-            return f"{where}: {target} belongs to {action.context}"
+            return f"{where}: {target} is only available in {action.context}"
     return ""
 
 
@@ -236,19 +238,19 @@ def _listed(text: str, faults: list[str]) -> Iterator[tuple[Context, str, str | 
     try:
         data: Any = json.loads(text) if text.strip() else {}
     except ValueError as error:
-        faults.append(f"not JSON: {error}")
+        faults.append(f"invalid JSON: {error}")
         return
     blocks = data.get("bindings") if isinstance(data, dict) else None
     if data and not isinstance(blocks, list):
-        faults.append("bindings: expected an array of objects with context and bindings")
+        faults.append('bindings: expected an array of objects with "context" and "bindings"')
         return
     for block in blocks or ():
         context = block.get("context") if isinstance(block, dict) else None
         block_bindings = block.get("bindings") if isinstance(block, dict) else None
         if not isinstance(block_bindings, dict):
-            faults.append("bindings: expected an object of keys in each block")
+            faults.append('bindings: "bindings" of each block must be an object of keys')
         elif context not in CONTEXTS:
-            faults.append(f"no context {context!r}; there are {', '.join(CONTEXTS)}")
+            faults.append(f"unknown context {context!r}; expected one of {', '.join(CONTEXTS)}")
         else:
             for spelled, target in block_bindings.items():
                 if target is None or isinstance(target, str):
@@ -256,9 +258,7 @@ def _listed(text: str, faults: list[str]) -> Iterator[tuple[Context, str, str | 
                     is_command = target is not None and command != target
                     yield context, spelled, f"/{command.lstrip('/')}" if is_command else target
                 else:
-                    faults.append(
-                        f"{context}: {spelled!r}: expected the name of an action, or null"
-                    )
+                    faults.append(f"{context}: {spelled!r}: expected an action name or null")
 
 
 def hidden(bound: Sequence[Binding]) -> list[str]:
@@ -273,8 +273,8 @@ def hidden(bound: Sequence[Binding]) -> list[str]:
             )
             if meets and begins and (binding.is_own or other.is_own):
                 problems.append(
-                    f"{binding.context}: {binding.spelled!r} is the beginning of {other.spelled!r} "
-                    f"({other.target}); it waits for the rest"
+                    f"{binding.context}: {binding.spelled!r} conflicts with {other.spelled!r} "
+                    f"({other.target}), which starts with it"
                 )
     return problems
 
@@ -308,7 +308,7 @@ def list_keys(bindings: Bindings, *, with_names: bool = False) -> str:
 def main(argv: list[str]) -> int:
     """1 where a line of `keybindings.json` does not count."""
     Group(
-        prog="clew keys", description="List what keys do, and check your own (keybindings.json)."
+        prog="clew keys", description="List key bindings and check your keybindings.json."
     ).parse_args(argv)
     bindings = read_bindings(find_config_home(os.environ, Path.cwd()))
     print(list_keys(bindings, with_names=True))

@@ -48,28 +48,28 @@ def commands(front: TerminalFront) -> list[SlashCommand[Session]]:
     async def copy(session: Session, _: str) -> Outcome:
         text = last_answer(session)
         if not text:
-            return Show(text="there is no answer to copy", is_error=True)
+            return Show(text="Nothing to copy yet", is_error=True)
         if not front.screen.terminal.copy(text):
             return Show(
-                text=f"{format_count(len(text), 'character')} are too many to copy", is_error=True
+                text=f"Too long to copy: {format_count(len(text), 'character')}", is_error=True
             )
-        return Show(text=f"copied {format_count(len(text), 'character')}")
+        return Show(text=f"Copied {format_count(len(text), 'character')}")
 
     async def keys(session: Session, _: str) -> Outcome:
         own = session.rules.standing.places.config_home / "keybindings.json"
-        where = f"your own: {own}{'' if is_there(own) else ' (not there yet)'}"
+        where = f"Customize in: {own}{'' if is_there(own) else ' (not created yet)'}"
         return Show(text=f"{list_keys(front.bindings)}\n{where}")
 
     return [
         SlashCommand(
             name="copy",
-            description="copy the last answer to the clipboard",
+            description="Copy the last response to the clipboard",
             run=copy,
             is_interactive=True,
         ),
         SlashCommand(
             name="keybindings",
-            description="list what keys do here, and where your own stand",
+            description="Show key bindings and where to customize them",
             run=keys,
             is_interactive=True,
             aliases=("keys",),
@@ -135,11 +135,11 @@ async def while_open(
         front.stage.hint("")
         await programs.aclose()
         if len(session.story.history) and session.story.recorder.is_kept:
-            note(front, f"To go on: clew --resume {session.session_id}")
+            note(front, f"Resume this session with: clew --resume {session.session_id}")
         for task in session.parts.tasks.running:
-            how = "It runs on" if task.is_kept else "It ends here"
+            how = "Still running" if task.is_kept else "Stopped background task"
             name = f"{session.session_id[:8]}/{task.id}"
-            then = f"; to end it: clew tasks stop {name}" if task.is_kept else ""
+            then = f" (stop it with: clew tasks stop {name})" if task.is_kept else ""
             note(front, f"{how}: {task.kind} {task.id} {join_lines(task.title)}{then}")
 
 
@@ -292,9 +292,9 @@ async def conversed(front: TerminalFront, session: Session, options: Options) ->
         keep_what_was_loaded()
         where = at_home(session.workspace.cwd, os.environ.get("HOME", ""))
         note(front, f"clew {VERSION}, {session.model.name}, in {where}", "quiet")
-        note(front, "/help lists what can be typed, Escape stops a turn", "quiet")
+        note(front, "/help for commands · /keybindings for shortcuts · Esc to interrupt", "quiet")
     else:
-        goes_on = "another conversation" if session.resumed is not None else "a new conversation"
+        goes_on = "Resumed session" if session.resumed is not None else "New session"
         note(front, f"── {goes_on} ──", "quiet")
     for fault in front.bindings.faults:
         note(front, f"keybindings.json: {fault}")

@@ -77,4 +77,4 @@ async def shown_in(screen: Screen, editor_command: str, path: Path) -> str:
             code = await in_foreground([*program, str(path)])
     except (OSError, ValueError) as error:
         return f"{editor_command}: {error}"
-    return f"{editor_command} ended with {code}" if code else ""
+    return f"{editor_command} exited with code {code}" if code else ""

@@ -102,9 +102,9 @@ async def from_clipboard(environ: Mapping[str, str]) -> bytes | str:
             await programs.aclose()
         if data and Pasted(number=0, data=data).media_type:
             return data
-        return "there is no picture on the clipboard"
+        return "No image in the clipboard"
     names = " or ".join(argv[0] for argv in wanted)
-    return f"pictures come from the clipboard through {names}" if names else "there is no clipboard"
+    return f"Pasting images needs {names}" if names else "No clipboard available"
 
 
 def _fits(system: str, needs: str, environ: Mapping[str, str]) -> bool:
@@ -229,7 +229,7 @@ class Queued(Struct, frozen=True, kw_only=True):
 
     entry: SubmittedText
     uuid: str = ""
-    when: str = "after this"
+    when: str = "Queued until this turn ends"
 
 
 class Queue:
@@ -274,8 +274,8 @@ class Queue:
         rows = [self._row(entry, theme) for entry in shown_entries]
         if rows:
             before = len(self._queued) - len(shown_entries)
-            note = f" ({before} before it)" if before else ""
-            rows[-1].append(Span(f"  Up edits it{note}", theme["quiet"]))
+            note = f" ({before} more)" if before else ""
+            rows[-1].append(Span(f"  ↑ to edit{note}", theme["quiet"]))
         return [format_row(clip_spans(row, width)) for row in rows]
 
     def _row(self, queued: Queued, theme: Theme) -> list[Span]:

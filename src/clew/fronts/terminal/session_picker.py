@@ -256,15 +256,15 @@ class SessionChooser(Chooser):
     def _title(self, theme: Theme) -> Row:
         many = format_count(len(self.sessions), "session")
         of = f"{len(self._found):,} of " if self.words else ""
-        note = "" if self.is_whole else ", reading on"
-        where = "everywhere" if self.everywhere else "in this folder"
-        other = "this folder" if self.everywhere else "everywhere"
-        words = f"  {of}{many} {where}{note}; Ctrl-A {other}, Ctrl-T branches"
+        note = "" if self.is_whole else " (loading)"
+        where = "in all folders" if self.everywhere else "in this folder"
+        other = "this folder" if self.everywhere else "all folders"
+        words = f"  {of}{many} {where}{note} · ctrl+a {other} · ctrl+t branches"
         return [Span(self.title, theme["person"]), Span(words, theme["quiet"])]
 
     def _listed(self, rows: int, width: int, theme: Theme) -> list[Line]:
         if not self._found:
-            words = "  nothing matches" if self.is_whole else "  reading"
+            words = "  no matches" if self.is_whole else "  loading"
             return [format_row([Span(words, theme["quiet"])])]
         first = max(0, min(self._at - rows // 2, len(self._found) - rows))
         return [
@@ -310,7 +310,7 @@ class SessionChooser(Chooser):
 # What is read for the list, beside the typing.
 
 
-TITLE = "Go on with"
+TITLE = "Resume session"
 # The first rows are there at once; the rest comes in portions, so that keys are heard in between.
 FIRST, PORTION = 40, 200
 # What is typed within so long is one word, and one search.
@@ -428,7 +428,7 @@ class SessionPicker:
             Choice(label=f"forked at {fork['messageUuid'][:8]}: {join_lines(fork['sessionId'])}")
             for fork in session_tree.forks
         ]
-        title = f"Branches of “{join_lines(outline.title[:TREE_TITLE_CHARACTERS])}”: go on behind"
+        title = f"Branches of “{join_lines(outline.title[:TREE_TITLE_CHARACTERS])}”: continue after"
         answer = await self._stage.answered(
             self._stage.show(
                 Chooser(title, choices, searches=True, at=find_live_leaf(session_tree))
@@ -471,7 +471,7 @@ def pick_session(options: Options) -> Options:
     outlines = recent()
     lines = [_row(number, outline) for number, outline in enumerate(outlines, 1)]
     if options.is_print or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise CommandLineError("--resume: name one of these:\n" + "\n".join(lines))
+        raise CommandLineError("--resume: choose one of these sessions:\n" + "\n".join(lines))
     print("\n".join(lines))
     answer = _asked(outlines)
     return replace(options, resume=answer)
@@ -482,15 +482,17 @@ def recent(most: int = NUMBERED) -> list[Outline]:
     home, cwd = find_config_home(os.environ, Path.cwd()), str(Path.cwd())
     outlines = list(islice(list_newest_first(home, cwd, everywhere=False), most))
     if not outlines:
-        raise CommandLineError("--resume: no session of this folder; `clew sessions list --all`")
+        raise CommandLineError(
+            "--resume: no sessions in this folder (see `clew sessions list --all`)"
+        )
     return outlines
 
 
 def _asked(outlines: list[Outline]) -> str:
     try:
-        answer = input("which (number, id or title; Enter for the first)? ").strip()
+        answer = input("Session (number, ID or title; Enter for the first): ").strip()
     except EOFError:
-        raise CommandLineError("--resume: no session was chosen") from None
+        raise CommandLineError("--resume: no session selected") from None
     if not answer:
         return str(outlines[0].path)
     if answer.isdecimal() and 1 <= int(answer) <= len(outlines):

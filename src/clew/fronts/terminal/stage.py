@@ -166,7 +166,7 @@ WRITES = frozenset({Keys.BracketedPaste, Keys.Escape})
 EDITS = frozenset(
     {Keys.ControlH, Keys.Delete, Keys.Left, Keys.Right, Keys.ControlW, Keys.ControlU, Keys.ControlK}
 )
-WAITS = "what you write goes on where it was, until you pause"
+WAITS = "Typing goes to your prompt; pause to answer the question"
 
 
 def is_letter(key: KeyPress) -> bool:
@@ -390,6 +390,6 @@ class Stage:
         if self.status is None:
             return [
                 rule,
-                format_row(clip_spans([Span("  opening the session", self.theme["quiet"])], width)),
+                format_row(clip_spans([Span("  Loading session…", self.theme["quiet"])], width)),
             ]
         return [rule, *self.status.lines(width, self.theme)]

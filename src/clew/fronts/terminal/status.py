@@ -69,13 +69,13 @@ class Working:
         """What an event changes about the line."""
         match event:
             case TextDelta():
-                self._came("answering", len(event.text))
+                self._came("Responding", len(event.text))
             case ThinkingDelta():
-                self._came("thinking", len(event.thinking))
+                self._came("Thinking", len(event.thinking))
             case InputDelta():
-                self._came("writing a call", len(event.partial_json))
+                self._came("Preparing a tool call", len(event.partial_json))
             case Asking():
-                self._came("asking the model", 0)
+                self._came("Waiting for the model", 0)
             case ToolStarted():
                 self._running.add(event.block["id"])
             case ToolFinished():
@@ -83,7 +83,7 @@ class Working:
             case UsageChanged():
                 self._counted(event.usage)
             case Compacting():
-                self._came("shortening the conversation", 0)
+                self._came("Compacting", 0)
             case MessageFinished():
                 self._doing = ""
             case Waiting():
@@ -92,9 +92,9 @@ class Working:
             case Retrying():
                 self._wait(event.failure.message, event.delay_s, now_s)
             case HeldByRateLimit():
-                self._wait("the service asked for a pause", event.delay_s, now_s)
+                self._wait("Rate limited", event.delay_s, now_s)
             case FellBack():
-                self._why = f"{event.failure.message}; asking {event.model} instead"
+                self._why = f"{event.failure.message}; switching to {event.model}"
 
     def _came(self, doing: str, characters: int) -> None:
         self._doing = doing
@@ -117,20 +117,20 @@ class Working:
         rest = [lasting(now_s - self._began_s)]
         if tokens := self._said_tokens + self._characters // CHARACTERS:
             rest.append(f"{counted(tokens)} tokens")
-        rest.append("stopping" if self.is_stopping else "Escape stops")
+        rest.append("interrupting" if self.is_stopping else "esc to interrupt")
         return format_row(clip_spans([*row, Span(f"  ({', '.join(rest)})", theme["quiet"])], width))
 
     def _what(self, now_s: float) -> str:
         if self._until_s > now_s:
-            return f"{self._why}; trying again in {self._until_s - now_s:.0f} s"
+            return f"{self._why}; retrying in {self._until_s - now_s:.0f} s"
         if self._silent_since_s:
             silent, limit = now_s - self._silent_since_s, self._given_up_s - now_s
-            return f"no bytes for {silent:.0f} s; given up in {max(0, limit):.0f} s"
+            return f"No data for {silent:.0f} s; timing out in {max(0, limit):.0f} s"
         if self._why:
             return self._why
         if self._running:
-            return f"running {len(self._running)} calls" if len(self._running) > 1 else "running"
-        return self._doing or "working"
+            return f"Running {len(self._running)} tools" if len(self._running) > 1 else "Running"
+        return self._doing or "Working"
 
 
 def lasting(seconds: float) -> str:
@@ -156,6 +156,17 @@ MODE_PARTS = {
     "auto": "running",
     "bypassPermissions": "error",
 }
+
+MODE_NAMES = {
+    "acceptEdits": "accept edits",
+    "dontAsk": "don't ask",
+    "bypassPermissions": "bypass permissions",
+}
+
+
+def format_mode(mode: str) -> str:
+    """Return the name under which the screen shows a permission mode."""
+    return MODE_NAMES.get(mode, mode)
 
 
 def used_tokens(session: Session) -> int:
@@ -210,14 +221,14 @@ class Status:
 
     def _row(self, session: Session, theme: Theme) -> Row:
         quiet = theme["quiet"]
-        mode = Span(session.mode, theme[MODE_PARTS.get(session.mode, "quiet")])
+        mode = Span(format_mode(session.mode), theme[MODE_PARTS.get(session.mode, "quiet")])
         row: Row = [Span(f"  {join_lines(session.model.name)}", quiet), Span("  ", quiet), mode]
         return [*row, *(Span(f"  {words}", quiet) for words in self._words(session))]
 
     def _words(self, session: Session) -> list[str]:
         words = []
         if left := left_percent(self._used, session.model.context_window):
-            words.append(f"{left}% left")
+            words.append(f"{left}% context left")
         total = session.ledger().total
         if total.requests:
             unpriced = "" if total.is_complete else "+?"

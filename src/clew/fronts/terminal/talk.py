@@ -16,6 +16,7 @@ from clew.fronts.terminal.choosing import Chooser
 from clew.fronts.terminal.prompt import Queued, SubmittedText
 from clew.fronts.terminal.screen import Screen
 from clew.fronts.terminal.stage import Stage
+from clew.fronts.terminal.status import format_mode
 from clew.fronts.terminal.view import MANY, Begin, TerminalInput, TerminalView, as_typed
 from clew.parts.hooks import Idle
 from clew.permissions.request import Mode
@@ -93,7 +94,7 @@ class Talk:
             self._stage.prompt.take()
             self._asked_to_end_s = 0.0
         else:
-            self._stage.hint("Ctrl-C again ends clew")
+            self._stage.hint("Press Ctrl-C again to exit")
 
     def end(self, code: int) -> None:
         self._driver.end(code)
@@ -135,7 +136,7 @@ class SessionMenus:
                 mode = self._session.rules.set_mode(CYCLE[(at + step) % len(CYCLE)])
             except SettingsError:
                 continue
-            self._stage.hint(f"mode {mode}")
+            self._stage.hint(f"Permission mode: {format_mode(mode)}")
             self._view.status.ask_soon()
             return
 
@@ -151,7 +152,9 @@ class SessionMenus:
 
         current_id = self._session.model.id
         at = next((n for n, (_, model) in enumerate(rows) if model == current_id), 0)
-        self._choose("The model from the next prompt on", rows, chosen, at=at)
+        self._choose(
+            "Select a model (used from the next prompt on)", rows, chosen, "No models", at=at
+        )
 
     def see_folded(self) -> None:
         """What was shown in part, the newest first, in the pager."""
@@ -160,7 +163,9 @@ class SessionMenus:
         async def chosen(number: int) -> None:
             await self._page("\n".join(self._view.transcript.see(names[number])))
 
-        self._choose("See in whole", [(name, "") for name in names], chosen)
+        self._choose(
+            "Show full output", [(name, "") for name in names], chosen, "No collapsed output"
+        )
 
     def leave_waited(self) -> None:
         """The turn goes on without the commands and agents it waits for; where it waits for none, the
@@ -172,11 +177,11 @@ class SessionMenus:
             return
         if left:
             titles = ", ".join(join_lines(task.title) for task in left)
-            self._stage.hint(f"in the background: {titles}")
+            self._stage.hint(f"Moved to the background: {titles}")
         elif self._session.parts.agents.leaving.ask():
-            self._stage.hint("in the background from the next step on: this turn")
+            self._stage.hint("This turn moves to the background at its next step")
         else:
-            self._stage.hint("nothing runs that could go on in the background")
+            self._stage.hint("Nothing to move to the background")
 
     def see_tasks(self) -> None:
         """What runs in the background, and what one of them said."""
@@ -195,7 +200,7 @@ class SessionMenus:
                 self._view.say(await handle_input(task, tasks_now, stage, self._page))
 
         rows = [(f"{task.id} {task.title}", describe_state(task)) for task in tasks]
-        self._choose("Background tasks", rows, chosen)
+        self._choose("Background tasks", rows, chosen, "No background tasks")
 
     async def _attach(self, attached: AttachedAgent) -> None:
         self._attached = attached
@@ -209,12 +214,13 @@ class SessionMenus:
         title: str,
         rows: Sequence[tuple[str, str]],
         then: Callable[[int], Awaitable[None]],
+        hint: str,
         *,
         at: int = 0,
     ) -> None:
-        """A list that a key opens; nothing where there is nothing to choose."""
+        """Open a list to choose from; without rows, show `hint` instead."""
         if not rows:
-            self._stage.hint(f"{title.lower()}: nothing")
+            self._stage.hint(hint)
             return
         choices = [Choice(label=join_lines(label), hint=join_lines(hint)) for label, hint in rows]
         chooser = self._stage.show(Chooser(title, choices, searches=len(rows) > MANY, at=at))

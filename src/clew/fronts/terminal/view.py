@@ -163,7 +163,7 @@ class TerminalView(FrontView):
         self._screen.changed()
         if not self.driver.is_stopped:
             lasted_s = time.monotonic() - self._began_s
-            self._screen.terminal.notify("clew has ended its turn", waited_s=lasted_s)
+            self._screen.terminal.notify("clew is done", waited_s=lasted_s)
         self.status.look()
         # The model may have changed a setting, or somebody the files.
         self._obey()
@@ -186,7 +186,9 @@ class TerminalView(FrontView):
             asyncio.get_running_loop().call_later(FRAMES_S, self._tick)
 
     def wait(self, line: Line, uuid: str) -> None:
-        self._stage.queue.add(Queued(entry=as_entry(line), uuid=uuid, when="meanwhile"))
+        self._stage.queue.add(
+            Queued(entry=as_entry(line), uuid=uuid, when="Queued for the next step")
+        )
         self._screen.changed()
 
     def give_back(self) -> None:

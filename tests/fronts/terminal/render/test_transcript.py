@@ -111,7 +111,7 @@ def test_a_call_is_one_story_with_its_hooks_and_its_result() -> None:
     fed(shown, InputDelta(index=0, partial_json="x" * 2500))
     assert shown.tail(60, 5) == ["○ Bash … 2 kB"]
     fed(shown, BlockFinished(index=0, block=block), ToolUseReady(index=0, block=block))
-    assert shown.tail(60, 5) == ["○ Bash: make test (waits)"]
+    assert shown.tail(60, 5) == ["○ Bash: make test (waiting)"]
     fed(shown, ToolStarted(block=block, title="Bash: run the tests"))
     fed(shown, ToolProgressed(tool_use_id="t1", data=Progress(text="a\nb\nc\nd\n", data={})))
     assert shown.tail(60, 5) == ["○ Bash: run the tests", "  b", "  c", "  d"]
@@ -126,7 +126,7 @@ def test_a_call_is_one_story_with_its_hooks_and_its_result() -> None:
     assert out == [
         "● Bash: run the tests",
         "  $ make test",
-        "  hook PostToolUse:Bash: error: not on a Friday",
+        "  PostToolUse:Bash hook error: not on a Friday",
         "  1 passed",
     ]
     assert shown.tail(60, 5) == []
@@ -137,7 +137,7 @@ def test_long_output_is_folded_and_can_be_seen_whole() -> None:
     text = "\n".join(f"line {i}" for i in range(1000))
     out = fed(shown, finished(call(command="seq"), text))
     assert len(out) == 11
-    assert out[6] == "  … 991 more lines (ctrl+o shows no. 1)"
+    assert out[6] == "  … 991 more lines (ctrl+o to expand)"
     assert shown.folded == ["1 Bash: seq"]
     assert shown.see("1 Bash: seq") == shown.see("1") == text.split("\n")
     assert shown.see("2") == shown.see("x") == []
@@ -182,14 +182,14 @@ def test_a_new_file_is_shown_to_a_bound() -> None:
     raw = {"type": "create", "filePath": "a.py", "content": content, "structuredPatch": []}
     out = fed(shown, finished(call("Write", file_path="a.py"), "done", raw))
     assert out[:3] == ["● Write: a.py", "  new, +100", "    1 + x = 0"]
-    assert out[-1] == "  … and more (ctrl+o shows no. 1)"
+    assert out[-1] == "  … more (ctrl+o to expand)"
     assert len(shown.see("1")) == 100
 
 
 def test_what_the_model_reads_is_a_line_for_people_that_can_be_opened() -> None:
     shown = transcript()
     out = fed(shown, finished(call("Read", file_path="a.py"), "1\tx\n2\ty\n", display="2 lines"))
-    assert out == ["● Read: a.py", "  2 lines (ctrl+o shows no. 1)"]
+    assert out == ["● Read: a.py", "  2 lines (ctrl+o to expand)"]
     assert shown.see("1") == ["1    x", "2    y"]
 
 
@@ -259,7 +259,7 @@ def test_thinking_is_folded_and_short_while_it_goes_on() -> None:
         shown.feed(ThinkingDelta(index=0, thinking="deep thoughts about it "))
     assert len(shown.tail(60, 10)) == 3
     out = fed(shown, BlockFinished(index=0, block={"type": "thinking"}))
-    assert out == ["· thought, 400 words (ctrl+o shows no. 1)"]
+    assert out == ["· Thinking: 400 words (ctrl+o to expand)"]
     assert shown.see("1")[0].startswith("deep thoughts")
 
 
@@ -284,18 +284,18 @@ def test_an_open_call_ends_with_its_turn() -> None:
     shown = transcript()
     fed(shown, ToolStarted(block=call(command="sleep"), title="Bash: sleep"))
     out = fed(shown, TurnEnded(reason="aborted_tools"))
-    assert out == ["● Bash: sleep", "  stopped", "", "[stopped]"]
-    assert fed(shown, TurnEnded(reason="api_error", message="no")) == ["[no]"]
+    assert out == ["● Bash: sleep", "  Interrupted"]
+    assert fed(shown, TurnEnded(reason="api_error", message="no")) == ["", "[no]"]
     assert fed(shown, TurnEnded(reason="max_turns", message="3")) == ["[max turns: 3]"]
     assert fed(shown, TurnEnded(reason="no_answer")) == ["[no answer]"]
-    assert fed(shown, TurnEnded(reason="denied_and_stopped")) == ["[stopped, as you said no]"]
+    assert fed(shown, TurnEnded(reason="denied_and_stopped")) == []
 
 
 def test_an_answer_that_begins_anew_leaves_its_open_part() -> None:
     shown = transcript()
     fed(shown, TextDelta(index=0, text="Gone\n\nand "), BlockStarted(index=1, block=call()))
     out = fed(shown, Withdrawn(message={}))
-    assert out == ["", "(the answer above was broken off; it begins anew)"]
+    assert out == ["", "(the response above was cut off; restarting it)"]
     assert shown.tail(60, 5) == []
     fed(shown, TextDelta(index=0, text="never shown"))
     assert fed(shown, Withdrawn(message={})) == []
@@ -317,7 +317,7 @@ def test_a_dropped_block_leaves_nothing_open() -> None:
 def test_what_waits_is_said_until_something_comes() -> None:
     shown = transcript()
     fed(shown, Waiting(silent_s=20, limit_s=90))
-    assert shown.tail(60, 3) == ["(no answer for 20 s; given up at 90 s)"]
+    assert shown.tail(60, 3) == ["(no data for 20 s; timing out at 90 s)"]
     fed(shown, TextDelta(index=0, text="here"))
     assert shown.tail(60, 3) == ["here"]
 
@@ -351,13 +351,13 @@ def test_reports_of_the_engine_are_lines() -> None:
         "(Linting)",
         "! the disk is full",
         f"! {describe_repairs([MENDED])}",
-        "! not sent; by the rules the service would refuse it:",
-        "(overloaded; trying again in 4 s)",
-        "(waiting 7 s, as the service asked)",
-        "(overloaded; asking other instead)",
-        "(the conversation is being summarised)",
-        "-- summarised: half of it",
-        "! not summarised: too short",
+        "! Request not sent; the API would reject it:",
+        "(overloaded; retrying in 4 s, attempt 2 of 2)",
+        "(rate limited; retrying in 7 s)",
+        "(overloaded; switching to other)",
+        "(compacting the conversation)",
+        "-- Compacted: half of it",
+        "! Compaction failed: too short",
         "",
         "ab",
     ]
@@ -408,7 +408,7 @@ def test_a_picture_is_drawn_where_the_terminal_can_and_named_elsewhere() -> None
     source = {"type": "base64", "media_type": "image/png", "data": b64encode(png).decode()}
     result = finished(call("Read", file_path="a.png"), [{"type": "image", "source": source}],
                       display="A picture")  # fmt: skip
-    assert fed(transcript(), result)[1:] == ["  A picture", "  [picture: image/png]"]
+    assert fed(transcript(), result)[1:] == ["  A picture", "  [image: image/png]"]
     kitty = fed(transcript(abilities=Abilities(pictures="kitty")), result)
     assert len(kitty) == 12
     assert "c=40,r=10,m=1;" in kitty[-1]
@@ -416,7 +416,7 @@ def test_a_picture_is_drawn_where_the_terminal_can_and_named_elsewhere() -> None
     iterm = fed(transcript(abilities=Abilities(pictures="iterm2")), result)
     assert "width=40;height=10:" in iterm[-1]
     broken = finished(call("Read"), [{"type": "image", "source": source | {"data": "\x1b[2J"}}])
-    assert "[picture" in fed(transcript(abilities=Abilities(pictures="kitty")), broken)[-1]
+    assert "[image" in fed(transcript(abilities=Abilities(pictures="kitty")), broken)[-1]
 
 
 def test_each_line_of_a_long_answer_is_in_the_history_once() -> None:
@@ -453,14 +453,14 @@ def test_a_session_that_goes_on_shows_its_end() -> None:
     ]  # fmt: skip
     out = transcript().history(turn)
     assert out == [
-        "", "> hello", "", "· thought, 2 words (ctrl+o shows no. 1)", "", "So it is", "", "● Bash: ls", "  a",
-        "  b", "", "── what came before is a summary now ──", "", "● Bash: ls", "  stopped",
+        "", "> hello", "", "· Thinking: 2 words (ctrl+o to expand)", "", "So it is", "", "● Bash: ls", "  a",
+        "  b", "", "── Earlier messages were compacted ──", "", "● Bash: ls", "  Interrupted",
     ]  # fmt: skip
     assert transcript().history(turn * 20, rows=120)[0] == "… 24 earlier messages"
     many = transcript().history(turn * 2000, rows=20)
     assert len(many) == 23
     assert many[:3] == ["… 11,976 earlier messages", "", "● Bash: ls"]
-    assert transcript().history(iter(turn), rows=3)[0] == "… the beginning is not shown"
+    assert transcript().history(iter(turn), rows=3)[0] == "… earlier messages not shown"
     assert transcript().history([]) == []
 
 
@@ -482,8 +482,8 @@ def test_a_session_that_goes_on_looks_as_it_did() -> None:
         ]
     )
     assert out == [
-        "", "! ls", "", "ab", "", "> /review", "", "● Bash: ls -l", "  stopped", "● Bash: ls -l",
-        "  stopped", "", "[stopped]", "", "> [Request interrupted by user]",
+        "", "! ls", "", "ab", "", "> /review", "", "● Bash: ls -l", "  Interrupted", "● Bash: ls -l",
+        "  Interrupted", "", "Interrupted", "", "> [Request interrupted by user]",
     ]  # fmt: skip
 
 
@@ -491,7 +491,7 @@ def test_of_a_long_thing_its_beginning_stands_above_its_end() -> None:
     answer = "The beginning.\n\n" + "".join(f"- item {n}\n" for n in range(50))
     out = transcript().history([said("go"), said(answer, "assistant")], rows=4)
     assert out == [
-        "… the beginning is not shown", "", "The beginning.", "  …",
+        "… earlier messages not shown", "", "The beginning.", "  …",
         "• item 46", "• item 47", "• item 48", "• item 49",
     ]  # fmt: skip
 
@@ -517,13 +517,13 @@ def test_an_agent_has_a_line_of_its_own_below_the_call_that_began_it() -> None:
     fed(shown, told(ThinkingDelta(index=0, thinking="hm")), told(MessageStarted(message={})))
     assert shown.tail(60, 5) == ["○ Agent: look", "  ↳ explore: look · thinking"]
     fed(shown, told(ToolStarted(block=call(command="ls"), title="Bash: ls")))
-    assert shown.tail(60, 5)[1] == "  ↳ explore: look · 1 call · Bash: ls"
+    assert shown.tail(60, 5)[1] == "  ↳ explore: look · 1 tool call · Bash: ls"
     fed(shown, told(finished(call(command="ls"), "a")), told(TextDelta(index=0, text="Found\nit")))
-    assert shown.tail(60, 5)[1] == "  ↳ explore: look · 1 call · it"
+    assert shown.tail(60, 5)[1] == "  ↳ explore: look · 1 tool call · it"
     assert fed(shown, told(Noticed(messages=("Mind this",)))) == ["! Mind this"]
     fed(shown, told(MessageStarted(message={}), "a3"))
     out = fed(shown, finished(block, [{"type": "text", "text": "It **is** there."}]))
-    assert out == ["", "● Agent: look", "  1 call", "  It is there."]
+    assert out == ["", "● Agent: look", "  1 tool call", "  It is there."]
     fed(shown, told(TextDelta(index=0, text="on"), "a2", "elsewhere"))
     assert shown.tail(60, 5) == ["", "↳ explore: look · on"]
     ended = MessageFinished(message={}, stop_reason="end_turn", complete=True)
@@ -535,7 +535,7 @@ def test_an_agent_in_the_background_and_a_refusal_are_told_to_a_person_not_to_th
     block = {"type": "tool_use", "id": "t1", "name": "Agent", "input": {"description": "look"}}
     raw = {"status": "async_launched", "agentId": "a1"}
     out = fed(transcript(100), finished(block, "Agent a1 works; TaskOutput shows how far.", raw))
-    assert out[1:] == ["  works in the background as a1; you are told when it has ended"]
+    assert out[1:] == ["  Running in the background as a1"]
     ended = finished(block | {"name": "Bash"}, describe_user_rejection("not now"), is_error=True)
     ended.entry["toolDenialKind"] = "user-rejected"
     assert fed(transcript(), ended)[1:] == ["  Denied: not now"]
@@ -568,10 +568,10 @@ def test_of_a_task_that_the_model_looks_at_a_person_reads_how_it_stands(name: st
     shown, block = transcript(), call(name, task_id="s1")
     told = "Task s1 (shell “x”) has completed.\n(nothing new)"
     assert fed(shown, finished(block, told, display="else"))[1:] == [
-        "  Task s1 (shell “x”) has completed. (ctrl+o shows no. 1)"
+        "  Task s1 (shell “x”) has completed. (ctrl+o to expand)"
     ]
     foreign = "<retrieval_status>timeout</retrieval_status>\n\n<task_id>b1</task_id>"
-    assert fed(shown, finished(block, foreign))[1:] == ["  3 lines (ctrl+o shows no. 2)"]
+    assert fed(shown, finished(block, foreign))[1:] == ["  3 lines (ctrl+o to expand)"]
 
 
 def test_a_call_of_long_ago_has_the_title_that_it_had() -> None:
