@@ -301,6 +301,31 @@ ROWS: dict[str, tuple[Lines, str]] = {
         ],
         "u1 t1 t2 t3 r3 r1 r2 a2",
     ),
+    "> a slow call, and quick ones that hang on each other's results": (
+        [
+            *TWO_CALLS,
+            result("r2", "t2", "y"),
+            said("t3", "r2", call("z"), of="m"),
+            result("r3", "t3", "z"),
+            said("t4", "r3", call("v"), of="m"),
+            result("r4", "t4", "v"),
+            result("r1", "t1", "x"),
+            said("a2", "r1"),
+        ],
+        "u1 t1 t2 t3 t4 r2 r3 r4 r1 a2",
+    ),
+    "> the same, and another answer to the quick call": (
+        [
+            *TWO_CALLS,
+            result("r2", "t2", "y"),
+            said("t3", "r2", call("z"), of="m"),
+            result("r3", "t3", "z"),
+            said("b2", "r2", of="other"),
+            result("r1", "t1", "x"),
+            said("a2", "r1"),
+        ],
+        "u1 t1 t2 t3 r2 r3 r1 a2",
+    ),
     "= one of two results missing, at the end": (
         [*TWO_CALLS, result("r1", "t1", "x")],
         "u1 t1 t2 r1",

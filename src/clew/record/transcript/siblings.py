@@ -56,6 +56,7 @@ class _Answers:
         for i, place in self._pulled.items():
             self._calls_at.setdefault(place, []).append(i)
         self._pull([i for i in beside if not self._is_assistant(i)], self._pull_result)
+        self._pull_later_calls(beside)
         merged: list[int] = []
         for calls, rest in self._segments():
             merged += (
@@ -91,6 +92,29 @@ class _Answers:
             first = self._path[place + 1]
             if self._is_assistant(first) and self._key(first) == self._key(i):
                 self._pulled[i] = place + 1
+
+    def _pull_later_calls(self, beside: Sequence[int]) -> None:
+        """Add the calls whose parent is an added result of the same response, and what follows them.
+
+        Some writers make a quick call's result the parent of the response's next block.
+        """
+        children: dict[int, list[int]] = {}
+        for i in beside:
+            if i not in self._pulled:
+                children.setdefault(self._links.parents[i], []).append(i)
+        turn = [i for i in self._pulled if i in children]
+        while turn:
+            for i in children.pop(turn.pop(), ()):
+                if self._is_assistant(i):
+                    self._pull_call(i)
+                    if i in self._pulled:
+                        answer = self._extent(self._pulled[i])
+                        answer.pulled.append(i)
+                        answer.calls |= self._calls(i)
+                else:
+                    self._pull_result(i)
+                if i in self._pulled and i in children:
+                    turn.append(i)
 
     def _goes_on(self, i: int) -> bool:
         """Return whether the path continues from this entry with the same response."""
