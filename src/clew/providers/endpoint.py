@@ -156,8 +156,7 @@ def _hindrance(environment: Environment, dialect: str) -> str:
             variable = environment.source(field)
             return (
                 f"{variable} is set, but clew does not support {platform}: unset it, or set "
-                "it to 0 and "
-                "ANTHROPIC_BASE_URL to the URL of a gateway"
+                "it to 0 and ANTHROPIC_BASE_URL to the URL of a gateway"
             )
     if dialect == "chat" and not (environment.source("base_url") or "").startswith("CLEW_"):
         return "CLEW_DIALECT is chat, so CLEW_BASE_URL must be set to the URL of the service"

@@ -146,7 +146,7 @@ async def test_a_server_is_turned_off_on_and_begun_anew_on_demand(tmp_path: Path
 async def test_names_that_read_alike_are_refused(tmp_path: Path) -> None:
     async with yard(tmp_path, {"a b": entry("honest")}) as here:
         (wrong,) = here.servers.add([here.server("a b").config])
-        assert "too similar to a b" in wrong
+        assert "conflicts with a b" in wrong
 
 
 def test_the_errors_of_a_line_are_errors_of_clew() -> None:

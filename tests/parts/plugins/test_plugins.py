@@ -79,7 +79,7 @@ def test_installing_tells_what_a_plugin_adds_and_runs_none_of_it(home: Path) -> 
     assert "skills: release" in told
     assert "agents: auditor" in told
     assert "output styles: pirate" in told
-    assert "hook at UserPromptSubmit: echo from-the-hook" in told
+    assert "UserPromptSubmit hook: echo from-the-hook" in told
     assert "MCP server memo: python3 " in told
     assert "language server gopls: gopls serve" in told
     assert "waits until you have looked at it" in told
@@ -386,13 +386,13 @@ def test_a_person_sees_what_it_runs_and_says_yes(home: Path) -> None:
         screen.type("y\n")
         screen.expect(f"installed {ID}")
         assert screen.end() == 0
-        assert screen.all.count("hook at UserPromptSubmit") == 1
+        assert screen.all.count("UserPromptSubmit hook") == 1
     assert "(on, trusted)" in plugin(home, "list")
 
 
 def test_what_waits_for_trust_is_said_to_wait_and_told_of_once(home: Path) -> None:
     plugin(home, "marketplace", "add", "./square")
-    assert plugin(home, "install", "toolkit").count("hook at UserPromptSubmit") == 1
+    assert plugin(home, "install", "toolkit").count("UserPromptSubmit hook") == 1
     waits = plugin(home, "trust", "toolkit", fails=True)
     assert "what it adds waits" in waits
     _, _, line = waits.strip().partition("or: clew plugin ")

@@ -104,7 +104,7 @@ def test_no_file_hides_a_command_of_clews_own(home: Path) -> None:
 def test_a_projects_command_runs_nothing_before_the_folder_is_trusted(home: Path) -> None:
     done, bodies = run(home, "/front:check")
     assert (done.returncode, bodies) == (1, [])
-    assert "runs 'touch made-by-command', which was denied: no user can be asked" in done.stderr
+    assert "the command 'touch made-by-command' of" in done.stderr
     assert "clew config trust" in done.stderr
     assert not (home / "work" / "made-by-command").exists()
     trust(home)
@@ -187,7 +187,7 @@ def test_skills_at_work_outlive_a_summary_within_their_budget(home: Path) -> Non
         assert words.count("These skills were loaded earlier and still apply:") == 1
         assert words.count("add an entry about: the flag") == 1
         assert "Always begin so." in words
-        assert "[... cut here]" in words
+        assert "[... cut off]" in words
         assert len(words) < 60_000
     assert "wants the lighthouse painted" in twice
 
@@ -419,7 +419,7 @@ def test_a_person_is_asked_for_what_a_command_wants_run(home: Path) -> None:
         terminal.expect("runs it before the model reads the skill")
         terminal.expect("anything else = ")
         terminal.type("n\n")
-        terminal.expect("which was denied")
+        terminal.expect("was denied")
         terminal.expect("> ")
         terminal.type("/front:check\n")
         terminal.expect("anything else = ")

@@ -117,7 +117,7 @@ class ServerQuestions:
         finally:
             waits.cancel()
         if verdict is None or isinstance(verdict, Granted) or verdict.by_person:
-            self._notify("elicitation_response", "Answered", f"{server} receives your answer")
+            self._notify("elicitation_response", "Answered", f"Sent your answer to {server}")
         if verdict is None:
             return answer or {}
         if isinstance(verdict, Refused):
@@ -165,7 +165,7 @@ class ServerQuestions:
             return ""
         if isinstance(decision, Deny):
             return f"not permitted: {describe_reason(decision)}"
-        why = f"the MCP server {server} requests a model response at your cost"
+        why = f"the MCP server {server} wants to use the model at your cost"
         verdict = await self._ask(Question(block=block, title=why, decision=decision, why=why))
         return "" if isinstance(verdict, Granted) else "the user rejected the request"
 

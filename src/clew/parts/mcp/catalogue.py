@@ -87,7 +87,7 @@ def tools_of(server: str, listed: list[Json]) -> tuple[tuple[ToolOffer, ...], tu
     """Return the usable tools, ordered by name, and the errors in others."""
     by_name = {t["name"]: t for t in reversed(listed) if as_text(t.get("name"))}
     faults = [
-        f"{format_count(len(listed) - len(by_name), 'tool has', 'tools have')} no unique name"
+        f"{format_count(len(listed) - len(by_name), 'tool has', 'tools have')} a missing or duplicate name"
     ]
     names = config.make_distinct_names(server, sorted(by_name))
     offers = [tool_of(server, name, tool, by_name[tool]) for name, tool in sorted(names.items())]

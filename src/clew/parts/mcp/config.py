@@ -154,7 +154,7 @@ def read_server(
     if environ is not None:
         filled = expanded(filled, environ, missing)
     if missing:
-        return f"the variable {missing[0]} is not set and has no default (${{NAME:-default}})"
+        return f"variable {missing[0]} is not set and has no default (${{NAME:-default}})"
     if "headersHelper" in entry:
         # The shell that runs it expands its variables.
         filled["headersHelper"] = entry["headersHelper"]
@@ -217,7 +217,7 @@ def reach_of(name: str, kind: str, filled: Json) -> Reach | str:
         return InProcessServer(name=filled.get("name", name))
     if kind == "stdio":
         if not filled.get("command"):
-            return "command: missing (or url, for a server at a URL)"
+            return "command: missing (or url, for an HTTP server)"
         return StdioServer(
             command=filled["command"],
             args=tuple(filled.get("args", ())),

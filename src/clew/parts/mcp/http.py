@@ -340,7 +340,7 @@ class SseLine(WebLine):
         ]
         await asyncio.wait((self._endpoint, self._over), return_when=asyncio.FIRST_COMPLETED)
         if not self._endpoint.done():
-            raise CannotReachError("the stream ended before it named an endpoint")
+            raise CannotReachError("the stream ended before the endpoint was received")
 
     def settled(self, agreement: Agreement) -> None:
         self._version = agreement.version
@@ -402,10 +402,10 @@ def within(base: str, location: str) -> str:
     try:
         target = split_url(location)
     except BadUrlError:
-        raise CannotReachError("the server names an invalid endpoint URL") from None
+        raise CannotReachError("the server sent an invalid endpoint URL") from None
     if (target.scheme, target.host, target.port) != (own.scheme, own.host, own.port):
         raise CannotReachError(
-            f"the server's endpoint is on another host: {target.host_and_port}",
+            f"the server's endpoint is on a different host: {target.host_and_port}",
             is_final=True,
         )
     return location

@@ -66,7 +66,7 @@ class Servers:
             same = [name for name in self._servers if names.server_part(name) == part]
             if same:
                 problems.append(
-                    f"MCP server {config.name}: its name is too similar to {same[0]}; rename it"
+                    f"MCP server {config.name}: its name conflicts with {same[0]}; rename it"
                 )
                 continue
             server = McpServer(

@@ -187,7 +187,7 @@ def describe_parts(parts: Parts) -> list[str]:
     lines = [f"{kind}: {', '.join(names)}" for kind, names in words.items() if names]
     for hooks in parts.hooks:
         for event, groups in hooks.items():
-            lines += [f"hook at {event}: {line}" for line in commands_of(groups)]
+            lines += [f"{event} hook: {line}" for line in commands_of(groups)]
     for name, server in parts.mcp_servers.items():
         lines.append(f"MCP server {name}: {started_by(server)}")
     for name, server in parts.lsp_servers.items():

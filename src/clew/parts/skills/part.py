@@ -31,8 +31,8 @@ from clew.parts.context import Ground
 from clew.parts.mcp.part import Connected
 from clew.parts.part import Part, PartContext
 from clew.parts.plugins.part import managed_hooks_only
+from clew.parts.skills.effects import LineRefusedError, SkillEffects, describe_way_out
 from clew.parts.skills.folders import FromPlugin, SkillFolder, SkillLibrary, body_of, places_of
-from clew.parts.skills.lent import Lent, LineRefusedError, describe_way_out
 from clew.parts.skills.listing import (
     find_listed_names,
     make_kept_facts,
@@ -60,7 +60,7 @@ class SessionSkills(Part):
 
     name = "skills"
     _context: PartContext
-    _lent: Lent
+    _effects: SkillEffects
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class SessionSkills(Part):
 
     async def open(self, context: PartContext, /) -> None:
         self._context = context
-        self._lent = Lent(context.ground.rules, context.speaking, context.hooks)
+        self._effects = SkillEffects(context.ground.rules, context.speaking, context.hooks)
         context.thread.story.when_another(self.begin_again)
 
     def tools(self) -> tuple[Tool[Any], ...]:
@@ -127,7 +127,7 @@ class SessionSkills(Part):
 
     def take_back(self) -> None:
         """End the temporary changes that skills made."""
-        self._lent.take_back()
+        self._effects.take_back()
 
     @property
     def _is_offered(self) -> bool:
@@ -358,7 +358,7 @@ class SessionSkills(Part):
         }
         pieces = expand(body, arguments, names=skill.arguments, places=places)
         if lends:
-            self._lent.to(skill, self._granted_by(skill), self._hooks_of(skill))
+            self._effects.apply(skill, self._granted_by(skill), self._hooks_of(skill))
         parts = [
             await self._printed(skill, piece.line) if isinstance(piece, Wanted) else piece
             for piece in pieces
@@ -401,7 +401,7 @@ class SessionSkills(Part):
 
     async def _permitted(self, skill: Skill, call: BoundCall, decision: Decision) -> BoundCall:
         line = call.block["input"]["command"]
-        refused = f"{skill.name} runs {line!r}, which was denied"
+        refused = f"the command {line!r} of {skill.name} was denied"
         if isinstance(decision, Deny):
             raise ToolError(f"{refused}: {describe_reason(decision)}")
         reply = await self._context.ask(

@@ -30,15 +30,15 @@ def describe_way_out(skill: Skill, line: str, *, counts: bool) -> str:
     rule = shlex.quote(f"{skill.shell}({line})")
     waits = "" if counts or not skill.allowed_tools else f"; {WAITING}"
     return (
-        f"no user can be asked. To allow it, run: clew permissions add --scope user {rule}, "
-        f"or pass --allowedTools {rule} for one run{waits}"
+        "this session cannot ask for approval. To allow it, run: "
+        f"clew permissions add --scope user {rule}, or pass --allowedTools {rule} for one run{waits}"
     )
 
 
 WAITING = "the skill's allowed-tools apply once the folder is trusted (clew config trust)"
 
 
-class Lent:
+class SkillEffects:
     """Applies skills' changes, and stores the values from before the first of them."""
 
     def __init__(self, rules: SessionRules, speaking: Speaking, hooks: SessionHooks) -> None:
@@ -51,7 +51,7 @@ class Lent:
         self._model: str | None = None
         self._effort: tuple[Effort | None] | None = None
 
-    def to(self, skill: Skill, rules: Sequence[str], hooks: Sequence[Hook] = ()) -> None:
+    def apply(self, skill: Skill, rules: Sequence[str], hooks: Sequence[Hook] = ()) -> None:
         denied = skill.disallowed_tools
         if rules or denied:
             self._granted += [rule for rule in rules if rule not in self._granted]
