@@ -228,7 +228,7 @@ def restrained_command(bench: Bench, command: Simple) -> Finding | None:
 
 
 def may_start_restrained(bench: Bench, command: Simple) -> Finding | None:
-    """Return an ask if a program could start what a rule restrains.
+    """Return an `ask` finding if a program could start what a rule restrains.
 
     Its arguments, or the code in them, would name the restrained command.
     """
@@ -254,7 +254,7 @@ def may_start_restrained(bench: Bench, command: Simple) -> Finding | None:
 
 
 def after_options(words: list[str]) -> list[int]:
-    """Return the indexes at which a subcommand may be, after leading options that may have values."""
+    """Return the indexes where a subcommand may be, after options that may have values."""
     places: list[int] = []
     for i, word in enumerate(words[1:], 1):
         before = words[i - 1]
@@ -271,7 +271,7 @@ def is_valued(word: str) -> bool:
 
 
 def may_become_restrained(bench: Bench, command: Simple) -> Finding | None:
-    """Return an ask if a command could match a restraining rule once its words are known:
+    """Return an `ask` finding if a command could match a restraining rule once its words are known:
 
     `git $X`.
     """
@@ -423,8 +423,9 @@ def is_of_project(bench: Bench, command: Simple) -> bool:
 
 
 def is_elsewhere_too(bench: Bench, path: ResolvedPath, name: str) -> bool:
-    """Return whether a file is outside the workspace and has the program's name, ignoring the
-    version.
+    """Return whether a file is outside the workspace and has the program's name.
+
+    The version in the names is ignored.
     """
     real = path.real.rpartition("/")[2]
     return not in_workspace(path, bench.context) and real.rstrip(VERSION) == name.rstrip(VERSION)
@@ -475,8 +476,9 @@ def is_ordinary(bench: Bench, command: Simple, word: Word) -> bool:
 
 
 def removes_too_much(bench: Bench, command: Simple, uses: list[Use]) -> Finding | None:
-    """Return an ask for `rm -rf /`, `rm -rf ~` or `rm -rf $DIR/*`, which need approval under any
-    rule.
+    """Return an `ask` finding for `rm -rf /`, `rm -rf ~` or `rm -rf $DIR/*`.
+
+    They need approval under any rule.
     """
     if get_basename(command.words[0]) not in REMOVING:
         return None
@@ -495,9 +497,7 @@ def removes_too_much(bench: Bench, command: Simple, uses: list[Use]) -> Finding 
 def starts_programs_of_repository(
     bench: Bench, command: Simple, allow: PermissionRule | None
 ) -> Finding | None:
-    """Return an ask for git in an untrusted repository whose settings name programs for git to
-    start.
-    """
+    """Return an `ask` finding for git in an untrusted repository that makes it start programs."""
     programs = bench.context.git_programs
     if not programs or get_basename(command.words[0]) != "git" or (allow and allow.is_broad):
         return None
@@ -510,8 +510,9 @@ def critical(command: Simple, why: str) -> Finding:
 
 
 def changes_rules(command: Simple, *, looks: bool) -> Finding | None:
-    """Return an ask for clew commands that change what may run or start a session under other
-    rules.
+    """Return an `ask` finding for clew commands that change what may run.
+
+    Commands that start a session under other rules count too.
     """
     if looks or get_basename(command.words[0]) in TEXT_ONLY:
         return None
@@ -528,8 +529,9 @@ def changes_rules(command: Simple, *, looks: bool) -> Finding | None:
 
 
 def judge_patterns(bench: Bench, parts: tuple[CommandPart, ...], names: list[str]) -> list[Finding]:
-    """Return an ask if `shopt` or `GLOBIGNORE` changes what patterns match and rules restrain
-    paths.
+    """Return an `ask` finding if the line changes what patterns match and rules restrain paths.
+
+    `shopt` and `GLOBIGNORE` do that.
     """
     switched = [part.command.text for part in parts if part.command.name == "shopt"]
     switched += [f"{name}=" for name in names if name == "GLOBIGNORE"]
@@ -545,7 +547,7 @@ def judge_variables(
     assigned: tuple[Assignment, ...],
     line_rule: PermissionRule | None,
 ) -> list[Finding]:
-    """Return an ask for each variable that may change which program runs or what it loads."""
+    """Return an `ask` finding for each variable that may change what runs or what it loads."""
     through = [a for part in parts for a in read_env_assignments(part.command)]
     every = [a for a in assigned if not is_harmless(a)]
     every += [a for a in through if not is_harmless(a, is_passed_on=True)]
@@ -564,7 +566,7 @@ def judge_variables(
 
 
 CHANGES = "changes which programs run or what they load"
-SETS = "sets a variable that programs may act on"
+SETS = "sets a variable that may change what programs do"
 
 
 def spelled_out(bench: Bench, parts: tuple[CommandPart, ...]) -> set[str]:

@@ -21,7 +21,7 @@ ORDER: dict[Verdict, int] = {"allow": 0, "review": 1, "ask": 2, "deny": 3}
 # mode.
 Nature = Literal["rule", "guard", "base"]
 
-# The reason of a call that nothing allows or restrains.
+# The reason for asking about a call that no rule covers.
 NO_RULE = "not covered by an allow rule"
 # Why a read-only program asks: an option is not in its row, or clew cannot judge it in this place.
 BEYOND_READING = "not known to be read-only with these arguments"

@@ -94,7 +94,7 @@ def guard(subject: str, why: str, access: Access) -> Finding:
 
 
 def could_touch(subject: str, rule: PermissionRule, access: Access) -> Finding:
-    """Return an ask for a path that may include a denied file."""
+    """Return an `ask` finding for a path that may include a denied file."""
     finding = guard(subject, f"could reach files that {rule.text} denies", access)
     return replace(finding, is_hidden=access == "read")
 
@@ -137,7 +137,7 @@ def is_plan(bench: Bench, path: ResolvedPath) -> bool:
 def by_place(
     bench: Bench, text: str, path: ResolvedPath, access: Access, *, by_command: bool = False
 ) -> Finding:
-    """Judge a path that no rule covers: the workspace may be read, and edited in acceptEdits mode."""
+    """Judge a path without a rule: the workspace may be read, and edited in acceptEdits."""
     inside = in_workspace(path, bench.context)
     if path.real in HARMLESS_DEVICES:
         return allowed_by_place(text, "is a harmless device", "read")
@@ -252,7 +252,7 @@ def is_outside(bench: Bench, path: ResolvedPath) -> bool:
 
 
 def reaches(bench: Bench, use: Use, path: ResolvedPath) -> PermissionRule | None:
-    """Return a restraining rule for something below the path, or for something that a glob matches."""
+    """Return a restraining rule for something below the path, or that a glob matches."""
     if path.is_file or not (use.glob or use.below):
         return None
     families = FAMILIES if use.access == "write" else FAMILIES[:1]
@@ -339,7 +339,7 @@ def is_git_with_code(command: Simple) -> bool:
 
 
 def named_in_code(bench: Bench, command: Simple, word: Word) -> Finding | None:
-    """Return an ask for code on the command line that contains the name of a restrained file."""
+    """Return an `ask` finding for code on the command line that names a restrained file."""
     names = list(dict.fromkeys(NAMES.findall(word.text)))
     if get_basename(command.words[0]) in STREAM_EDITORS:
         # A sed command can precede its file name without whitespace: `1r.env`.

@@ -93,7 +93,7 @@ class Shown(Struct, frozen=True, kw_only=True):
 
 
 def shows_held(bench: Bench, command: Simple) -> Finding | None:
-    """Return an ask for a git command that could print the stored contents of a denied file."""
+    """Return an `ask` finding for a git command that could print a denied file's contents."""
     rules = bench.rules
     if not any(rules.paths[b, "read"].size for b in RESTRAINING):
         return None
@@ -298,7 +298,10 @@ def limited(
 
 
 def is_file(bench: Bench, word: Word) -> bool:
-    """Return whether an operand is a file. git refuses a word that is both a file and a revision."""
+    """Return whether an operand is a file.
+
+    git refuses a word that is both a file and a revision.
+    """
     return not (word.dynamic or word.glob) and bench.resolve(word.text).is_file
 
 

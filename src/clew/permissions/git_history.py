@@ -200,8 +200,9 @@ def found(
 
 
 def holds(cached: Searched, unsettled_ns: int) -> bool:
-    """Return whether the state that a search is based on is unchanged, and had settled when it
-    began.
+    """Return whether the state that a search is based on is unchanged.
+
+    It must also have settled before the search began.
     """
     if not cached.folders or stamp_of(cached.folders) != cached.stamp:
         return False

@@ -30,7 +30,7 @@ from clew.permissions.words import KNOWN_FOLDERS, SHOWN_TEXT, Word, text_shown
 from clew.permissions.wrappers import RESERVED
 
 KEYWORDS = RESERVED | {"coproc"}
-# These words change how the rest of the command is parsed, so a line that contains one is not sure.
+# These words change how the rest of the command is parsed, so a line with one is never sure.
 UNSURE = KEYWORDS | {"time", "!", "declare", "export", "local", "readonly", "typeset", "unset"}
 
 # An unquoted run of characters that are literal anywhere in a word.
@@ -107,7 +107,7 @@ class UnreadError(Exception):
 
 
 def read_line(text: str) -> Script | Unread:
-    """Return every simple command, redirection and assignment of a line, or why it is not accepted."""
+    """Return every simple command, redirection and assignment of a line, or why it is refused."""
     if len(text) > MAX_CHARACTERS:
         return Unread(
             text=text[:60], why=f"is longer than {MAX_CHARACTERS} characters, so clew asks"
@@ -183,16 +183,18 @@ class LineReader:
             self.refuse("an unterminated here-document")
 
     def follow(self, operator: str) -> None:
-        """Update the folders: after `cd x &&` the next command runs in x, after other operators
-        perhaps.
+        """Update the folders where the next command may run.
+
+        After `cd x &&` it runs in x, after other operators perhaps.
         """
         if operator != "&&" or not self.is_chain:
             self.folders = self.possible
         self.is_chain = operator in (";", "\n") or (operator == "&&" and self.is_chain)
 
     def skip(self, *, lines: bool = False) -> None:
-        """Skip whitespace and a comment, which may begin only where a word could, and optionally
-        newlines.
+        """Skip whitespace and comments, and optionally newlines.
+
+        A comment may begin only where a word could.
         """
         text = self.text
         while self.at < len(text):
@@ -211,9 +213,7 @@ class LineReader:
                 return
 
     def pass_here_document(self) -> None:
-        """Skip the text of a here-document with a quoted delimiter, which is data up to its last
-        line.
-        """
+        """Skip the text of a here-document with a quoted delimiter, which is only data."""
         end = f"{self.here}"
         while True:
             line_end = self.text.find("\n", self.at)
@@ -333,7 +333,7 @@ class LineReader:
         if operator == ">&" or (operator[0] == "&" and word.text != "/dev/null"):
             # Shells disagree on whether these redirect both streams or start a background command.
             self.at = begin
-            self.refuse("a redirection that shells read differently")
+            self.refuse("a redirection that shells interpret differently")
         self.redirects.append(
             Redirect(
                 raw=text[begin : self.at],
@@ -360,7 +360,7 @@ class LineReader:
     # -- one word
 
     def word(self) -> Word:
-        """Parse a word: literal text, quotes and simple variables, without whitespace between them."""
+        """Parse a word: literal text, quotes and simple variables without whitespace between."""
         text, begin = self.text, self.at
         pieces: list[str] = []
         variables: list[str] = []
@@ -431,8 +431,9 @@ class LineReader:
         return structs.replace(word, tilde=True) if is_home else word
 
     def no_line_in_quotes(self, quoted: str) -> None:
-        """Refuse a quoted line break before a here-document: shells disagree on where its text
-        begins.
+        """Refuse a quoted line break before a here-document.
+
+        Shells disagree on where the here-document then begins.
         """
         if self.here is not None and "\n" in quoted:
             self.refuse("a here-document that is not literal")
@@ -538,7 +539,7 @@ class LineReader:
 
 
 def merged(possible: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:
-    """Return all folders, or an empty tuple if any is unknown or if they are too many."""
+    """Return the folders of both, or an empty tuple if one is unknown or the result is too long."""
     if not possible or not after:
         return ()
     every = tuple(dict.fromkeys((*possible, *after)))

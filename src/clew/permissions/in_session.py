@@ -70,7 +70,7 @@ READ_AGAIN = "settings were reloaded"
 
 
 def of_own(noticed: Iterable[str]) -> tuple[str, ...]:
-    """Return the messages to show after a change from this session, which needs no reload message."""
+    """Return `noticed` without the reload message, for a change made by this session."""
     return tuple(line for line in noticed if line != READ_AGAIN)
 
 
@@ -363,8 +363,7 @@ class SessionRules:
         self.standing = self._stand(self.mode)
 
     def overlay(self, settings: Mapping[str, Any]) -> tuple[str, ...]:
-        """Set settings for this session that override the files and earlier overlays; None removes
-        one.
+        """Override settings for this session. None removes an earlier override.
 
         Return messages for the user. Raise `SettingsError` if a setting is invalid.
         """
@@ -394,7 +393,7 @@ class SessionRules:
                     raise SettingsError(f"{rule.text}: {parsed.what}")
 
     def _write(self, update: Update) -> None:
-        """Write an update to the settings file that it names, leaving every other byte unchanged."""
+        """Write an update to the settings file that it names. Leave every other byte unchanged."""
         scope = SCOPES[update.destination]
         places = self.standing.places
         with hold_lock(places.config_home):

@@ -218,7 +218,7 @@ class PathIndex:
         return None
 
     def find_for_all(self, path: ResolvedPath, tool: str) -> "PermissionRule | None":
-        """Return a rule for the path as written, if every other spelling is covered by a rule too."""
+        """Return a rule for the path as written, if rules cover every other spelling too."""
         match: PermissionRule | None = None
         for name in path.names:
             rule = next(

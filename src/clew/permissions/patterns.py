@@ -53,8 +53,9 @@ _BETWEEN_STARS = rf"\[\^/\]\*((?:{_SIGN})*)(?=\[\^/\]\*)"
 
 
 def tamed(expression: str) -> str:
-    """Return the library's expression for a .gitignore line, rewritten so that it cannot backtrack
-    exponentially.
+    """Return the library's expression for a .gitignore line, rewritten to be fast.
+
+    The original could backtrack exponentially.
     """
     text = re.sub(_BETWEEN_STARS, r"(?>[^/]*?\1)", expression)
     first, *rest = text.split(_DEEP)
@@ -148,7 +149,7 @@ def without_brackets(pattern: str) -> str:
 
 
 def class_end(segment: str, start: int) -> int:
-    """Return the index after the `]` that closes a class opened before `start`, or 0 if none does."""
+    """Return the index after the `]` of a class opened before `start`, or 0 without one."""
     i = start + 1 if segment[start : start + 1] in ("!", "^") else start
     end = segment.find("]", i + 1)
     return end + 1

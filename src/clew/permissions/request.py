@@ -217,11 +217,10 @@ def subject_of(request: PermissionRequest) -> str | None:
 
 
 def domain_of(url: str) -> str | None:
-    """Return the lower-case host of a URL without user, port and trailing dot, or None if
-    unreadable.
+    """Return the lower-case host of a URL without user, port and trailing dot.
 
-    URL parsers disagree on backslashes, control characters and a second `@`. A URL that could be
-    read in two ways is rejected.
+    URL parsers disagree on backslashes, control characters and a second `@`. For a URL that
+    could be read in two ways, return None.
     """
     scheme, separator, rest = url.partition("://")
     if not separator or scheme.lower() not in ("http", "https"):

@@ -75,8 +75,9 @@ def behind_pattern(pattern: str, real: str) -> tuple[str, ...] | None:
 
 
 def goes_by_process(pattern: str, real: str) -> bool:
-    """Return whether a pattern may lead through `/proc`, where the command would see other links
-    than clew.
+    """Return whether a pattern may lead through `/proc`.
+
+    The command would see other links there than clew.
     """
     spelled = pattern.split("/")
     if ".." in spelled[first_pattern(spelled) :]:
@@ -120,7 +121,7 @@ def expand(text: str, home: str) -> str | None:
 
 
 def follow(path: str, cwd: str, folds: Callable[[str], bool]) -> ResolvedPath:
-    """Follow a path part by part as the kernel does, recording the complete path after each link."""
+    """Follow a path part by part, as the kernel does. Record the complete path after each link."""
     pending = parts_of(path)
     done = "" if path.startswith("/") else cwd.rstrip("/")
     names = [whole(done, pending)]

@@ -194,8 +194,7 @@ def fault_in(tool: str, content: str | None, behavior: Behavior, kind: Kind) -> 
 
 
 class RuleSet:
-    """Every rule, indexed. Nothing changes after `__init__` except caches, so equal queries get
-    equal answers.
+    """Every rule, indexed. Nothing changes after `__init__` except caches.
 
     `unreadable` lists the settings that could not be read and may have contained a deny or ask
     rule. With `resolve`, a folder that a restraining rule names through a symbolic link is also
@@ -329,9 +328,7 @@ def subject_matches(content: str, value: str) -> bool:
 
 
 def read_rules(layers: Iterable[Layer]) -> tuple[list[PermissionRule], list[str], list[str]]:
-    """Return the rules of every layer, the unreadable entries that may restrain, and other
-    warnings.
-    """
+    """Return the rules of every layer, the unreadable restraints, and other warnings."""
     rules: list[PermissionRule] = []
     unreadable: list[str] = []
     warnings: list[str] = []

@@ -36,7 +36,9 @@ STARTUP = (
     "RIPGREP_CONFIG_PATH", "NPM_CONFIG_USERCONFIG",
 )  # fmt: skip
 
-REFUSED_BARE = "git refuses this repository without a working tree until you trust the folder (clew config trust)"
+REFUSED_BARE = (
+    "git will not use this bare repository until you trust the folder (run clew config trust)"
+)
 # A session start reports at most this many problems in settings.
 MOST_COMPLAINTS = 50
 

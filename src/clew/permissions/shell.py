@@ -190,8 +190,9 @@ class Walk:
         self.gap(len(self.data))
 
     def apart(self, node: "Node", children: "Sequence[Node]") -> None:
-        r"""Report adjacent nodes without whitespace: the shell reads `a'b'\]` as one word, the
-        parser sometimes as two.
+        r"""Report adjacent nodes without whitespace between them.
+
+        The shell reads `a'b'\]` as one word, the parser sometimes as two.
         """
         for left_node, after in pairwise(children):
             if (
@@ -270,8 +271,9 @@ def read_assignment(node: "Node") -> Assignment:
 
 
 def find_next_folders(command: Simple) -> tuple[str, ...]:
-    """Return the folders where the next command may run: those of this command, or those it changed
-    to.
+    """Return the folders where the next command may run.
+
+    They are those of this command, or those it changed to.
     """
     if command.name != "cd":
         # `builtin cd x` and `eval 'cd x'` change the folder, but clew does not parse the target.
@@ -285,9 +287,7 @@ def find_next_folders(command: Simple) -> tuple[str, ...]:
 
 
 def find_entered_folders(command: Simple, after: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the folders of the next command if this command is a successful `cd`, otherwise
-    `after`.
-    """
+    """Return the folders after this command if it is a successful `cd`, otherwise `after`."""
     return after if command.name != "cd" or not after else folders_of_target(command)
 
 
@@ -426,8 +426,9 @@ def on_compound(walk: Walk, node: "Node") -> None:
 
 
 def computes_index(raw: str, assignments: list[Assignment]) -> bool:
-    """Return whether a test such as `[ -v 'a[$(x)]' ]` could run an array index, also through
-    variables.
+    """Return whether a test such as `[ -v 'a[$(x)]' ]` could run an array index.
+
+    Variables can contain such an index too.
     """
     inner = PLAIN_INDEX.sub("", raw[1:])
     if "[" in inner or ASKS_FOR_NAME.search(inner):

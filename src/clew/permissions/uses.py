@@ -251,7 +251,7 @@ def touch(
 
 
 def resolve_word(word: Word, folders: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a word as paths relative to the session's folder, one for each folder it may run in."""
+    """Return a word as paths from the session's folder, one for each folder it may run in."""
     # For an unquoted `$HOME/x`, the value is known, but not that it is a single word.
     if word.dynamic and not word.begins_with_folder:
         return ()

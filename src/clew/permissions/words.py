@@ -68,7 +68,7 @@ class Word(Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> str:
-        """The canonical spelling of the word, however it was quoted: with quotes only where needed."""
+        """The canonical spelling of the word, with quotes only where needed."""
         if self.dynamic or (self.glob and UNQUOTED_PATTERN.fullmatch(self.text) is None):
             return self.raw
         if self.glob or UNQUOTED.fullmatch(self.text):
@@ -202,8 +202,9 @@ def add_shown(match: re.Match[str], pieces: Pieces) -> None:
 
 
 def text_shown(match: re.Match[str]) -> str | None:
-    """Return the text that `SHOWN_TEXT` matched, or None if an earlier line may end the
-    here-document.
+    """Return the text that `SHOWN_TEXT` matched.
+
+    Return None if an earlier line may end the here-document.
     """
     delimiter, text = match[1], match[2]
     if any(line.lstrip().startswith(delimiter) for line in text.split("\n")):

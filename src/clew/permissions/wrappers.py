@@ -16,7 +16,7 @@ MAX_DEPTH = 6
 
 
 class Wrapper(Struct, frozen=True, kw_only=True):
-    """The way to parse a wrapper's arguments: options with a value, and operands before the command.
+    """The arguments of a wrapper: options with a value, and operands before the command.
 
     `plain` lists the options with which the wrapper adds nothing to the command it starts. With any
     other option, the wrapper itself also needs a rule.

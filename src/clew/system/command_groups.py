@@ -1,4 +1,4 @@
-"""Groups of subcommands on the command line, such as `clew config` and `clew plugin marketplace`."""
+"""Groups of subcommands, such as `clew config` and `clew plugin marketplace`."""
 
 import argparse
 import sys
@@ -45,7 +45,7 @@ class Group(argparse.ArgumentParser):
     """A parser for a group of subcommands.
 
     Without a subcommand it prints the help and exits with an error. An error is reported in one
-    line that names the help to read.
+    line that refers to the help.
     """
 
     def error(self, message: str) -> NoReturn:

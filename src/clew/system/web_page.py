@@ -173,9 +173,7 @@ class _Writer:
         return close + 1
 
     def _odd(self, begin: int, close: int, inner: str) -> int:
-        """Process what is not a plain tag: a declaration, a name before a line break, or a literal
-        `<`.
-        """
+        """Process what is no plain tag: a declaration, a name before a line break, or a `<`."""
         if inner[:1] in ("!", "?", "/"):
             return close + 1
         name = NAME.match(inner)

@@ -330,9 +330,9 @@ def test_a_bare_repository_that_nobody_trusts_is_named_at_the_start(tmp_path: Pa
     work = tmp_path / "work"
     subprocess.run(["git", "init", "-q", "--bare", str(work)], check=True)
     done, told = run(tmp_path, bash("git log"))
-    assert "git refuses this repository without a working tree until you trust" in done.stderr
+    assert "git will not use this bare repository" in done.stderr
     store = {"folders": [str(work.resolve())]}
     write(tmp_path / "config" / "clew" / "trust.json", json.dumps(store))
     done, told = run(tmp_path, bash("git rev-parse --is-bare-repository"))
-    assert "git refuses" not in done.stderr
+    assert "bare repository" not in done.stderr
     assert said(told) == '"true"'

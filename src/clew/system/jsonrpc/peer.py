@@ -27,7 +27,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     progress_method: str
     progress_key: str
     batches: bool = False
-    # In protocols that require an answer to a cancelled request too: the code of that error.
+    # The error code for cancelled requests, in protocols where even those must be answered.
     cancelled_code: int | None = None
 
 

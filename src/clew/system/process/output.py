@@ -101,8 +101,7 @@ class ProcessOutput:
             self._keep_tail(data[max(0, room) :])
 
     def take_from(self, pipe: int, most: int) -> int | None:
-        """Move bytes from a pipe to the file without copying them, or return None if that is not
-        possible.
+        """Move bytes from a pipe to the file without copying them. Return None if impossible.
 
         Return 0 at the end of the pipe. Raise BlockingIOError if the pipe is empty.
         """
@@ -138,15 +137,13 @@ class ProcessOutput:
             self._tail_bytes = 0
 
     def since(self, at: int, most: int) -> tuple[bytes, bytes]:
-        """Return the output after the first `at` bytes: all of it, or half of `most` from each end."""
+        """Return the output after the first `at` bytes: all, or half of `most` from each end."""
         if self.size - at <= most:
             return self.span(at, self.size), b""
         return self.span(at, at + most // 2), self.span(self.size - most // 2, self.size)
 
     def span(self, begin: int, end: int) -> bytes:
-        """Return the bytes between two positions, except those that neither file nor memory
-        contains.
-        """
+        """Return the bytes between two positions, except those that were not kept."""
         first = bytes(self.head[begin:end])
         at = begin + len(first)
         if at < min(end, self.saved_bytes):

@@ -1,6 +1,4 @@
-"""Run one command to its end, with its output stored, its time limited, and cancellation for all
-descendants.
-"""
+"""Run one command to its end, with stored output, a time limit and cancellation."""
 
 import array
 import asyncio
@@ -67,7 +65,7 @@ class FinishedCommand(Struct, frozen=True, kw_only=True):
 
 
 class Hold:
-    """A running command that the user may keep: beyond its time limit, or beyond the end of clew."""
+    """A running command that the user may keep beyond its time limit or beyond clew's end."""
 
     __slots__ = ("_child", "_known", "_limit", "_streams", "has_limit", "when_unwatched")
 
@@ -187,8 +185,7 @@ async def run(
     walls: Walls | None = None,
     hold: Hold | None = None,
 ) -> FinishedCommand:
-    """Run a command, and return how it ended. Cancelling this ends the command, unless `hold` keeps
-    it.
+    """Run a command, and return how it ended. Cancelling this ends it unless it is kept.
 
     Without `stderr`, both streams go to `stdout` in the order they were written. `tick` is awaited
     every second. Raises OSError if the program cannot be started.

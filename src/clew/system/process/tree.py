@@ -160,8 +160,7 @@ class Child:
             self._when_gone.append(callback)
 
     def end(self, *, grace_s: float) -> None:
-        """Ask the tree to end (SIGTERM), and kill it (SIGKILL) after the grace period. Return at
-        once.
+        """Ask the tree to end (SIGTERM), and kill it (SIGKILL) after the grace period.
 
         The watcher keeps the time, so this happens even if the caller is gone.
         """

@@ -39,8 +39,7 @@ _libraries: "list[ctypes.CDLL]" = []
 
 
 def can_build_wall() -> bool:
-    """Return whether the read-only sandbox is probably available, by a check that costs almost
-    nothing.
+    """Return whether the read-only sandbox is probably available. The check is cheap.
 
     Only a command in the sandbox shows it for certain.
     """
@@ -79,8 +78,7 @@ def list_rights(version: int) -> int:
 
 
 def put_up(walls: Walls) -> None:
-    """Restrict this process permanently. Raise OSError, so that nothing starts, if that is
-    impossible.
+    """Restrict this process permanently. Raise OSError if that is impossible.
 
     `known` is the Landlock version; `rules` are the permitted (path, rights); `ports` are the TCP
     ports that may be connected to, or None for any; `filter` is a system call filter, or empty.

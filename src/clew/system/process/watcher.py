@@ -328,8 +328,7 @@ class KeptChild:
 
 
 def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool:
-    """Serve a tree until nothing of it is left: report ends, follow requests, end it when clew is
-    gone.
+    """Serve a tree until nothing of it is left. End it when clew is gone.
 
     Return whether clew is still there and has not kept the tree.
     """
@@ -417,7 +416,7 @@ def patience_ms(deadline: float | None, *, looks: bool) -> float | None:
 
 
 def tree_lives(child: int, *, adopts: bool) -> bool:
-    """Return whether anything of the tree is left: our children if we adopt, otherwise its group."""
+    """Return whether anything of the tree is left: our children if we adopt, or its group."""
     try:
         if adopts:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

@@ -257,8 +257,9 @@ class Box:
 
 
 def candidates(*, is_read_only: bool) -> tuple[Kind, ...]:
-    """Return the backends to try, in this order: the cheaper first if both enforce the complete
-    policy.
+    """Return the backends to try, in order.
+
+    The cheaper one is first if both enforce the complete policy.
     """
     if sys.platform == "darwin":
         return ("seatbelt",)

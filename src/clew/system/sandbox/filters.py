@@ -124,8 +124,7 @@ class FilterProgram:
 
 @cache
 def make_socket_filter(machine: str, *, families: frozenset[int], stream_only: bool) -> bytes:
-    """Return a filter that allows sockets of these families, or an empty one for an unknown
-    machine.
+    """Return a filter that allows sockets of these families. Empty for an unknown machine.
 
     With `stream_only`, only TCP is allowed in the internet families. The filter also refuses calls
     of another architecture, io_uring (which creates sockets without passing a filter), datagram
@@ -198,7 +197,7 @@ def number(name: str, machine: str) -> int:
 
 
 def begun(machine: str, *, refused: Iterable[str]) -> FilterProgram:
-    """Start a filter that checks the architecture, loads the call number and refuses these calls."""
+    """Start a filter that checks the architecture, loads the call number and refuses calls."""
     architecture, foreign = MACHINES[machine]
     program = FilterProgram()
     program.load(ARCHITECTURE)

@@ -173,9 +173,7 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
 
     @property
     def written(self) -> list[tuple[str, bool]]:
-        """Each place and whether it may be written, sorted so that deeper and narrower entries come
-        later.
-        """
+        """Each place and whether it may be written. Deeper and narrower entries come later."""
         pairs = [*((path, True) for path in self.write), *((path, False) for path in self.no_write)]
         return sorted(pairs, key=lambda pair: (pair[0].rstrip("/").count("/"), not pair[1]))
 

@@ -112,7 +112,10 @@ LEADING = ("commondir", "config.worktree")
 
 
 def list_commit_paths(root: str) -> list[str]:
-    """Return what a commit in the worktree `root` writes outside it: objects, branches, its index."""
+    """Return what a commit in the worktree `root` writes outside it.
+
+    These are objects, branches and its own index.
+    """
     folders = linked(Path(root))
     if folders is None:
         return []
@@ -121,7 +124,7 @@ def list_commit_paths(root: str) -> list[str]:
 
 
 def linked(root: Path) -> tuple[Path, Path] | None:
-    """Return git's own folder of a linked worktree, and the folder that all worktrees share."""
+    """Return the git folders of a linked worktree: its own, and the shared one."""
     try:
         word, _, name = line(root / ".git").partition(" ")
         own = Path(root, name).resolve(strict=True)
@@ -177,8 +180,9 @@ Stamp = tuple[int, int, int, int]
 
 
 def heeded(roots: Iterable[str], listing: Listing) -> Iterator[str]:
-    """Yield the places, existing or not, of each root, and the existing places of the folders below
-    it.
+    """Yield the places of each root, and the existing places of the folders below it.
+
+    Places of a root may not exist.
     """
     for root in roots:
         yield from (f"{root}/{name}" for name in HEEDED)

@@ -89,8 +89,9 @@ class SandboxProxy:
             raise ProxyRefusedError("502 Cannot connect to the host") from None
 
     async def _address(self, host: str, port: int) -> str:
-        """Resolve a host to the address that is then connected to, so that a later answer changes
-        nothing.
+        """Resolve a host to the one address that is connected to.
+
+        A later answer of the name server changes nothing.
         """
         loop = asyncio.get_running_loop()
         getaddrinfo = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)

@@ -1,5 +1,4 @@
-"""Find in a command's output what the sandbox blocked, and the setting that would allow it.
-Pure.
+"""Find what the sandbox blocked in a command's output, and which setting allows it. Pure.
 
 The kernel does not report this, but programs do, in the words of their system. This module finds
 lines in which programs report a failure with a path or host that the policy blocks.
@@ -64,9 +63,7 @@ def find_violations(
     refused: Iterable[str] = (),
     can_do: CanDo,
 ) -> list[SandboxViolation]:
-    """Return what was blocked according to the last lines of an output, and the hosts the proxy
-    refused.
-    """
+    """Return what was blocked, according to the end of an output and the refused hosts."""
     violations = [SandboxViolation(kind="reaching", target=host) for host in refused]
     for line in output.split("\n")[-MOST_LINES:]:
         before = len(violations)

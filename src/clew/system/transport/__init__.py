@@ -1,3 +1,1 @@
-"""HTTP/1.1 over asyncio: one exchange at a time through three methods, with proxies, TLS and a
-small pool.
-"""
+"""HTTP/1.1 over asyncio, with proxies, TLS and a small connection pool."""

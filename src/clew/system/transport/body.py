@@ -131,8 +131,9 @@ class Inflate:
 
 
 def choose_decoder(content_encoding: str) -> BodyDecoder:
-    """Return the decoder for a `content-encoding` header, or one that fails for an unsupported
-    encoding.
+    """Return the decoder for a `content-encoding` header.
+
+    For an unsupported encoding, it fails when the body is read.
     """
     codings = [c for c in content_encoding.lower().replace(",", " ").split() if c != "identity"]
     if not codings:

@@ -1,5 +1,4 @@
-"""A byte channel over an asyncio transport. Received data is returned before the error that ended
-it.
+"""A byte channel over an asyncio transport. Data is returned before the error after it.
 
 `asyncio.StreamReader` raises a connection reset before it returns the data received earlier. A
 server that rejects a large request early answers in exactly this way.
@@ -13,7 +12,7 @@ HIGH_WATER_BYTES = 1 << 20
 
 
 class ByteChannel(asyncio.Protocol):
-    """The received bytes of one connection in order, followed by `b""` or the error that ended it."""
+    """The received bytes of one connection, followed by `b""` or the error that ended it."""
 
     def __init__(self) -> None:
         self.bytes_received = 0
@@ -57,9 +56,7 @@ class ByteChannel(asyncio.Protocol):
 
     @property
     def quiet(self) -> bool:
-        """True if the connection can be reused: open, everything written, and no unexpected data
-        received.
-        """
+        """True if the connection can be reused: open, all written, nothing unexpected received."""
         return self.open_and_written and not self._arrived
 
     @property
@@ -99,9 +96,7 @@ class ByteChannel(asyncio.Protocol):
         return data
 
     def send(self, data: bytes) -> None:
-        """Queue data to be sent while the caller already reads, because the response may come
-        early.
-        """
+        """Queue data to be sent while the caller already reads. The response may come early."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 

@@ -125,8 +125,9 @@ def _loaded(
 
 
 def _must_be_folder(path: str) -> None:
-    """Check a folder, because OpenSSL treats a missing folder as empty and then trusts no
-    certificate.
+    """Raise an error for a missing folder.
+
+    OpenSSL treats it as empty and then trusts no certificate.
     """
     from pathlib import Path
 
@@ -155,7 +156,7 @@ async def open_channel(
             return await _dial(url, proxy, trust, None if proxy is not None else admits)
     except TimeoutError as error:
         raise TransportError(
-            "connect_timeout", f"no connection to {where} within {timeout_s:g} s"
+            "connect_timeout", f"cannot connect to {where} within {timeout_s:g} s"
         ) from error
     except ssl.SSLCertVerificationError as error:
         raise TransportError(
@@ -170,7 +171,7 @@ async def open_channel(
     except ssl.SSLError as error:
         raise TransportError("tls", f"TLS with {where} failed ({error.reason or error})") from error
     except OSError as error:
-        raise TransportError("connect", f"no connection to {where} ({_reason(error)})") from error
+        raise TransportError("connect", f"cannot connect to {where} ({_reason(error)})") from error
 
 
 def _reason(error: OSError) -> str:

@@ -1,5 +1,6 @@
-"""HTTP/1.1 over a channel, with a pool of idle connections. h11 handles requests and heads,
-`chunks` bodies.
+"""HTTP/1.1 over a channel, with a pool of idle connections.
+
+h11 handles requests and heads, `chunks` handles bodies.
 
 Must never follow a redirect, because credentials would be sent along. Must never send a request
 twice, except when an idle connection was closed by the server before a byte of the response
@@ -269,7 +270,7 @@ class HttpExchange:
         try:
             data = await channel.receive()
         except OSError as error:
-            raise TransportError("reset", f"the connection broke ({_cause(error)})") from error
+            raise TransportError("reset", f"the connection was lost ({_cause(error)})") from error
         self._line_ended = not data
         return data
 
@@ -279,8 +280,8 @@ class HttpExchange:
         self._body = body_of(self._request.method, head.status, head.headers)
         self._arrived = self._http.trailing_data[0]
         value = head.headers.get("connection", "").lower()
-        # A response with both lengths is read as chunks. The end of the next one would be
-        # uncertain.
+        # A response with a length and chunks is read as chunks, but where the next response would
+        # start is uncertain.
         says_twice = "content-length" in head.headers and "transfer-encoding" in head.headers
         self._may_stay = (
             response.http_version >= b"1.1"
