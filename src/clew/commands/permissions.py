@@ -302,7 +302,7 @@ def run_list(options: argparse.Namespace) -> int:
         for rule in current.rules.rules
     ]
     for rule in find_unused_rules(current):
-        sys.stderr.write(f"{rule.told}\n")
+        sys.stderr.write(f"{rule.message}\n")
     if options.json:
         show(json.dumps(rows, indent=2))
         return 0

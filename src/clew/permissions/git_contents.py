@@ -23,11 +23,11 @@ from clew.permissions.words import Word
 
 RESTRAINING: tuple[Behavior, ...] = ("deny", "ask")
 
-# These print contents unless an option asks for a summary instead.
+# Subcommands that print contents unless an option asks for a summary.
 BY_THEMSELVES = frozenset({"show", "diff", "stash"})
-# These print contents only if an option asks for them.
+# Subcommands that print contents only if an option asks for them.
 IF_TOLD = frozenset({"log", "whatchanged", "reflog", "diff-tree", "diff-files", "diff-index"})
-# These output stored contents as text, as an archive or as files in another folder.
+# Subcommands that export stored contents as text, as an archive or as files elsewhere.
 EXPORTS = frozenset({"archive", "bundle", "difftool", "fast-export", "format-patch"})
 PATCHES = frozenset(
     [

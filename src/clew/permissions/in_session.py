@@ -47,7 +47,7 @@ from clew.system.files import hold_lock, is_there, replace
 if TYPE_CHECKING:
     from clew.permissions.reading import CommandLine
 
-# Where a session's plan is written: the only file that the model may change in plan mode.
+# The folder for plans, the only files that the model may change in plan mode.
 
 
 DEFAULT = "plans"

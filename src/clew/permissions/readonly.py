@@ -281,7 +281,7 @@ PROCESS_COLUMNS = re.compile(
 def ps_reads(arguments: Arguments) -> bool:
     """Accept only the words and columns of `ps` that do not show the environment.
 
-    `ps e` does.
+    `ps e`, for example, shows it.
     """
     columns = [column for value in arguments.values("-o", "-eo", "-axo") for column in split(value)]
     if arguments.operands and not arguments.names <= BESIDE_LISTS:

@@ -138,15 +138,17 @@ def load_current_rules(
     )
 
 
-class InVain(Struct, frozen=True, kw_only=True):
+class UnusedRule(Struct, frozen=True, kw_only=True):
     """A rule for a tool that does not exist, with the message about it."""
 
     text: str
     scope: Scope
-    told: str
+    message: str
 
 
-def find_unused_rules(standing: CurrentRules, offered: Collection[str] = ()) -> Iterator[InVain]:
+def find_unused_rules(
+    standing: CurrentRules, offered: Collection[str] = ()
+) -> Iterator[UnusedRule]:
     """Yield the active rules that name an unknown tool. `offered` are the tools of a session."""
     for rule in standing.rules.rules:
         why = unknown_tool(rule.text, offered)
@@ -156,10 +158,10 @@ def find_unused_rules(standing: CurrentRules, offered: Collection[str] = ()) -> 
                 if rule.source.file or rule.source.scope != "cli"
                 else "--settings"
             )
-            yield InVain(
+            yield UnusedRule(
                 text=rule.text,
                 scope=rule.source.scope,
-                told=f"{where}: {rule.source.path[1]} {rule.text}: {why}",
+                message=f"{where}: {rule.source.path[1]} {rule.text}: {why}",
             )
 
 

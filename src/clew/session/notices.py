@@ -90,7 +90,7 @@ def find_unused_tools(
     ]
     of_flags = {text.strip() for _, texts in flags for text in texts}
     complaints += [
-        rule.told
+        rule.message
         for rule in find_unused_rules(standing, offered)
         if rule.scope != "cli" or rule.text not in of_flags
     ]

@@ -255,7 +255,7 @@ def configuration(standing: CurrentRules, environment: Environment) -> Iterator[
             )
     for rule in find_unused_rules(standing):
         # A program that starts clew may bring a tool of that name: nobody knows here.
-        yield note(subject, rule.told, f"{NOBODYS_TOOL}, or take the rule out")
+        yield note(subject, rule.message, f"{NOBODYS_TOOL}, or take the rule out")
     allowed = "" if environment.switch("telemetry_disabled") else ", though a variable allows it"
     yield make_fine(subject, f"telemetry: there is none{allowed}")
     set_now = ", ".join(environment.told())
