@@ -229,7 +229,7 @@ async def test_what_runs_on_since_an_earlier_run_says_so_once() -> None:
     tasks = Tasks()
     task = begin(tasks, never_ends)
     task.is_of_before = True
-    task.say("it went on")
+    task.say("it continued")
     assert not tasks.has_news()
     (told,) = tasks.news()
     assert "“a title” is still running, kept by the user</summary>" in in_words(told)

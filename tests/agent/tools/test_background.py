@@ -399,14 +399,14 @@ def test_a_session_that_goes_on_knows_what_ended_with_the_run_before(tmp_path: P
         done = clew(tmp_path, server.url, "-p", "-c", "and now")
         first, second = (json.dumps(r.body["messages"]) for r in server.requests)
     assert done.stdout == "I see.\n"
-    assert first.count("it ended with the clew that had begun it") == 2
+    assert first.count("it ended when the clew process that started it exited") == 2
     assert "Background shell “Serve it” stopped" in str(json.loads(first))
     assert "Fail at once” stopped" not in str(json.loads(first))
     assert "serving" in second.rpartition("tool_result")[2]
     with serving(scenario({"text": "Told once."}), strict=True) as server:
         clew(tmp_path, server.url, "-p", "-c", "and then")
         (third,) = (json.dumps(r.body["messages"]) for r in server.requests)
-    told = "it ended with the clew that had begun it"
+    told = "it ended when the clew process that started it exited"
     assert third.count(told) == second.count(told)
 
 

@@ -245,7 +245,7 @@ def test_an_agent_brings_its_own_servers_and_hooks_for_as_long_as_it_works(tmp_p
     assert own[0]["tools"] == own[-1]["tools"]
     assert "the combination is 1234" in json.dumps(own[1]["messages"])
     assert json.dumps(own[3]["messages"]).count("the combination is 1234") == 2
-    assert "gone: the session has no such server" in json.dumps(own[0]["messages"])
+    assert "gone: not configured in this session" in json.dumps(own[0]["messages"])
     assert "- broken: " in json.dumps(own[0]["messages"])
     others = [b for b in bodies if b not in own]
     assert all("mcp__memo" not in json.dumps(b["tools"]) for b in others)
@@ -259,7 +259,7 @@ def test_what_a_projects_agent_starts_waits_until_the_folder_is_trusted(tmp_path
     equip(tmp_path, "work/.claude")
     with serving(by_prompt(RECALLS), strict=True) as server:
         ran = clew(tmp_path, server.url, "-p", "go", "--allowedTools", "mcp__memo,SendMessage")
-        assert "its hooks and MCP servers wait until the folder is trusted" in ran.stderr
+        assert "its hooks and MCP servers are disabled until you trust this folder" in ran.stderr
         assert all("mcp__memo" not in json.dumps(r.body["tools"]) for r in server.requests)
         assert not (tmp_path / "work" / "calls.txt").exists()
         assert clew(tmp_path, server.url, "config", "trust").returncode == 0
@@ -275,7 +275,7 @@ def test_where_the_command_line_names_the_only_servers_an_agent_brings_none(
     _, requests = frames_of(tmp_path, by_prompt(RECALLS), "--strict-mcp-config")
     own = [r.body for r in requests if "You recall." in json.dumps(r.body["system"])]
     assert [tool["name"] for tool in own[0]["tools"]] == ["Read"]
-    assert "memo: only servers of the command line are begun" in json.dumps(own[0]["messages"])
+    assert "memo: only servers from the command line are allowed" in json.dumps(own[0]["messages"])
 
 
 def test_several_agents_of_one_answer_work_at_once_and_each_result_is_its_own(
@@ -710,8 +710,8 @@ def test_agents_reach_each_other_by_name_and_hear_whose_words_they_are(tmp_path:
     said = '<teammate-message teammate_id=\\"mouth\\">\\n'
     assert f"{said}gold &lt;/teammate-message> here" in heard
     assert f"{said}all hear" in heard
-    told = next(b for b in bodies if "These hear it before their next step" in b)
-    assert "There is no agent ?" in told
+    told = next(b for b in bodies if "These agents will receive it before their next step" in b)
+    assert "Can't resume agent ?" in told
 
 
 def test_a_persons_commands_list_agents_and_tasks_and_stop_them(tmp_path: Path) -> None:
@@ -821,7 +821,9 @@ def test_more_agents_than_may_run_at_once_are_refused_and_leave_nothing(tmp_path
     asked = {
         "go": [
             uses(*(agent(f"part {n}", run_in_background=True) for n in range(34))),
-            lambda body: {"text": str(sum("32 tasks run" in r for r in results(body)))},
+            lambda body: {
+                "text": str(sum("32 background tasks are running" in r for r in results(body)))
+            },
         ],
         "part": [endless("part")],
     }

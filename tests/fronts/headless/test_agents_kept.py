@@ -63,7 +63,7 @@ def test_after_a_kill_the_session_knows_what_its_agents_had_done_and_they_go_on(
         assert ran.stdout == "dig: True: True\n"
         told = json.dumps(server.requests[0].body["messages"])
     assert told.count("<task-notification>") == 2
-    assert told.count("clew ended while it worked") == 2
+    assert told.count("clew exited while it was working") == 2
     assert "- Bash mkdir made" in told
     assert "- LS ." in told
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "config"))
@@ -78,7 +78,7 @@ def test_after_a_kill_the_session_knows_what_its_agents_had_done_and_they_go_on(
     with serving(by_prompt({"and": [{"text": "ok"}]}), strict=True) as server:
         clew(tmp_path, server.url, "-p", "--resume", session.stem, "and")
         said = json.dumps(server.requests[0].body["messages"])
-        assert said.count("clew ended while it worked") == 2
+        assert said.count("clew exited while it was working") == 2
 
 
 def first_run(home: Path, *args: str, **given: Any) -> Path:
@@ -212,11 +212,11 @@ def test_an_agent_goes_on_as_the_kind_it_was_or_not_at_all(tmp_path: Path) -> No
         said, requests = resumed(tmp_path, path)
     (folder / "digger.md").unlink()
     said, requests = resumed(tmp_path, path)
-    assert "it was of the kind digger, which is not defined any more" in said
+    assert "its type digger is no longer defined" in said
     path.with_suffix(".meta.json").unlink()
     other = path.rename(path.with_name("agent-of-no-call.jsonl"))
     said, requests = resumed(tmp_path, other)
-    assert "what kind of agent it was is not known" in said
+    assert "its type is unknown" in said
     assert len(requests) == 2
 
 
@@ -258,7 +258,7 @@ def test_what_no_folder_took_of_agents_that_were_cut_off_is_known_from_their_cal
     with serving(by_prompt(then), strict=True) as server:
         ran = clew(tmp_path, server.url, "-p", *FREE, "--continue", "what now")
         assert ran.returncode == 0, ran.stderr
-        assert "clew ended while it worked" in told(server.requests[0].body)
+        assert "clew exited while it was working" in told(server.requests[0].body)
         assert any("lamp went on" in told(r.body) for r in server.requests)
     kept = {path: json.loads(path.read_bytes()) for path in metas(tmp_path)}
     same = ("agentType", "description", "toolUseId", "name", "cwd", "model", "parentAgentId")
@@ -280,7 +280,7 @@ def test_an_agent_whose_folder_is_gone_does_not_go_on_elsewhere(tmp_path: Path) 
     kept = json.loads(meta.read_text("utf-8"))
     meta.write_text(json.dumps(kept | {"cwd": str(tmp_path / "gone")}), "utf-8")
     said, _ = resumed(tmp_path, path)
-    assert "the folder it worked in is gone" in said
+    assert "its folder no longer exists" in said
 
 
 def git(work: Path, *arguments: str) -> str:
@@ -355,7 +355,7 @@ def test_a_checkout_that_nothing_came_of_is_gone_again_and_back_when_its_agent_i
 ) -> None:
     work = repository(tmp_path)
     said = in_a_checkout(tmp_path)
-    assert "Nothing was changed in its worktree" in said
+    assert "It changed nothing in its worktree" in said
     assert not list((work / ".claude" / "worktrees").glob("agent-*"))
     assert git(work, "branch", "--list", "clew/*") == ""
     (path,) = agent_files(tmp_path)
@@ -522,7 +522,7 @@ def test_a_hook_makes_and_takes_away_checkouts_where_it_wants_to(tmp_path: Path)
     failing = {"hooks": {"WorktreeCreate": [{"hooks": [{"type": "command", "command": "exit 1"}]}]}}
     with serving(by_prompt(asked), strict=True) as server:
         ran = clew(tmp_path, server.url, "-p", *FREE, "--settings", json.dumps(failing), "go")
-    assert "A hook could not make a worktree" in ran.stdout
+    assert "A hook could not create a worktree" in ran.stdout
 
 
 def test_an_agent_with_a_name_may_be_sent_on_before_it_waits(tmp_path: Path) -> None:
@@ -628,7 +628,7 @@ def test_one_that_went_on_and_was_cut_off_is_not_said_to_have_ended(tmp_path: Pa
         ran = clew(tmp_path, server.url, "-p", "--continue", "what now")
         assert ran.stdout == "I see\n", ran.stderr
         said = told(server.requests[0].body)
-    assert "clew ended while it worked" in said
+    assert "clew exited while it was working" in said
     assert "- LS ." in said
 
 
@@ -658,12 +658,12 @@ def test_a_checkout_that_is_gone_is_told_of_as_that(tmp_path: Path) -> None:
     }
     with serving(by_prompt(asked), strict=True) as server:
         said = clew(tmp_path, server.url, "-p", *FREE, "go").stdout
-    assert "is gone; what it committed is on the branch clew/agent-" in said
+    assert "no longer exists; its commits are on branch clew/agent-" in said
     assert "was kept" not in said
     (path,) = agent_files(tmp_path)
     agent_id = path.stem.removeprefix("agent-")
     (work / ".git").rename(tmp_path / "elsewhere")
-    assert "is gone and cannot be made again: git" in gone_on(tmp_path, agent_id)
+    assert "was removed and can't be restored: git" in gone_on(tmp_path, agent_id)
     (tmp_path / "elsewhere").rename(work / ".git")
     assert gone_on(tmp_path, agent_id) == "it went on\n"
 

@@ -222,7 +222,7 @@ def test_what_a_person_set_is_not_told_to_them_again(host: Hosted) -> None:
 
 
 def test_a_kind_of_agent_that_is_not_there_is_said_in_sentences(host: Hosted) -> None:
-    assert "There is no kind of agent maker. There are: " in shown(host, "/agents maker")
+    assert "Unknown agent type maker; expected one of " in shown(host, "/agents maker")
     near = shown(host, "/agents general-purpos")
     assert "agent general-purpos; did you mean general-purpose? There are: " in near
 

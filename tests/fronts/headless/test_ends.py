@@ -28,7 +28,7 @@ SILENT = "mkfifo b; echo $$ > b.pid; read x < b"
 WATCH = {"tool": "Monitor", "input": {"command": SILENT, "description": "Watch it"}}
 SERVE = in_background(waits("c"), description="Serve it")
 FAILED = "Background shell “Build it” failed: Exit code 3"
-WITH_CLEW = "it ended with the clew that had begun it"
+WITH_CLEW = "it ended when the clew process that started it exited"
 
 
 def answers(*calls: Json) -> dict[str, list[Any]]:

@@ -73,7 +73,7 @@ def test_a_session_is_an_agent_of_a_kind_and_stays_one(tmp_path: Path) -> None:
         assert path.read_text("utf-8").count('"agentSetting"') == 1
 
         done = clew(tmp_path, server.url, "-p", "go", "--continue")
-        assert "the session goes on as no agent: there is no kind of agent reviewer" in done.stderr
+        assert "the session continues without an agent: unknown agent type reviewer" in done.stderr
 
 
 def test_the_command_line_stands_above_the_agents_definition(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_the_agent_of_a_folders_own_settings_waits_until_the_folder_is_trusted(
 def test_an_agent_that_is_not_there_is_an_error_with_the_nearest(tmp_path: Path) -> None:
     with serving(YES) as server:
         told = ran(tmp_path, server.url, *AGENT[:3], "reviewr", code=1)
-        assert "--agent: there is no kind of agent reviewr; did you mean reviewer?" in told
+        assert "--agent: unknown agent type reviewr (did you mean reviewer?)" in told
         assert server.requests == []
 
 

@@ -197,16 +197,16 @@ def test_what_still_works_in_the_original_is_the_originals_and_said_to_be(tmp_pa
         with serving(by_prompt(then), strict=True) as other:
             ran = clew(tmp_path, other.url, "-p", "-r", session.stem, "--fork-session", "hello")
             assert ran.stdout == "hello\n", ran.stderr
-            assert "1 subagent worked when this copy was made, and not here" in ran.stderr
+            assert "running when this copy was made, but not here: 1 subagent" in ran.stderr
             said = told(other.requests[0].body)
-            assert f"it was at work in session {session.stem} when this copy" in said
-            assert f"session {session.stem} had begun it, which this one is a copy of" in said
-            assert "clew ended while it worked" not in said
-            assert "it ended with the clew" not in said
+            assert f"it was working in session {session.stem} when this copy" in said
+            assert f"it was started by session {session.stem}, of which this one is a copy" in said
+            assert "clew exited while it was working" not in said
+            assert "it ended when the clew" not in said
             (copy,) = set(transcripts(tmp_path)) - {session}
             ran = clew(tmp_path, other.url, "-p", "-r", copy.stem, "on")
             assert (ran.stdout, ran.stderr) == ("True\n", "")
-            assert told(other.requests[1].body).count("it was at work in session") == 1
+            assert told(other.requests[1].body).count("it was working in session") == 1
         host.say("and you")
         assert host.result()["result"] == "I am the original"
         killed(host)
@@ -255,8 +255,8 @@ def test_a_copy_whose_agents_have_no_place_says_so_and_goes_on(tmp_path: Path) -
     answers = {"on": [tells("mole", "deeper"), lambda body: {"text": results(body)[0]}]}
     with serving(by_prompt(answers), strict=True) as server:
         ran = clew(tmp_path, server.url, "-p", "-r", session.stem, *new, "on")
-    assert f"outputs of session {session.stem} could not all be copied: " in ran.stderr
-    assert "this session has no transcript of it" in ran.stdout
+    assert f"outputs of session {session.stem} could not be copied completely: " in ran.stderr
+    assert "not found in this session" in ran.stdout
     done = clew(tmp_path, NOWHERE, "sessions", "fork", session.stem)
     assert done.returncode == 0, done.stderr
 
@@ -272,6 +272,6 @@ def test_a_copy_whose_agents_cannot_be_read_is_not_made_or_has_none(tmp_path: Pa
     with serving(by_prompt({"hello": [{"text": "hello"}]}), strict=True) as server:
         ran = clew(tmp_path, server.url, "-p", "-r", session.stem, "--fork-session", "hello")
     assert ran.stdout == "hello\n"
-    assert "could not all be copied: " in ran.stderr
+    assert "could not be copied completely: " in ran.stderr
     (copy,) = set(session.parent.iterdir()) - set(before)
     assert copy.suffix == ".jsonl"

@@ -115,7 +115,7 @@ def test_what_a_person_keeps_goes_on_and_its_end_is_told_once(tmp_path: Path, ho
         first, second = (told(request.body) for request in server.requests)
     assert "Background shell “Serve it” failed: Exit code 3" in first
     assert second.count("Exit code 3") == first.count("Exit code 3")
-    assert first.count("it ended with the clew that had begun it") == 1
+    assert first.count("it ended when the clew process that started it exited") == 1
     assert listed(tmp_path) == []
 
 
@@ -184,7 +184,7 @@ def test_a_command_whose_watcher_was_killed_runs_as_long_as_it_lives(tmp_path: P
         with Hosted(tmp_path, server.url, "--continue") as host:
             host.say("and now")
             host.result()
-            assert "nobody will see how it ends" in told(server.requests[-1].body)
+            assert "its end will not be noticed" in told(server.requests[-1].body)
             assert lives(pids["a"])
             let_through(tmp_path, "a")
             assert host.result()["result"] == "I heard of it."
@@ -231,7 +231,7 @@ def test_what_runs_on_is_read_and_ended_by_the_session_that_goes_on(tmp_path: Pa
         started = [f for f in host.frames if f.get("subtype") == "task_started"]
         bodies = [request.body for request in server.requests]
     assert [f["task_id"] for f in started] == ["s1"]
-    assert "it went on while clew was not there" in told(bodies[0])
+    assert "it continued while clew was not running" in told(bodies[0])
     assert results(bodies[1])[0].endswith("running.\nup")
     assert "was stopped" in results(bodies[2])[0]
     for pid in pids:
@@ -435,7 +435,7 @@ def test_a_copy_of_the_session_is_told_where_a_kept_command_goes_on(tmp_path: Pa
         assert host.end() == 0
         (session,) = transcripts(tmp_path)
         clew(tmp_path, server.url, "-p", "-r", session.stem, "--fork-session", "and now")
-        assert f"a person kept it in session {session.stem}" in told(server.requests[-1].body)
+        assert f"the user kept it in session {session.stem}" in told(server.requests[-1].body)
     assert lives(pid)
     clew(tmp_path, "http://127.0.0.1:1", "tasks", "stop", "s1")
     wait_ended(pid)
@@ -467,8 +467,8 @@ def test_after_a_kill_the_session_knows_what_ended_with_clew_and_what_it_had_pri
         done = clew(tmp_path, server.url, "-p", "--continue", "and now")
         assert (done.returncode, done.stdout) == (0, "I see.\n"), done.stderr
         first, second = (request.body for request in server.requests)
-    assert "Background shell “Serve it” stopped: it ended with the clew" in told(first)
-    assert "Background monitor “Watch it” stopped: it ended with the clew" in told(first)
+    assert "Background shell “Serve it” stopped: it ended when the clew process" in told(first)
+    assert "Background monitor “Watch it” stopped: it ended when the clew process" in told(first)
     assert [said.partition("\n")[2] for said in results(second)] == ["up", "seen\nup"]
     assert listed(tmp_path) == []
 
@@ -519,9 +519,11 @@ def test_what_works_in_the_background_is_known_behind_a_summary_and_after_it(
             assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr
         first, second = (told(request.body) for request in server.requests)
     for name in ("shell “Serve it”", "monitor “Watch &lt;it>”"):
-        assert first.count(f"Background {name} stopped: it ended with the clew") == 1
+        assert first.count(f"Background {name} stopped: it ended when the clew process") == 1
         assert second.count(f"Background {name} stopped") == 1
-    assert first.count("Background agent “some work” stopped: clew ended while it worked") == 1
+    assert (
+        first.count("Background agent “some work” stopped: clew exited while it was working") == 1
+    )
     assert second.count("Background agent “some work” stopped") == 1
 
 
@@ -586,7 +588,7 @@ def test_a_record_whose_file_is_none_costs_the_output_and_not_the_session(
         assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr
         body = told(server.requests[-1].body)
     assert "its exit status is unknown" in body
-    assert "it went on while clew was not there" in body
+    assert "it continued while clew was not running" in body
 
 
 def test_more_than_may_run_at_once_costs_the_list_and_not_the_session(tmp_path: Path) -> None:
@@ -598,7 +600,7 @@ def test_more_than_may_run_at_once_costs_the_list_and_not_the_session(tmp_path: 
             fcntl.flock(held.enter_context(path.open("rb")), fcntl.LOCK_EX)
         done = clew(tmp_path, server.url, "-p", "--continue", "and now")
         assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr
-        assert told(server.requests[-1].body).count("it went on while clew") == MOST_RUNNING
+        assert told(server.requests[-1].body).count("it continued while clew") == MOST_RUNNING
 
 
 def test_walls_stay_around_what_is_kept(tmp_path: Path) -> None:

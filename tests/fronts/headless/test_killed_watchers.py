@@ -87,7 +87,7 @@ def test_a_command_that_is_waited_for_and_one_beside_it_end_and_are_told_of(tmp_
             assert clew(tmp_path, server.url, "-p", "--continue", "and now").stdout == "I heard.\n"
             heard = told(server.requests[-1].body)
             assert heard.count(f"Background shell “Serve it” failed: {ENDED}") == 1
-            assert "it ended with the clew" not in heard
+            assert "it ended when the clew" not in heard
 
 
 def kept(host: Hosted, home: Path) -> int:
@@ -141,7 +141,7 @@ def test_a_kept_command_that_nobody_watches_outlives_the_session(tmp_path: Path)
             assert host.end() == 0
         assert lives(pid)
         clew(tmp_path, server.url, "-p", "--continue", "and now")
-        assert "The person kept it: it went on while clew was not there" in told(
+        assert "The user kept it: it continued while clew was not running" in told(
             server.requests[-1].body
         )
     assert "stopped" in clew(tmp_path, "http://127.0.0.1:1", "tasks", "stop", "s1").stdout

@@ -19,7 +19,7 @@ from tests.fronts.terminal.screen import OnScreen
 
 Json: TypeAlias = dict[str, Any]
 
-GO_ON = "This turn was put into the background"
+GO_ON = "This turn was moved to the background"
 
 
 def gated(name: str) -> Json:
@@ -74,7 +74,7 @@ def test_a_turn_goes_on_in_the_background_while_something_else_is_asked(tmp_path
     assert own["messages"][0] == first["messages"][0]
     assert "first is open" in json.dumps(own)
     here = next(b for b in bodies if '"hello"' in json.dumps(b["messages"][-1]))
-    assert "goes on in the background as agent a" in json.dumps(here)
+    assert "continues in the background as agent a" in json.dumps(here)
     assert GO_ON not in json.dumps(here)
     last = json.dumps(bodies[-1]["messages"])
     assert "all of it is done" in last
@@ -109,7 +109,7 @@ def test_after_a_kill_the_session_knows_what_was_left_to_the_background(
         ran = clew(tmp_path, server.url, "-p", "--resume", session.stem, "what now")
         assert (ran.returncode, ran.stdout) == (0, "heard\n"), ran.stderr
         bodies = [request.body for request in server.requests]
-    assert "clew ended while it worked" in json.dumps(bodies[0]["messages"])
+    assert "clew exited while it was working" in json.dumps(bodies[0]["messages"])
     again = next(b for b in bodies if '"go on"' in json.dumps(b["messages"][-1]))
     assert "first is open" in json.dumps(again["messages"])
     assert again["system"] == bodies[0]["system"]

@@ -99,14 +99,14 @@ def test_what_an_agent_told_the_session_before_a_crash_is_heard_once(
         first, second = (told(request.body) for request in server.requests)
     assert first.count("<event>found a bone</event>") == 1
     assert second.count("<event>found a bone</event>") == 1
-    assert "clew ended while it worked" in first
+    assert "clew exited while it was working" in first
 
 
 def test_what_was_copied_into_an_agent_is_not_what_it_did(tmp_path: Path) -> None:
     """A turn that went on in the background begins with the session's steps, and counts its own."""
     answers = {
         "go": [uses(gated("first"))],
-        "This turn was put": [{"content": ["I go on.", gated("second")]}],
+        "This turn was moved": [{"content": ["I go on.", gated("second")]}],
     }
     with (
         serving(by_prompt(answers), strict=True) as server,

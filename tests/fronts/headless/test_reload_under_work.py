@@ -106,4 +106,4 @@ def test_an_agent_of_a_plugin_that_goes_ends_its_work_and_is_not_gone_on_with(
         assert host.end() == 0
     with serving(by_prompt(answers), strict=True) as server:
         ran = clew(tmp_path, server.url, "-p", "--continue", "again", *FREE)
-    assert "kit:helper, which is not defined any more" in ran.stdout, ran.stderr
+    assert "kit:helper is no longer defined" in ran.stdout, ran.stderr

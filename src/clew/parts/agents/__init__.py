@@ -1,1 +1,1 @@
-"""What a subagent has of its session: places, messages, hooks, servers, skills."""
+"""Subagents of a session: their tools, messages, hooks, MCP servers, skills and worktrees."""

@@ -1,4 +1,4 @@
-"""One agent: a conversation of its own, made of the same parts as its session's."""
+"""One agent: a separate conversation, made of the same parts as its session's."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,12 +41,12 @@ from clew.record.transcript.belongings import SHARED_WITH
 from clew.record.transcript.record import AgentRecorder
 from clew.system.clock import get_timestamp
 
-# So often in a row a hook may have one go on that would wait.
+# How often in a row a TeammateIdle hook may keep an idle agent working.
 MOST_ASKED = 3
 
 
 class Subagent:
-    """`turn` has it do a piece of work; the rest is for whoever looks on."""
+    """A subagent; `turn` runs a piece of work, and the other members describe it."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Subagent:
         return self._story.history
 
     def begin_with(self, opening_entries: Sequence[Json]) -> None:
-        """What was said elsewhere is where it goes on from."""
+        """Start with entries from another conversation, and continue from them."""
         self._story.add(opening_entries)
         if opening_entries:
             birth = self.birth = replace(
@@ -100,7 +100,7 @@ class Subagent:
             self.recorder.describe(make_metadata(birth))
 
     async def turn(self, words: str) -> TurnEnded:
-        """Does what `words` ask, with the servers and hooks of its own definition at hand."""
+        """Carry out `words`, with the definition's own MCP servers and hooks running."""
         servers, hooks = self.birth.servers, self._crew.context.hooks
         own = hooks_of(self.birth.spec, self.birth.agent_id)
         if not managed_hooks_only(self._crew.context.ground.rules.standing.layers):
@@ -114,7 +114,7 @@ class Subagent:
             await servers.rest()
 
     async def _turn(self, words: str) -> TurnEnded:
-        """Does what `words` ask; all around it is told with the first of them."""
+        """Carry out `words`; the first turn also sends the context facts."""
         context = [] if len(self._story.history) else await self._surroundings()
         first = self.birth.spec.first_words if context else ""
         ended = await self.conversation.submit(
@@ -140,7 +140,7 @@ class Subagent:
         return await self._hooks.idle(name, self._emit) if name else ""
 
     async def _has_more(self) -> bool:
-        """Whether something is to be heard before it has ended: its own agents are waited for."""
+        """Wait for the agent's own subagents; return whether messages are undelivered."""
         tasks, owner = self._tools.background.tasks, self.birth.agent_id
         await tasks.ended("agent", owner=owner)
         return self.conversation.has_unheard or tasks.has_news("agent", owner=owner)
@@ -159,7 +159,7 @@ class Subagent:
         )
 
     async def hear(self, words: str) -> None:
-        """Something said while it works; written down when this returns."""
+        """Deliver a message while the agent works; it is recorded when this returns."""
         self.conversation.say(words, self._speaker())
         await self.recorder.durable()
 
@@ -175,7 +175,7 @@ class Subagent:
         ]
 
     async def _facts(self) -> list[Fact | None]:
-        """All that it is told before its first piece of work."""
+        """Return the context facts for the agent's first turn."""
         crew, spec = self._crew, self.birth.spec
         facts = await crew.opening.facts(
             model=self.birth.model.id, day=get_timestamp()[:10], cwd=Path(self.birth.cwd)
@@ -195,7 +195,7 @@ class Subagent:
 
 
 def nothing(_: History) -> Fact | None:
-    """An agent that may begin no other is told of none."""
+    """Return no listing, for an agent that may not start others."""
     return None
 
 
@@ -209,7 +209,7 @@ def recorder_of(crew: Crew, birth: Birth) -> AgentRecorder:
 
 
 def make_checkout_fields(tree: Worktree | None) -> Json:
-    """What is kept of a checkout beside its path."""
+    """Return the recorded fields of a worktree, besides its path."""
     if tree is None:
         return {}
     return {
@@ -220,7 +220,7 @@ def make_checkout_fields(tree: Worktree | None) -> Json:
 
 
 def make_metadata(birth: Birth, **fields: Any) -> AgentMetadata:
-    """What is kept beside the transcript, so that the agent can go on as what it is."""
+    """Return the metadata recorded next to the transcript, from which the agent can be resumed."""
     optional = {
         "name": birth.name,
         "parentAgentId": birth.parent_id,

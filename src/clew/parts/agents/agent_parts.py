@@ -1,7 +1,7 @@
-"""What an agent is made of: the same parts as its session, shared or its own.
+"""Assembly of an agent from parts that are shared with its session or its own.
 
-Shared are the service, the ledger, servers, walls, hooks and files' history; its own are its record,
-its tools and what they have read, the mode it works in, and how it keeps within its window.
+The service, the ledger, MCP servers, the sandbox, hooks and the file history are shared. Its
+record, its tools and the files they have read, its permission mode, and its compaction are its own.
 
 Decision: docs/decisions/170-agents.md
 """
@@ -60,7 +60,7 @@ Listing: TypeAlias = Callable[[History], Fact | None]
 
 
 class Crew(Struct, frozen=True, kw_only=True):
-    """What every agent of a session is made of: the session's context, and parts that it shares."""
+    """The session's context and the shared parts from which every agent is made."""
 
     context: PartContext
     opening: Opening
@@ -80,7 +80,7 @@ class AgentTools(Struct, frozen=True, kw_only=True):
 
 
 class Birth(Struct, frozen=True, kw_only=True):
-    """Which agent is begun, by whom and where."""
+    """The identity of an agent: its type, its parent and its place."""
 
     agent_id: str
     spec: AgentSpec
@@ -92,14 +92,14 @@ class Birth(Struct, frozen=True, kw_only=True):
     parent_id: str = ""
     depth: int = 1
     worktree: Worktree | None = None
-    # The session whose agent works in the same checkout: this one is a copy of that.
+    # The session whose agent uses the same worktree, if this agent is a copy of that one.
     shared_with: str = ""
     servers: AgentServers
-    # A hook asks it: no hook is told of what it does, else it would ask again.
+    # Started by a hook: its events call no hooks, because that could recurse forever.
     is_hooks_own: bool = False
-    # The last of what was said elsewhere and copied, where it goes on from that.
+    # The last entry copied from another conversation, if the agent continues from one.
     begins_behind: str = ""
-    # What it has said already, where it goes on.
+    # Its recorded conversation, if the agent is resumed.
     loaded: LoadedSession | None = None
 
 
@@ -134,13 +134,13 @@ def own_tools(crew: Crew, spec: AgentSpec, *, may_delegate: bool) -> Iterable[To
 
 def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, own: Toolbox) -> Requests:
     service, template = crew.context.ground.service, crew.context.requests.template
-    # What the session offers stays offered, so that what is cached for it counts here too.
+    # Offer the session's tools unchanged, so that the session's cache is used here too.
     toolbox = crew.context.toolbox if birth.spec.is_session else own
     request = replace(
         template,
         model=birth.model.id,
         agent_id=birth.agent_id,
-        # The session's own task is counted; a part of it has no budget of its own.
+        # The budget covers the session's task; a part of it has none of its own.
         task_budget_tokens=None,
     )
     if not birth.spec.is_session:
@@ -173,7 +173,7 @@ def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, own: Toolbox)
 
 
 def find_mode(crew: Crew, spec: AgentSpec) -> Mode:
-    """The mode an agent works in at this moment."""
+    """Return the mode an agent works in now."""
     rules = crew.context.ground.rules
     word = mode_of(
         spec,
@@ -277,7 +277,7 @@ def deps_of(
 
 
 def asking(ask: Ask, birth: Birth) -> Ask:
-    """Who is asked is told whose call it is."""
+    """Wrap `ask` to name the agent that makes the call."""
 
     async def asked(question: Question) -> Verdict:
         return await ask(replace(question, agent_id=birth.agent_id, agent=birth.description))

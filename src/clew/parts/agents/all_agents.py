@@ -1,8 +1,8 @@
-"""The agents of a session: who there is, who works, what becomes of it.
+"""The agents of a session: available types, running agents, and their results.
 
-Owns the life of each: one task in the session's registry while it works, a transcript for ever. What
-an agent does is told to whoever listens, under the call that began it; what came of it is the call's
-result, or news of its task.
+Owns the life of each: a task in the session's registry while it works, and a permanent transcript.
+An agent's events are reported under the call that started it. Its outcome is the call's result, or
+news of its task.
 
 Decision: docs/decisions/170-agents.md
 """
@@ -39,25 +39,23 @@ from clew.system.files import is_folder, is_there
 
 KIND = "agent"
 MOST_WAIT_MS = 600_000
-# So many that have ended are at hand.
+# The number of finished agents kept in memory.
 MOST_KEPT = 30
-# How deep agents may begin agents: the session's own stand at 1.
+# The maximum nesting depth; agents of the main conversation have depth 1.
 MOST_DEPTH = 3
-# The word by which a definition asks for the model for small work.
+# The value with which a definition requests the model for small work.
 SMALL = "small"
 
-NOT_KNOWN = (
-    "There is no agent {name}: {why}. It is not gone on with as something else; begin a new one."
-)
-NO_TYPE = "what kind of agent it was is not known: the file beside its transcript is missing, and no call says so"
+NOT_KNOWN = "Can't resume agent {name}: {why}. Start a new one instead."
+NO_TYPE = "its type is unknown, because its metadata file is missing and no call names it"
 
 
 async def unheard(_: EngineEvent) -> None:
-    """Nobody looks on."""
+    """Ignore the event."""
 
 
 class AllAgents:
-    """`catalog` are the kinds there are; `tell` is told what agents do. One for each session."""
+    """The agents of one session; `catalog` contains the agent types, `tell` receives their events."""
 
     def __init__(self, crew: Crew, catalog: AgentCatalog, listing: Listing, tell: Emit) -> None:
         self.catalog = catalog
@@ -71,7 +69,7 @@ class AllAgents:
             crew.context.thread.recorder.paths,
             self._tell,
         )
-        # By id: those of this run.
+        # The agents of this run, by ID.
         self.agents: dict[str, Subagent] = {}
 
     @property
@@ -95,22 +93,22 @@ class AllAgents:
             await agent.birth.servers.rest()
 
     def of(self, parent_id: str = "", depth: int = 0, cwd: Callable[[], str] = str) -> Delegate:
-        """The agents as one conversation may ask for them."""
+        """Return the interface through which one conversation uses agents."""
         return Delegate(self, parent_id, depth, cwd)
 
-    # -- who is meant
+    # -- lookup
 
     def spec(self, name: str) -> AgentSpec:
         spec = self.catalog.find(name)
         if spec is None:
             near = self.catalog.nearest(name)
             names = ", ".join(spec.name for spec in self.catalog)
-            hint = f"; did you mean {near}?" if near else "."
-            raise ToolError(f"There is no kind of agent {name}{hint} There are: {names}.")
+            hint = f" (did you mean {near}?)" if near else "."
+            raise ToolError(f"Unknown agent type {name}{hint}; expected one of {names}.")
         return spec
 
     def called(self, name: str) -> Subagent | None:
-        """An agent of this run, by its id or the name it was given; of several the last one."""
+        """Return an agent of this run by ID or name; the last one if a name is not unique."""
         agent = self.agents.get(name)
         if agent is not None:
             return agent
@@ -125,7 +123,7 @@ class AllAgents:
             name = choose_small_model(environment, self._crew.context.ground.service, main)
         return name if name and name != "inherit" else self._crew.context.requests.template.model
 
-    # -- the life of one
+    # -- life cycle
 
     async def begun(self, wish: Delegation, tool_use_id: str, by: Delegate) -> Subagent:
         spec = self.spec(wish.kind)
@@ -152,7 +150,7 @@ class AllAgents:
         return AgentServers(self._crew.context.ground, self._crew.mcp, spec)
 
     async def itself(self, entries: Sequence[Json], words: str, title: str) -> BackgroundTask:
-        """The session's own work in the background: an agent that goes on from what was said."""
+        """Continue the session's own work, with its conversation so far, as a background agent."""
         self.tasks.check_room()
         agent_id = f"a{uuid4().hex[:16]}"
         template = self._crew.context.requests.template
@@ -162,7 +160,7 @@ class AllAgents:
                 spec=ITSELF,
                 servers=self._servers(ITSELF),
                 description=title,
-                # No call began it; hosts tell its frames from the session's by this.
+                # No call started it; hosts tell its frames from the session's by this ID.
                 tool_use_id=agent_id,
                 model=self._crew.context.ground.service.catalog.entry(template.model),
                 cwd=self._crew.context.tool_session.cwd,
@@ -172,7 +170,7 @@ class AllAgents:
         return self.put_to_work(agent, words, in_background=True)
 
     async def ask(self, words: str, model: str) -> str:
-        """What an agent says that a hook asks; nobody looks on, and it ends with the hook."""
+        """Return the answer of an agent that a hook asks; its events are not reported."""
         birth = Birth(
             agent_id=f"a{uuid4().hex[:16]}",
             spec=JUDGE,
@@ -196,7 +194,7 @@ class AllAgents:
         return find_last_words(agent.history)
 
     async def _made(self, birth: Birth) -> Subagent:
-        """Its tools are part of what it is, so its servers are there before it."""
+        """Create the agent after its MCP servers, because their tools are part of it."""
         await birth.servers.wake()
         if birth.worktree is not None:
             self._crew.sandbox.opens(birth.worktree.path)
@@ -208,7 +206,7 @@ class AllAgents:
         return agent
 
     def _forget(self) -> None:
-        """Lets go of those that ended long ago; their transcripts bring them back."""
+        """Drop agents that ended long ago; they can be restored from their transcripts."""
         if not self._crew.context.ground.options.persists:
             return
         running = {task.id for task in self.tasks.running}
@@ -217,7 +215,7 @@ class AllAgents:
             del self.agents[agent_id]
 
     async def resumed(self, name: str) -> Subagent:
-        """An agent that has ended, as what it was: of this run, or of one before."""
+        """Return a finished agent of this run or an earlier one, ready to be resumed."""
         subagent = self.called(name)
         if subagent is not None:
             await self._has_folder(subagent.birth)
@@ -225,12 +223,12 @@ class AllAgents:
         try:
             path = self.place.agent(name)
         except ValueError:
-            raise ToolError(NOT_KNOWN.format(name=name, why="that is no id of one")) from None
+            raise ToolError(NOT_KNOWN.format(name=name, why="invalid agent ID")) from None
         restore(self.place, self.home)
         if not is_there(path):
             transcript = find_agent(self.place, self.home, name)
             if transcript is None:
-                why = "this session has no transcript of it"
+                why = "not found in this session"
                 raise ToolError(NOT_KNOWN.format(name=name, why=why))
             path = transcript
         before = resume_agent(path, self.home)
@@ -252,26 +250,26 @@ class AllAgents:
         return agent
 
     async def _has_folder(self, birth: Birth) -> None:
-        """Where it worked is there, or there again: a checkout that nothing came of was taken away."""
+        """Make sure that the agent's folder exists; restore its worktree if it was removed."""
         if is_folder(birth.cwd):
             return
         if birth.worktree is None or not Path(birth.cwd).is_relative_to(birth.worktree.path):
-            why = f"the folder it worked in is gone: {birth.cwd}"
+            why = f"its folder no longer exists: {birth.cwd}"
             raise ToolError(NOT_KNOWN.format(name=birth.agent_id, why=why))
         try:
             await self.checkouts.again(birth.worktree)
         except UserError as error:
-            why = f"its checkout {birth.worktree.path} is gone and cannot be made again: {error}"
+            why = f"its worktree {birth.worktree.path} was removed and can't be restored: {error}"
             raise ToolError(NOT_KNOWN.format(name=birth.agent_id, why=why)) from None
 
     def _goes_on_in(self, path: Path, agent_id: str) -> None:
-        """One that is grouped is written where it stands."""
+        """Keep writing a grouped agent's transcript in its group's folder."""
         group = path.parent.relative_to(self.place.folder / "subagents")
         if group.parts:
             try:
                 self._crew.context.thread.recorder.paths.group_agent(agent_id, group.as_posix())
             except ValueError:
-                why = f"its folder has a name that clew does not write to: {group}"
+                why = f"its folder name is not valid: {group}"
                 raise ToolError(NOT_KNOWN.format(name=agent_id, why=why)) from None
 
     def _as_before(
@@ -280,7 +278,7 @@ class AllAgents:
         is_session = agent_metadata.agent_type == ITSELF.name
         spec = ITSELF if is_session else self.catalog.find(agent_metadata.agent_type)
         if spec is None:
-            why = f"it was of the kind {agent_metadata.agent_type}, which is not defined any more"
+            why = f"its type {agent_metadata.agent_type} is no longer defined"
             raise ToolError(NOT_KNOWN.format(name=agent_id, why=why))
         tree = worktree_of(agent_metadata)
         cwd = text(agent_metadata.more, "cwd") or self._crew.context.ground.cwd
@@ -308,8 +306,8 @@ class AllAgents:
     def put_to_work(
         self, agent: Subagent, words: str, *, in_background: bool, owner: str = ""
     ) -> BackgroundTask:
-        """Its next turn, as a task of whoever asked for it."""
-        # Not ended any more, whatever its last turn came to.
+        """Run the agent's next turn as a task of the caller."""
+        # Clear the recorded outcome of its last turn.
         agent.recorder.describe(make_metadata(agent.birth))
 
         async def work(task: BackgroundTask) -> TaskEnding:

@@ -1,6 +1,6 @@
-"""Checkouts of their own for agents: made by a hook or by git, told of, merged and thrown away.
+"""Worktrees of agents: created by a hook or git, reported, merged and discarded.
 
-Never thrown away unasked while anything stands in one.
+A worktree that contains work is never removed without a request.
 """
 
 import os
@@ -41,62 +41,64 @@ class Checkouts:
         self._tell = heard
 
     async def made(self, cwd: str, agent_id: str) -> Worktree:
-        """Its own checkout: made by a hook where one makes them, else by git."""
+        """Create a worktree, with a hook if one handles it, else with git."""
         name = f"agent-{agent_id}"
         outcome = await self._hooks.fire("WorktreeCreate", {"name": name}, self._tell)
         if outcome.block is not None:
-            raise ToolError(f"A hook could not make a worktree: {outcome.block}")
+            raise ToolError(f"A hook could not create a worktree: {outcome.block}")
         if outcome.worktree:
             return Worktree(path=outcome.worktree, branch="", base="", repository=cwd)
         return await make(self._git, cwd, name)
 
     async def settled(self, agent: Subagent, ending: TaskEnding) -> TaskEnding:
-        """What is left of its own checkout, told with what it said."""
+        """Remove the agent's worktree if it has no work; add a note about it to the result."""
         tree = agent.birth.worktree
         if tree is None:
             return ending
         if agent.birth.shared_with:
-            note = f"(It worked in {tree.path}, and so may the agent of session "
+            note = f"(It worked in {tree.path}, which may be shared with the agent of session "
             return with_note(ending, f"{note}{agent.birth.shared_with} that it is a copy of.)")
         if not tree.branch:
             return await self._left(tree, ending)
         if not is_folder(tree.path):
-            note = f"(Its worktree {tree.path} is gone; what it committed is on the branch {tree.branch}.)"
+            note = f"(Its worktree {tree.path} no longer exists; its commits are on branch {tree.branch}.)"
             return with_note(ending, note)
         try:
             is_gone = await clear(self._git, tree)
         except ClewError as error:
             return with_note(ending, f"(Its worktree {tree.path} was kept: {error})")
         if is_gone:
-            return with_note(ending, "(Nothing was changed in its worktree, which is gone again.)")
-        note = f"(Its changes are in the worktree {tree.path}, on the branch {tree.branch}.)"
+            return with_note(ending, "(It changed nothing in its worktree, which was removed.)")
+        note = f"(Its changes are in the worktree {tree.path}, on branch {tree.branch}.)"
         return with_note(ending, note)
 
     async def _left(self, tree: Worktree, ending: TaskEnding) -> TaskEnding:
-        """A checkout that a hook made is a hook's to take away."""
+        """Let the hook that created the worktree remove it."""
         fields = {"worktree_path": tree.path}
         outcome = await self._hooks.fire("WorktreeRemove", fields, self._tell)
-        why = "" if outcome.block is None else f"; a hook said: {outcome.block}"
+        why = "" if outcome.block is None else f"; a hook reported: {outcome.block}"
         return with_note(ending, f"(It worked in {tree.path}{why}.)")
 
     async def merged(self, agent_id: str) -> str:
-        """Brings the changes of an agent's own checkout into the repository's; what git said."""
+        """Merge an agent's worktree into the repository's checkout and return git's output."""
         tree, metadata = self._checkout(agent_id, "merge")
         return await merge(
             self._git, tree, f"{metadata.description or metadata.agent_type} ({agent_id})"
         )
 
     async def discarded(self, agent_id: str) -> None:
-        """Takes an agent's own checkout away with all that stands in it."""
+        """Remove an agent's worktree with all its contents."""
         tree, _ = self._checkout(agent_id, "discard")
         await remove(self._git, tree, by_force=True)
 
     def _checkout(self, agent_id: str, wish: str) -> tuple[Worktree, AgentMetadata]:
         if not agent_id:
-            raise UserError(f"which agent? /agents {wish} ID; /tasks lists them")
+            raise UserError(f"missing agent ID: /agents {wish} ID (/tasks lists the agents)")
         task = self._tasks.get(agent_id)
         if task is not None and task.ending is None:
-            raise UserError(f"agent {agent_id} works still; /tasks stop {agent_id} ends it")
+            raise UserError(
+                f"agent {agent_id} is still working; stop it first with /tasks stop {agent_id}"
+            )
         try:
             checkout = self._there(self._paths.place.agent(agent_id))
         except ValueError:
@@ -115,21 +117,23 @@ class Checkouts:
         )
 
     def _elsewhere(self, agent_id: str, wish: str) -> str:
-        """That this session has no such checkout, and which one has: only there it is known whether the
-        agent works still."""
+        """Return an error that names the session with this worktree, if any.
+
+        Only that session knows whether the agent is still working.
+        """
         from clew.record.library.places import list_transcripts
 
         for transcript in list_transcripts(self._paths.home):
             if transcript.agent == agent_id and self._there(Path(transcript.path)) is not None:
                 line = shlex.quote(f"/agents {wish} {agent_id}")
                 return (
-                    f"agent {agent_id} worked for another session, which can {wish} its checkout: "
+                    f"agent {agent_id} belongs to another session; {wish} its worktree there: "
                     f"clew -p --resume {transcript.session_id} {line}"
                 )
-        return f"there is no checkout of an agent {agent_id}"
+        return f"no worktree found for agent {agent_id}"
 
     async def again(self, tree: Worktree) -> None:
-        """One that was taken away, once more."""
+        """Create a removed worktree again."""
         await restore_checkout(self._git, tree)
 
 
@@ -138,7 +142,7 @@ def with_note(ending: TaskEnding, note: str) -> TaskEnding:
 
 
 def place_in(tree: Worktree, cwd: str) -> str:
-    """The folder of a checkout that is to it what `cwd` is to the repository; its top if it has none."""
+    """Return the folder in a worktree that corresponds to `cwd` in the repository, or its top."""
     below = os.path.relpath(os.path.realpath(cwd), os.path.realpath(tree.repository))
     place = os.path.normpath(Path(tree.path, below))
     return place if not below.startswith("..") and is_folder(place) else tree.path

@@ -1,4 +1,4 @@
-"""What one conversation may ask of agents, and the words in which it hears what came of it."""
+"""The interface through which one conversation uses agents, and the results it receives."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +19,7 @@ EVERYBODY = "*"
 
 
 class Delegate:
-    """What one conversation may ask of agents; `depth` is how deep it stands itself."""
+    """The agents as one conversation may use them; `depth` is the conversation's own depth."""
 
     def __init__(
         self, everyone: "AllAgents", parent_id: str, depth: int, cwd: Callable[[], str]
@@ -31,7 +31,7 @@ class Delegate:
 
     async def run(self, wish: Delegation, tool_use_id: str) -> ToolOutcome:
         everyone = self._everyone
-        # Before anything is made for an agent that cannot begin.
+        # Check before anything is created for an agent that can't start.
         everyone.tasks.check_room()
         if wish.resume:
             agent = await everyone.resumed(wish.resume)
@@ -49,7 +49,7 @@ class Delegate:
         return await self._waited(agent, task, wish.prompt)
 
     async def _waited(self, agent: Subagent, task: BackgroundTask, prompt: str) -> ToolOutcome:
-        """The result of an agent that is waited for; it ends with the call."""
+        """Return the result of a foreground agent, which is stopped with the call."""
         try:
             await task.released()
         except asyncio.CancelledError:
@@ -69,15 +69,15 @@ class Delegate:
         if task is not None and task.ending is None:
             await agent.hear(words)
             return ToolOutcome(
-                content=f"Agent {agent.birth.agent_id} hears it before its next step.",
+                content=f"Agent {agent.birth.agent_id} will receive it before its next step.",
                 tool_use_result={"success": True, "agentId": agent.birth.agent_id},
-                display="told",
+                display="message sent",
             )
         everyone.put_to_work(agent, words, in_background=True, owner=self.parent_id)
         return launched(agent, words)
 
     def _signed(self, words: str) -> str:
-        """What an agent hears of another says whose words they are; they close no tag around them."""
+        """Return the text marked with the agent that sent it, with tags escaped."""
         sender = everyone_called(self._everyone, self.parent_id)
         if not sender:
             return words
@@ -93,36 +93,36 @@ class Delegate:
             if task.id in agents and task.id != self.parent_id
         ]
         if not working:
-            raise ToolError("No other agent works now.")
+            raise ToolError("No other agent is running.")
         for agent in working:
             await agent.hear(words)
         ids = [agent.birth.agent_id for agent in working]
         return ToolOutcome(
-            content=f"These hear it before their next step: {', '.join(ids)}.",
+            content=f"These agents will receive it before their next step: {', '.join(ids)}.",
             tool_use_result={"success": True, "agentIds": ids},
-            display=f"told {len(ids)}",
+            display=f"message sent to {format_count(len(ids), 'agent')}",
         )
 
     async def _to_main(self, words: str) -> ToolOutcome:
-        """News of the agent's own task; the conversation hears it as such."""
+        """Deliver a message to the main conversation as news of the agent's task."""
         tasks = self._everyone.tasks
         task = tasks.get(self.parent_id)
         if task is None or task.ending is not None:
-            raise ToolError("The conversation that began you does not wait for anything of yours.")
+            raise ToolError("The conversation that started you is not waiting for a message.")
         agent, uuid = self._everyone.agents.get(self.parent_id), make_id()
         if agent is not None:
             to_session(agent.recorder, words, uuid)
             await agent.recorder.durable()
         tasks.say(task, words, uuid)
         return ToolOutcome(
-            content="It hears it before its next step.",
+            content="It will be received before the next step.",
             tool_use_result={"success": True},
-            display="told",
+            display="message sent",
         )
 
 
 def everyone_called(everyone: "AllAgents", agent_id: str) -> str:
-    """How others know an agent: by its name, else by its id; empty for the session itself."""
+    """Return an agent's name or ID for other agents; empty for the main conversation."""
     agent = everyone.agents.get(agent_id)
     name = agent_id if agent is None else agent.birth.name or agent_id
     return escape_tags(name).replace('"', "&quot;")
@@ -131,15 +131,17 @@ def everyone_called(everyone: "AllAgents", agent_id: str) -> str:
 def refuse_running(tasks: Tasks, agent: Subagent) -> None:
     task = tasks.get(agent.birth.agent_id)
     if task is not None and task.ending is None:
-        raise ToolError(f"Agent {agent.birth.agent_id} works already; SendMessage reaches it.")
+        raise ToolError(
+            f"Agent {agent.birth.agent_id} is already running; use SendMessage to reach it."
+        )
 
 
 def launched(agent: Subagent, prompt: str) -> ToolOutcome:
     birth = agent.birth
     return ToolOutcome(
-        content=f"Agent {birth.agent_id} works in the background. You are told when it has ended; "
-        f"until then go on with what does not need it. SendMessage to {birth.agent_id} tells it "
-        "something, TaskOutput shows how far it is, TaskStop ends it.",
+        content=f"Agent {birth.agent_id} is running in the background. You will be notified when it ends; "
+        f"until then, continue with other work. SendMessage to {birth.agent_id} sends it a message, "
+        "TaskOutput shows its progress, TaskStop stops it.",
         tool_use_result={
             "isAsync": True,
             "status": "async_launched",
@@ -149,23 +151,23 @@ def launched(agent: Subagent, prompt: str) -> ToolOutcome:
             "prompt": prompt,
             "outputFile": str(agent.recorder.transcript),
         },
-        display=f"works in the background as {birth.agent_id}",
+        display=f"running in the background as {birth.agent_id}",
     )
 
 
 def answered(agent: Subagent, task: BackgroundTask, prompt: str) -> ToolOutcome:
-    """What an agent came back with; one that failed is an error that says how far it came."""
+    """Return an agent's result; a failure is an error that includes its last message."""
     ending = task.ending
     assert ending is not None
     birth = agent.birth
     usage = agent.tale.usage
-    note = f"(This was agent {birth.agent_id}; SendMessage to it lets it go on.)"
+    note = f"(This was agent {birth.agent_id}; SendMessage resumes it.)"
     if ending.status == "completed":
-        words = ending.result or "The agent ended without a word."
+        words = ending.result or "The agent ended without a message."
     else:
         how = {"failed": "failed", "stopped": "was stopped"}[ending.status]
         why = f": {ending.words}" if ending.words else ""
-        words = f"The agent {how}{why}. What it said last:\n{ending.result or '(nothing)'}"
+        words = f"The agent {how}{why}. Its last message:\n{ending.result or '(none)'}"
     return ToolOutcome(
         content=[{"type": "text", "text": words}, {"type": "text", "text": note}],
         is_error=ending.status != "completed",

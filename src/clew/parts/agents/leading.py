@@ -1,7 +1,8 @@
-"""A session that is an agent of a kind itself: `--agent`, the setting `agent`, or as it was recorded.
+"""Sessions that are themselves an agent: by `--agent`, the setting `agent`, or the record.
 
-What the definition says of instructions, model, effort, turns, mode and tools holds for the session, below
-what the command line says. It works where it was begun, whatever the definition says of checkouts.
+The definition's instructions, model, effort, turns, mode and tools apply to the session unless the
+command line overrides them. The session works in its own folder even if the definition asks for a
+worktree.
 
 Decision: docs/decisions/170-agents.md
 """
@@ -31,7 +32,7 @@ EFFORTS: dict[str, Effort] = {
 
 
 class Led(Struct, frozen=True, kw_only=True):
-    """The ground of a session that may be such an agent, and what is wrong with the wish to be one."""
+    """The ground of a session with its leading agent's settings, and the problems with that agent."""
 
     ground: Ground
     faults: tuple[str, ...] = ()
@@ -45,12 +46,12 @@ def choose_leader(ground: Ground, kinds: AgentCatalog, loaded: LoadedSession | N
     spec = kinds.find(name)
     if spec is None:
         near = kinds.nearest(name)
-        hint = f"; did you mean {near}?" if near else ""
+        hint = f" (did you mean {near}?)" if near else ""
         names = ", ".join(kind.name for kind in kinds)
-        problem = f"there is no kind of agent {name}{hint} (there are {names})"
+        problem = f"unknown agent type {name}{hint}; expected one of {names}"
         if options.agent is not None:
             raise UserError(f"--agent: {problem}")
-        return Led(ground=ground, faults=(f"the session goes on as no agent: {problem}",))
+        return Led(ground=ground, faults=(f"the session continues without an agent: {problem}",))
     if options.mode is None:
         rules = ground.rules
         mode = mode_of(
@@ -64,13 +65,13 @@ def choose_leader(ground: Ground, kinds: AgentCatalog, loaded: LoadedSession | N
 
 
 def under(options: Options, spec: AgentSpec, ground: Ground, *, is_new: bool) -> Options:
-    """The options with what the definition says where the command line is silent."""
+    """Return the options, with the definition's values where the command line sets none."""
     model = spec.model
     if model == SMALL:
         model = choose_small_model(
             ground.environment, ground.service, options.model or DEFAULT_MODEL
         )
-    # A session that goes on speaks with the model that it spoke with.
+    # A resumed session keeps the model that it used before.
     return replace(
         options,
         lead=spec,
@@ -82,7 +83,7 @@ def under(options: Options, spec: AgentSpec, ground: Ground, *, is_new: bool) ->
 
 
 def find_recorded_kind(loaded: LoadedSession | None) -> str | None:
-    """The kind of agent that a session which goes on was."""
+    """Return the type of agent that a resumed session was."""
     if loaded is None:
         return None
     name = loaded.side.current.get("agent-setting", {}).get("agentSetting")
@@ -90,14 +91,14 @@ def find_recorded_kind(loaded: LoadedSession | None) -> str | None:
 
 
 def by_setting(ground: Ground, loaded: LoadedSession | None) -> str | None:
-    """What the settings say of a new session."""
+    """Return the agent that the settings name for a new session."""
     return read_text(ground.began.settings, "agent") if loaded is None else None
 
 
 async def collect_opening(
     spec: AgentSpec | None, skills: SessionSkills, places: Places
 ) -> list[Fact]:
-    """What such an agent knows from the beginning: its notes, and the skills it names."""
+    """Return the facts for a leading agent: its notes and the skills it names."""
     if spec is None:
         return []
     from clew.parts.agents.shared import make_opening_fact
@@ -107,7 +108,7 @@ async def collect_opening(
 
 
 def compose_first_prompt(spec: AgentSpec | None, prompt: str | list[Json]) -> str | list[Json]:
-    """What is asked first, behind what the definition says goes before it."""
+    """Return the first prompt, preceded by the definition's initial prompt."""
     if spec is None or not spec.first_words:
         return prompt
     if isinstance(prompt, str):

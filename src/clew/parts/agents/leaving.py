@@ -1,8 +1,8 @@
-"""The session's own work, put into the background: the turn that runs, or a prompt with all that was said.
+"""Moves the session's own work to the background: the running turn, or a prompt with its context.
 
-It goes on as an agent: under the session's own instructions, tools and model, with the conversation so
-far, in a transcript of its own. The session is told how it ended, as with any agent. A turn is left
-between two of its steps, never in the midst of one, so nothing of it is lost or done twice.
+It continues as an agent with the session's instructions, tools and model, the conversation so far,
+and a transcript of its own. The session is notified of its end, as with any agent. A turn is only
+moved between two steps, so nothing is lost or done twice.
 
 Decision: docs/decisions/170-agents.md
 """
@@ -18,19 +18,22 @@ from clew.core.normalize.select import is_boundary
 from clew.system.clock import get_timestamp, make_id
 
 TITLE_CHARACTERS = 60
-# To the one that goes on, and to the conversation that does not.
+# Sent to the agent that continues, and to the conversation that stops.
 GO_ON = (
-    "This turn was put into the background: go on with it. Nobody is there to answer questions; your "
-    "last message is what the conversation hears of it."
+    "This turn was moved to the background: continue it. No one can answer questions; your last message is "
+    "what the conversation receives."
 )
 LEFT = (
-    "(The turn so far goes on in the background as agent {id}. Do not go on with it here: you are told "
-    "when it has ended. SendMessage to {id} tells it something, TaskStop ends it.)"
+    "(This turn continues in the background as agent {id}. Do not continue it here: you will be notified "
+    "when it ends. SendMessage to {id} sends it a message, TaskStop stops it.)"
 )
 
 
 class Leaving:
-    """`ask` says that the running turn is to be left; `is_time` is asked between its steps."""
+    """Moves work to the background.
+
+    `ask` requests it for the running turn; `is_time` is checked between its steps.
+    """
 
     def __init__(
         self,
@@ -38,22 +41,22 @@ class Leaving:
         conversation: Conversation,
         story: Story,
     ) -> None:
-        """`begin` has an agent go on from messages, by a prompt, under a title."""
+        """Create the mover; `begin` starts an agent from entries, a prompt and a title."""
         self._begin = begin
         self._conversation = conversation
         self._story = story
-        # The turn that is to be left, by its number.
+        # The number of the turn to be moved.
         self._wanted: int | None = None
 
     def ask(self) -> bool:
-        """Has the turn that runs go on in the background from its next step on; False if none runs."""
+        """Request that the running turn moves to the background; return False without one."""
         if not (self._conversation.is_running and self._conversation.has_steps):
             return False
         self._wanted = self._conversation.turns
         return True
 
     async def is_time(self) -> bool:
-        """Whether the turn ends here because it goes on elsewhere; if so, it does already."""
+        """Return whether the turn ends here because it has been moved to an agent."""
         if self._wanted is None or self._wanted != self._conversation.turns:
             return False
         self._wanted = None
@@ -72,7 +75,7 @@ class Leaving:
         return True
 
     async def beside(self, prompt: str) -> BackgroundTask:
-        """A prompt that is worked on beside the conversation, with all that was said in it."""
+        """Work on a prompt in the background, with the conversation so far."""
         return await self._begun(prompt, one_line(prompt))
 
     async def _begun(self, words: str, title: str) -> BackgroundTask:
@@ -81,7 +84,7 @@ class Leaving:
 
 
 def title_of(history: Iterable[Json]) -> str:
-    """The prompt that the turn answers."""
+    """Return the prompt that the turn answers."""
     for entry in reversed(list(history)):
         if entry.get("type") == "user" and "promptId" in entry:
             return one_line(words_of(entry["message"]["content"]))

@@ -1,4 +1,4 @@
-"""What is said to an agent while it works, written down before it is heard: a crash loses none of it.
+"""Messages to running agents, recorded before delivery so that a crash loses none.
 
 Decision: docs/decisions/116-background-tasks.md
 """
@@ -18,14 +18,14 @@ from clew.record.transcript.agents import Letter, find_unheard
 from clew.record.transcript.record import AgentRecorder
 from clew.system.process.output import ProcessOutput
 
-# By which agents reach the session's own conversation.
+# The name by which agents address the main conversation.
 MAIN = "main"
-# Of a message, what its line says beside its words.
+# The fields of a message that are recorded in addition to its text.
 KEPT = ("promptSource", "origin", "permissionMode")
 
 
 class Mailbox(Inbox):
-    """An agent's; it begins with what was said to it in an earlier run and never heard."""
+    """An agent's inbox, starting with the undelivered messages of an earlier run."""
 
     def __init__(self, recorder: AgentRecorder, *, goes_on: bool) -> None:
         super().__init__()
@@ -59,15 +59,15 @@ def words_of(letter: Letter) -> str:
 
 
 def to_session(recorder: AgentRecorder, words: str, uuid: str) -> None:
-    """What an agent says to the session's own conversation, until that has heard it."""
+    """Record an agent's message to the main conversation until it is delivered."""
     recorder.queue_operation("enqueue", words, messageUuid=uuid, to=MAIN)
 
 
-# What an agent does, as its task tells it: how much so far, and a line for each step.
+# Progress of an agent for its task: usage so far, and one line per step.
 
 
 class Tale:
-    """`output` is what TaskOutput shows: what it says, and which tools it uses."""
+    """An agent's progress; `output`, shown by TaskOutput, has its messages and the tools it uses."""
 
     def __init__(self, tasks: Tasks, spent: Callable[[], Spend]) -> None:
         self._tasks = tasks
@@ -76,7 +76,7 @@ class Tale:
         self.output = ProcessOutput(keep_bytes=TASK_KEEP_BYTES)
 
     def again(self) -> ProcessOutput:
-        """The output of a new piece of work."""
+        """Return a new output for the next piece of work."""
         self.output = ProcessOutput(keep_bytes=TASK_KEEP_BYTES)
         return self.output
 

@@ -1,6 +1,6 @@
-"""The agents of a session: which kinds there are, and what the conversation is still to hear of them.
+"""The agents part of a session: available agent types, and pending news of agents.
 
-Loads what runs agents (`all_agents`) with the first that is begun: most sessions have none.
+`all_agents` is loaded when the first agent starts, because most sessions have none.
 
 Decision: docs/decisions/170-agents.md
 """
@@ -41,11 +41,14 @@ MOST_WAIT_MS = 600_000
 
 
 async def ignore(_: EngineEvent) -> None:
-    """No front shows what agents do."""
+    """Ignore agents' events, because no front end shows them."""
 
 
 class AgentsPart(Part):
-    """Also the `Agents` of the session's own tools. `heard` is told what agents do."""
+    """The agents part, which also implements `Agents` for the session's tools.
+
+    Agents' events are passed to the callback in `heard`.
+    """
 
     name = "agents"
     leaving: Leaving
@@ -64,7 +67,7 @@ class AgentsPart(Part):
         file_history: FileHistory,
     ) -> None:
         self.catalog = catalog
-        # What is wrong with definitions, those that are none among them.
+        # Problems with definitions, including unusable ones.
         self.faults = tuple(faults)
         self.heard: Emit = ignore
         self._opening = opening
@@ -126,7 +129,7 @@ class AgentsPart(Part):
         agent = self.running(agent_id)
         return None if agent is None else agent.recorder
 
-    # -- what the session's own tools and hooks may ask
+    # -- interface for the session's own tools and hooks
 
     async def run(self, wish: Delegation, tool_use_id: str) -> ToolOutcome:
         return await self.all.of(cwd=self._cwd).run(wish, tool_use_id)
@@ -138,7 +141,7 @@ class AgentsPart(Part):
         return self._context.tool_session.cwd
 
     async def ask(self, words: str, model: str) -> str:
-        """Return what an agent says that a hook asks."""
+        """Return the answer of an agent that a hook asks."""
         return await self.all.ask(words, model)
 
     async def should_leave(self) -> bool:
@@ -149,13 +152,13 @@ class AgentsPart(Part):
     ) -> BackgroundTask:
         return await self.all.itself(entries, words, title)
 
-    # -- which kinds there are
+    # -- agent types
 
     def spec(self, name: str) -> AgentSpec:
         return self.all.spec(name)
 
     def listing(self, history: Iterable[Json]) -> Fact | None:
-        """What a conversation is to be told of the kinds there are."""
+        """Return the update on agent types that a conversation needs."""
         if not self._context.requests.offers("Agent"):
             return None
         return make_agent_listing_fact(
@@ -163,23 +166,23 @@ class AgentsPart(Part):
         )
 
     def replace_hosts(self, definitions: Mapping[str, Any]) -> tuple[str, ...]:
-        """The kinds that a host brings, instead of those it brought before; what is wrong with some."""
+        """Replace the agent types that the host defined; return the problems with some."""
         agents = read_agent_object(definitions, "host")
         self.catalog.remove("host")
         self.catalog.add(agents.specs)
         return tuple(agents.faults)
 
     def reload(self, specs: Iterable[AgentSpec], faults: Sequence[str]) -> None:
-        """The kinds that files define, instead of those that they did; what is wrong with some."""
+        """Replace the agent types defined in files, with the problems in them."""
         self.faults = tuple(faults)
         for origin in OF_FILES:
             self.catalog.remove(origin)
         self.catalog.add(specs)
 
-    # -- what of it the session is still to hear
+    # -- pending news
 
     def _recall(self, messages: Sequence[Json]) -> None:
-        """Takes up what agents of the session's earlier runs came to."""
+        """Restore the outcomes of agents from earlier runs of the session."""
         from clew.parts.agents.past import describe_left_agents, list_earlier_agents
 
         for task in list_earlier_agents(
@@ -190,8 +193,7 @@ class AgentsPart(Part):
 
     @property
     def has_news(self) -> bool:
-        """Whether an agent in the background has ended and the model does not know, or the time of
-        something scheduled has come."""
+        """True if a background agent has ended without the model knowing, or a schedule is due."""
         return self.tasks.has_news(KIND) or self.tasks.has_news(SCHEDULE)
 
     @property
@@ -199,8 +201,10 @@ class AgentsPart(Part):
         return bool(self.tasks.working(KIND))
 
     async def settled(self, stopping: asyncio.Event) -> bool:
-        """Waits, within bounds, until no agent works in the background; whether there is news, and
-        nobody said meanwhile that nothing more is wanted."""
+        """Wait, with a time limit, until no background agent is running.
+
+        Return whether news is waiting and `stopping` was not set.
+        """
         async with asyncio.TaskGroup() as group:
             waiting = group.create_task(self._all_ended())
             stopped = group.create_task(stopping.wait())

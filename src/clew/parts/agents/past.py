@@ -1,6 +1,6 @@
-"""What an agent was of which the file beside its transcript is lost: said by the call that began it.
+"""Recovery of agents whose metadata file is missing, from the calls that started them.
 
-No folder may have taken that file, or somebody removed it. What is found is written where it belongs.
+The file may never have been written, or was deleted. What is recovered is written in its place.
 
 Decision: docs/decisions/325-copies-of-sessions.md
 """
@@ -45,8 +45,7 @@ from clew.system.process.output import ProcessOutput
 
 
 def move_folder(cwd: str, place: SessionPlace, home: Path, new_cwd: str) -> str:
-    """The folder that an agent worked in, where it is by now: its session may have been brought along
-    with a project that was moved."""
+    """Return an agent's folder, adjusted if its session was moved together with its project."""
     began = header_of(place.transcript).get("cwd")
     is_along = place.project_dir == get_project_dir(home, new_cwd)
     if type(began) is not str or not is_along or is_folder(began) or is_folder(cwd):
@@ -55,8 +54,11 @@ def move_folder(cwd: str, place: SessionPlace, home: Path, new_cwd: str) -> str:
 
 
 def restore(place: SessionPlace, home: Path, wanted: Container[str] | None = None) -> None:
-    """What agents were (None: all) of which no folder took it: the calls that began them say so, and they
-    themselves where they worked and with which model."""
+    """Write the missing metadata of agents (None: of all).
+
+    It is recovered from the calls that started them and, for folder and model, from their own
+    transcripts.
+    """
     paths = list_agents(place, home)
     lost = [
         path
@@ -80,7 +82,7 @@ def id_of(path: Path) -> str:
 
 
 def entries_in(path: Path, home: Path) -> Iterator[Json]:
-    """All that a file says, what was written ahead of its place too."""
+    """Yield the entries of a file, including those recorded ahead of their place."""
     for raw in lines_of(path, home):
         if b'"tool_use' in raw:
             entry = decode_object(raw)
@@ -129,23 +131,22 @@ def as_called(
     )
 
 
-# The agents of a session's earlier runs, as tasks that have ended: the model hears of those whose end
-# it does not know, with the next prompt.
+# Agents of a session's earlier runs, as finished tasks. The model is notified of unreported ends
+# with the next prompt.
 
 
-CUT_OFF = "clew ended while it worked; SendMessage to it lets it go on"
-_LEFT = "it was at work in session "
-LEFT = (
-    f"{_LEFT}{{}} when this copy of that was made, and may go on there; SendMessage to "
-    "it lets it go on here, from what it had done until then"
-)
+CUT_OFF = "clew exited while it was working"
+_LEFT = "it was working in session "
+LEFT = f"{_LEFT}{{}} when this copy was made, and may continue there"
+# For the model only, so it is not part of the words that the user sees.
+RESUME = "SendMessage resumes it from here."
 STATUSES: tuple[Status, ...] = ("completed", "failed", "stopped")
 
 
 def list_earlier_agents(
     place: SessionPlace, home: Path, messages: Sequence[Json]
 ) -> list[BackgroundTask]:
-    """The agents that the session's own conversation began, each with its end."""
+    """Return the agents that the main conversation started, each with its outcome."""
     ends, heard = find_reported_ends(messages), find_heard_letters(messages)
     restore(place, home, [agent_id for agent_id, has_ended in ends.items() if not has_ended])
     tasks = []
@@ -157,7 +158,7 @@ def list_earlier_agents(
 
 
 def describe_left_agents(tasks: Iterable[BackgroundTask]) -> tuple[str, ...]:
-    """What somebody should know who goes on in a copy of a session in which agents worked."""
+    """Return a notice about agents that were running when this copy of a session was made."""
     left = [
         task
         for task in tasks
@@ -166,7 +167,7 @@ def describe_left_agents(tasks: Iterable[BackgroundTask]) -> tuple[str, ...]:
     if not left:
         return ()
     agents = format_count(len(left), "subagent")
-    return (f"{agents} worked when this copy was made, and not here any more: /tasks shows them",)
+    return (f"running when this copy was made, but not here: {agents} (see /tasks)",)
 
 
 def _ended(
@@ -182,12 +183,12 @@ def _ended(
         tool_use_id=metadata.tool_use_id or "",
         file=path,
     )
-    # One that was waited for and stopped was stopped with its call, which says so.
+    # A foreground agent that was stopped ended with its call, whose result reports it.
     task.is_told = ends.get(agent_id, finished is not None)
     if task.is_told:
         task.end(TaskEnding(status=finished or "stopped"))
         return task
-    # What it said to the session is heard with its end, if it was not before.
+    # Undelivered messages to the main conversation are delivered together with the end.
     for letter in read_letters(path, home):
         if letter.to and letter.uuid not in heard:
             task.say(words_of(letter), letter.uuid)
@@ -205,5 +206,5 @@ def _ended(
         )
         left_in = metadata.more.get(LEFT_IN)
         words = LEFT.format(left_in) if left_in else CUT_OFF
-        task.end(TaskEnding(status="stopped", words=words, result=result))
+        task.end(TaskEnding(status="stopped", words=words, result=f"{result}\n{RESUME}"))
     return task

@@ -1,4 +1,4 @@
-"""Where a session finds its kinds of agents: folders of a person, of the project, and what it is told."""
+"""Sources of agent definitions: folders of the user and the project, and the host."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,7 +26,7 @@ from clew.system.files import read_content
 def kinds_of(
     ground: Ground, brought: HostParts, plugins: Iterable[tuple[str, Path]] = ()
 ) -> tuple[AgentCatalog, tuple[str, ...]]:
-    """The kinds of agents there are, and what is wrong with the definitions of others."""
+    """Return the agent types of a session, and the problems in their definitions."""
     sources = in_files(ground, plugins)
     definitions = [
         read_agent_object(ground.options.agents or {}, "flag"),
@@ -37,7 +37,7 @@ def kinds_of(
 
 
 def in_files(ground: Ground, plugins: Iterable[tuple[str, Path]]) -> list[DefinedAgents]:
-    """`plugins` are the names and agent folders of the plugins that are there."""
+    """Read the definitions in files; `plugins` are the names and agent folders of plugins."""
     root = project_of(ground.began.places)
 
     def refuses(path: Path) -> str | None:
@@ -52,14 +52,14 @@ def in_files(ground: Ground, plugins: Iterable[tuple[str, Path]]) -> list[Define
 
 
 def checked(ground: Ground, agents: DefinedAgents) -> DefinedAgents:
-    """What definitions start counts where somebody vouches for them: programs, not words."""
+    """Drop hooks and MCP servers of an untrusted project's definitions: they run programs."""
     is_trusted = ground.rules.standing.is_trusted
     specs, faults = [], list(agents.faults)
     for spec in agents.specs:
         place = spec.where or f"agent {spec.name}"
         if spec.origin == "project" and not is_trusted and (spec.hooks or spec.servers):
             faults.append(
-                f"{place}: its hooks and MCP servers wait until the folder is trusted "
+                f"{place}: its hooks and MCP servers are disabled until you trust this folder "
                 "(clew config trust)"
             )
             spec = replace(spec, hooks={}, servers={})
@@ -79,7 +79,7 @@ def faults_of(sources: Iterable[DefinedAgents]) -> tuple[str, ...]:
     return tuple(fault for agents in sources for fault in agents.faults)
 
 
-# What an agent remembers from one piece of work to the next: a folder of notes of its own.
+# An agent's memory across pieces of work: a folder of notes.
 
 
 FILE = "MEMORY.md"
@@ -97,7 +97,7 @@ def folder_of(spec: AgentSpec, places: Places) -> Path:
 
 
 def make_memory_fact(spec: AgentSpec, places: Places) -> Fact | None:
-    """The agent's notes so far, and where they are; none where it keeps none."""
+    """Return the agent's notes and their location, or None if it has no memory."""
     if spec.memory is None:
         return None
     folder = folder_of(spec, places)
@@ -105,11 +105,11 @@ def make_memory_fact(spec: AgentSpec, places: Places) -> Fact | None:
         notes = read_content(folder / FILE, SHOWN_BYTES).decode("utf-8", "replace")
     except OSError:
         notes = ""
-    so_far = f"{FILE} says:\n\n{notes}" if notes else f"There is no {FILE} yet."
+    so_far = f"{FILE} contains:\n\n{notes}" if notes else f"{FILE} does not exist yet."
     words = (
-        f"You keep notes for yourself in {folder}: {FILE} is shown to you at the beginning of each "
-        "piece of work, so keep it short and let it name further files. Note what will help next "
-        f"time, and correct what turned out wrong. {so_far}"
+        f"You keep notes in {folder}: you receive {FILE} at the start of each piece of work, so keep it short "
+        "and refer to further files. Note what will help next time, and correct what turned out "
+        f"wrong. {so_far}"
     )
     return Fact(
         payload={"type": "agent_memory", "folder": str(folder)},

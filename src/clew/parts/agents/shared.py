@@ -1,7 +1,8 @@
-"""MCP servers that an agent brings along in its definition: begun with it, ended when it rests.
+"""An agent's hooks, skills and MCP servers.
 
-They are this agent's alone. What of a definition may start programs is decided in `agent_places`; an
-administrator's lists hold here as for every server.
+The servers from its definition are started with it and stopped when it rests; no other agent can
+use them. `places` decides whether a definition may start programs. Administrators' server lists
+apply here as well.
 """
 
 import os
@@ -29,15 +30,15 @@ from clew.parts.mcp.scopes import ServerEntry, ServerListing, settle_entries
 from clew.parts.skills.part import SessionSkills
 from clew.parts.skills.tool import LoadedSkill
 
-# The session's hooks as a conversation beside it has them: told whose event it is, and where.
+# The session's hooks as an agent uses them, with the agent's identity and folder.
 
 
-# Nobody typed anything, and what begins and ends is the session's own affair.
+# The user submitted no prompt, and the session reports its own start and failures.
 NOT_ITS_OWN = frozenset({"UserPromptSubmit", "StopFailure", "SessionStart"})
 
 
 def hooks_of(spec: AgentSpec, agent_id: str) -> list[Hook]:
-    """What a definition wants called while this agent works; its end is an event of an agent's."""
+    """Return the hooks of a definition for one agent; `Stop` becomes `SubagentStop`."""
     hook_settings = {
         ("SubagentStop" if name == "Stop" else name): v for name, v in spec.hooks.items()
     }
@@ -46,7 +47,7 @@ def hooks_of(spec: AgentSpec, agent_id: str) -> list[Hook]:
 
 
 class AgentHooks:
-    """An agent's end is an event of its own name."""
+    """The session's hooks for one agent; its end is a `SubagentStop` event."""
 
     def __init__(
         self,
@@ -81,18 +82,18 @@ class AgentHooks:
         return await self._hooks.fire(event, fields, emit, call)
 
     def _placed(self, hook_input: Json) -> Json:
-        """A call's input with its file named from the agent's own folder, not the session's."""
+        """Return a call's input with its file path resolved from the agent's own folder."""
         path = hook_input.get("file_path")
         if not isinstance(path, str) or path.startswith("~"):
             return hook_input
         return hook_input | {"file_path": os.path.normpath(Path(self._where(), path))}
 
     async def waiting(self, _: Emit, /) -> HookOutcome:
-        """What hooks in the background say is for the session."""
+        """Return nothing: output of background hooks goes to the session."""
         return NOTHING
 
     async def idle(self, name: str, emit: Emit) -> str:
-        """Whether one that others know by a name may wait; else what it is to do first."""
+        """Return what a named agent must do before it may idle, or an empty string."""
         fields = {**self._about, "teammate_name": name, "team_name": "session"}
         outcome = await self._hooks.fire("TeammateIdle", fields, emit)
         return "" if outcome.block is None else outcome.block or "go on"
@@ -104,7 +105,7 @@ class AgentHooks:
 
 
 class AgentServers:
-    """Without servers all of it is nothing. What it begins, `rest` ends."""
+    """The MCP servers of one agent's definition; `rest` stops what `wake` started."""
 
     def __init__(self, ground: Ground, mcp: Connected, spec: AgentSpec) -> None:
         self._mcp = mcp
@@ -117,7 +118,7 @@ class AgentServers:
         self._is_awake = False
 
     async def wake(self) -> None:
-        """Begins them, and waits as long as a first request waits for servers."""
+        """Start the servers and wait for them like before a session's first request."""
         servers = self._servers
         if servers is None or self._is_awake:
             return
@@ -135,7 +136,7 @@ class AgentServers:
             await self._servers.aclose()
 
     def tools(self) -> Sequence[Tool[Any]]:
-        """What they offer, as far as neither the definition nor a rule says no."""
+        """Return their tools, except those that the definition or a rule denies."""
         offered = () if self._servers is None else self._servers.tools()
         return [
             tool
@@ -145,12 +146,12 @@ class AgentServers:
         ]
 
     def facts(self) -> list[Fact | None]:
-        """What the agent is told of them: what they say about their use, and which are not there."""
+        """Return the servers' instructions, and a fact about servers that are not available."""
         clients = () if self._servers is None else self._servers.all()
         words = {client.name: client.instructions for client in clients if client.instructions}
         names = {client.name for client in self._mcp.clients()}
         missing = [
-            f"{name}: the session has no such server"
+            f"{name}: not configured in this session"
             for name in self._spec.named_servers
             if name not in names
         ]
@@ -169,10 +170,10 @@ def is_there(server: Any) -> bool:
 
 
 def found_of(ground: Ground, spec: AgentSpec) -> ServerListing:
-    """The servers of a definition; where the command line names the only ones, none of them."""
+    """Return the servers of a definition; none if only the command line's servers are allowed."""
     standing, options = ground.rules.standing, ground.options
     is_kept_out = options.is_bare or options.strict_mcp_config
-    reason = "only servers of the command line are begun" if is_kept_out else ""
+    reason = "only servers from the command line are allowed" if is_kept_out else ""
     return settle_entries(
         [
             ServerEntry(
@@ -195,16 +196,16 @@ def missing_fact(missing: Sequence[str]) -> Fact | None:
     if not missing:
         return None
     lines = "\n".join(f"- {line}" for line in missing)
-    words = f"These MCP servers of yours are not there, so go on without them:\n{lines}"
+    words = f"Your following MCP servers are not available; continue without them:\n{lines}"
     payload = {"type": "agent_servers_missing", "servers": list(missing)}
     return Fact(payload=payload, rendered=(wrap_in_tag("system-reminder", f"\n{words}\n"),))
 
 
-# The skills of a session as an agent has them: their words, and nothing that they would lend.
+# The session's skills as an agent uses them: their text, without extra permissions.
 
 
 class AgentSkills:
-    """A `Keeper`."""
+    """The skills of an agent; implements `Keeper`."""
 
     def __init__(self, skills: SessionSkills) -> None:
         self._skills = skills
@@ -220,8 +221,7 @@ class AgentSkills:
 
 
 async def make_opening_fact(skills: SessionSkills, names: Sequence[str]) -> Fact | None:
-    """What an agent knows from the beginning: the skills that its definition names, as far as they
-    are there."""
+    """Return the skills that an agent's definition names, loaded at its start."""
     texts = []
     for name in names:
         try:
