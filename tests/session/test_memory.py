@@ -110,7 +110,7 @@ def test_what_a_model_finds_in_a_session_counts_when_it_is_accepted(trip: Trip) 
         shown = slash(trip, "/remember", server.url)
         again = slash(trip, "/remember", server.url)
         asked = json.dumps(server.requests[0].body["messages"])
-    assert f"[{trip.prompt('use nox')[:8]}] person: use nox" in asked
+    assert f"[{trip.prompt('use nox')[:8]}] user: use nox" in asked
     assert "Tests run with nox" in shown
     assert "from the user" in shown
     assert "From nowhere" not in shown
@@ -128,7 +128,7 @@ def test_what_a_model_finds_in_a_session_counts_when_it_is_accepted(trip: Trip) 
 def test_an_answer_that_is_no_list_and_odd_words_propose_nothing(trip: Trip) -> None:
     trip.turn("hello")
     with serving(ALWAYS) as server:
-        assert "is no list" in slash(trip, "/remember", server.url, code=1)
+        assert "is not a list" in slash(trip, "/remember", server.url, code=1)
     assert "not found in" in slash(trip, "/memory accept nothing", code=1)
     assert "show NAME" in slash(trip, "/memory burn", code=1)
     assert "project | local | user" in slash(trip, "/memory to nowhere", code=1)
@@ -162,9 +162,9 @@ def test_who_comes_back_is_told_where_it_stood_and_what_others_changed(trip: Tri
         Terminal(trip.home, server.url, "--linear", "--resume", trip.session) as terminal,
     ):
         terminal.expect("you were away for ")
-        terminal.expect("you asked last: write it")
-        terminal.expect("the answer ended: write it: done.")
-        terminal.expect("changed since by somebody else: ")
+        terminal.expect("your last prompt: write it")
+        terminal.expect("the last answer ended: write it: done.")
+        terminal.expect("changed since then outside this session: ")
         terminal.expect("a.txt")
         terminal.expect("> ")
         terminal.type("/exit\n")

@@ -74,10 +74,10 @@ async def test_what_says_the_same_is_proposed_as_one_and_accepted_in_its_place(
     book = notebook(tmp_path)
     quiet = Quiet(book, FOUND)
     quiet.busy_looks = 2
-    assert await quiet.dream() == "1 proposal; /memory review shows them"
+    assert await quiet.dream() == "1 proposal; run /memory review to see them"
     assert quiet.slept_s == 90
     (proposed,) = book.proposals()
-    assert proposed.source == "dream in s, in the place of tests, more-tests"
+    assert proposed.source == "dream in s, replaces tests, more-tests"
     assert {memo.name for memo in book.memos()} == {"tests", "more-tests", "style", "release"}
     book.accept(proposed.name)
     assert {memo.title for memo in book.memos()} == {"Tests", "style", "release"}
@@ -124,7 +124,7 @@ def test_an_idle_session_dreams_when_its_settings_say_so(tmp_path: Path) -> None
     plan = {
         "scenario": 1,
         "answers": [
-            {"when": {"system": "memories that sessions of one project left"}, "text": FOUND},
+            {"when": {"system": "memories from sessions of one project"}, "text": FOUND},
             {"text": "Done.", "times": "always"},
         ],
     }
@@ -142,4 +142,4 @@ def test_an_idle_session_dreams_when_its_settings_say_so(tmp_path: Path) -> None
         host.say("/memory review")
         shown = host.result()["result"]
         assert host.end() == 0
-    assert "in the place of tests, more-tests" in shown
+    assert "replaces tests, more-tests" in shown

@@ -42,13 +42,13 @@ def test_what_never_comes_is_said() -> None:
     ("text", "why"),
     [
         ("* * * *", "expected five fields"),
-        ("60 * * * *", "minute: '60' is not between 0 and 59"),
-        ("* * 0 * *", "day of the month: '0' is not between"),
-        ("* * * foo *", "month: 'foo' is not between"),
-        ("5-1 * * * *", "'5-1' holds nothing"),
-        ("*/0 * * * *", "'*/0' holds nothing"),
-        ("a b * * *", "minute: 'a' is not"),
-        ("* * * * 1,", "'' is no number"),
+        ("60 * * * *", 'minute: "60" must be between 0 and 59'),
+        ("* * 0 * *", 'day of the month: "0" must be between'),
+        ("* * * foo *", 'month: "foo" must be between'),
+        ("5-1 * * * *", '"5-1" matches nothing'),
+        ("*/0 * * * *", '"*/0" matches nothing'),
+        ("a b * * *", 'minute: "a" must'),
+        ("* * * * 1,", 'invalid value ""'),
     ],
 )
 def test_what_is_wrong_is_said(text: str, why: str) -> None:

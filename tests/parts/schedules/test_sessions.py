@@ -114,8 +114,8 @@ def goal_plan() -> Json:
     return {
         "scenario": 1,
         "answers": [
-            {"when": {"user": "Judge by the agent's last words", "model": "haiku"}, "text": '{"met": false, "why": "No test ran."}', "times": 1},
-            {"when": {"user": "Judge by the agent's last words", "model": "haiku"}, "text": '{"met": true, "why": "12 passed."}', "times": 1},
+            {"when": {"user": "whether an agent has met the user's goal", "model": "haiku"}, "text": '{"met": false, "why": "No test ran."}', "times": 1},
+            {"when": {"user": "whether an agent has met the user's goal", "model": "haiku"}, "text": '{"met": true, "why": "12 passed."}', "times": 1},
             {"text": "I think it works."},
             {"text": "I ran them: 12 passed."},
             {"text": "Anything else.", "times": "always"},
@@ -142,7 +142,7 @@ def test_a_goal_says_what_is_asked_why_it_goes_on_and_how_it_ends(tmp_path: Path
     plan = {
         "scenario": 1,
         "answers": [
-            {"when": {"user": "Judge by the agent's last words"}, "text": '{"met": false, "why": "No test ran."}', "times": "always"},
+            {"when": {"user": "whether an agent has met the user's goal"}, "text": '{"met": false, "why": "No test ran."}', "times": "always"},
             {"text": "Trying.", "times": "always"},
         ],
     }  # fmt: skip
@@ -151,10 +151,10 @@ def test_a_goal_says_what_is_asked_why_it_goes_on_and_how_it_ends(tmp_path: Path
         terminal.type("/goal all tests pass\n")
         terminal.expect("! the goal is: all tests pass. ")
         terminal.expect("/goal clear ends the goal")
-        terminal.expect("! the goal is not met yet, the turn goes on: No test ran. (check 1 of 40)")
+        terminal.expect("! goal not met yet, continuing: No test ran. (check 1 of 40)")
         terminal.expect("(check 8 of 40)")
-        terminal.expect("! the goal is not met: No test ran. The turn was sent on 8 times")
-        terminal.expect("/goal clear ends it")
+        terminal.expect("! the goal is not met: No test ran. The turn was continued 8 times")
+        terminal.expect("/goal clear removes it")
         terminal.expect("You> ")
         terminal.type("go on\n")
         terminal.expect("(check 10 of 40)")
@@ -186,7 +186,7 @@ def test_a_goal_can_be_shown_and_cleared(tmp_path: Path) -> None:
     plan = {
         "scenario": 1,
         "answers": [
-            {"when": {"user": "Judge by the agent's last words"}, "text": "no idea", "times": "always"},
+            {"when": {"user": "whether an agent has met the user's goal"}, "text": "no idea", "times": "always"},
             {"text": "Trying.", "times": "always"},
         ],
     }  # fmt: skip
@@ -200,7 +200,7 @@ def test_a_goal_can_be_shown_and_cleared(tmp_path: Path) -> None:
         assert host.end() == 0
         asked = len(server.requests)
     assert "the impossible" in shown
-    assert "the check said nothing that can be read" in shown
+    assert "the check returned no readable answer" in shown
     assert cleared == "no goal any more; it was: the impossible"
     assert asked < 25
 

@@ -1,1 +1,1 @@
-"""What a session remembers: instructions and memories it reads, and what it leaves for later ones."""
+"""The memory of a session: instructions and memories that it reads, and memories that it saves."""

@@ -1,4 +1,4 @@
-"""A part of a conversation as plain text, for a model that reads it as material."""
+"""A part of a conversation as plain text, for a model that reads it as data."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,12 +15,12 @@ def is_prompt(entry: Json) -> bool:
 
 
 def make_excerpt(entries: Sequence[Json]) -> str:
-    """A part of the conversation as text; of long results the beginning."""
+    """Return a part of the conversation as text; long results are truncated."""
     parts: list[str] = []
     for entry in entries:
         message = entry.get("message")
         content = message.get("content") if isinstance(message, dict) else None
-        who = "agent" if entry.get("type") == "assistant" else "person"
+        who = "agent" if entry.get("type") == "assistant" else "user"
         for block in content if isinstance(content, list) else [{"type": "text", "text": content}]:
             words = _words(block)
             if words:

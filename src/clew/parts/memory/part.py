@@ -1,4 +1,4 @@
-"""What a session remembers, as two parts of it: what it reads, and what it leaves for later ones."""
+"""The two memory parts of a session: memories that it reads, and memories that it saves."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from clew.system.config.settings import read_switch, read_text
 if TYPE_CHECKING:
     from clew.parts.memory.dreaming import Dreamer
 
-# How long the end of a session waits for memories to be extracted.
+# How long the end of a session waits for the extraction of memories.
 LAST_S = 60.0
 
 
 class MemoryPart(Part):
-    """Instructions and memories: with the first prompt, and where a call comes upon more of them."""
+    """Instructions and memories, sent with the first prompt and when a call touches more of them."""
 
     name = "memory"
     _context: PartContext
@@ -71,7 +71,7 @@ class MemoryPart(Part):
 
 
 def memories_of(ground: Ground) -> Path | None:
-    """The project's memory folder, where sessions are told of it; the model may read in it."""
+    """Return the project's memory folder if the setting is on, and allow the model to read it."""
     if not read_switch(ground.began.settings, "autoMemoryEnabled"):
         return None
     folder = find_memory_folder(ground.began.places)
@@ -80,7 +80,7 @@ def memories_of(ground: Ground) -> Path | None:
 
 
 class Remembering(Part):
-    """What a session leaves: memories extracted at its end, and tidied while it is idle."""
+    """Memories that a session saves: extracted when it ends, and tidied while it is idle."""
 
     name = "remembering"
     _context: PartContext
@@ -99,7 +99,7 @@ class Remembering(Part):
             self._dream(context)
 
     def _dream(self, context: PartContext) -> None:
-        """Has the project's memories tidied once the session is idle."""
+        """Schedule tidying of the project's memories for when the session is idle."""
         from clew.parts.memory.dreaming import Dreamer, read_idle_s
         from clew.parts.memory.remembering import notebook_of
 
@@ -124,14 +124,14 @@ class Remembering(Part):
             await self._extract(self._said_before)
 
     async def _extract(self, said_before: int) -> None:
-        """Proposes what the session leaves, if anything was said in it."""
+        """Propose memories from the session, if anything was said in it."""
         context = self._context
         if context.thread.story.said <= said_before:
             return
         from clew.parts.memory.remembering import propose_memos
 
         with contextlib.suppress(UserError, OSError, TimeoutError):
-            # The user is gone: nothing could be done about a failure.
+            # The user has left, so a failure could not be handled.
             async with asyncio.timeout(LAST_S):
                 await propose_memos(
                     context.thread.story,

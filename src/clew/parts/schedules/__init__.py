@@ -1,1 +1,1 @@
-"""Prompts that come by themselves while a session runs: at times, after a while, again and again."""
+"""Prompts that are submitted automatically while a session runs: at set times or repeatedly."""

@@ -1,7 +1,7 @@
-"""The schedules of a session: each a background task that says its prompt when its time has come.
+"""The schedules of a session: background tasks that submit their prompts when due.
 
-Owns when each comes next and when it ends. A schedule lives as long as its session and no longer. What
-came while nobody had heard the last time is not said twice: a slow answer never piles up prompts.
+Owns when each is due next and when it ends. A schedule ends with its session. A prompt is skipped
+while the previous one is still undelivered, so a slow answer never accumulates prompts.
 
 Decision: docs/decisions/116-background-tasks.md
 """
@@ -21,26 +21,26 @@ from clew.parts.schedules import cron
 from clew.parts.schedules.cron import Cron, format_span
 from clew.system.process.output import ProcessOutput
 
-# So long at most is slept in one go: a clock may be set, and a machine may sleep.
+# The longest single sleep, because the clock may be changed and the machine may be suspended.
 LOOK_S = 20.0
 MOST = 20
 LEAST_EVERY_S = 60
-# What nobody gave an end comes no longer than this.
+# Schedules without an end stop after this many days.
 USUAL_DAYS = 3
 
 
 class ScheduleRequest(Struct, frozen=True, kw_only=True):
-    """What is to be said and when: by an expression, every so many seconds, or once at a moment."""
+    """A prompt and its timing: a cron expression, an interval in seconds, or one point in time."""
 
     prompt: str
     cron: Cron | None = None
-    # The expression as it was written.
+    # The cron expression as entered.
     expression: str = ""
     every_s: int = 0
     at: datetime | None = None
-    # Whether it comes a first time now.
+    # Whether the first prompt is due immediately.
     at_once: bool = False
-    # The end: after so many times, at a moment, after so much was spent.
+    # The end: after a number of prompts, at a time, or after an amount spent.
     times: int | None = None
     until: datetime | None = None
     budget_usd: float | None = None
@@ -51,7 +51,7 @@ class ScheduleRequest(Struct, frozen=True, kw_only=True):
         return self.after(now)
 
     def after(self, moment: datetime) -> datetime | None:
-        """When it comes next; None if it does not."""
+        """Return the next time after `moment`, or None."""
         if self.cron is not None:
             return self.cron.after(moment)
         return moment + timedelta(seconds=self.every_s) if self.every_s else None
@@ -67,7 +67,7 @@ class ScheduleRequest(Struct, frozen=True, kw_only=True):
 
 
 class ScheduledItem:
-    """One schedule and how far it has come."""
+    """A running schedule and its progress."""
 
     def __init__(self, wish: ScheduleRequest, task_id: str, until: datetime, spent: float) -> None:
         self.wish = wish
@@ -80,8 +80,11 @@ class ScheduledItem:
 
 
 class Board:
-    """`now` is the local time, `spent` what the session has cost; `prepared` makes of a prompt what the
-    model reads."""
+    """The schedules of a session.
+
+    `now` returns the local time and `spent` the session's cost; `prepared` expands a prompt for the
+    model.
+    """
 
     def __init__(
         self,
@@ -105,7 +108,7 @@ class Board:
         ]
 
     def rows(self) -> list[dict[str, Any]]:
-        """What runs, as hooks are told."""
+        """Return the running schedules in the form that hooks receive."""
         return [
             {
                 "id": item.id,
@@ -117,26 +120,26 @@ class Board:
         ]
 
     def spent_since(self, item: ScheduledItem) -> float:
-        # The session's, since the schedule began: charging single turns would need the loop to know why
-        # each of them began.
+        # Measures the session's cost since the schedule started. The cost of individual turns is
+        # not used, because the loop does not record what started a turn.
         return self._spent() - item.spent_before
 
     def add(self, wish: ScheduleRequest) -> ScheduledItem:
-        """Begins a schedule. Raises UserError for one that never comes."""
+        """Start a schedule. Raise UserError if it never comes due."""
         now = self._now()
         if len(self.running()) >= MOST:
-            raise UserError(f"{MOST} schedules are running; stop one")
+            raise UserError(f"{MOST} schedules are running (the maximum); stop one first")
         is_span = wish.cron is None and wish.at is None
         if is_span and wish.every_s < LEAST_EVERY_S:
             raise UserError(
-                f"every {format_span(wish.every_s)} is too often; at least {LEAST_EVERY_S} s"
+                f"every {format_span(wish.every_s)} is too often; the minimum is {LEAST_EVERY_S} s"
             )
         until = wish.until or now + timedelta(days=USUAL_DAYS)
         first = wish.first(now)
         if wish.at is not None:
             until = max(until, wish.at)
         if first is None or first < now or first > until:
-            raise UserError(f"{wish.rhythm()} does not come before {until:%Y-%m-%d %H:%M}")
+            raise UserError(f"{wish.rhythm()} is not due before {until:%Y-%m-%d %H:%M}")
         item = ScheduledItem(wish, self._tasks.new_id(KIND), until, self._spent())
         item.next_at = first
         self._items[item.id] = item
@@ -152,7 +155,7 @@ class Board:
     async def stop(self, item: ScheduledItem) -> None:
         task = self._task(item)
         if task is not None:
-            # Who stops it knows.
+            # The caller that stops it already knows.
             task.is_told = True
             await self._tasks.stop(task)
 
@@ -160,7 +163,7 @@ class Board:
         return next((item for item in self.running() if item.id == task_id), None)
 
     def _task(self, item: ScheduledItem) -> BackgroundTask | None:
-        """Its task; one that ended long ago is not remembered."""
+        """Return the schedule's task, or None if it ended long ago."""
         return self._tasks.get(item.id)
 
     async def _keep(self, item: ScheduledItem, task: BackgroundTask) -> TaskEnding:
@@ -174,11 +177,16 @@ class Board:
                 self._tasks.say(task, await self._words(item))
             item.next_at = self._following(item)
         task.is_told = True
-        return TaskEnding(status="completed", words=self._over(item) or "it has come")
+        return TaskEnding(
+            status="completed", words=self._over(item) or "all prompts were submitted"
+        )
 
     async def _wait_for(self, item: ScheduledItem) -> None:
-        """Until it comes. What comes all day long does not wait until a clock that was set back is again
-        where it was; what has its hour goes by the clock."""
+        """Wait until the schedule is due.
+
+        If the clock is set back, an hourly or more frequent schedule is due sooner; one with fixed
+        hours follows the clock.
+        """
         seen = self._now()
         while item.next_at is not None and (left := (item.next_at - seen).total_seconds()) > 0:
             await self._sleep(min(left, LOOK_S))
@@ -194,11 +202,11 @@ class Board:
         return moment if moment is not None and moment <= item.until else None
 
     def _over(self, item: ScheduledItem) -> str:
-        """Why it comes no more; empty if it does."""
+        """Return why the schedule is over, or an empty string."""
         budget = item.wish.budget_usd
         if budget is not None and self.spent_since(item) >= budget:
-            return f"${budget:.2f} were spent since it began"
-        return f"its time was over at {item.until:%H:%M}" if self._now() > item.until else ""
+            return f"its budget of ${budget:.2f} is spent"
+        return f"it expired at {item.until:%H:%M}" if self._now() > item.until else ""
 
     async def _words(self, item: ScheduledItem) -> str:
         of = f" of {item.wish.times}" if item.wish.times else ""
@@ -210,7 +218,7 @@ class Board:
 
 
 def format_schedule(item: ScheduledItem, spent: float) -> str:
-    """One schedule for a person."""
+    """Return a one-line description of a schedule for the user."""
     when = f"next {item.next_at:%H:%M}" if item.next_at else "ending"
     times = f"{item.came} of {item.wish.times}" if item.wish.times else str(item.came)
     budget = f" of ${item.wish.budget_usd:.2f}" if item.wish.budget_usd is not None else ""
@@ -220,7 +228,7 @@ def format_schedule(item: ScheduledItem, spent: float) -> str:
     )
 
 
-# ScheduleCron, ScheduleList and ScheduleDelete: the model wakes itself, once or again and again.
+# ScheduleCron, ScheduleList and ScheduleDelete: schedules for the model's own prompts.
 
 
 class ScheduleCronInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

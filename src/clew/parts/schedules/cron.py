@@ -1,7 +1,7 @@
-"""Cron expressions: five fields, and the next minute that fits them. Pure; local time without a zone.
+"""Cron expressions: five fields, and the next matching minute. Pure; local time without a zone.
 
-As every cron reads it: where both the day of the month and the day of the week are restricted, a day
-that fits either counts.
+As in every cron, if both the day of the month and the day of the week are restricted, a day that
+matches either one counts.
 """
 
 import re
@@ -9,19 +9,19 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-# Spans of time as people write them: `90s`, `5m`, `2h`, `1d`, `1h30m`. Pure.
+# Durations in the form `90s`, `5m`, `2h`, `1d`, `1h30m`. Pure.
 
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 SPAN = re.compile(r"(?:[0-9]+[smhd])+", re.I)
-# Longer than anything lasts here; what is added to a moment stays a moment.
+# An upper limit far beyond any use, so that adding a duration to a date can't overflow.
 MOST_S = 3650 * 86400
 MOST_DIGITS = 12
 PIECE = re.compile(r"([0-9]+)([smhd])", re.I)
 
 
 def parse_span(text: str) -> int | None:
-    """The seconds of a span; None for what is none."""
+    """Return a duration in seconds, or None if the text is not a valid duration."""
     if not SPAN.fullmatch(text):
         return None
     pieces = PIECE.findall(text)
@@ -31,7 +31,7 @@ def parse_span(text: str) -> int | None:
 
 
 def format_span(count: int) -> str:
-    """Seconds as a span."""
+    """Format seconds as a duration."""
     text = ""
     for unit, length in reversed(SECONDS.items()):
         amount, count = divmod(count, length)
@@ -51,19 +51,19 @@ SHORT = {
     "@annually": "0 0 1 1 *",
 }
 PART = re.compile(r"(\*|\w+)(?:-(\w+))?(?:/(\d+))?")
-# A 29th of February comes at the latest after eight years.
+# February 29 recurs within eight years at most.
 MOST_DAYS = 8 * 366 + 1
 
 
 class Cron(Struct, frozen=True, kw_only=True):
-    """The minutes, hours, days and months that fit."""
+    """The matching minutes, hours, days and months."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
     days: frozenset[int]
     months: frozenset[int]
     weekdays: frozenset[int]
-    # Whether every day of the month, or of the week, fits as it is written.
+    # Whether the day of the month, or of the week, is unrestricted (`*`).
     any_day: bool
     any_weekday: bool
 
@@ -77,7 +77,7 @@ class Cron(Struct, frozen=True, kw_only=True):
         return by_month or by_week
 
     def after(self, moment: datetime) -> datetime | None:
-        """The first minute behind `moment` that fits; None if none ever does."""
+        """Return the first matching minute after `moment`, or None if there can't be one."""
         start = moment.replace(second=0, microsecond=0) + timedelta(minutes=1)
         for i in range(MOST_DAYS):
             day = (start + timedelta(days=i)).replace(hour=0, minute=0) if i else start
@@ -92,11 +92,11 @@ class Cron(Struct, frozen=True, kw_only=True):
 
 
 def read(text: str) -> Cron:
-    """The expression of a text. Raises ValueError that says what is wrong with it."""
+    """Parse a cron expression. Raise ValueError with the problem if it is invalid."""
     fields = SHORT.get(text.strip().lower(), text).split()
     if len(fields) != 5:
         raise ValueError(
-            f"{text!r}: expected five fields: minute, hour, day of the month, month, day of the week"
+            f'"{text}": expected five fields: minute, hour, day of the month, month, day of the week'
         )
     minute, hour, day, month, weekday = fields
     weekdays = field("day of the week", weekday, 0, 7, DAYS)
@@ -118,14 +118,16 @@ def field(
     for part in text.lower().split(","):
         match = PART.fullmatch(part)
         if match is None:
-            raise ValueError(f"{name}: {part!r} is no number, range, * or step")
+            raise ValueError(
+                f'{name}: invalid value "{part}" (expected a number, range, * or step)'
+            )
         first, last, step = match.groups()
         begin = least if first == "*" else number(name, first, least, most, names)
         end = most if first == "*" or (step and last is None) else begin
         if last is not None:
             end = number(name, last, least, most, names)
         if end < begin or step == "0":
-            raise ValueError(f"{name}: {part!r} holds nothing")
+            raise ValueError(f'{name}: "{part}" matches nothing')
         values.update(range(begin, end + 1, int(step or 1)))
     return frozenset(values)
 
@@ -134,5 +136,5 @@ def number(name: str, word: str, least: int, most: int, names: tuple[str, ...]) 
     if word in names:
         return names.index(word) + (least if names is MONTHS else 0)
     if not (word.isascii() and word.isdigit()) or not least <= int(word) <= most:
-        raise ValueError(f"{name}: {word!r} is not between {least} and {most}")
+        raise ValueError(f'{name}: "{word}" must be between {least} and {most}')
     return int(word)

@@ -1,4 +1,4 @@
-"""The schedules of a session as a part of it; loaded where something can be scheduled."""
+"""The schedules part of a session, loaded only when schedules can be used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Schedules(Part):
-    """`is_offered`: the model may schedule something itself."""
+    """The schedules part; `is_offered` means that the model may create schedules."""
 
     name = "schedules"
 
@@ -52,5 +52,5 @@ class Schedules(Part):
         return ScheduleCron(board, local_time), ScheduleList(board), ScheduleDelete(board)
 
     def rows(self) -> list[dict[str, Any]]:
-        """What is scheduled, as hooks are told."""
+        """Return the schedules in the form that hooks receive."""
         return [] if self._board is None else self._board.rows()
