@@ -194,7 +194,7 @@ class Warmed:
 
     def _hindrance(self, request: ModelRequest) -> str:
         continues = self.world.requests.continues(self.world.story, request)
-        return self.hindered or ("" if continues else "the next request begins otherwise")
+        return self.hindered or ("" if continues else "the next request has a different beginning")
 
     async def submit(self, prompt: str = "go") -> TurnEnded:
         async with asyncio.timeout(20):

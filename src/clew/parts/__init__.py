@@ -1,1 +1,4 @@
-"""What extends a session, each beside its machine: MCP servers, skills, plugins, language servers, schedules, goals."""
+"""Extensions of a session:
+
+MCP servers, skills, plugins, language servers, schedules, goals and more.
+"""

@@ -1,6 +1,7 @@
-"""What a person finds who comes back to a session: how long they were away, where it stood, what others did since.
+"""A summary for a user who returns to a session: time away, last state, and changes by others.
 
-From the log and the files alone: no model is asked. Words of the session are cut and shown on a line of their own.
+It is made from the log and the files only, without a model. Quoted text is truncated and shown on
+its own line.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,14 +19,14 @@ from clew.record.transcript.load import LoadedSession
 AWAY_S = 30 * 60.0
 SHOWN_CHARACTERS = 160
 SHOWN_NAMES = 5
-# So many of the files that the session changed are looked at.
+# The maximum number of files changed by the session that are checked.
 LOOKED_AT = 200
 
 
 def summarise_absence(
     loaded: LoadedSession, todos: Sequence[TodoItem], notebook: MemoryNotebook, at: str
 ) -> tuple[str, ...]:
-    """The lines for a session that is gone on with; none for one that was left just now."""
+    """Return the summary for a resumed session; empty if it was used recently."""
     away_s = _seconds_between(_last_at(loaded.messages), at)
     if away_s is None or away_s < AWAY_S:
         return ()
@@ -37,24 +38,24 @@ def _stood(
 ) -> Iterator[str]:
     last_prompt = _last(loaded.messages, "user")
     if last_prompt:
-        yield f"you asked last: {last_prompt}"
+        yield f"your last prompt: {last_prompt}"
     last_answer = _last(loaded.messages, "assistant")
     if last_answer:
-        yield f"the answer ended: {last_answer}"
+        yield f"the last answer ended: {last_answer}"
     is_open = [todo for todo in todos if todo.status != "completed"]
     if is_open:
         yield f"{len(is_open)} of {len(todos)} tasks are open; next: {_cut(is_open[0].content)}"
     changed = _by_others(loaded.path)
     if changed:
         suffix = f" and {len(changed) - SHOWN_NAMES} more" if len(changed) > SHOWN_NAMES else ""
-        yield f"changed since by somebody else: {', '.join(changed[:SHOWN_NAMES])}{suffix}"
+        yield f"changed since then outside this session: {', '.join(changed[:SHOWN_NAMES])}{suffix}"
     waiting = len(notebook.proposals())
     if waiting:
-        yield f"{format_count(waiting, 'memory is', 'memories are')} proposed: /memory review"
+        yield f"{format_count(waiting, 'memory is', 'memories are')} proposed; run /memory review"
 
 
 def _by_others(path: Path) -> list[str]:
-    """The files that the session changed and that are no longer as it left them."""
+    """Return the files that the session changed and that were changed again since."""
     from clew.record.rewind.changes import compute_expected_states
     from clew.record.rewind.disk import read_state
     from clew.record.rewind.restore import steps_of
@@ -71,7 +72,7 @@ def _by_others(path: Path) -> list[str]:
 
 
 def _last(messages: Sequence[Json], kind: str) -> str:
-    """The last words of a person, or of the model."""
+    """Return the last text of the user or the model."""
     for message in reversed(messages):
         if message.get("type") != kind:
             continue

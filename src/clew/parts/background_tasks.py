@@ -1,7 +1,7 @@
-"""What background tasks have to say, and how the ends of commands are written down.
+"""News of background tasks as messages, and the recording of how commands end.
 
-How one ended is written down when it does (`keep_ends`), for the conversation hears of it later: with the
-next prompt, which may be another run's. `parts.past_commands` reads it.
+The end of a command is recorded when it happens (`keep_ends`), because the conversation receives it
+later, with the next prompt, which may be in another run. `parts.past_commands` reads the record.
 
 Decision: docs/decisions/116-background-tasks.md
 """
@@ -18,11 +18,11 @@ from clew.record.transcript.record import Recorder
 from clew.system.clock import get_timestamp, make_id
 from clew.system.config.mask import remove_secrets
 
-# What background tasks have to say, as messages of the conversation.
+# News of background tasks as messages in the conversation.
 
 
 def list_running(session: ToolSession) -> list[Json]:
-    """What of a conversation runs in the background, as hooks and hosts are told."""
+    """Return a conversation's running background tasks in the form that hooks and hosts receive."""
     return [
         describe_row(task)
         for task in session.background.tasks.running
@@ -40,7 +40,7 @@ def describe_row(task: BackgroundTask) -> Json:
 
 
 def find_unended(session: ToolSession) -> list[Json]:
-    """Of what a conversation has in the background that of which it was not told that it ended."""
+    """Return a conversation's background tasks whose end it has not received yet."""
     return [
         {
             "taskId": task.id,
@@ -57,7 +57,7 @@ def find_unended(session: ToolSession) -> list[Json]:
 
 
 def find_news(session: ToolSession) -> list[Json]:
-    """What the model has not heard yet of the tasks; it has, once this was asked."""
+    """Return undelivered news of tasks as messages, and mark it as delivered."""
     return [
         factories.make_user(
             remove_secrets(words_of(notice), session.secrets),
@@ -81,7 +81,7 @@ def origin_of(notice: Notice) -> Json:
 
 
 def words_of(notice: Notice) -> str:
-    """A task's news; what a schedule says is a prompt as it was written. One that only ended says that."""
+    """Return a task's news as text; a schedule's prompt is returned unchanged."""
     is_prompt = notice.kind == SCHEDULE and notice.lines
     return "\n".join(notice.lines) if is_prompt else in_words(notice)
 
@@ -93,8 +93,11 @@ COMMANDS = ("shell", "monitor")
 def keep_ends(
     tasks: Tasks, recorder_of: Callable[[str], Recorder | None], secrets: tuple[str, ...]
 ) -> Iterator[None]:
-    """Has the ends of commands in the file of the conversation that began them, but for those that clew's
-    own end makes: they come after this. What ends elsewhere, because it was asked to, is written first."""
+    """Record the ends of commands in the log of the conversation that started them.
+
+    Commands that end because clew exits are not recorded, since they end after this block. The end
+    of a kept command is recorded before it is asked to stop.
+    """
 
     def note(task: BackgroundTask, ending: TaskEnding) -> Recorder | None:
         recorder = recorder_of(task.owner) if task.kind in COMMANDS else None

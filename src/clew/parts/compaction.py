@@ -1,6 +1,6 @@
-"""How a session keeps within its window: its settings, and what a summary cannot carry.
+"""Compaction of a session: its settings, and the facts that a summary can't carry.
 
-Loads the compactor when a conversation comes near its window, or when somebody asks: most never do.
+The compactor is loaded when a conversation comes near its limit or the user asks; most never do.
 """
 
 import time
@@ -30,18 +30,18 @@ from clew.system.clock import get_timestamp
 from clew.system.config.settings import read_switch, value_in
 from clew.system.files import is_there, read_content
 
-# A session so large is not resumed without a question, once the service has forgotten it.
+# A cold session of this size is not resumed without asking.
 LARGE_TOKENS = 100_000
 COLD_AFTER_S = 3600.0
 INSTRUCTIONS = "instructions"
-# No file that is told again is read further than this.
+# The maximum number of bytes read from a file that is sent again.
 FILE_MAX_BYTES = 256 * 1024
 
 
 class SessionCompaction(Part):
-    """The `ConversationCompactor` of a session or a subagent: decides cheaply that there is nothing to do.
+    """The `ConversationCompactor` of a session or agent; checks cheaply whether anything is due.
 
-    `list_agents` and `reads_memory`: what a conversation is told that keeps only its end.
+    `list_agents` and `reads_memory` determine the facts that are restored after a summary.
     """
 
     name = "compaction"
@@ -71,10 +71,10 @@ class SessionCompaction(Part):
         self.take_up(context)
 
     def take_up(self, context: PartContext) -> None:
-        """Compact this conversation."""
+        """Use this conversation from now on."""
         self._context = context
 
-    # -- what the loop asks
+    # -- interface for the loop
 
     async def make_room(self, deps: Deps, request: ModelRequest, emit: Emit) -> bool:
         self._idle_s, self._spoke_s = self.idle_s(), time.monotonic()
@@ -113,24 +113,24 @@ class SessionCompaction(Part):
         return self._compactor
 
     def spoke(self) -> None:
-        """The service was asked for something that keeps its cache."""
+        """Note a request that refreshes the service's cache."""
         self._spoke_s = time.monotonic()
 
     def is_due(self, request: ModelRequest, history: History) -> bool:
-        """Whether the next request is expected to be made shorter before it leaves."""
+        """Return whether the next request is expected to be compacted before it is sent."""
         most = self.auto_at(request.model)
         return most is not None and self._context.measure.estimate(request, history) >= most
 
     # -- settings
 
     def is_on(self) -> bool:
-        """Whether conversations are shortened unasked."""
+        """Return whether automatic compaction is on."""
         if self._ground.environment.switch("auto_compact_disabled"):
             return False
         return bool(read_switch(self._settings(), "autoCompactEnabled"))
 
     def room(self, model: str, learnt: int | None) -> Room:
-        """The window of a model shared out, as the settings have it."""
+        """Return the budget of a model's window, according to the settings."""
         entry = self._ground.service.catalog.entry(model)
         window = entry.context_window or learnt
         wanted = self._ground.options.autocompact or self._ground.environment.number("auto_window")
@@ -139,11 +139,11 @@ class SessionCompaction(Part):
         return divide_window(window, output=entry.default_output, at=self._at(entry.id))
 
     def auto_at(self, model: str) -> int | None:
-        """The size at which a conversation with this model is shortened; None for never."""
+        """Return the size at which a conversation with this model is compacted; None for never."""
         return self.room(model, None).auto if self.is_on() else None
 
     def offer(self) -> Pick | None:
-        """For a session that goes on, large and with nothing cached: what a person may want instead."""
+        """Return a choice for a large resumed session without cache: continue, or compact first."""
         model = self._context.requests.template.model
         history = self._context.thread.story.history
         if self._context.thread.loaded is None or self.idle_s() < COLD_AFTER_S:
@@ -152,14 +152,14 @@ class SessionCompaction(Part):
         if size < min(self.room(model, None).cold, LARGE_TOKENS):
             return None
         text = (
-            f"This session holds about {size:,} tokens, and nothing of it is cached any more: the next "
-            "request pays for all of it. A summary costs one such request and makes the others small."
+            f"This session has about {size:,} tokens and is no longer cached, so the next request pays for "
+            "all of them. A summary costs one such request and makes later ones small."
         )
         rows = (
-            PickRow(line="", label="as it is"),
-            PickRow(line="/compact", label="from a summary of it"),
+            PickRow(line="", label="Resume the full session"),
+            PickRow(line="/compact", label="Compact first"),
         )
-        return Pick(title="Go on", rows=rows, text=text)
+        return Pick(title="Resume a large session", rows=rows, text=text)
 
     def _at(self, model: str) -> float | None:
         return at_of(value_in(self._settings(), "autoCompactAt"), model)
@@ -168,7 +168,7 @@ class SessionCompaction(Part):
         return self._ground.rules.standing.settings
 
     def idle_s(self) -> float:
-        """Since when nothing was said to the service; of a session that goes on, by its log."""
+        """Return the time since the last request; for a resumed session, according to its log."""
         if self._spoke_s is not None:
             return time.monotonic() - self._spoke_s
         history = self._context.thread.story.history
@@ -177,10 +177,10 @@ class SessionCompaction(Part):
                 return seconds_since(history[place].get("timestamp"))
         return 0.0
 
-    # -- what a summary does not carry
+    # -- facts that a summary does not carry
 
     def todos(self) -> Sequence[Json]:
-        """The tasks of the session, by whichever tool it keeps them."""
+        """Return the session's tasks, from whichever tool keeps them."""
         listed = self._context.tool_session.todos
         if listed or not is_there(self._planning.task_folder):
             return listed
@@ -192,7 +192,7 @@ class SessionCompaction(Part):
         ]
 
     def keep(self, text: str) -> str | None:
-        """A file beside the transcript that holds the text and that Read may show."""
+        """Save a text to a file next to the transcript that Read may access; return its path."""
         from clew.agent.tools.spill import keep
 
         data = text.encode("utf-8", "backslashreplace")
@@ -202,8 +202,11 @@ class SessionCompaction(Part):
     async def facts_behind(
         self, covered: Sequence[Json], kept_entries: Sequence[Json], room: Room
     ) -> list[Fact]:
-        """What is told anew behind a boundary: surroundings and instructions as they are now, what
-        the conversation came upon, the plan, the tasks, the files in use."""
+        """Return the facts to restore after a boundary.
+
+        These are the current surroundings and instructions, carried attachments, the plan, the
+        tasks and the files in use.
+        """
         from clew.agent.compaction import kept as keeping
 
         model = self._context.requests.template.model
@@ -244,7 +247,7 @@ class SessionCompaction(Part):
         return None if text is None else plan_file_fact(str(path), text)
 
     def _read(self, path: str) -> str | None:
-        """A file that the session may see unasked, as text."""
+        """Return a file as text if the session may read it without asking."""
         block = {"type": "tool_use", "id": "", "name": "Read", "input": {"file_path": path}}
         is_allowed = isinstance(self._context.judge(BoundCall(block=block)), Allow)
         return self._text(Path(path)) if is_allowed else None
@@ -257,7 +260,7 @@ class SessionCompaction(Part):
 
 
 def seconds_since(timestamp: object) -> float:
-    """How long ago an entry was written; an unreadable time is a long time ago."""
+    """Return the age of an entry in seconds; infinite if its time is unreadable."""
     try:
         at = datetime.fromisoformat(str(timestamp))
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a session stands on before it has said anything: wishes, rules, and the way to the model."""
+"""The foundation of a session: options, rules, and access to the model."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -30,29 +30,28 @@ if TYPE_CHECKING:
     from clew.parts.mcp.server import MakeLine
 
 
-# What the program around a session brings into it: functions of its own at the session's events,
-# MCP servers, and kinds of agents.
+# Extensions from the host program: callbacks for events, MCP servers, and agent types.
 
 
 class HostParts(Struct, frozen=True, kw_only=True):
-    """`hooks` run like those of the settings, from the session's first event on."""
+    """Extensions from the host; its `hooks` run like those in settings, from the first event on."""
 
     hooks: Sequence[Hook] = ()
-    # Kinds of agents by name, as hosts spell them.
+    # Agent types by name, in the format of hosts.
     agents: Mapping[str, Any] = {}
-    # The skills that the model is told of and may load, by name; None: all.
+    # The names of skills that the model may load; None for all.
     skills: Sequence[str] | None = None
-    # The way to MCP servers in that program: the server's name and a message, and what it answers.
+    # Sends a message to an MCP server in the host, by the server's name, and returns the reply.
     to_host: Callable[[str, dict[str, Any]], Awaitable[Any]] | None = None
-    # The same where messages go both ways: makes the line to such a server.
+    # Creates a two-way connection to an MCP server in the host.
     in_host: "MakeLine | None" = None
-    # Puts a server's question to a person of that program: what they say to it, None where it has no way to
-    # ask, and they are asked as about a call.
+    # Forwards an MCP server's question to the host's user and returns the answer. If it returns
+    # None, the host can't ask, and the question is shown as a permission prompt.
     elicit: "Callable[[dict[str, Any]], Awaitable[dict[str, Any] | None]] | None" = None
-    # What the editor around the session has open, and where its commands can be watched.
+    # The editor's open buffers, and a terminal in which its user can watch commands.
     buffers: "Buffers | None" = None
     terminal: "RemoteTerminal | None" = None
-    # Servers of this session, each as an entry of settings that is taken literally.
+    # Additional MCP servers of this session, as settings entries that are used literally.
     servers: Mapping[str, dict[str, Any]] = {}
 
 
@@ -60,47 +59,50 @@ NOTHING = HostParts()
 
 
 class Ground(Struct, frozen=True, kw_only=True):
-    """The same for everything that runs in a session, its subagents among it."""
+    """The foundation that everything in a session shares, including its subagents."""
 
     options: Options
-    # The environment with what trusted settings say of it, and its variables that clew knows.
+    # The environment with the variables from trusted settings, and the variables that clew reads.
     environ: Mapping[str, str]
     environment: Environment
     cwd: str
     rules: SessionRules
-    # Which memory files may not be sent.
+    # Decides which memory files may be sent.
     gate: MemoryGate
-    # The rules and settings as they stood at the start.
+    # The rules and settings as they were at the start.
     began: CurrentRules
     launcher: Launcher
     service: Service
 
     @property
     def fallbacks(self) -> tuple[str, ...]:
-        """The models to use while the first is overloaded: the flag's, else those of the settings."""
+        """Return the models to use while the first is overloaded, from the flag or the settings."""
         names = (read_text(self.began.settings, "fallbackModel") or "").split(",")
         return self.options.fallback_models or tuple(filter(None, map(str.strip, names)))
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must never be shown: the keys of the environment, and the one that is used."""
+        """Return the text that must never be shown:
+
+        API keys in the environment, and the key in use.
+        """
         key = self.service.provider.endpoint.api_key
         return (*in_environment(self.environ), *filter(None, [key]))
 
 
 class Thread(Struct, frozen=True, kw_only=True):
-    """One conversation's record, and who it is spoken with."""
+    """The record of one conversation, its model, and its cost."""
 
     recorder: Recorder
-    # What the session held when it was gone on with; None for a new one.
+    # The session's content when it was resumed; None for a new session.
     loaded: LoadedSession | None
     story: Story
     model: Model
-    # Cost and time: of this run as they come, and of the runs before.
+    # Cost and time of this run and of the earlier ones.
     spending: Spending
     past: Past
     side: SideQuestions
-    # What of a session that this is a copy of could not be copied.
+    # Problems with copying parts of the original session, if this one is a copy.
     lost: tuple[str, ...] = ()
 
     @property

@@ -1,7 +1,7 @@
-"""What deny rules name on the disk as it is, for walls that know no patterns.
+"""Resolution of deny rules to existing paths, for a sandbox that does not support patterns.
 
-Owns how far it looks: below the session's own folders, and below a folder that a rule names before its
-first pattern; never over the whole disk. What lies elsewhere is the rules' own to refuse.
+Searches the session's own folders, and a folder that a rule names before its first pattern, but
+never the entire disk. Other paths are protected only by the rules themselves.
 """
 
 import os
@@ -19,12 +19,13 @@ from clew.system.sandbox.protected_paths import Listing
 
 Access: TypeAlias = Literal["read", "edit"]
 TOOLS: dict[Access, str] = {"read": "Read", "edit": "Edit"}
-# A folder that a rule names may be large; the session's own are looked through completely.
+# A limit for folders that a rule names, which may be large; the session's own are searched
+# completely.
 ELSEWHERE_ENTRIES = 20_000
 
 
 class Sought(Struct, frozen=True, kw_only=True):
-    """What the deny rules of one kind come to: paths, and a pattern with the folders to look through."""
+    """The deny rules of one kind: literal paths, and a pattern with the folders to search."""
 
     paths: tuple[str, ...]
     names: re.Pattern[str] | None
@@ -32,14 +33,18 @@ class Sought(Struct, frozen=True, kw_only=True):
 
 
 class DeniedFiles:
-    """Looks again for each command, because files come and go; folders that stayed are not read again."""
+    """The existing files that deny rules match.
+
+    The search is repeated for each command, because files come and go; unchanged folders are not
+    read again.
+    """
 
     def __init__(self, listing: Listing) -> None:
         self._listing = listing
         self._sought: dict[Access, tuple[RuleSet, Sought]] = {}
 
     def named(self, standing: CurrentRules, access: Access) -> list[str]:
-        """Files and folders that no command may read, or write; a folder stands for all that is in it."""
+        """Return the files and folders that no command may read or write, including their contents."""
         cached = self._sought.get(access)
         if cached is None or cached[0] is not standing.rules:
             cached = (standing.rules, sought(standing, access))
@@ -86,7 +91,7 @@ def sought(standing: CurrentRules, access: Access) -> Sought:
 def placed(
     rules: Iterable[PermissionRule], standing: CurrentRules
 ) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
-    """Where each rule's pattern stands, whether it floats below that, and its segments."""
+    """Yield the base folder of each rule's pattern, whether it may match deeper, and its segments."""
     context = standing.context
     for rule in rules:
         for text in expand_braces(rule.content or ""):
@@ -97,7 +102,7 @@ def placed(
 
 
 def heads(segments: tuple[str, ...]) -> tuple[str, ...]:
-    """The segments before the first pattern."""
+    """Return the segments before the first one with a pattern."""
     first = next((i for i, part in enumerate(segments) if GLOB.search(part)), len(segments))
     return segments[:first]
 

@@ -1,4 +1,4 @@
-"""What calls do to files, recorded in the session's log; the contents beside it, by their sha256."""
+"""Records file changes of tool calls in the session's log, and file contents by SHA-256."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class FileHistory(Part):
-    """`record` is None in a session that is not kept on disk."""
+    """The file history part; without `record` in a session that is not saved to disk."""
 
     name = "file history"
 
@@ -52,6 +52,6 @@ class FileHistory(Part):
             await self.record.__aexit__(None, None, None)
 
     async def settled(self) -> None:
-        """Wait until everything that calls did so far is recorded."""
+        """Wait until all file changes so far are recorded."""
         if self.record is not None:
             await self.record.settled()

@@ -1,4 +1,4 @@
-"""The hooks of a session: what its settings say now, and what the session lets them use."""
+"""The hooks of a session: the current settings, and the services that hooks may use."""
 
 import asyncio
 import os
@@ -33,20 +33,20 @@ from clew.record.transcript.load import LoadedSession
 from clew.system.config.layers import Scope
 from clew.system.config.settings import read_list, read_number
 
-# Moments that only a front knows of and hooks are told: how a session ends, that a person is waited for.
+# Events that only a front end can detect: the reason a session ends, and an idle prompt.
 
 
 LEFT_AT_PROMPT = (0, 130)
 
 
 class SessionEnding:
-    """Why a session ends, in the words that hooks know: `other`, unless who leads it knows better."""
+    """The reason why a session ends, as hooks receive it: `other`, unless the front end sets it."""
 
     def __init__(self) -> None:
         self.reason = "other"
 
     def followed_by(self, then: object) -> None:
-        """A command led into a new conversation or another one, or, as an exit code, a person has left."""
+        """Set the reason from what follows: a command that opens another session, or an exit code."""
         match then:
             case Clear():
                 self.reason = "clear"
@@ -57,7 +57,7 @@ class SessionEnding:
 
 
 class Idle:
-    """A person whom an answer waits for is told of to hooks, once, when nothing comes for a while."""
+    """Notifies hooks once if the user does not react to an answer for a while."""
 
     def __init__(
         self,
@@ -65,20 +65,20 @@ class Idle:
         settings: Callable[[], Mapping[str, Any]],
         touched_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`touched_s`: when something was typed last, by the monotonic clock."""
+        """Create the timer; `touched_s` returns the monotonic time of the last keystroke."""
         self._hooks = hooks
         self._settings = settings
         self._touched_s = touched_s
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """An answer stands there."""
+        """Start waiting after an answer was shown."""
         self.end()
         if self._hooks.hears("Notification"):
             self._look_in(self._patience_s)
 
     def end(self) -> None:
-        """The person has said something, or will not."""
+        """Stop waiting, because the user reacted or has left."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -107,7 +107,7 @@ class Idle:
         )
 
 
-# How the layers of settings are called where hooks are told that one has changed.
+# The names of settings layers in ConfigChange events.
 SOURCES: dict[Scope, str] = {
     "managed": "policy_settings",
     "user": "user_settings",
@@ -115,12 +115,12 @@ SOURCES: dict[Scope, str] = {
     "local": "local_settings",
 }
 NESTED = "nested_traversal"
-# What nobody waited for may end before the session does.
+# How long the session's end waits for hooks that were started without waiting.
 LAST_WAIT_S = 1.5
 
 
 class HookSettings:
-    """The hooks of the settings as they stand; read once for each standing."""
+    """The hooks of the current settings, parsed again only when the settings change."""
 
     def __init__(self, rules: SessionRules) -> None:
         self._rules = rules
@@ -141,7 +141,7 @@ class HookSettings:
         return Here(found=self.found, context=context, resolve=resolve)
 
     async def refresh(self, hooks: SessionHooks) -> tuple[str, ...]:
-        """The settings read again as far as hooks let them, and what is newly wrong with hooks."""
+        """Reload changed settings unless a hook refuses; return notices and new errors in hooks."""
         changes = self._rules.changes()
         if not changes:
             return ()
@@ -150,7 +150,7 @@ class HookSettings:
         for scope, path in changes:
             fields = {"source": SOURCES[scope], "file_path": str(path)}
             outcome = await hooks.aside("ConfigChange", fields)
-            # What the managers of a machine decide is no hook's to refuse.
+            # A hook can't refuse changes to managed settings.
             if outcome.block is not None and scope != "managed":
                 refused.append(scope)
         notes = self._rules.refresh(refused)
@@ -158,7 +158,7 @@ class HookSettings:
 
 
 class HooksPart(SessionHooks, Part):
-    """The hooks of settings, plugins, the host and the agent that the session itself is."""
+    """The hooks of settings, plugins, the host and the session's leading agent."""
 
     name = "hooks"
 
@@ -222,7 +222,7 @@ class HooksPart(SessionHooks, Part):
         return await self.settings.refresh(self)
 
     async def begin_session(self, reload_skills: Callable[[], None]) -> None:
-        """Tell hooks that the session begins; the first prompt waits for what they say."""
+        """Fire SessionStart; the first prompt waits for its hooks."""
         options, thread = self._ground.options, self._thread
         if options.setup:
             await self.aside("Setup", {"trigger": options.setup})
@@ -233,7 +233,7 @@ class HooksPart(SessionHooks, Part):
         await self.fire("SessionEnd", {"reason": self.ending.reason}, ignore_event)
 
     async def may(self, event: str, fields: Json) -> str:
-        """Ask hooks whether something may be; return why not, where one says so."""
+        """Fire an event that hooks may block; return the reason if one does, else an empty string."""
         outcome = await self.fire(event, fields, ignore_event)
         return "" if outcome.block is None else outcome.block or "no reason given"
 
@@ -250,11 +250,11 @@ class HooksPart(SessionHooks, Part):
         }
 
     async def _call_tool(self, server: str, tool: str, arguments: Json) -> tuple[str, bool]:
-        """Call a tool of a server: as the model's calls are made, and waited for like them."""
+        """Call an MCP tool for a hook, like the model's calls."""
         servers = self._mcp.servers
         mcp_server = None if servers is None else servers.get(server)
         if servers is None or mcp_server is None or self._context is None:
-            raise HookError(f"there is no MCP server {server}")
+            raise HookError(f'MCP server "{server}" not found')
         await mcp_server.settled()
         for offered in servers.tools():
             offer = getattr(offered, "offer", None)
@@ -264,7 +264,7 @@ class HooksPart(SessionHooks, Part):
                 call = bind(offered, {"name": offered.name, "input": arguments})
                 result = await run_tool(call, context)
                 return plain(result.content), result.is_error
-        why = mcp_server.problem or f"it offers no tool {tool}"
+        why = mcp_server.problem or f'it has no tool "{tool}"'
         raise HookError(f"MCP server {server}: {why}")
 
 
@@ -272,14 +272,14 @@ def asking(side: SideQuestions) -> Callable[[str, str], Any]:
     async def ask(prompt: str, model: str) -> str:
         answer = await side.ask_model(prompt, model=model or SMALL)
         if not isinstance(answer, str):
-            raise HookError(f"the model could not be asked: {answer.message}")
+            raise HookError(f"the model could not answer: {answer.message}")
         return answer
 
     return ask
 
 
 def spill_text(folder: Path, text: str) -> Path | None:
-    """A file with a text that is too long; None where no file can be written."""
+    """Save an oversized text to a file and return its path, or None if it can't be written."""
     path = folder / f"hook-{secrets.token_hex(8)}.txt"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -292,16 +292,16 @@ def spill_text(folder: Path, text: str) -> Path | None:
 
 
 async def ignore_progress(_: Progress) -> None:
-    """Nobody looks on while a hook's tool runs."""
+    """Ignore the progress of a hook's tool."""
 
 
 def choose_env_file(folder: Path) -> Path:
-    """Where hooks leave variables for the commands of this session; every shell reads it first."""
+    """Return the file in which hooks set variables for later commands; every shell reads it first."""
     return folder / "hook-env.sh"
 
 
 def make_granter(rules: SessionRules) -> Callable[[list[Json]], str]:
-    """How a hook changes what is permitted: as a person or a host would, or what was wrong with it."""
+    """Return a function that applies a hook's permission updates and returns an error or ""."""
 
     def grant(permission_updates: list[Json]) -> str:
         updates = read_updates(permission_updates)
@@ -317,11 +317,11 @@ def make_granter(rules: SessionRules) -> Callable[[list[Json]], str]:
 
 
 async def ignore_event(_: object) -> None:
-    """Nobody looks on while a tool asks, or at the end."""
+    """Ignore the event; nothing is displayed while a tool asks or a session ends."""
 
 
 def report_loaded(hooks: SessionHooks, facts: Iterable[Fact], reason: str) -> None:
-    """Tells hooks of the memory files that join the context with these facts."""
+    """Notify hooks of the memory files that these facts add to the context."""
     for fact in facts:
         if fact.payload.get("type") in TELLING and hooks.hears("InstructionsLoaded"):
             touched = fact.payload.get(TRIGGER)
@@ -342,7 +342,7 @@ def about_memory(file: Json, reason: str) -> Json:
 
 
 def describe_start(options: Options, loaded: LoadedSession | None, model: str) -> Json:
-    """How the session begins, as its hooks are told."""
+    """Return the SessionStart input for this start."""
     lead = {} if options.lead is None else {"agent_type": options.lead.name}
     if loaded is None:
         source = "clear" if options.is_cleared else "startup"

@@ -1,7 +1,7 @@
-"""Commands that a person kept beyond an earlier run of the session: they run on, or ended meanwhile.
+"""Commands that the user kept beyond an earlier run of the session.
 
-Those that run are tasks of this run again, read from their files and ended through their watchers. Of
-those that ended the conversation hears with the next prompt, once.
+Those that are still running become tasks of this run; their output is read from files, and they are
+stopped through their watchers. The ends of the others are reported once, with the next prompt.
 """
 
 import asyncio
@@ -23,21 +23,21 @@ from clew.system.files import open_only_files
 from clew.system.process.output import ProcessOutput
 from clew.system.process.run import FinishedCommand
 
-# The output of what runs elsewhere: a file that somebody else writes, read as it grows.
+# The output of a command in another process: a file that grows while it is read.
 
 
 READ_BYTES = 1 << 16
 
 
 class FollowedFile(ProcessOutput):
-    """`look` takes up what the file holds by now, and tells every line that came since it was opened."""
+    """A growing output file; `look` reads new data and reports the lines added since it was opened."""
 
     __slots__ = ("_lines", "_told_bytes")
 
     def __init__(self, file: Path, *, keep_bytes: int, on_line: Callable[[str], object]) -> None:
         super().__init__(keep_bytes=keep_bytes, spill=file)
         self._lines = TaskLines(on_line)
-        # A file that somebody took away, or that is none, is an output that has nothing to say.
+        # A missing or irregular file counts as empty output.
         with suppress(OSError):
             descriptor = open_only_files(str(file), os.O_RDONLY | os.O_CLOEXEC)
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -54,7 +54,7 @@ class FollowedFile(ProcessOutput):
             most = min(READ_BYTES, self.size - self._told_bytes)
             data = os.pread(self._file, most, self._told_bytes)
             self._lines.feed(data)
-            # One that was cut meanwhile has nothing there.
+            # If the file was truncated, no data is available at this position.
             self._told_bytes += len(data) or most
 
     def close(self) -> None:
@@ -63,7 +63,7 @@ class FollowedFile(ProcessOutput):
         super().close()
 
     def _take_up(self) -> None:
-        """How much there is; the beginning of it is kept as of any output."""
+        """Update the size, and store the beginning like that of any output."""
         if self._file >= 0:
             self.size = self.saved_bytes = max(self.size, os.fstat(self._file).st_size)
             have = len(self.head)
@@ -71,20 +71,20 @@ class FollowedFile(ProcessOutput):
                 self.head += os.pread(self._file, self.keep_bytes - have, have)
 
 
-# How often what runs elsewhere is looked at, and what was just asked to end.
+# The polling interval for running commands, and for those that were just asked to stop.
 LOOK_S = 0.5
 SOON_S = 0.02
-# What is stuck in the kernel does not hold anybody up.
+# Do not wait longer for a process that is stuck in the kernel.
 ENDS_WITHIN_S = 5.0
-WENT_ON = "(The person kept it: it went on while clew was not there, and runs still.)"
+WENT_ON = "(The user kept it: it continued while clew was not running, and is still running.)"
 UNWATCHED = (
-    "(The person kept it: it went on while clew was not there, and runs still. What watched it was "
-    "killed, so what it prints is lost from then on, and nobody will see how it ends.)"
+    "(The user kept it: it continued while clew was not running, and is still running. Its watcher was "
+    "killed, so further output is lost and its end will not be noticed.)"
 )
 
 
 class AdoptedCommand:
-    """One of them, while it runs: as the work of a task."""
+    """A kept command that is still running, as the work of a task."""
 
     def __init__(self, record: KeptRecord, tasks: Tasks, secrets: tuple[str, ...]) -> None:
         tasks.check_room()
@@ -116,7 +116,7 @@ class AdoptedCommand:
         return ending_of(self._kept if now is None else now)
 
     async def keep(self, task: BackgroundTask) -> None:
-        """It is kept as it is."""
+        """Do nothing: the command is already kept."""
 
     def give_up(self) -> None:
         self._is_given_up = True
@@ -144,7 +144,7 @@ def begin_record(record: KeptRecord, elsewhere: AdoptedCommand, tasks: Tasks) ->
         file=Path(about.file),
     )
     task.keeping, task.is_kept = elsewhere, True
-    # The model hears of it with the next prompt, which is the person's to say.
+    # The model is notified with the user's next prompt.
     task.is_of_before = True
     task.say(WENT_ON if record.is_watched else UNWATCHED)
     return task
@@ -157,18 +157,21 @@ def adopt_commands(
     loaded: LoadedSession,
     secrets: tuple[str, ...],
 ) -> frozenset[str]:
-    """Makes them tasks of this run; `reported_ids` are those whose end the conversation knows. Their ids."""
+    """Turn kept commands into tasks of this run, and return their IDs.
+
+    `reported_ids` are tasks whose end the conversation already has.
+    """
     records = shelf.here()
     ends = {} if all(record.is_running for record in records) else read_ends(loaded)
     for record in records:
         if record.is_running:
-            # More than may run at once: the rest goes on all the same, and clew tasks ends it.
+            # Beyond the limit of running tasks, the rest keeps running; `clew tasks` can stop it.
             with suppress(UserError):
                 AdoptedCommand(record, tasks, secrets)
         elif record.about.task_id in reported_ids:
             forget(record)
         else:
-            # Whether the session had asked it to end its own file knows alone.
+            # If the session asked it to stop, only the session's own log says so.
             has_no_ending = record.end is None or record.end.called_off
             ending = (
                 ends.get((record.about.task_id, record.about.tool_use_id))
@@ -203,7 +206,7 @@ def ending_of(record: KeptRecord) -> TaskEnding:
 
 
 def tidy_up(tasks: Tasks, shelf: RecordFolder) -> None:
-    """At the end of a run: what the conversation was told has ended needs no record any more."""
+    """Delete the records of commands whose end was delivered, when the run ends."""
     for record in shelf.here():
         task = tasks.get(record.about.task_id)
         if task is not None and not record.is_running and task.ending is not None and task.is_told:

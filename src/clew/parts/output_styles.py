@@ -1,11 +1,11 @@
-"""The output style and the language of a session, as a part of it."""
+"""The output style and language of a session, as a part."""
 
 from clew.agent.context.output_styles import Speech
 from clew.parts.part import Part
 
 
 class OutputStyles(Speech, Part):
-    """What `Speech` finds wrong is told at the start."""
+    """The output style part; problems found by `Speech` become notices."""
 
     name = "output styles"
 

@@ -1,9 +1,9 @@
-"""The protocol of everything that extends a session, and what a part may use.
+"""The protocol of session parts, and the context that they may use.
 
-A part is made from what it reads (settings, files) and from the parts it builds on; that begins
-nothing. `open` gives it the assembled conversation, and from then on it may run. Nothing is set on a
-part from outside. `session.session.SessionParts` lists the parts in the order in which they are
-opened, asked and, backwards, closed.
+A part is made from its inputs (settings, files) and the parts it builds on, without starting
+anything. `open` passes it the assembled conversation, and from then on it may run. No attributes of
+a part are set from outside. `session.parts.SessionParts` lists the parts in the order in which they
+are opened and queried; they are closed in reverse.
 
 Decision: docs/decisions/330-parts.md
 """
@@ -30,15 +30,15 @@ from clew.parts.context import Ground, Thread
 
 
 class PartContext(Struct, frozen=True, kw_only=True):
-    """One conversation and what is around it: the session's, or a subagent's.
+    """A conversation and its surroundings, of the session or a subagent.
 
-    `speaking`, `deps` and `conversation` are always the session's: what a session may spend and touch,
-    its agents may.
+    `speaking`, `deps` and `conversation` are always the session's, because agents share its budget
+    and permissions.
     """
 
-    # Options, settings, rules, places, the environment, the launcher and the service.
+    # Options, settings, rules, paths, the environment, the launcher and the service.
     ground: Ground
-    # The record, the story, and what it costs.
+    # The record, the story, and the cost.
     thread: Thread
     tool_session: ToolSession
     toolbox: Toolbox
@@ -54,36 +54,36 @@ class PartContext(Struct, frozen=True, kw_only=True):
 
 
 class Part:
-    """Does nothing: a part overrides what it takes part in."""
+    """A part with no behavior; subclasses override what they need."""
 
     name: ClassVar[str]
 
     async def open(self, context: PartContext, /) -> None:
-        """Begin to run; called once, after every part was made."""
+        """Start the part; called once, after all parts were made."""
 
     async def aclose(self) -> None:
-        """End what runs; called even for a part that was never opened."""
+        """Stop the part; also called if it was never opened."""
 
     def tools(self) -> Iterable[Tool[Any]]:
-        """Return the tools that it offers from the first request on."""
+        """Return the tools that are offered from the first request on."""
         return ()
 
     def commands(self) -> Iterable[SlashCommand[Any]]:
-        """Return the slash commands that it brings at this moment."""
+        """Return the current slash commands of this part."""
         return ()
 
     async def facts(self, _history: History, /) -> Iterable[Fact]:
-        """Return what the next request should tell and the history does not; may wait, within bounds."""
+        """Return facts that the history lacks, for the next request; may wait for a limited time."""
         return ()
 
     def after(self, _results: Sequence[Json], /) -> Iterable[Fact]:
-        """Return what the model should be told with the results of a round."""
+        """Return facts to send together with the results of a round."""
         return ()
 
     def notices(self) -> Iterable[str]:
-        """Return what the user should know at the start: faults, limits, what was lost."""
+        """Return notices for the user at the start: errors, limits, losses."""
         return ()
 
     async def refresh(self) -> Iterable[str]:
-        """Look, before a turn, at what changed outside; return what the user should know of it."""
+        """Pick up external changes before a turn, and return notices about them."""
         return ()

@@ -1,6 +1,6 @@
-"""Commands that an earlier run of a session left in the background: they ended before it, or with it.
+"""Commands that an earlier run of a session left in the background and that have ended since.
 
-Until the conversation hears how one ended it knows of it as running; what it printed can be read.
+Until their end is delivered, the conversation considers them running; their output can be read.
 
 Decision: docs/decisions/116-background-tasks.md
 """
@@ -18,16 +18,17 @@ from clew.record.transcript.load import LoadedSession
 from clew.system.files import read_content
 from clew.system.process.output import ProcessOutput
 
-ENDED_WITH_CLEW = "it ended with the clew that had begun it"
-COPIED = (
-    "session {} had begun it, which this one is a copy of; if it still runs, it is that session's"
-)
+ENDED_WITH_CLEW = "it ended when the clew process that started it exited"
+COPIED = "it was started by session {}, of which this one is a copy; if it is still running, it belongs there"
 ENDED = "task-ended"
 
 
 def read_ends(loaded: LoadedSession) -> dict[tuple[str, str], TaskEnding]:
-    """How commands ended, by their ids and those of the calls that began them: of a copy's first session
-    too, whose ids may be given again. Summaries close nothing of this, so the whole file is read."""
+    """Return the recorded ends of commands, by task ID and tool call ID.
+
+    In a copy, this includes the original session, whose task IDs may be used again. The entire file
+    is read, because the ends remain valid after a compaction.
+    """
     endings: dict[tuple[str, str], TaskEnding] = {}
     for _, line in read_side_lines(loaded, ENDED):
         task_id, call, code = str(line.get("taskId")), line.get("toolUseId"), line.get("exitCode")
@@ -42,8 +43,11 @@ def read_ends(loaded: LoadedSession) -> dict[tuple[str, str], TaskEnding]:
 
 
 class PastCommands:
-    """What the conversation knows of its commands: `running` are those whose end it was not told, each
-    with the call that began it; of the others in `told` it was."""
+    """The commands that a conversation knows of.
+
+    `running` maps those without a reported end to the call that started them; `told` contains the
+    others.
+    """
 
     def __init__(self, messages: Iterable[Json]) -> None:
         self.running: dict[str, str] = {}
@@ -59,8 +63,10 @@ class PastCommands:
         kept_ids: Container[str],
         goes_on: Callable[[str], str],
     ) -> list[BackgroundTask]:
-        """Those that run no more, but for what a person kept, as tasks that have ended; `goes_on` says
-        of a call where what it began runs on all the same."""
+        """Return the commands that no longer run, except kept ones, as finished tasks.
+
+        `goes_on` returns a note if what a call started is still running elsewhere.
+        """
         left = {task_id: call for task_id, call in self.running.items() if task_id not in kept_ids}
         ends = read_ends(loaded) if left else {}
 
@@ -94,7 +100,7 @@ class PastCommands:
                 self._hear_again(row)
 
     def _hear_again(self, row: dict[str, str]) -> None:
-        """A summary may stand for the call that began it."""
+        """Restore a command from its entry after a summary, if its call was summarised."""
         task_id, call_id = row["taskId"], row["toolUseId"] or row["taskId"]
         name = "Monitor" if row["kind"] == "monitor" else "Bash"
         call = {"id": row["toolUseId"], "name": name, "input": {"description": row["title"]}}
@@ -104,7 +110,7 @@ class PastCommands:
 
 
 def of_original(loaded: LoadedSession) -> tuple[str, Container[str]]:
-    """The session that one is a copy of, and the calls of commands that ran there by its messages."""
+    """Return the original of a copied session, and the calls of commands that were running there."""
     of = header_of(loaded.path).get("forkedFrom")
     uuids = [message.get("uuid") for message in loaded.messages]
     if not isinstance(of, dict) or of.get("messageUuid") not in uuids:
@@ -114,7 +120,7 @@ def of_original(loaded: LoadedSession) -> tuple[str, Container[str]]:
 
 
 def heard(message: Json, blocks: Any) -> Iterable[tuple[str, str | None]]:
-    """The tasks that a message tells of: begun by a call, or ended."""
+    """Yield the tasks that a message reports as started (with the call) or ended (None)."""
     call = persons_call(message)
     if call is not None:
         yield call["task"], call["id"]
@@ -137,7 +143,7 @@ def heard(message: Json, blocks: Any) -> Iterable[tuple[str, str | None]]:
 
 
 def persons_call(message: Json) -> Json | None:
-    """The command that a person began with a line of their own, where they left it to the background."""
+    """Return a shell command line of the user that was moved to the background, as a call."""
     origin = message.get("origin")
     if not isinstance(origin, dict) or origin.get("kind") != "shell-output":
         return None
@@ -156,8 +162,10 @@ def hand_over_commands(
     tasks: Tasks,
     results: Path,
 ) -> None:
-    """Has an agent that goes on hear of the commands that it had begun: `own` is its conversation. Of those
-    that a person kept the session hears."""
+    """Give a resumed agent the news of commands that it had started.
+
+    `own` is its conversation. News of commands that the user kept go to the session instead.
+    """
     before, of_session = PastCommands(own), PastCommands(session)
     known_ids = {task.id for task in tasks.all() if before.running.get(task.id) == task.tool_use_id}
     others = known_ids | of_session.told | set(of_session.running)

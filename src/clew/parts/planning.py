@@ -1,4 +1,4 @@
-"""The session itself as tools may change it: its mode, its plan, its list of tasks, its settings."""
+"""The session's own state as tools may change it: mode, plan, task list and settings."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ PLAN: Mode = "plan"
 
 
 class OwnSession(Part):
-    """Knows which mode planning began in, so that it can end there."""
+    """The planning part; it restores the previous mode when planning ends."""
 
     name = "planning"
 
@@ -46,7 +46,7 @@ class OwnSession(Part):
             self._change(PLAN)
 
     def leave_plan(self) -> Mode:
-        """Ends planning; a mode that a person chose with their yes is the one that stays."""
+        """Leave plan mode; keep a mode that the user chose when approving."""
         return self._change(self._before if self.mode == PLAN else self.mode)
 
     def _change(self, mode: Mode) -> Mode:

@@ -1,4 +1,4 @@
-"""Where a session is written: a new transcript, one that goes on, or a copy of one."""
+"""Opens the record of a session: a new transcript, a resumed one, or a copy."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ from clew.system.config.paths import Places
 from clew.system.files import read_content
 from clew.version import VERSION
 
-EXISTS = "--session-id {}: this session exists; --resume it"
+EXISTS = "--session-id {}: this session already exists; use --resume"
 
 
 def open_record(
@@ -32,8 +32,10 @@ def open_record(
     entrypoint: str,
     mirror: Mirror | None = None,
 ) -> tuple[Recorder, LoadedSession | None, list[str]]:
-    """The recorder of a new session, or of one that goes on, with what it holds so far; and what of it
-    could not be copied, where that was asked for."""
+    """Open the recorder of a new or resumed session.
+
+    Return it with the loaded session, and the problems with copying parts of it.
+    """
     home, cwd = places.config_home, str(places.cwd)
     path = folder = None
     if options.resume is not None or options.continues:
@@ -96,25 +98,25 @@ def open_record(
 
 
 def kept_nowhere(opened: AsyncExitStack) -> Path | None:
-    """A folder for what the model reads again while the session lasts, large outputs: gone with it."""
+    """Create a temporary folder for large outputs of a session that is not saved."""
     try:
         folder = Path(tempfile.mkdtemp(prefix="clew-unkept-"))
     except OSError:
-        return None  # no disk takes anything, so nothing is kept anywhere
+        return None  # without any writable disk, nothing is kept
     opened.callback(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 def title_of(loaded: LoadedSession) -> str:
-    """What a person called the session; empty if nobody did."""
+    """Return the title that the user gave the session, or an empty string."""
     title = loaded.side.current.get("custom-title", {}).get("customTitle")
     return title if isinstance(title, str) else ""
 
 
 def reserve(log: Log, transcript: Path, session_id: str, opened: AsyncExitStack) -> None:
-    """Makes a session's given id this process's own: of two that begin it at once, one is told.
+    """Claim a given session ID for this process, so that a second process gets an error.
 
-    On a disk that takes nothing the session begins in memory, as any other does.
+    If the disk is full, the session starts in memory, like any other.
     """
     try:
         transcript.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -129,7 +131,7 @@ def reserve(log: Log, transcript: Path, session_id: str, opened: AsyncExitStack)
 
 
 def leave_no_empty(transcript: Path) -> None:
-    """Takes a name back under which nothing was said."""
+    """Delete an empty transcript."""
     with contextlib.suppress(OSError):
         if not transcript.stat().st_size:
             transcript.unlink()
@@ -144,7 +146,7 @@ def log_of(options: Options, home: Path, opened: AsyncExitStack) -> Log | None:
 
 
 def read_branch(folder: Path) -> str:
-    """The branch by `.git/HEAD`, without asking git."""
+    """Return the branch from `.git/HEAD`, without running git."""
     for place in (folder, *folder.parents):
         try:
             head = read_content(place / ".git" / "HEAD").decode("utf-8").strip()

@@ -1,8 +1,8 @@
-"""What files bring besides settings, looked for again while a session runs.
+"""Reloads files other than settings while a session runs.
 
-Plugins with all their parts, commands and skills, agents, output styles. What is not as it was is taken
-in: hooks and servers of plugins too, under the same trust as at the start. What the conversation began
-with (its system prompt, the style in it) stays; the model is told the rest with the next prompt.
+These are plugins with everything in them, commands and skills, agents, and output styles. Changes
+take effect, including hooks and MCP servers of plugins, under the same trust rules as at the start.
+The system prompt and its style stay; the model is notified of other changes with the next prompt.
 """
 
 from msgspec import Struct
@@ -24,20 +24,20 @@ from clew.permissions.in_session import of_own
 
 
 class Reloaded(Struct, frozen=True, kw_only=True):
-    """What there is now: plugins as hosts are told of them, names of the rest, and what is wrong."""
+    """The state after reloading: plugins as hosts receive them, other names, and errors."""
 
     plugins: tuple[Json, ...]
     skills: tuple[str, ...]
     agents: tuple[str, ...]
     styles: tuple[str, ...]
-    # MCP servers of plugins that were begun, and those that were ended.
+    # MCP servers of plugins that were started, and those that were stopped.
     begun: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
 
 
 class Reloading(Part):
-    """What it looks into is what the session began with."""
+    """The reloading part; it queries the other parts."""
 
     name = "reloading"
     _context: PartContext
@@ -64,19 +64,19 @@ class Reloading(Part):
         self._code = code
         self._mcp = mcp
         self._brought = brought
-        # Plugins that a host added while the session ran.
+        # Plugins that a host added during the session.
         self._added: tuple[str, ...] = ()
 
     async def open(self, context: PartContext, /) -> None:
         self._context = context
 
     def styles(self) -> tuple[str, ...]:
-        """Looks for output styles alone; their names."""
+        """Reload only the output styles, and return their names."""
         self._styles.reload(self._ground.rules.standing, self._plugins.styles())
         return tuple(style.name for style in self._styles.styles.found)
 
     async def all(self, added: tuple[str, ...] = ()) -> Reloaded:
-        """Everything; `added` are folders of further plugins, which whoever names them trusts."""
+        """Reload everything; `added` are folders of further plugins, which the caller trusts."""
         ground, plugins = self._ground, self._plugins
         self._added += tuple(folder for folder in added if folder not in self._added)
         options = ground.options

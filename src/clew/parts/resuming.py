@@ -1,6 +1,6 @@
-"""A session that is resumed or copied: which one is meant, and what of it goes into the record.
+"""Resuming and copying of sessions: which one is meant, and how it enters the record.
 
-Loaded only where a session is resumed: a new one needs none of it.
+Loaded only if a session is resumed.
 """
 
 import shlex
@@ -21,13 +21,13 @@ from clew.record.transcript.resume import Back, LockedSession, resume, write_for
 from clew.record.transcript.running import find_holder
 from clew.system.files import why_closed
 
-LOST = "the subagents, tasks and outputs of session {session} could not all be copied: {why}"
+LOST = "the subagents, tasks and outputs of session {session} could not be copied completely: {why}"
 
 
 def gone_on(
     recorder: Recorder, log: Log | None, path: Path, home: Path, options: Options, lost: list[str]
 ) -> LoadedSession:
-    """What the session at `path` holds, now the recorder's: the session itself, or a copy of it."""
+    """Return the content of the session at `path`, now in the recorder: itself or a copy."""
     fork, back = options.fork, None
     if options.resume_at is not None:
         back = Back(to=options.resume_at, only_turn=options.drops_turn)
@@ -36,55 +36,55 @@ def gone_on(
         if log is None or (
             fork and not copied(recorder, log, load_with_unsaved(path, home), back, lost)
         ):
-            # A copy that no disk takes now is in memory until one does.
+            # If the disk is full, the copy stays in memory until it can be written.
             loaded = load_with_unsaved(path, home)
             loaded = loaded if back is None else back.of(loaded)
             recorder.resume(loaded)
         else:
             loaded = resume(recorder, log, home=home, back=None if fork else back)
     except OSError as error:
-        raise SessionError(f"session {path.stem} cannot be read: {describe_error(error)}") from None
+        raise SessionError(f"can't read session {path.stem}: {describe_error(error)}") from None
     if isinstance(loaded, LockedSession):
         raise SessionError(in_hold(loaded, home))
     if loaded.is_empty and not loaded.stands_before_all:
-        raise SessionError(f"session {path.stem} holds no conversation: {path}")
+        raise SessionError(f"session {path.stem} is empty: {path}")
     return loaded
 
 
 def id_of(path: Path) -> str:
-    """The id of the session in a file, which is the file's name."""
+    """Return the session ID in a transcript's file name."""
     if not is_uuid(path.stem):
-        copying = f"`clew --resume {shlex.quote(str(path))} --fork-session` goes on in a copy"
-        raise SessionError(f"{path}: its name is no session's id; {copying}")
+        copying = f"`clew --resume {shlex.quote(str(path))} --fork-session` continues in a copy"
+        raise SessionError(f"{path}: the file name is not a session ID; {copying}")
     return path.stem
 
 
 def in_hold(lock: LockedSession, home: Path) -> str:
-    """Who has a session, and what can be done with it all the same."""
+    """Return an error that names the process with the session open, and the alternatives."""
     is_known = find_session(home, lock.path.stem) == [lock.path]
     name = lock.path.stem if is_known else shlex.quote(str(lock.path))
-    copying = f"`clew --resume {name} --fork-session` goes on in a copy"
-    return f"{lock}; {copying}, `clew sessions show {name}` reads it"
+    copying = f"`clew --resume {name} --fork-session` continues in a copy"
+    return f"{lock}; {copying}, `clew sessions show {name}` displays it"
 
 
 def ensure_free(path: Path, home: Path, cwd: str) -> None:
-    """Raises `SessionError` if going on with a session would be refused, for who is about to leave
-    another one for it."""
+    """Raise `SessionError` if a session can't be resumed.
+
+    Called before the current session is left for it.
+    """
     session_id, files = id_of(path), Files()
     placed(home, cwd, path)
     try:
         fd = files.open_to_read(path.resolve())
     except OSError as error:
-        raise SessionError(
-            f"session {session_id} cannot be read: {describe_error(error)}"
-        ) from None
+        raise SessionError(f"can't read session {session_id}: {describe_error(error)}") from None
     try:
         if not files.lock(fd):
             raise SessionError(
                 in_hold(LockedSession(path=path, holder=find_holder(home, session_id)), home)
             )
         if not files.size(fd):
-            raise SessionError(f"session {session_id} holds no conversation: {path}")
+            raise SessionError(f"session {session_id} is empty: {path}")
     finally:
         files.close(fd)
 
@@ -92,7 +92,7 @@ def ensure_free(path: Path, home: Path, cwd: str) -> None:
 def copied(
     recorder: Recorder, log: Log, loaded: LoadedSession, back: Back | None, lost: list[str]
 ) -> bool:
-    """Begins the recorder's session as a copy of another; False if it is not on disk."""
+    """Start the recorder's session as a copy of another; return False if it is not on disk."""
     if loaded.is_empty:
         return False
     until = None if back is None else back.of(loaded).leaf_uuid
@@ -113,7 +113,7 @@ def copied(
 
 
 def choose_transcript(options: Options, home: Path, cwd: str) -> Path | None:
-    """The transcript to go on with; None for a new session."""
+    """Return the transcript to resume; None for a new session."""
     if options.resume is not None:
         return choose.resolve_session(home, cwd, options.resume)
     if options.continues:
@@ -123,9 +123,9 @@ def choose_transcript(options: Options, home: Path, cwd: str) -> Path | None:
 
 
 def placed(home: Path, cwd: str, path: Path) -> Path:
-    """The folder that a session goes on in; of an emergency copy, where the rest of it may lie."""
+    """Return the folder in which a session continues; for a recovery file, that of its other files."""
     folder = choose.folder_of(home, cwd, path)
     closed = None if folder == path.parent else why_closed(folder)
     if closed is not None:
-        raise SessionError(f"{closed}; so what else session {path.stem} holds is not known")
+        raise SessionError(f"{closed}; so the other files of session {path.stem} can't be read")
     return folder

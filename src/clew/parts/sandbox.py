@@ -1,7 +1,8 @@
-"""The sandbox of a session: what its settings, its folders and its mode come to, frozen at the start.
+"""The sandbox of a session, from its settings, folders and mode, fixed at the start.
 
-Frozen, because files that a command may write must not open the walls it stood behind; the mode alone
-may change. Owns when walls are around a command, and what is said where there are none.
+It is fixed because a command can write settings files, which must not weaken the sandbox for later
+commands. Only the mode may change. Owns when a command is confined, and the notices if that is not
+possible.
 """
 
 import os
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
     from clew.system.sandbox.box import Box
     from clew.system.sandbox.violations import SandboxViolation
 
-# What a command that nobody was asked about finds in its environment, besides what settings name.
-# Nothing that has another program or file run, and nothing that may hold a key.
+# The variables that an unprompted command receives, in addition to those in settings. None of them
+# can make another program or file run, or contain a key.
 VARIABLES = frozenset(
     [
         "PATH",
@@ -65,7 +66,8 @@ VARIABLES = frozenset(
         "CLEW",
         "CI",
         "GIT_EDITOR",
-        # Which repository git reads; without them it would read another than approved commands do.
+        # These select git's repository; without them git would use another one than for approved
+        # commands.
         "GIT_DIR",
         "GIT_WORK_TREE",
         "GIT_INDEX_FILE",
@@ -87,33 +89,36 @@ VARIABLES = frozenset(
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
 WORD = re.compile(r"[A-Za-z_]\w{2,}")
 MISSING = (
-    "Commands that nobody is asked about run without these variables: {names} (the user can pass them by "
+    "Commands that run without asking do not receive these variables: {names} (the user can pass them with "
     "sandbox.allowEnvironment)."
 )
 NO_WALLS = (
-    "no read-only wall can be had here (Landlock needs Linux 6.2, bubblewrap is not installed): only a "
+    "no read-only sandbox available (Landlock requires Linux 6.2, bubblewrap is not installed): only a "
     "short list of commands runs without asking"
 )
-# What clew tells git of folders that are not trusted (see `system.config.git_guard`).
+# Git configuration for untrusted folders (see `system.config.git_guard`).
 BARE = ("safe.bareRepository", "explicit")
-# Differences within submodules, whose histories nobody searched for what is denied.
+# No diffs within submodules, because their histories were not searched for denied files.
 SHORTER = (("diff.submodule", "short"),)
 SECRETS_AT_HOME = tuple(place.rstrip("/") for place in SECRET_PLACES)
-# The modes in which it is on where settings say nothing.
+# Modes in which the sandbox is on by default.
 OWN_MODES = ("auto", "acceptEdits")
 NO_WALL = (
-    "The command did not run: the read-only wall around commands that nobody is asked about does not "
-    "stand here any more ({why})."
+    "The command did not run: the read-only sandbox for commands that run without asking is no longer "
+    "available ({why})."
 )
 PROMISED = (
-    "The command did not run: the settings promise a sandbox, and none works here ({why}). A person can "
+    "The command did not run: the settings require a sandbox, but it is not available ({why}). The user can "
     "install bubblewrap, or set sandbox.enabled to false in their own settings."
 )
 
 
 class SessionSandbox(Part):
-    """The walls of a session: the sandbox, which `enabled` and the mode turn on, and the read-only wall
-    around commands that nobody was asked about, which always is on where it can stand."""
+    """The sandbox of a session.
+
+    It has two forms: the sandbox itself, which `enabled` and the mode turn on, and the read-only
+    sandbox for commands that run without asking, which is always on if available.
+    """
 
     name = "sandbox"
 
@@ -125,7 +130,7 @@ class SessionSandbox(Part):
         hidden: Sequence[str],
         aside: Path,
     ) -> None:
-        """`aside`: where that goes which a command made and programs would heed."""
+        """Create the sandbox; risky files that a command created are moved to `aside`."""
         standing = rules.standing
         settings, faults = read_settings(standing.layers, home=standing.context.home)
         self._notices = faults
@@ -140,26 +145,29 @@ class SessionSandbox(Part):
         self._box: Box | None = None
         self._read_only: Box | None = None
         self._has_walls: bool | None = None
-        # Why no read-only wall stands, once a command has tried.
+        # The reason why no read-only sandbox is available, once a command has tried it.
         self.why_no_walls = ""
-        # Of agents.
+        # Worktrees of agents.
         self._checkouts: set[str] = set()
         self._denied = DeniedFiles(self._listing)
-        # Variables that a command lacked, and the model knows.
+        # Variables that commands lacked and that the model was told about.
         self._told_missing: set[str] = set()
         self._history: GitHistory | None = None
         rules.rely_on(self)
 
     @property
     def box(self) -> "Box":
-        """Made when a command first needs it: most sessions have none. Raises `SandboxError`."""
+        """Return the sandbox, created on first use because most sessions need none.
+
+        Raise `SandboxError`.
+        """
         if self._box is None:
             self._box = self._made(policy_of(self._settings, self._began))
         return self._box
 
     @property
     def read_only(self) -> "Box":
-        """The same for the read-only wall."""
+        """Return the read-only sandbox, created on first use."""
         if self._read_only is None:
             self._read_only = self._made(SandboxPolicy(write=(), is_read_only=True))
         return self._read_only
@@ -210,7 +218,7 @@ class SessionSandbox(Part):
         return self.has_walls
 
     def held_by_git(self, folder: str, held_against: RuleSet) -> HeldByGit:
-        """Made when a command first asks git for contents: most sessions have none."""
+        """Return git's access state, created when a command first asks git for file contents."""
         if self._history is None:
             from clew.permissions.git_history import GitHistory
 
@@ -221,52 +229,52 @@ class SessionSandbox(Part):
         return self._history is not None and await self._history.look_up()
 
     async def news(self) -> tuple[str, ...]:
-        """What people should know at the start."""
+        """Return notices for the user at the start."""
         news = () if self.has_walls else (NO_WALLS,)
         if self.is_wanted:
             try:
                 await self.box.kind()
             except SandboxError as error:
                 then = "no command will run" if self.is_promised else "commands run without one"
-                news = (*news, f"no sandbox works here, {then}: {error}")
+                news = (*news, f"no sandbox available, {then}: {error}")
         return news
 
     async def page(self) -> list[tuple[str, str]]:
-        """What holds here and why not, in rows."""
+        """Return the state of the sandbox for display, as rows."""
         await self.can_confine()
         kind = await self.read_only.kind() if self.has_walls else ""
-        why = self.why_no_walls or "no Landlock of Linux 6.2, no bubblewrap"
-        rows = [("read-only wall", f"holds ({kind})" if kind else f"cannot be had: {why}")]
+        why = self.why_no_walls or "no Landlock (Linux 6.2), no bubblewrap"
+        rows = [("read-only sandbox", f"available ({kind})" if kind else f"not available: {why}")]
         try:
             kind, weakness = await self.box.kind(), self.box.weakness
-            rows.append(("sandbox", f"{self._switched}; {weakness or f'{kind} holds here'}"))
+            rows.append(("sandbox", f"{self._switched}; {weakness or f'available ({kind})'}"))
         except SandboxError as error:
-            rows.append(("sandbox", f"{self._switched}; it cannot be had: {error}"))
+            rows.append(("sandbox", f"{self._switched}; not available: {error}"))
         policy = self._policy(self._began.context.cwd)
         denied = len(self._shut("read"))
         rows += [
-            ("may write", ", ".join(policy.write)),
-            ("may not read", f"{len(policy.no_read)} places, {denied} of them by rules that deny"),
-            ("may reach", ", ".join(policy.domains) or "no host"),
-            ("outside", ", ".join(self._settings.excluded) or "no command"),
-            ("variables", ", ".join(self._settings.variables) or "none named by settings"),
+            ("writable paths", ", ".join(policy.write)),
+            ("denied reads", f"{len(policy.no_read)} paths, {denied} of them by deny rules"),
+            ("allowed hosts", ", ".join(policy.domains) or "none"),
+            ("excluded commands", ", ".join(self._settings.excluded) or "none"),
+            ("passed variables", ", ".join(self._settings.variables) or "none"),
         ]
         return rows
 
     @property
     def _switched(self) -> str:
-        """Whether the sandbox is on, and by whose word."""
+        """The state of the sandbox, and what decides it."""
         state = "on" if self.is_wanted else "off"
         if self._settings.enabled is None:
-            return f"{state} in mode {self._rules.mode} (on by itself in {' and '.join(OWN_MODES)})"
+            return f"{state} in mode {self._rules.mode} (automatic in {' and '.join(OWN_MODES)})"
         return f"{state} by the settings"
 
     def opens(self, tree: str) -> None:
-        """An agent has a checkout of its own there."""
+        """Allow an agent's worktree."""
         self._checkouts.add(os.path.realpath(tree))
 
     def _shut(self, access: Access) -> tuple[str, ...]:
-        """What deny rules name at this moment: those of the start, and those that came since."""
+        """Return the paths that deny rules match now, by the initial and the current rules."""
         standings = (self._began, self._rules.standing)
         both_rules = standings[: 1 if standings[0].rules is standings[1].rules else 2]
         return real([path for rule in both_rules for path in self._denied.named(rule, access)])
@@ -279,8 +287,11 @@ class SessionSandbox(Part):
         )
 
     def _policy(self, cwd: str) -> SandboxPolicy:
-        """The policy of a command in a folder: an agent's own checkout is open to it, in the midst of
-        `.claude`, but for what programs heed."""
+        """Return the policy of a command in a folder.
+
+        An agent's worktree is writable although it is inside `.claude`, except for files that
+        programs execute.
+        """
         policy, folder = self.box.policy, os.path.realpath(cwd)
         policy = replace(
             policy,
@@ -311,7 +322,7 @@ class SessionSandbox(Part):
             if is_confined:
                 passed_names = self._settings.variables
                 variables = {k: v for k, v in environment.items() if is_passed(k, passed_names)}
-                # git in a partial clone would start what fetches the missing part.
+                # In a partial clone, git would start a program to fetch missing objects.
                 variables |= WITHOUT_FETCHING
                 variables = with_git_settings(variables, SHORTER)
                 if BARE[0] in environment.values():
@@ -337,7 +348,7 @@ class SessionSandbox(Part):
                     confinement = await opened.enter_async_context(
                         self.box.around(argv, cwd, environment, policy=policy)
                     )
-                    # Landlock grants whole trees: nothing inside of one is held.
+                    # Landlock allows entire trees, so it can't protect anything inside one.
                     no_write = () if confinement.walls is not None else policy.no_write
                     opened.callback(
                         lambda: confinement.told.extend(
@@ -350,12 +361,12 @@ class SessionSandbox(Part):
             yield confinement
 
     def _watched(self, policy: SandboxPolicy) -> list[str]:
-        """The folders that may be written and that people work in."""
+        """Return the writable folders that contain the user's work."""
         own = (self.box.temp, *list_commit_paths(self._began.context.cwd))
         return [path for path in policy.write if path not in own and is_folder(Path(path))]
 
     def missing(self, text: str, walled: Walled) -> str:
-        """A sentence about variables that a failed command names and did not get; each is told of once."""
+        """Return a sentence about variables that a failed command needed; each is mentioned once."""
         words = set(WORD.findall(text))
         names = [n for n in walled.removed if n in words and n not in self._told_missing]
         self._told_missing.update(names)
@@ -377,10 +388,10 @@ class SessionSandbox(Part):
         )
 
     def is_excluded(self, command: str, line: "CommandLine | None") -> bool:
-        """Whether every part of a command is one that settings name as outside."""
+        """Return whether all parts of a command are excluded from the sandbox by the settings."""
         if self._excluded is None:
             return False
-        # Loaded with the first call: they bring every reader of command lines.
+        # Loaded with the first call, because this imports the command parser.
         from clew.permissions.decide import judge
         from clew.permissions.files import Bench
 
@@ -390,7 +401,7 @@ class SessionSandbox(Part):
         return all(part.rule is not None for part in parts)
 
     def spared(self, call: BoundCall, decision: Decision) -> Decision:
-        """A decision where the walls answer what only the mode would ask about."""
+        """Return the decision, but allow a sandboxed command that only the mode would ask about."""
         spares = self._settings.spares_questions
         is_on = self._settings.enabled is True if spares is None else spares
         command = call.block["input"].get("command")
@@ -412,7 +423,7 @@ class SessionSandbox(Part):
 
 
 def excluded_rules(settings: SandboxSettings, standing: CurrentRules) -> RuleSet | None:
-    """`excludedCommands` as rules: `docker` and `docker *` are that command with any arguments."""
+    """Return `excludedCommands` as rules; `docker` also matches `docker` with any arguments."""
     rules: list[PermissionRule] = []
     for pattern in settings.excluded:
         texts = [pattern] if "*" in pattern else [pattern, f"{pattern} *"]
@@ -431,7 +442,7 @@ def excluded_rules(settings: SandboxSettings, standing: CurrentRules) -> RuleSet
 
 
 def policy_of(settings: SandboxSettings, standing: CurrentRules) -> SandboxPolicy:
-    """What every wall of the sandbox is built from, but for what deny rules name on the disk."""
+    """Return the base policy of the sandbox, without the paths that deny rules match."""
     context, files = standing.context, settings.files
     outside = [path for root in context.roots for path in list_commit_paths(root)]
     roots = real((*context.roots, *outside, *files.write))
@@ -448,7 +459,7 @@ def policy_of(settings: SandboxSettings, standing: CurrentRules) -> SandboxPolic
 
 
 def secrets_of(standing: CurrentRules, listing: Listing) -> tuple[str, ...]:
-    """The secret places that are there now. Few are: the home folder is looked at first."""
+    """Return the existing secret files; the home folder's names are checked first, as few exist."""
     home, places = standing.context.home, standing.places
     names = {name for name, _ in listing.entries(home)}
     paths = [f"{home}/{place}" for place in SECRETS_AT_HOME if place.partition("/")[0] in names]
@@ -462,7 +473,7 @@ def real(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_passed(name: str, patterns: Sequence[str]) -> bool:
-    """Whether a command that nobody was asked about finds a variable."""
+    """Return whether a command that runs without asking receives a variable."""
     if name in VARIABLES or name.startswith("LC_"):
         return True
     return any(

@@ -1,8 +1,8 @@
-"""A session's copy in a store: home before the session is opened, and sent along while it runs.
+"""Copy of a session in a store: pulled before the session opens, and pushed while it runs.
 
-Off unless the setting `sessionStore` names a store. The transcript here is the first truth: a store that
-fails is told of and tried again, and stops nothing. What could not be sent goes with the next session of
-that id, or with `clew sessions push`.
+Off unless the setting `sessionStore` names a store. The local transcript is authoritative: if the
+store fails, this is reported and retried, and nothing else is affected. Unsent data is pushed by
+the next session with that ID or by `clew sessions push`.
 """
 
 import asyncio
@@ -26,22 +26,25 @@ if TYPE_CHECKING:
     from clew.record.stores.base import SessionStore
 
 
-# What is written within so long of each other goes together.
+# Changes within this time are sent together.
 QUIET_S = 1.0
-# After a failure the store is left alone for so long.
+# The pause after a failure.
 PAUSE_S = 30.0
-# What a session's end waits for the rest to be sent.
+# How long the end of a session waits for the rest to be sent.
 LAST_S = 5.0
-# What a session's beginning waits to hear what the store has.
+# How long the start of a session waits for the store's state.
 FIRST_S = 10.0
 
 
 def _later() -> None:
-    """Who listens to nothing asks for the news now and then."""
+    """Do nothing; the news is polled instead."""
 
 
 class StoreCopy(Part):
-    """`faults` are what people should know and were not told yet; `heard` is called when there is one."""
+    """The copy in a store; this base class is used without one.
+
+    `faults` are unreported problems; the callback in `heard` runs when one is added.
+    """
 
     name = "store copy"
 
@@ -53,11 +56,11 @@ class StoreCopy(Part):
         self._something = asyncio.Event()
 
     def beside(self, mirror: Mirror | None) -> Mirror | None:
-        """Who is told of written lines: the host as before, and the copy."""
+        """Return the mirror for written lines: the host's, combined with the copy's."""
         return mirror
 
     def news(self) -> tuple[str, ...]:
-        """What went wrong since it was asked; the same failure once."""
+        """Return the problems since the last call; a repeated failure is reported once."""
         faults, self.faults = tuple(self.faults), []
         return faults
 
@@ -69,13 +72,13 @@ class StoreCopy(Part):
 
     def _failed(self, why: str) -> None:
         if not self._is_failing:
-            self.faults.append(f"the copy of this session in the store is not kept: {why}")
+            self.faults.append(f"this session can't be copied to the store: {why}")
             self.heard()
         self._is_failing = True
 
 
 class ConfiguredStore(StoreCopy):
-    """There is a store."""
+    """The copy in a configured store."""
 
     def __init__(self, store: "SessionStore") -> None:
         from clew.record.stores.transfer import Sender
@@ -93,13 +96,15 @@ class ConfiguredStore(StoreCopy):
         return both
 
     def wrote(self, path: Path) -> None:
-        """Something was, or may have been, appended to a transcript."""
+        """Note that a transcript may have been appended to."""
         self._waiting[path] = None
         self._something.set()
 
     async def bring_home(self, options: Options, home: Path, cwd: str) -> None:
-        """What the store has of the session that is to be gone on with, if that is more than what is
-        here. Raises `SessionError` only for a session that is nowhere."""
+        """Pull the session to be resumed if the store has more of it than the disk.
+
+        Raise `SessionError` only if the session is in neither place.
+        """
         from clew.record.stores.base import StoreError
         from clew.record.stores.transfer import Diagnostic, files_of, hydrate_session
 
@@ -123,7 +128,7 @@ class ConfiguredStore(StoreCopy):
                 )
                 why = "; ".join(note.what for note in notes if not note.ok)
         except TimeoutError:
-            why = "the store took too long"
+            why = "the store timed out"
         except StoreError as error:
             why = str(error)
         if why:
@@ -131,19 +136,19 @@ class ConfiguredStore(StoreCopy):
         if not is_here and not is_there(place.transcript):
             reason = why or "it has no such session"
             raise SessionError(
-                f"no session {place.session_id} here, and none came from the store: {reason}"
+                f"session {place.session_id} not found here, and can't be pulled from the store: {reason}"
             )
         for path in files_of(place):
             self.wrote(path)
 
     def _begin_anew(self) -> None:
-        """The files are others now than those that were looked at."""
+        """Forget the state of the files, which have been replaced."""
         from clew.record.stores.transfer import Sender
 
         self._sender = Sender(self._store)
 
     async def keep(self) -> None:
-        """Sends what is written, until cancelled."""
+        """Send changes until cancelled."""
         while True:
             await self._something.wait()
             await asyncio.sleep(PAUSE_S if self._is_failing else QUIET_S)
@@ -168,16 +173,16 @@ class ConfiguredStore(StoreCopy):
         self._is_failing = False
 
     async def finish(self) -> None:
-        """Sends the rest, when the transcript has all of it."""
+        """Send the rest, after the transcript is complete."""
         try:
             async with asyncio.timeout(LAST_S):
                 await self._send()
         except TimeoutError:
-            self._failed("the store took too long")
+            self._failed("the store timed out")
 
 
 def _place(options: Options, home: Path, cwd: str) -> tuple[SessionPlace | None, bool]:
-    """The session that is to be gone on with, as far as that can be known, and whether it is here."""
+    """Return the session to be resumed, as far as known, and whether it is on disk."""
     from clew.parts.resuming import choose_transcript
 
     try:
@@ -195,7 +200,7 @@ def _place(options: Options, home: Path, cwd: str) -> tuple[SessionPlace | None,
 
 @asynccontextmanager
 async def open_store_copy(ground: Ground) -> AsyncIterator[StoreCopy]:
-    """The copy of the session that is about to be opened; left when its transcript is closed."""
+    """Open the copy of the session that is about to be opened; close it after its transcript."""
     settings = ground.began.settings
     if not ground.options.persists or read_text(settings, "sessionStore") is None:
         yield StoreCopy()

@@ -1,4 +1,4 @@
-"""The background tasks of a session as a part of it, with those that its earlier runs left.
+"""The background tasks of a session as a part, including those of earlier runs.
 
 Decision: docs/decisions/116-background-tasks.md
 """
@@ -16,9 +16,9 @@ from clew.record.transcript.record import Recorder
 
 
 class BackgroundTasks(Tasks, Part):
-    """The tasks of a session and its subagents, with those that earlier runs of the session left.
+    """The tasks of a session and its subagents, including those of earlier runs.
 
-    `recorder_of` returns who records what an agent does, by the agent's id.
+    `recorder_of` returns the recorder of an agent by its ID.
     """
 
     name = "background tasks"
@@ -27,7 +27,7 @@ class BackgroundTasks(Tasks, Part):
         self, ground: Ground, thread: Thread, recorder_of: Callable[[str], Recorder | None]
     ) -> None:
         super().__init__()
-        # Where it is written down what goes on without clew.
+        # Records of commands that continue without clew.
         self.shelf = RecordFolder(ground.began.places.own / "kept", thread.session_id)
         self._thread = thread
         self._secrets = ground.secrets
@@ -51,7 +51,7 @@ class BackgroundTasks(Tasks, Part):
         await super().aclose()
 
     def _recall(self, loaded: LoadedSession) -> None:
-        """Takes up what the session's earlier runs had begun in the background."""
+        """Restore the background tasks of earlier runs of the session."""
         from clew.parts.past_commands import COPIED, PastCommands, of_original
 
         before = PastCommands(loaded.messages)
@@ -59,10 +59,10 @@ class BackgroundTasks(Tasks, Part):
         kept_ids: Container[str] = ()
 
         def goes_on(call_id: str) -> str:
-            """Where a command of this copy's first session goes on, if the user kept it there."""
+            """Return where a command of this copy's original is still running, if the user kept it."""
             record = self.shelf.of_call(call_id)
             if record is not None:
-                return f"a person kept it in session {record.about.session_id}"
+                return f"the user kept it in session {record.about.session_id}"
             return COPIED.format(original) if call_id in copied else ""
 
         if self.shelf.is_used:

@@ -1,4 +1,4 @@
-"""The tools of a conversation: which there are, and what they share between their calls."""
+"""The tools of a conversation, and the state that they share."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -33,13 +33,16 @@ from clew.system.config.settings import read_object
 
 
 def offered_tools(options: Options, extra_tools: Iterable[Tool[Any]]) -> list[Tool[Any]]:
-    """Return the built-in tools and those of the parts, without those that the command line left out or
-    denies as a whole, and without those that ask the user where nobody can be asked."""
+    """Return the built-in tools and those of the parts.
+
+    Tools that the command line excludes or denies entirely are left out, as are those that need the
+    user if the user can't be asked.
+    """
     tools = (*outlined_tools(), *extra_tools)
     unknown = [name for name in options.tools or () if name not in {tool.name for tool in tools}]
     if unknown:
         names = ", ".join(tool.name for tool in tools)
-        raise CommandLineError(f"--tools {unknown[0]}: no such tool; there are {names}")
+        raise CommandLineError(f'--tools: unknown tool "{unknown[0]}" (expected one of {names})')
     is_alone = options.is_print and options.asks != "stdio"
     shaped: list[Tool[Any]] = []
     if options.json_schema is not None:
@@ -73,7 +76,7 @@ def new_tool_session(
     agents: Agents | None,
     brought: HostParts,
 ) -> ToolSession:
-    """Return what the tools of the session share between their calls."""
+    """Return the state that the session's tools share."""
     results = thread.recorder.paths.results
     return ToolSession(
         cwd=ground.cwd,
@@ -105,7 +108,7 @@ def new_tool_session(
 def tool_session_of_agent(
     session: ToolSession, thread: Thread, cwd: str, agents: Agents | None, owner: str
 ) -> ToolSession:
-    """The same for a subagent, which shares the tasks, the walls and the limits of its session."""
+    """Return the same for a subagent, which shares its session's tasks, sandbox and limits."""
     results = thread.recorder.paths.results
     return ToolSession(
         cwd=cwd,
@@ -134,7 +137,7 @@ def new_toolset(
     mcp: Connected,
     files: FileHistory,
 ) -> SessionTools:
-    """Return the tools of a conversation as its executor calls them."""
+    """Return the tools of a conversation in the form that the executor calls."""
     return SessionTools(
         toolbox,
         tool_session,
@@ -152,5 +155,5 @@ def new_toolset(
 
 
 def is_lasting(options: Options) -> bool:
-    """Whether the session goes on after an answer."""
+    """Return whether the session continues after an answer."""
     return not options.is_print or options.input_format == "stream-json"

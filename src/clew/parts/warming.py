@@ -1,4 +1,4 @@
-"""The session's prompt cache, kept warm where a setting gives it a budget."""
+"""Warming of the session's prompt cache, within the budget of a setting."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -21,7 +21,7 @@ from clew.system.config.settings import read_number
 
 
 class SessionCache(CacheWatch, Part):
-    """Knows the session's prompt cache, and keeps it warm where a setting gives it a budget."""
+    """The session's prompt cache, kept warm if a setting provides a budget."""
 
     name = "prompt cache"
 
@@ -44,7 +44,7 @@ class SessionCache(CacheWatch, Part):
 def warmer_of(
     context: PartContext, compaction: SessionCompaction, touched: Callable[[], None]
 ) -> Warmer | None:
-    """Who keeps the cache warm; None where the service's wire has no way to do it."""
+    """Return the cache warmer, or None if the service's protocol does not support it."""
     ground, thread, requests = context.ground, context.thread, context.requests
     budget, conversation = context.deps.limits.budget, context.conversation
     service = ground.service
@@ -66,11 +66,11 @@ def warmer_of(
 
     def hindrance(request: ModelRequest) -> str:
         if service.gate.left_s(clock.now_s()) > 0:
-            return "the service asks to be left alone"
+            return "the service requested a pause"
         if service.provider.threads is not None and request.in_thread:
-            return "the service holds the conversation in a message thread"
+            return "the service stores the conversation in a message thread"
         if not requests.continues(thread.story, request):
-            return "the next request begins otherwise"
+            return "the next request has a different beginning"
         if compaction.is_due(request, thread.story.history):
             return "the conversation is about to be compacted"
         return why_not_warm(request, service.catalog.entry(request.model))
@@ -104,4 +104,4 @@ def warmer_of(
 
 
 async def unheard(_: DriverEvent) -> None:
-    """Nobody looks on: what it cost alone counts."""
+    """Ignore the event; only the cost matters."""

@@ -1,4 +1,4 @@
-"""WebFetch and WebSearch, and the pages that both have fetched."""
+"""WebFetch and WebSearch, with a shared cache of fetched pages."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -30,5 +30,5 @@ class WebPart(Part):
 
 
 def read_private_hosts(rules: SessionRules) -> tuple[str, ...]:
-    """Return the hosts that settings let WebFetch reach although their addresses are private."""
+    """Return the hosts with private addresses that the settings allow WebFetch to access."""
     return read_list(rules.standing.settings, "webPrivateHosts") or ()

@@ -127,7 +127,7 @@ def test_a_large_old_session_goes_on_as_it_is_or_from_a_summary(
         path.write_text(old, "utf-8")
         asked = len(window.asked)
         with front(tmp_path, server.url, "--resume", path.stem, *ARGS) as terminal:
-            terminal.expect("from a summary of it")
+            terminal.expect("Compact first")
             assert (len(window.asked), window.summaries) == (asked, [])
             terminal.type(second)
             terminal.expect("summarised:")

@@ -67,7 +67,7 @@ def test_one_id_in_two_spellings_is_one_session(tmp_path: Path) -> None:
     with serving(ANY, strict=True) as server:
         clew(tmp_path, server.url, "-p", "one", "--session-id", SESSION.upper())
         again = clew(tmp_path, server.url, "-p", "two", "--session-id", SESSION)
-        assert "this session exists" in again.stderr
+        assert "this session already exists" in again.stderr
         clew(tmp_path, server.url, "-p", "two", "--resume", SESSION.upper())
         assert typed(server.requests[-1].body) == ["one", "two"]
         (path,) = transcripts(tmp_path)

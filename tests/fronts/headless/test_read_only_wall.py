@@ -225,9 +225,9 @@ def test_where_no_wall_can_be_had_the_start_says_so(tmp_path: Path) -> None:
             if program.name != "bwrap" and not (fake / program.name).exists():
                 (fake / program.name).symlink_to(program)
     done, _ = run(tmp_path, bash("wc"), without_walls=True, PATH=str(fake))
-    assert "no read-only wall can be had here" in done.stderr
+    assert "no read-only sandbox available" in done.stderr
     done, _ = run(tmp_path, bash("wc"), PATH=str(fake))
-    assert ("no read-only wall can be had here" in done.stderr) is not can("landlock")
+    assert ("no read-only sandbox available" in done.stderr) is not can("landlock")
 
 
 def test_a_wall_that_turns_out_not_to_stand_is_not_relied_on(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_wall_that_turns_out_not_to_stand_is_not_relied_on(tmp_path: Path) -> 
     (tmp_path / "work" / "notes").write_text("some words\n", "utf-8")
     look = bash("sort notes | uniq -c")
     done, told = run(tmp_path, look, look, without_walls=True, PATH=path)
-    assert "no read-only wall can be had here" not in done.stderr
+    assert "no read-only sandbox available" not in done.stderr
     for result in told:
         assert "the sandbox is not available" in said([result])
     _, (allowed,) = run(tmp_path, look, PATH=path)
@@ -302,8 +302,8 @@ def test_a_failed_command_says_once_which_variables_it_did_not_get(tmp_path: Pat
     path = reader(tmp_path, 'echo "${MY_SETTING:?is not set}"')
     _, told = run(tmp_path, bash("wc a"), bash("wc b"), PATH=path, MY_SETTING="x", OTHER_ONE="y")
     first, second = (said([one]) for one in told)
-    assert ("run without these variables: MY_SETTING (the user" in first) is WORKS
-    assert "run without these variables" not in second
+    assert ("do not receive these variables: MY_SETTING (the user" in first) is WORKS
+    assert "do not receive these variables" not in second
     assert "OTHER_ONE" not in first
 
 

@@ -92,8 +92,8 @@ def test_a_command_is_behind_walls_where_settings_say_so(tmp_path: Path) -> None
         assert f"writing {outside} (sandbox.filesystem.allowWrite)" in said(results)
     else:
         assert not (tmp_path / "work" / "inside").exists()
-        assert "The command did not run: the settings promise a sandbox" in said(results)
-        assert "no sandbox works here, no command will run" in done.stderr
+        assert "The command did not run: the settings require a sandbox" in said(results)
+        assert "no sandbox available, no command will run" in done.stderr
 
 
 @requirement("R220")
@@ -108,9 +108,9 @@ def test_where_no_walls_hold_a_promised_sandbox_runs_nothing(tmp_path: Path) -> 
         without_walls=True,
     )
     assert not (tmp_path / "work" / "ran").exists()
-    assert "The command did not run: the settings promise a sandbox" in said(results)
+    assert "The command did not run: the settings require a sandbox" in said(results)
     assert (
-        "no sandbox works here, no command will run: bubblewrap: not permitted; landlock: the ker"
+        "no sandbox available, no command will run: bubblewrap: not permitted; landlock: the ker"
         in done.stderr
     )
 
@@ -130,7 +130,7 @@ def test_where_none_was_promised_the_run_says_that_there_is_none(
         tmp_path, bash("touch ran"), args=("--allowedTools", "Bash", *more), without_walls=True
     )
     assert (tmp_path / "work" / "ran").exists()
-    assert "no sandbox works here, commands run without one" in done.stderr
+    assert "no sandbox available, commands run without one" in done.stderr
 
 
 def test_what_is_named_may_be_written(tmp_path: Path) -> None:

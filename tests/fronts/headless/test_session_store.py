@@ -100,7 +100,7 @@ def test_what_a_failing_store_did_not_take_goes_with_the_next_session(tmp_path: 
     with serving(ANY, strict=True) as server:
         done = clew(home, server.url, "-p", "one", "--session-id", SESSION)
         assert (done.returncode, done.stdout) == (0, "Fine.\n")
-        told = "clew: the copy of this session in the store is not kept: folder store:"
+        told = "clew: this session can't be copied to the store: folder store:"
         assert done.stderr.startswith(told)
         assert done.stderr.count("\n") == 1
         store.unlink()
@@ -166,7 +166,7 @@ async def test_a_service_that_says_nothing_is_not_waited_for_without_end(tmp_pat
             store.fault = "silent"
             done = await said("two", "--resume", SESSION)
             assert (done.returncode, done.stdout) == (0, "Fine.\n")
-            assert "not kept: the store took too long" in done.stderr
+            assert "to the store: the store timed out" in done.stderr
 
 
 async def kept(store: Remote) -> bytes:
@@ -180,7 +180,7 @@ async def test_a_session_that_is_nowhere_says_what_the_store_said(tmp_path: Path
     done = await asyncio.to_thread(clew, home, "http://127.0.0.1:9", "-p", "x", "--resume", SESSION)
     assert done.returncode == 1
     assert (
-        f"no session {SESSION} here, and none came from the store: it has no such session"
+        f"session {SESSION} not found here, and can't be pulled from the store: it has no such session"
         in done.stderr
     )
     home = settled(tmp_path, "http://127.0.0.1:9/x")

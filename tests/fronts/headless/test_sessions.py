@@ -105,8 +105,8 @@ def test_a_file_without_an_id_for_a_name_goes_on_in_a_copy_alone(
     done = clew(tmp_path, server.url, "-p", "on", "--resume", "my talk.jsonl")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        f"clew: {named}: its name is no session's id; "
-        f"`clew --resume '{named}' --fork-session` goes on in a copy\n"
+        f"clew: {named}: the file name is not a session ID; "
+        f"`clew --resume '{named}' --fork-session` continues in a copy\n"
     )
     done = clew(tmp_path, server.url, "-p", "on", "--resume", str(named), "--fork-session")
     assert (done.returncode, done.stdout) == (0, "Fine.\n")

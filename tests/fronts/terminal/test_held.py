@@ -68,7 +68,10 @@ def test_on_the_screen_it_is_said_and_ones_own_session_goes_on(
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("my talk.jsonl", "its name is no session's id"), (f"{SESSION[:-1]}b.jsonl", "holds no conv")],
+    [
+        ("my talk.jsonl", "the file name is not a session ID"),
+        (f"{SESSION[:-1]}b.jsonl", "holds no conv"),
+    ],
 )
 def test_what_is_no_session_to_go_on_with_ends_none(tmp_path: Path, name: str, told: str) -> None:
     with serving(TALK, strict=True) as server, Terminal(tmp_path, server.url) as terminal:

@@ -37,7 +37,7 @@ def test_the_first_start_offers_it_once_and_keeps_the_answer(
             screen.type("hi\r")
             screen.expect("Hello.")
             screen.type("/permissions sandbox\r")
-            screen.expect("read-only wall")
+            screen.expect("read-only sandbox")
         with OnScreen(tmp_path, server.url, "again", is_first=True) as screen:
             screen.expect("Hello.")
             assert QUESTION not in screen.text
@@ -71,10 +71,10 @@ def test_who_has_decided_is_not_asked(tmp_path: Path) -> None:
     ):
         terminal.expect("> ")
         terminal.type("/permissions sandbox\n")
-        terminal.expect("read-only wall")
+        terminal.expect("read-only sandbox")
         terminal.expect("off by the settings")
-        terminal.expect("may reach")
-        terminal.expect("no host")
+        terminal.expect("allowed hosts")
+        terminal.expect("none")
         assert QUESTION not in terminal.all
         terminal.type("\x04")
         terminal.end()
@@ -84,13 +84,10 @@ def test_the_page_says_why_none_can_be_had(tmp_path: Path) -> None:
     done, _ = run(
         tmp_path, args=("--permission-mode", "acceptEdits"), prompt="/permissions sandbox", without_walls=True
     )  # fmt: skip
+    why = "landlock: the kernel does not support Landlock; bubblewrap:"
+    assert f"read-only sandbox  not available: {why}" in done.stdout
     assert (
-        "read-only wall  cannot be had: landlock: the kernel does not support Landlock; bubblewrap:"
-        in done.stdout
-    )
-    assert (
-        "on in mode acceptEdits (on by itself in auto and acceptEdits); it cannot be had:"
-        in done.stdout
+        "on in mode acceptEdits (automatic in auto and acceptEdits); not available:" in done.stdout
     )
 
 

@@ -14,7 +14,7 @@ ANY: dict[str, Any] = {
     "scenario": 1,
     "answers": [{"text": "Hello!"}, {"text": "Still here."}, {"text": "And now."}],
 }
-TOLD = "the copy of this session in the store is not kept"
+TOLD = "this session can't be copied to the store"
 
 
 @requirement("R258")
