@@ -191,41 +191,40 @@ commands:
 session:
   PROMPT                     First prompt; clew asks for one without it
   -p, --print                Print the answer to one prompt and exit
-  --linear                   Write line by line without drawing, for screen
-                             readers
+  --linear                   Line-by-line output, for screen readers
   -c, --continue             Continue the newest session of this folder
-  -r, --resume [SESSION]     Resume a session by ID, title or file; pick one
-                             from a list without it
-  --fork-session             Continue in a copy and leave the session as it is
+  -r, --resume [SESSION]     Resume a session by ID, title or file (no value:
+                             pick from a list)
+  --fork-session             Fork: continue in a copy with a new session ID
   --resume-session-at UUID   Resume after this message and drop later ones
-  --resume-drops-turn UUID   The same, only if that drops nothing but this
-                             prompt's turn
+  --resume-drops-turn UUID   Like --resume-session-at, if only this prompt's
+                             turn is dropped
   --session-id UUID          ID of the new session
   -n, --name TITLE           Title of the session
-  -w, --worktree [NAME]      Work in a git worktree, created if it does not
-                             exist
-  --add-dir DIR              Add a folder to work in
-  --no-session-persistence   Write no transcript
+  -w, --worktree [NAME]      Run in a git worktree (created if missing)
+  --add-dir DIR              Additional working folder
+  --no-session-persistence   Don't save the session
 
 model:
   --model MODEL              Model ID or alias
-  --fallback-model MODELS    Models to ask when the model can't answer
-  --effort LEVEL             How much the model thinks (low, medium, high,
+  --fallback-model MODELS    Fallback models, tried in order
+  --effort LEVEL             Effort level of the model (low, medium, high,
                              xhigh, max)
-  --thinking MODE            When the model thinks (adaptive, enabled, disabled)
-  --thinking-display FORM    Form of thinking (summarized, omitted)
+  --thinking MODE            Thinking mode of the model (adaptive, enabled,
+                             disabled)
+  --thinking-display FORM    How thinking is returned (summarized, omitted)
   --max-thinking-tokens N    Limit thinking to N tokens; 0: off
   --betas NAMES              Beta features to request
-  --max-turns N              Stop after N answers of the model
-  --max-budget-usd USD       Stop after the answer that spends this much
-  --task-budget TOKENS       Tell the model its budget for the task
+  --max-turns N              Stop after N model responses
+  --max-budget-usd USD       Stop after the response that reaches this cost
+  --task-budget TOKENS       Token budget that the model is told for the task
   --autocompact TOKENS       Compact to stay within a window of this size
 
 permissions:
   --permission-mode MODE     Permission mode (default, manual, acceptEdits,
                              plan, auto, dontAsk, bypassPermissions)
   --dangerously-skip-permissions
-                             The same as --permission-mode bypassPermissions
+                             Same as --permission-mode bypassPermissions
   --allow-dangerously-skip-permissions
                              Allow a later change to bypassPermissions
   --allowedTools, --allowed-tools RULES
@@ -235,36 +234,38 @@ permissions:
   --tools NAMES              Built-in tools to offer, such as Read,Bash; "" for
                              none
   --permission-prompt-tool WHO
-                             Ask the host (stdio) or a tool (mcp__SERVER__TOOL)
-  --permission-prompts WHO   none: deny what would need an approval (host, none)
+                             Who approves: the host (stdio) or a tool
+                             (mcp__SERVER__TOOL)
+  --permission-prompts WHO   none: deny calls that need approval (host, none)
 
 system prompt:
   --system-prompt TEXT       Replace the system prompt
-  --system-prompt-file FILE  The same, from a file
+  --system-prompt-file FILE  Read the system prompt from a file
   --append-system-prompt TEXT
                              Add to the system prompt
   --append-system-prompt-file FILE
-                             The same, from a file
+                             Add to the system prompt from a file
   --system-prompt-snapshot [SWITCH]
                              off: rebuild the system prompt in each run of a
                              session
   --exclude-dynamic-system-prompt-sections
-                             Accepted; the system prompt never has facts of this
-                             machine
+                             No effect: the system prompt has no machine-
+                             specific facts
 
 settings and extensions:
-  --settings JSON|FILE       Settings above those of files
+  --settings JSON|FILE       Extra settings that override the settings files
   --managed-settings JSON|FILE
-                             Settings that only restrict, above all others
-  --setting-sources NAMES    Settings files to read, out of user,project,local
-  --bare                     Use only what the command line names, nothing from
-                             files
+                             Restrictions that override all other settings
+  --setting-sources NAMES    Settings files to read: user,project,local
+  --bare                     Load no settings, memory, hooks, servers or agents
+                             from files
   --disable-slash-commands   Treat lines that begin with / as prompts
   --mcp-config JSON|FILE     Add MCP servers
   --strict-mcp-config        Use only the servers of --mcp-config
-  --plugin-dir DIR           Load a plugin, and trust it, for this session
-  --plugin-dir-no-mcp DIR    The same, without its MCP servers
-  --agents JSON              Add agents: name to description, prompt, tools ...
+  --plugin-dir DIR           Load and trust a plugin for this session
+  --plugin-dir-no-mcp DIR    Like --plugin-dir, without the plugin's MCP servers
+  --agents JSON              Define agents: {NAME: {description, prompt, tools,
+                             ...}}
   --agent NAME               Run the session as this agent
 
 setup and debugging:
@@ -277,18 +278,19 @@ setup and debugging:
                              session
 
 output and hosts:
-  --output-format FORMAT     Format of --print; stream-json needs --verbose
-                             (text, json, stream-json)
+  --output-format FORMAT     Output format of --print; stream-json requires
+                             --verbose (text, json, stream-json)
   --json-schema JSON|FILE    Schema of the answer
-  --verbose                  Write more; stream-json needs it
-  --input-format FORMAT      stream-json: read lines of JSON from standard input
+  --verbose                  Verbose output; required by stream-json
+  --input-format FORMAT      stream-json: read JSON lines from standard input
                              (text, stream-json)
   --include-partial-messages
-                             Write each event of the model's stream
-  --replay-user-messages     Write prompts back
-  --include-hook-events      Write an event for each hook
-  --forward-subagent-text    Write what subagents say, not only their tool calls
-  --session-mirror           Write each entry of the transcript to the host too
+                             Include the streaming events of responses
+  --replay-user-messages     Echo user messages to the output
+  --include-hook-events      Include hook events in the output
+  --forward-subagent-text    Include the text of subagents, not only their tool
+                             calls
+  --session-mirror           Send every transcript entry to the host
   --prompt-suggestions [SWITCH]
                              Suggest the next prompt after each turn
   --await-initialize         Wait for the host's initialize request

@@ -352,7 +352,7 @@ async def test_a_service_that_refuses_is_asked_once_in_a_session() -> None:
     for prompt in ("one", "two"):
         await made.submit(prompt)
         await made.clock.pass_(600.0)
-    assert made.warmer.trouble == f"the service refused a warming request: HTTP 400: {words}"
+    assert made.warmer.trouble == f"the service rejected a warming request: HTTP 400: {words}"
     assert [line["outcome"] for line in made.of_warming()] == ["sent", "failed"]
     assert made.warmer.reserved_usd == 0
     await made.warmer.aclose()
@@ -365,7 +365,7 @@ async def test_a_cache_that_is_dropped_early_is_left_alone_after_the_second_time
         made.caching.forget()
         await made.clock.pass_(600.0)
     assert made.warmings == 2
-    assert made.warmer.trouble == "the service had dropped the cache before it expired"
+    assert made.warmer.trouble == "the service dropped the cache before it expired"
     await made.warmer.aclose()
 
 

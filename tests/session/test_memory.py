@@ -51,16 +51,16 @@ def test_notes_go_to_the_file_that_was_chosen(tmp_path: Path) -> None:
     ):
         terminal.expect("> ")
         terminal.type("# one for all\n")
-        terminal.expect("noted in")
+        terminal.expect("added to")
         terminal.type("/memory to local\n")
         terminal.expect("notes go to")
         terminal.expect("CLAUDE.local.md")
         terminal.type("# one for me\n")
-        terminal.expect("noted in")
+        terminal.expect("added to")
         terminal.type("/memory to user\n")
         terminal.expect("notes go to")
         terminal.type("# everywhere\n")
-        terminal.expect("noted in")
+        terminal.expect("added to")
         terminal.type("/exit\n")
         assert terminal.end() == 0
     work = tmp_path / "work"

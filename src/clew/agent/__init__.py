@@ -1,1 +1,1 @@
-"""One turn and what it needs: the loop, the executor of calls, tools, hooks, context, compaction, background tasks."""
+"""One turn of the agent: its loop, tool calls, hooks, context, compaction and background tasks."""

@@ -1,7 +1,8 @@
-"""The requests of one conversation as the service's prompt cache sees them, and why it missed one.
+"""Watches the requests of a conversation as the service's prompt cache sees them, and explains
+misses.
 
-Owns what the last request began with and what it left in the cache. Must never hold a request back:
-it looks on.
+Records how the last request began and what it left in the cache. It only observes and must never
+delay a request.
 """
 
 from collections.abc import Iterable
@@ -29,19 +30,19 @@ from clew.providers.base import ModelRequest
 
 
 class Watch(Protocol):
-    """Looks on at the requests of a conversation (`CacheWatch`)."""
+    """Observes the requests of a conversation (see `CacheWatch`)."""
 
     def sent(self, request: ModelRequest, history: History, at: str) -> None:
-        """A request leaves now."""
+        """Note that a request is being sent."""
         ...
 
     def answered(self, message: Json, model: str, at: str) -> CacheMiss | None:
-        """Its answer came, from `model`; why the cache missed, if it did."""
+        """Note the response from `model`. Return why the cache missed, if it did."""
         ...
 
 
 class CacheWatch:
-    """Compares each request with the one before. `entries` are those of a session that is resumed."""
+    """Compares each request with the one before. `entries` are those of a resumed session."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class CacheWatch:
         catalog: ModelCatalog = CATALOG,
         warmer: Warmer | None = None,
     ) -> None:
-        """`warmer` keeps the cache warm between requests, where that is wanted."""
+        """Start from the recorded entries. `warmer` keeps the cache warm between requests."""
         self.warmer = warmer
         recorded_entries = list(entries)
         self.misses = list(find_recorded_misses(recorded_entries))
@@ -83,7 +84,7 @@ class CacheWatch:
             self.warmer.sent(request)
 
     def touched(self, at: str) -> None:
-        """What is cached was read again, so that its lifetime begins again."""
+        """Restart the cache's lifetime, because its content was read."""
         self._touched_at = at
 
     def answered(self, message: Json, model: str, at: str) -> CacheMiss | None:
@@ -94,7 +95,7 @@ class CacheWatch:
             return None
         before, self._before = self._before, self._now
         cached, self._cached = self._cached, tokens
-        # Most requests miss nothing, and long conversations are long to compare.
+        # Most requests miss nothing, and long conversations take long to compare.
         if cached is None or find_miss(cached, tokens, None) is None:
             return None
         changed = "" if before is None else describe_change(before, self._now)
@@ -125,13 +126,13 @@ class CacheWatch:
 
 
 def boundary_of(entries: Iterable[Json]) -> str:
-    """The compaction that a conversation begins with; empty if it begins with none."""
+    """Return the UUID of the boundary that the conversation begins with, or an empty string."""
     first = next(iter(entries), None)
     return str(first.get("uuid")) if first is not None and is_boundary(first) else ""
 
 
 def last_answer_id(history: History) -> str:
-    """The id of the last message that a service wrote; empty if none did."""
+    """Return the ID of the last message from a service, or an empty string."""
     for place in range(len(history) - 1, -1, -1):
         if history[place].get("type") == "assistant":
             message = AssistantMessage(history[place])
@@ -146,7 +147,7 @@ def last_time(entries: list[Json]) -> str:
 
 
 def seconds_between(before: str, now: str) -> float:
-    """The seconds from one written time to another; 0 where one cannot be read."""
+    """Return the seconds between two timestamps; 0 if one is invalid."""
     try:
         passed = datetime.fromisoformat(now) - datetime.fromisoformat(before)
     except (ValueError, TypeError):

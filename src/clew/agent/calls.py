@@ -1,8 +1,8 @@
-"""A call bound to its tool, and the door through which it runs.
+"""Binds tool calls to their tools and runs them.
 
-A tool_use block is bound once it is complete: its input is converted once, its command line is read once,
-and judging, hooks, display, record and execution all work with that value. Whatever happens inside a tool
-comes out of the door as a result.
+A tool_use block is bound once it is complete: its input is converted once and its command line
+parsed once. Permissions, hooks, display, transcript and execution use the bound value. Any failure
+inside a tool becomes a result.
 
 Decision: docs/decisions/004-turn-loop.md
 """
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 class BoundCall(Struct, frozen=True, kw_only=True, dict=True):
     """A tool_use block with its tool and its converted input.
 
-    `given` and `line` belong to exactly this block: another input makes another value. Without a tool, or
-    where the input does not fit, `given` is None and `fault` says why, if anybody asked a tool.
+    `given` and `line` belong to exactly this block: another input requires another value. Without a
+    tool or with an invalid input, `given` is None and `fault` describes the problem.
     """
 
     block: Json
@@ -49,17 +49,17 @@ class BoundCall(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def line(self) -> "CommandLine | None":
-        """The command line of a shell's call, with its readings."""
+        """The parsed command line of a shell call."""
         return self.given.line if isinstance(self.given, ShellInput) else None
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
-        """The files and folders that the call names, as it names them."""
+        """The files and folders that the call names, as it spells them."""
         return () if self.tool is None or self.given is None else self.tool.paths(self.given)
 
     @cached_property
     def title(self) -> str:
-        """The call in a line; the tool's name alone where it has no more to say."""
+        """The call in one line; only the tool's name if the input adds nothing."""
         if self.tool is None or self.given is None:
             return self.name
         title = self.tool.title(self.given)
@@ -67,27 +67,27 @@ class BoundCall(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def is_concurrency_safe(self) -> bool:
-        """Whether it may run beside others that say so too. A call that cannot run disturbs nothing."""
+        """True if the call may run at the same time as others; an invalid call may."""
         if self.tool is None or self.given is None:
             return True
         return self.tool.is_concurrency_safe(self.given)
 
     @cached_property
     def is_read_only(self) -> bool:
-        """Whether the call leaves everything outside the session as it is."""
+        """True if the call changes nothing outside of the session."""
         return self.tool is None or self.given is None or self.tool.is_read_only(self.given)
 
     def with_input(self, arguments: Json) -> "BoundCall":
-        """The same call with an input that a hook or the user gave it."""
+        """Return the call with another input, from a hook or the user."""
         return bind(self.tool, self.block | {"input": arguments}, self.fault)
 
     def copy_block(self) -> Json:
-        """The block for those outside, who may change what they are handed."""
+        """Return a copy of the block that hooks and hosts may modify."""
         return self.block | {"input": deepcopy(self.block["input"])}
 
 
 def bind(tool: Tool[Any] | None, block: Json, fault: ToolOutcome | None = None) -> BoundCall:
-    """Bind a block to its tool; `fault` says why there is none."""
+    """Bind a block to its tool. Without a tool, `fault` describes why."""
     if tool is None:
         return BoundCall(block=block, fault=fault)
     arguments = parse_input(tool, block.get("input"))
@@ -97,7 +97,7 @@ def bind(tool: Tool[Any] | None, block: Json, fault: ToolOutcome | None = None) 
 
 
 def rehearse(call: BoundCall, session: ToolSession) -> ToolOutcome | None:
-    """Why a call would fail whoever permits it, by what there is now; None if nothing speaks against it."""
+    """Return the failure that the call would have now, or None if it can run."""
     if call.tool is None or call.given is None:
         return call.fault
     try:
@@ -110,10 +110,10 @@ def rehearse(call: BoundCall, session: ToolSession) -> ToolOutcome | None:
 
 
 async def run_tool(call: BoundCall, ctx: ToolContext) -> ToolOutcome:
-    """Runs a call. Raises CancelledError and nothing else."""
+    """Run a call. Raises only CancelledError."""
     tool = call.tool
     if tool is None or call.given is None:
-        return call.fault or make_failure(f"{call.name} cannot run: it was bound to no tool")
+        return call.fault or make_failure(f"{call.name} can't run: it is not bound to a tool")
     most_s = ctx.session.limits.call_timeout_s(tool.name, owns_its_time=tool.owns_its_time)
     clock = asyncio.timeout(most_s)
     try:

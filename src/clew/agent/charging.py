@@ -1,7 +1,7 @@
-"""What a response cost, into the ledger at once and as a line beside the conversation.
+"""Charges a response to the ledger and records its cost as a line of the transcript.
 
-The line says what no entry of the chain does: how long the request took, by a clock that only goes
-forward, what it was for, and what an answer cost that was withdrawn and stands nowhere else.
+The line contains what no entry of the conversation does: the duration by a monotonic clock, the
+purpose of the request, and the cost of a withdrawn response.
 """
 
 from clew.core.catalog.lookup import ModelCatalog
@@ -24,7 +24,7 @@ def charge(
     catalog: ModelCatalog,
     warming_id: str = "",
 ) -> None:
-    """Takes in one response; nothing where the service did not say what it counted."""
+    """Charge one response; do nothing if the service reported no usage."""
     usage, model = message.get("usage"), message.get("model")
     if not isinstance(usage, dict) or not any(usage.values()):
         return

@@ -1,7 +1,8 @@
-"""A session's conversation: prompts in, one turn at a time, stopped when a person says so.
+"""A session's conversation: runs one turn at a time, and stops it when the user interrupts.
 
-Owns which turn runs and what arrived meanwhile, and nothing else: the history is the story's, the
-world is the deps'. When this file grows, ask which attribute can leave.
+Contains the running turn and the messages that arrive during it, and nothing else: the history
+belongs to the story, everything else to the deps. When this file grows, ask which attribute can
+leave.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from clew.core.messages.messages import UserMessage
 
 
 class Speaker(Struct, frozen=True, kw_only=True):
-    """Whose words a message carries, as the record keeps it: typed, or from a program."""
+    """The source of a message, as recorded in the transcript: typed, or from a program."""
 
     source: str
     mode: str
@@ -32,7 +33,7 @@ class Speaker(Struct, frozen=True, kw_only=True):
 
 
 class Inbox:
-    """What a person said while a turn ran, until the turn takes it in between two rounds."""
+    """The messages typed during a turn, until the turn picks them up between two rounds."""
 
     def __init__(self) -> None:
         # Each message with the entries that go with it.
@@ -45,7 +46,7 @@ class Inbox:
         return bool(self._waiting)
 
     def take_back(self, uuid: str) -> bool:
-        """Takes out one message and what goes with it; False if it is not, or no longer, here."""
+        """Remove one message and its entries; return False if it is not in the inbox."""
         before = len(self._waiting)
         self._waiting = [entries for entries in self._waiting if entries[0]["uuid"] != uuid]
         return len(self._waiting) < before
@@ -60,20 +61,20 @@ def ignore_event(emit: Emit) -> Emit:
 
 
 class Conversation:
-    """One turn at a time; `interrupt` ends the one that runs, and its work so far stays."""
+    """Runs one turn at a time. `interrupt` ends the running turn and keeps its work."""
 
     def __init__(
         self, deps: Deps, inbox: Inbox, watch: Callable[[Emit], Emit] = ignore_event
     ) -> None:
         self._deps = deps
         self._inbox = inbox
-        # What everything goes through that is said here, for whoever looks for a fault.
+        # Wraps every emit function, for debugging.
         self._watch = watch
         self._turn: asyncio.Task[TurnEnded] | None = None
         self._is_interrupted = False
-        # How many turns were begun.
+        # The number of turns started.
         self.turns = 0
-        # What runs has steps, between which it can be left; a summary has none.
+        # A turn has steps, between which it can be left; a compaction has none.
         self.has_steps = False
 
     @property
@@ -89,13 +90,13 @@ class Conversation:
         uuid: str | None = None,
         context: Sequence[Json] = (),
     ) -> TurnEnded:
-        """Runs the turn that answers `prompt`. It is durable before anything leaves this machine."""
+        """Run the turn that answers `prompt`. The prompt is durable before any request is sent."""
         text, emit = words_of(prompt), self._watch(emit)
         turn = self._prompted(prompt, text, emit, said_by, uuid, context)
         return await self._run(turn, emit, title=title_of(prompt))
 
     async def run(self, emit: Emit, *, title: str = "") -> TurnEnded:
-        """Answers what the conversation ends with."""
+        """Answer the last message of the conversation."""
         emit = self._watch(emit)
         return await self._run(run_turn(self._deps, emit), emit, title=title)
 
@@ -108,7 +109,7 @@ class Conversation:
         uuid: str | None,
         context: Sequence[Json],
     ) -> TurnEnded:
-        """Takes the prompt in, unless a hook will not have it, and answers it."""
+        """Add the prompt to the conversation and answer it, unless a hook blocks it."""
         deps = self._deps
         noticed = await deps.arrivals.refresh_settings()
         if noticed:
@@ -128,7 +129,7 @@ class Conversation:
         return await run_turn(deps, emit, tokens)
 
     async def _refused(self, outcome: HookOutcome, prompt: str, emit: Emit) -> TurnEnded:
-        """A prompt that a hook kept back: nothing is sent, and the record says so."""
+        """Record a prompt that a hook blocked; no request is sent."""
         deps = self._deps
         words = BLOCKED_PROMPT.format(why=outcome.block or outcome.halt or "no reason given")
         notice = words if outcome.hides_prompt else f"{words}\n\nOriginal prompt: {prompt}"
@@ -148,30 +149,31 @@ class Conversation:
         uuid: str | None = None,
         context: Sequence[Json] = (),
     ) -> None:
-        """Makes words part of the conversation without asking for an answer."""
+        """Add a message to the conversation without asking for a response."""
         emit = self._watch(emit)
         await self._keep([self._message(prompt, said_by, uuid), *context], emit)
         await ensure_saved(self._deps, emit)
 
     async def compact(self, order: CompactSession, emit: Emit) -> TurnEnded:
-        """Shortens the conversation, or takes that back; no turn runs meanwhile, and `interrupt`
-        leaves everything as it was."""
+        """Compact the conversation, or undo a compaction. No turn runs at the same time, and
+        `interrupt` leaves the conversation unchanged.
+        """
         deps = self._deps
         return await self._run(
             deps.compaction.run(deps, order, emit), emit, title="", has_steps=False
         )
 
     def take_back(self, uuid: str) -> bool:
-        """Takes back words that the running turn has not heard; False if it has."""
+        """Remove a message that the running turn has not picked up; False if it has."""
         return self._inbox.take_back(uuid)
 
     @property
     def has_unheard(self) -> bool:
-        """Whether something was said during a turn that ended before it was heard."""
+        """True if a message arrived during a turn that ended before picking it up."""
         return bool(self._inbox)
 
     async def answer_unheard(self, emit: Emit) -> TurnEnded:
-        """Answers what was said during a turn that ended before it was heard."""
+        """Answer the messages that arrived during a turn too late for it."""
         await self._keep(self._deps.arrivals.take_messages(), emit)
         return await self.run(emit)
 
@@ -206,7 +208,9 @@ class Conversation:
         return ended
 
     def _stopped(self, before: int) -> TurnEnded:
-        """How an interrupted turn ended: before it began, while the model talked, while tools ran."""
+        """Return how an interrupted turn ended: before it began, during a response, or during
+        tools.
+        """
         since = self._deps.story.since(before)
         if not since:
             return TurnEnded(reason="aborted_streaming")
@@ -224,7 +228,7 @@ class Conversation:
         uuid: str | None = None,
         context: Sequence[Json] = (),
     ) -> None:
-        """Adds a person's words to the turn that runs, between two of its rounds."""
+        """Add a message to the running turn, between two of its rounds."""
         self._inbox.put(self._message(prompt, said_by, uuid), context)
 
     def _message(self, prompt: str | Sequence[Json], said_by: Speaker, uuid: str | None) -> Json:
@@ -238,7 +242,7 @@ class Conversation:
         )
 
     def interrupt(self) -> bool:
-        """Ends the running turn; False if none runs. Its finished work stays in the history."""
+        """End the running turn and keep its finished work; False without a running turn."""
         if self._turn is None:
             return False
         self._is_interrupted = True
@@ -246,7 +250,7 @@ class Conversation:
 
 
 def words_of(prompt: str | Sequence[Json]) -> str:
-    """A prompt as hooks are told it: its text."""
+    """Return the text of a prompt, as hooks receive it."""
     if isinstance(prompt, str):
         return as_typed(prompt)
     return "\n".join(block["text"] for block in prompt if block.get("type") == "text")

@@ -1,7 +1,7 @@
-"""The whole list of what the loop may touch. Whoever wants to know what a turn can do reads this.
+"""Everything that the loop may touch. To learn what a turn can do, read this list.
 
-Everything is handed in; the loop imports no clock, no file, no client. Failures come back as values:
-none of these may raise anything but CancelledError.
+The loop imports no clock, no file access and no client; everything is passed in. Failures are
+returned as values: nothing here may raise anything but CancelledError.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -39,11 +39,13 @@ Emit: TypeAlias = Callable[[EngineEvent], Awaitable[None]]
 
 
 class AnswerDriver(Protocol):
-    """The way to one answer (`providers.answer.Answering`); used once."""
+    """The driver of one response (`providers.answer.Answering`); used once."""
 
     @property
     def last_words(self) -> list[AnswerEvent]:
-        """After a cancellation: what was complete, what was dropped, and the message of it."""
+        """The last events after a cancellation: the complete blocks, the dropped ones and the
+        message.
+        """
         ...
 
     async def run(
@@ -52,34 +54,36 @@ class AnswerDriver(Protocol):
         emit: Callable[[DriverEvent], Awaitable[None]],
         for_fallback: Callable[[ModelRequest, str], Awaitable[ModelRequest]] = ...,
     ) -> Ended:
-        """`for_fallback` makes the request that another model is asked with."""
+        """Run the request. `for_fallback` returns the request for another model."""
         ...
 
 
 class Toolset(Protocol):
-    """The tools of this session. A name it does not know is an outcome too."""
+    """The tools of a session. An unknown name leads to a result too."""
 
     def definitions(self) -> list[Json]: ...
 
     def meant(self, block: Json) -> Json:
-        """The block as everything after the model sees it, with the name of the tool it leads to."""
+        """Return the block with the name of the tool that it leads to."""
         ...
 
     def bind(self, block: Json) -> BoundCall:
-        """A block with its tool and its input, read once."""
+        """Bind a block to its tool and its converted input."""
         ...
 
     def unusable(self, call: BoundCall) -> ToolOutcome | None:
-        """Why a call cannot run whoever permits it; nobody is asked about such a call."""
+        """Return why a call can't run even if approved; the user is not asked about it."""
         ...
 
     async def doomed(self, call: BoundCall, may_look: Callable[[str], bool]) -> ToolOutcome | None:
-        """Why a call would fail whoever permits it, by the files that it would work on, where these
-        may be looked at; somebody is asked about any other call."""
+        """Return why a call would fail even if approved, judging by the files it works on.
+
+        Files that `may_look` excludes are not read. The user is asked about any other call.
+        """
         ...
 
     def question(self, call: BoundCall) -> tuple[QuestionKind, str]:
-        """What kind of question a person is asked about a call, and what they should see first."""
+        """Return the kind of question that the user is asked, and what to show before it."""
         ...
 
     @property
@@ -97,18 +101,19 @@ class Toolset(Protocol):
         progress: Callable[[Any], Awaitable[None]],
         is_confined: bool = False,
     ) -> ToolOutcome:
-        """`is_confined`: a shell runs behind the read-only wall (see `agent.toolset`)."""
+        """Run a call; with `is_confined`, in the read-only sandbox (see `agent.toolset`)."""
         ...
 
 
-# A question that waits longer is told of to hooks: whoever is there has answered by then.
+# If a question waits longer, notification hooks run: a user at the terminal answers sooner.
 NOTIFY_AFTER_S = 6.0
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """A call that wants a person's word, and why it does.
+    """A call that needs the user's decision, and the reason.
 
-    For `choices` the answers go back in the input that is granted; for `plan` a yes begins the work.
+    For `choices`, the answers are returned in the granted input. For `plan`, an approval starts the
+    work.
     """
 
     block: Json
@@ -117,27 +122,29 @@ class Question(Struct, frozen=True, kw_only=True):
     why: str
     kind: QuestionKind = "permission"
     body: str = ""
-    # The call's command line, where it has one.
+    # The call's command line, if it has one.
     line: "CommandLine | None" = None
-    # The agent whose call it is; empty for the session's own.
+    # The agent that makes the call; empty for the session itself.
     agent_id: str = ""
     agent: str = ""
 
     @property
     def request(self) -> PermissionRequest:
-        """The call as rules judge it."""
+        """The call as the rules see it."""
         return PermissionRequest(tool=self.block["name"], input=self.block["input"], line=self.line)
 
 
 class Granted(Struct, frozen=True, kw_only=True):
-    """Yes; with `input`, to this call instead."""
+    """An approval; with `input`, of this call instead."""
 
     input: Json | None = None
 
 
 class Refused(Struct, frozen=True, kw_only=True):
-    """No: `words` are what the model reads. `stop` ends the turn as well. `is_nobodys`: there is nobody
-    who could have been asked."""
+    """A rejection. The model reads `words`; `stop` also ends the turn.
+
+    With `is_nobodys`, no user could be asked.
+    """
 
     words: str
     stop: bool = False
@@ -149,45 +156,48 @@ Verdict: TypeAlias = Granted | Refused
 
 
 class Reviewed(Struct, frozen=True, kw_only=True):
-    """What became of a call under review; `record` stands with its result in the log."""
+    """The reviewer's decision on a call. `record` is stored with the call's result."""
 
     decision: Decision
     record: Json
 
 
 async def skip_review(_: BoundCall, needed: NeedsReview) -> Reviewed:
-    """There is no reviewer: a person decides."""
+    """Leave the decision to the user for want of a reviewer."""
     return Reviewed(
         decision=apply_review(needed, None), record={"verdict": "none", "why": "no reviewer"}
     )
 
 
 class Hooks(Protocol):
-    """A person's programs that are told what happens, and may have a say in it.
+    """The user's hooks, which are notified of events and may influence them.
 
-    An event without a hook costs a look in a table. Failures of hooks are part of the outcome.
+    An event without hooks costs one lookup. Failures of hooks are part of the outcome.
     """
 
     async def fire(
         self, event: str, fields: Json, emit: Emit, call: BoundCall | None = None, /
     ) -> HookOutcome:
-        """Runs the hooks of an event; `fields` are those the event has of its own, `call` is the call
-        that it is about."""
+        """Run the hooks of an event with its own fields.
+
+        `call` is the call that the event is about.
+        """
         ...
 
     async def waiting(self, emit: Emit, /) -> HookOutcome:
-        """What came of those that nobody waited for: from the session's start, or in the background."""
+        """Return the outcome of asynchronous hooks: of the session's start or the background."""
         ...
 
 
 class ConversationCompactor(Protocol):
-    """Shortens a conversation that outgrows its window (`agent.compaction.compactor`).
+    """Compacts a conversation that outgrows its context window (`agent.compaction.compactor`).
 
-    Both answer whether the conversation is another one now, so that the request is to be made anew.
+    `make_room` and `after_overflow` return whether they changed the conversation, in which case the
+    request must be built again.
     """
 
     async def make_room(self, deps: "Deps", request: ModelRequest, emit: Emit, /) -> bool:
-        """Before a request leaves."""
+        """Compact before a request is sent, if necessary."""
         ...
 
     async def after_overflow(
@@ -199,34 +209,39 @@ class ConversationCompactor(Protocol):
         emit: Emit,
         /,
     ) -> bool:
-        """When a request did not fit, for the so-many-eth time in a row; without `due`, when an
-        answer filled the window."""
+        """Compact after `tries` requests in a row did not fit, or after a response filled the
+        window.
+
+        `due` is None in the second case.
+        """
         ...
 
     async def run(self, deps: "Deps", order: CompactSession, emit: Emit, /) -> TurnEnded:
-        """When a person says so, between two turns."""
+        """Compact at the user's request, between two turns."""
         ...
 
 
 class ThoughtReports(Protocol):
-    """What the service says of the thoughts that a request sends back (`agent.requests`)."""
+    """Tracks what the service reports about the thinking blocks in requests (`agent.requests`)."""
 
     @property
     def bound(self) -> Bound | None:
-        """What the thoughts of the answer to the last request are bound to."""
+        """The binding of the thinking in the response to the last request."""
         ...
 
     def refused(self, words: str) -> bool:
-        """Whether the next request will be another, now that this one was refused with these words."""
+        """Return whether the next request will differ after this rejection."""
         ...
 
     def dropped(self, answer: Json) -> list[Repair]:
-        """The thoughts that the service left out of the last request, as far as nobody was told."""
+        """Return the thinking blocks that the service dropped from the last request, if not yet
+        reported.
+        """
         ...
 
 
 class MoneyBudget(Struct, frozen=True, kw_only=True):
-    """Dollars that this run may spend on top of what was `before`."""
+    """The dollars that this run may spend in addition to `before`."""
 
     usd: Decimal
     before: Decimal
@@ -240,7 +255,7 @@ async def nothing_new() -> tuple[str, ...]:
 
 
 async def nobody_late() -> Sequence[Json]:
-    """Servers of a subagent, for instance, were waited for before it began."""
+    """Return nothing: the servers of a subagent, for instance, are ready before it starts."""
     return ()
 
 
@@ -249,51 +264,51 @@ async def stays() -> bool:
 
 
 class ModelAccess(Struct, frozen=True, kw_only=True):
-    """The way to the model, from the story to its next answer."""
+    """The way to the model, from the story to its next response."""
 
     prepare: Callable[[Story], Prepared]
     new_answer: Callable[[], AnswerDriver]
-    # Add the size of its input to a request, where that decides something.
+    # Adds the input size to a request if a decision depends on it.
     measure: Callable[[ModelRequest, History], Awaitable[ModelRequest]]
     thoughts: ThoughtReports
-    # The same conversation for a model of the fallback chain; None where all models take the same.
+    # Builds the same conversation for a fallback model; None if all models accept the same.
     for_fallback: Callable[[Story, str], Prepared] | None = None
-    # Sees what is sent, and says why the service's cache missed.
+    # Observes requests and explains cache misses.
     cache: Watch
     catalog: ModelCatalog
 
 
 class CallApproval(Struct, frozen=True, kw_only=True):
-    """Who decides whether a call may run: the rules, then a reviewer (mode auto), then the user."""
+    """Decides whether a call may run: the rules, then the reviewer (mode auto), then the user."""
 
     judge: Callable[[BoundCall], Decision]
     ask: Callable[[Question], Awaitable[Verdict]]
     review: Callable[[BoundCall, NeedsReview], Awaitable[Reviewed]] = skip_review
-    # What the current mode makes of a finding that no rule made.
+    # Applies the current mode to a finding that no rule made.
     apply_mode: Callable[[Finding], Decision] = lambda finding: make_decision([finding])
-    # Change the rules, as a hook answered in the user's place; returns what was wrong.
+    # Changes the rules as a hook requested; returns an error message or an empty string.
     update_permissions: Callable[[list[Json]], str] = lambda _: ""
-    # How long a question waits for its answer before hooks hear of it.
+    # Seconds that a question waits before hooks are notified.
     notify_after_s: float = NOTIFY_AFTER_S
-    # A call can be deferred until the session is resumed.
+    # Whether a call can be deferred until the session is resumed.
     can_defer: bool = False
 
 
 class Arrivals(Struct, frozen=True, kw_only=True):
-    """What reaches the conversation from outside while it runs."""
+    """The sources of messages that arrive while the conversation runs."""
 
-    # Take what the user typed and what background tasks reported meanwhile.
+    # Takes the messages that the user typed and that background tasks reported.
     take_messages: Callable[[], Sequence[Json]]
-    # Wait, within bounds, for what a request should know of; returns entries for the model.
+    # Waits, within bounds, for what a request depends on; returns entries for the model.
     await_late: Callable[[], Awaitable[Sequence[Json]]] = nobody_late
-    # Entries for the model after the results of a round: memory of the folders it enters.
+    # Returns entries for the model after a round's results: memory files of folders it entered.
     after_results: Callable[[Sequence[Json]], Sequence[Json]]
-    # Read changed settings before a turn; returns notices.
+    # Reads changed settings before a turn; returns notices.
     refresh_settings: Callable[[], Awaitable[tuple[str, ...]]] = nothing_new
 
 
 class TurnClock(Struct, frozen=True, kw_only=True):
-    """The time, and ids that occur once. `monotonic_s` never goes back."""
+    """The time and unique IDs. `monotonic_s` never goes back."""
 
     now: Callable[[], str]
     new_id: Callable[[], str]
@@ -301,7 +316,7 @@ class TurnClock(Struct, frozen=True, kw_only=True):
 
 
 class TurnLimits(Struct, frozen=True, kw_only=True):
-    """How far a turn may go. `budget` holds against what `Deps.spending` counts."""
+    """The limits of a turn. `budget` is compared with `Deps.spending`."""
 
     max_rounds: int | None = None
     budget: MoneyBudget | None = None
@@ -309,18 +324,18 @@ class TurnLimits(Struct, frozen=True, kw_only=True):
 
 
 class TurnSurroundings(Struct, frozen=True, kw_only=True):
-    """The session around a turn, as far as hooks are told of it and a turn depends on it."""
+    """The state of the session that a turn depends on or that its hooks receive."""
 
     list_background: Callable[[], list[Json]] = list
     list_schedules: Callable[[], list[Json]] = list
-    # The folder the shell is in.
+    # The current folder of the shell.
     shell_folder: Callable[[], str] = str
-    # Between two steps: whether the turn ends here because it continues elsewhere.
+    # Returns, between two steps, whether the turn ends here because it continues elsewhere.
     should_leave: Callable[[], Awaitable[bool]] = stays
 
 
 class Deps(Struct, frozen=True, kw_only=True):
-    """Handed to a turn; the same for every turn of a session except where a setting changed."""
+    """The dependencies of a turn. They are the same for every turn unless a setting changes."""
 
     story: Story
     model: ModelAccess
@@ -328,7 +343,7 @@ class Deps(Struct, frozen=True, kw_only=True):
     approval: CallApproval
     arrivals: Arrivals
     clock: TurnClock
-    # What the turns cost and how long they took.
+    # The cost and the duration of the turns.
     spending: SessionTracker
     limits: TurnLimits = TurnLimits()
     hooks: Hooks
@@ -336,11 +351,14 @@ class Deps(Struct, frozen=True, kw_only=True):
     surroundings: TurnSurroundings = TurnSurroundings()
 
 
-# Before something leaves or is done: everything said so far is on disk, or people are told why not.
+# Before a request or a call: everything is saved, or the user learns why not.
 
 
 async def ensure_saved(deps: Deps, emit: Emit) -> None:
-    """Everything said so far is durable; where it cannot be, that is told once, and when it is again."""
+    """Wait until everything is durable.
+
+    Report once if it can't be saved, and once when it can again.
+    """
     await deps.story.durable()
     if news := deps.story.recorder.news():
         await emit(NotSaved(messages=news))

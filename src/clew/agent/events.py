@@ -1,6 +1,6 @@
-"""What the engine says while a turn runs: closed values for whoever shows, frames or records them.
+"""The events of the engine during a turn, for front ends, protocols and logs.
 
-The events of an answer and of its driver pass through as they are; these are the engine's own.
+The events of a response and of its driver are passed on unchanged; these are the engine's own.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -15,19 +15,19 @@ from clew.providers.answer_events import DriverEvent
 
 
 class Recorded(Struct, frozen=True, kw_only=True):
-    """Entries joined the conversation, in memory and in the log."""
+    """Entries were added to the conversation and the transcript."""
 
     entries: list[Json]
 
 
 class BlockSaid(Struct, frozen=True, kw_only=True):
-    """A block of the answer stands, as the entry it will be; usage and stop reason may yet change."""
+    """A block of the response is complete, as its entry; usage and stop reason may still change."""
 
     entry: Json
 
 
 class ToolStarted(Struct, frozen=True, kw_only=True):
-    """A call was permitted and runs now; `title` is one line about it."""
+    """A call was approved and is now running. `title` describes it in one line."""
 
     block: Json
     title: str
@@ -39,84 +39,84 @@ class ToolProgressed(Struct, frozen=True, kw_only=True):
 
 
 class ToolFinished(Struct, frozen=True, kw_only=True):
-    """A call has its result, whatever became of it; `entry` is the message that answers it."""
+    """A call has its result. `entry` is the message that contains it."""
 
     block: Json
     entry: Json
     is_error: bool
-    # The result in a few words for a person.
+    # The result in a few words for the user.
     display: str = ""
 
 
 class Printed(Struct, frozen=True, kw_only=True):
-    """What a person's own line for the shell printed."""
+    """The output of the user's own `!` command."""
 
     text: str
 
 
 class Repaired(Struct, frozen=True, kw_only=True):
-    """What the history needed to become a valid request; the log keeps what it had."""
+    """The history needed repairs to become a valid request; the transcript is unchanged."""
 
     repairs: list[Repair]
 
 
 class Doubted(Struct, frozen=True, kw_only=True):
-    """The service would refuse this request, by the rules that are known; `is_held`: not sent."""
+    """The service would reject this request by the known rules. With `is_held` it was not sent."""
 
     violations: list[RequestViolation]
     is_held: bool
 
 
 class NotSaved(Struct, frozen=True, kw_only=True):
-    """The log cannot be written since now, and where its lines lie meanwhile; or everything is saved again."""
+    """The transcript can't be written and goes to a recovery file; or all is saved again."""
 
     messages: tuple[str, ...]
 
 
 class Noticed(Struct, frozen=True, kw_only=True):
-    """What people should know before a turn: settings that were read again, and their faults."""
+    """Notices for the user before a turn, such as changed settings and their faults."""
 
     messages: tuple[str, ...]
 
 
 class Signalled(Struct, frozen=True, kw_only=True):
-    """A hook has a signal for the person's terminal: a title, a notification, the bell."""
+    """A hook sends a signal to the user's terminal: a title, a notification, the bell."""
 
     sequence: str
 
 
 class HookStarted(Struct, frozen=True, kw_only=True):
-    """A hook runs now; `status` is what its settings would have people read meanwhile."""
+    """A hook is now running. `status` is the text from its settings to show until it ends."""
 
     hook_id: str
     name: str
     event: str
     status: str = ""
-    # The call that it is about, where it is about one.
+    # The call that the event is about, if any.
     tool_use_id: str = ""
 
 
 class HookFinished(Struct, frozen=True, kw_only=True):
-    """A hook has ended, however."""
+    """A hook has ended, successfully or not."""
 
     hook_id: str
     name: str
     event: str
     ran: Ran
-    # The handler in a line: its command, its address.
+    # The handler in one line: its command or its address.
     title: str
     tool_use_id: str = ""
 
     @property
     def outcome(self) -> str:
-        """In the word that programs read."""
+        """The outcome in the protocol's terms."""
         if self.ran.is_timeout:
             return "cancelled"
         return "error" if self.ran.trouble or self.ran.exit_code else "success"
 
 
 class FromAgent(Struct, frozen=True, kw_only=True):
-    """Something happened in the conversation of an agent; `tool_use_id` is the call that began it."""
+    """An event in a subagent's conversation. `tool_use_id` is the call that started the agent."""
 
     agent_id: str
     kind: str
@@ -126,22 +126,22 @@ class FromAgent(Struct, frozen=True, kw_only=True):
 
 
 class Compacting(Struct, frozen=True, kw_only=True):
-    """The conversation is being shortened; nothing else happens in it meanwhile."""
+    """The conversation is being compacted; nothing else happens in it until then."""
 
     trigger: str
 
 
 class Compacted(Struct, frozen=True, kw_only=True):
-    """The conversation was shortened: its boundary and what it is told again, the summary last."""
+    """The conversation was compacted: its boundary and the entries after it, the summary last."""
 
     boundary: Json
     entries: list[Json]
-    # What a person should know of it.
+    # A message for the user.
     message: str
 
 
 class NotCompacted(Struct, frozen=True, kw_only=True):
-    """The conversation is as it was. Where it was an order (`manual`), the order's answer says so, too."""
+    """The compaction failed and changed nothing. For a manual one, its reply reports this too."""
 
     message: str
     trigger: str
@@ -157,12 +157,12 @@ ENDED_WELL: frozenset[EndReason] = frozenset({"completed", "stopped_by_hook", "l
 
 
 class TurnEnded(Struct, frozen=True, kw_only=True):
-    """The one way a turn ends; `message` says more where the reason is not enough."""
+    """The end of a turn. `message` adds what the reason does not say."""
 
     reason: EndReason
     message: str = ""
     rounds: int = 0
-    # The API's own word for why the last answer ended, and the status of its failure.
+    # The API's stop reason of the last response, and the status of its failure.
     stop_reason: str | None = None
     status: int | None = None
     error_type: str | None = None

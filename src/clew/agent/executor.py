@@ -1,8 +1,8 @@
-"""Runs the calls of one answer while the answer still comes, each once, each with one result.
+"""Runs the calls of one response while it still streams. Each call runs once and has one result.
 
-Owns the task group of the calls. A call is durable in the log before it is judged or run. Calls that
-may run together do; one that may not waits for all before it, and those behind it wait for it.
-Nothing is raised in here but a cancellation: denials and failures are results.
+Contains the task group of the calls. A call is durable in the transcript before it is judged or
+run. Concurrency-safe calls run together; any other call waits for all before it, and later ones
+wait for it. Only a cancellation raises: denials and failures are results.
 
 Decision: docs/decisions/004-turn-loop.md
 """
@@ -52,23 +52,23 @@ from clew.permissions.decision import (
     describe_reason,
 )
 
-MAY_RETRY = " A hook of the user says that this call may be tried again."
+MAY_RETRY = " The user's hook allows you to try this call again."
 NOT_PERMITTED = "This call is not permitted and did not run: {why}."
 
 
 class PendingCall:
-    """One tool_use on its way to its one result."""
+    """A tool_use block on its way to its result."""
 
     def __init__(self, bound: BoundCall, *, source_uuid: str) -> None:
         self.bound = bound
         self.source_uuid = source_uuid
-        # As it was made: what it waits for does not change with its input.
+        # As first bound: the calls it waits for don't change with its input.
         self.is_safe = bound.is_concurrency_safe
         self.is_running = False
         self.is_answered = False
-        # What hooks said about it, to stand behind its result.
+        # Entries from hooks that follow its result.
         self.beside: list[Json] = []
-        # What the log says beside its result.
+        # Additional fields of its result entry.
         self.noted: Json = {}
         self.done = asyncio.Event()
 
@@ -78,7 +78,7 @@ class PendingCall:
 
 
 class ToolExecutor:
-    """`results` are the messages that answer the calls, in the order in which they ended."""
+    """Runs calls. `results` contains their messages in the order in which they ended."""
 
     def __init__(self, deps: Deps, emit: Emit, repetition: Repetition) -> None:
         self._deps = deps
@@ -91,7 +91,7 @@ class ToolExecutor:
         self._held: list[Json] | None = []
         self.results: list[Json] = []
         self.is_stopped = False
-        # A hook wants the turn to end here, and why.
+        # The reason why a hook ends the turn here.
         self.halt: str | None = None
 
     async def __aenter__(self) -> "ToolExecutor":
@@ -107,8 +107,11 @@ class ToolExecutor:
         await self._group.__aexit__(kind, error, trace)
 
     async def start(self, block: Json, answer: list[Json], after: str | None) -> None:
-        """Begins a call; `answer` are the entries of the answer so far, the call's own the last, from
-        behind `after` on, the last that an earlier call told."""
+        """Start a call.
+
+        `answer` contains the entries of the response so far, the call's own last. They begin after
+        the entry `after`, the last one that an earlier call recorded.
+        """
         deps = self._deps
         deps.story.recorder.tool_started(block["id"], answer, after=after)
         bound = deps.tools.bind(deps.tools.meant(block))
@@ -118,12 +121,12 @@ class ToolExecutor:
         self._group.create_task(self._follow(call, before))
 
     async def refuse(self, block: Json, source_uuid: str, words: str) -> None:
-        """Answers a call that must not run at all."""
+        """Answer a call that must not run at all."""
         call = PendingCall(BoundCall(block=block), source_uuid=source_uuid)
         await self._refuse(call, wrap_in_tag("tool_use_error", words))
 
     def release(self) -> None:
-        """The answer stands in the conversation: results may stand behind it from now on."""
+        """Let results join the conversation, because the response is now part of it."""
         answers, self._held = self._held, None
         if answers:
             self._deps.story.answer(answers)
@@ -144,7 +147,7 @@ class ToolExecutor:
             call.done.set()
 
     async def _judged(self, call: PendingCall) -> None:
-        """Asks for permission and runs the call, or answers it with the refusal."""
+        """Ask for permission and run the call, or answer it with the denial."""
         await ensure_saved(self._deps, self._emit)
         self._repetition.note(call.block)
         unusable = self._deps.tools.unusable(call.bound)
@@ -190,13 +193,13 @@ class ToolExecutor:
                 await self._ask(call, decision, outcome, is_confined=is_confined)
 
     def _may_look(self, path: str) -> bool:
-        """Whether what is in a file may be told without asking anybody."""
+        """Return whether a file's content may be revealed without asking."""
         block = {"name": "Read", "input": {"file_path": path}}
         decision = self._deps.approval.judge(BoundCall(block=block))
         return isinstance(decision, Allow)
 
     async def _review(self, call: PendingCall, needed: NeedsReview) -> Decision:
-        """Mode auto: the reviewer's word, on record and told to people whatever it is."""
+        """Ask the reviewer (mode auto); record and report every decision."""
         reviewed = await self._deps.approval.review(call.bound, needed)
         call.noted["permissionReview"] = reviewed.record
         note = f"{call.bound.title}: review: {reviewed.record['verdict']}: {reviewed.record['why']}"
@@ -204,13 +207,13 @@ class ToolExecutor:
         return reviewed.decision
 
     async def _told_of_denial(self, call: PendingCall, why: str) -> str:
-        """Tells hooks of a reviewer's no; they may let it be tried again, and lift nothing."""
+        """Tell hooks of a reviewer's denial. They may allow a retry but not reverse the denial."""
         outcome = await fire_for(self._deps, self._emit, "PermissionDenied", call.bound, reason=why)
         self._take(call, outcome)
         return MAY_RETRY if outcome.may_retry else ""
 
     async def _before(self, call: PendingCall) -> Said:
-        """What hooks say before the rules do: also which input the rules are asked about."""
+        """Run PreToolUse hooks, which may deny the call or change its input before rules apply."""
         outcome = await fire_for(self._deps, self._emit, "PreToolUse", call.bound)
         self._take(call, outcome)
         if outcome.halt is not None and outcome.permission != "deny":
@@ -227,8 +230,10 @@ class ToolExecutor:
             self.halt = outcome.halt
 
     async def _decision(self, call: BoundCall, outcome: Said) -> tuple[Decision, bool]:
-        """What the rules say, and whether the call runs behind the read-only wall; what they allow is a
-        question when it repeats itself."""
+        """Return the decision of the rules, and whether the call runs in the read-only sandbox.
+
+        An allowed call becomes a question if it is repeated too often.
+        """
         deps = self._deps
         decision, is_confined = await decide(
             deps.tools, call, lambda call: with_hooks(deps.approval.judge(call), outcome)
@@ -241,10 +246,10 @@ class ToolExecutor:
     async def _ask(
         self, call: PendingCall, decision: Decision, outcome: Said, *, is_confined: bool
     ) -> None:
-        """One question at a time; after a no that ends the turn nobody is asked again."""
+        """Ask one question at a time; after a rejection that ends the turn, ask no further."""
         waits = self._asking.locked()
         async with self._asking:
-            # The answer to the question before may have been one for this call too.
+            # The answer to the previous question may cover this call too.
             now = decision
             if waits:
                 now, is_confined = await self._decision(call.bound, outcome)
@@ -255,7 +260,7 @@ class ToolExecutor:
             case Granted():
                 if verdict.input is not None and verdict.input != call.block["input"]:
                     call.bound = call.bound.with_input(verdict.input)
-                    # What was asked about was another call; a denied file stays hidden from this one.
+                    # The approval was for another call; a denied file remains hidden from this one.
                     again, confined = await self._decision(call.bound, outcome)
                     is_confined = confined and isinstance(again, Ask)
                 await self._run(call, is_confined=is_confined)
@@ -279,7 +284,7 @@ class ToolExecutor:
         return verdict
 
     async def _answer(self, call: PendingCall, decision: Decision) -> Verdict:
-        """A hook's answer in a person's stead, else the person's; who waits long is told of."""
+        """Return a hook's answer, otherwise the user's. Notify hooks if the question waits long."""
         outcome = await fire_for(self._deps, self._emit, "PermissionRequest", call.bound)
         self._take(call, outcome)
         if outcome.answer is not None:
@@ -301,7 +306,7 @@ class ToolExecutor:
         return verdict
 
     async def _by_hook(self, call: PendingCall, answer: Json) -> Verdict:
-        """A yes does not reach past a rule that denies."""
+        """Apply a hook's answer. An approval does not override a deny rule."""
         if answer["behavior"] == "deny":
             words = answer.get("message") or "no reason given"
             return Refused(
@@ -363,7 +368,7 @@ class ToolExecutor:
                 moved = {"old_cwd": began_in, "new_cwd": self._deps.surroundings.shell_folder()}
                 self._take(call, await fire_event(self._deps, self._emit, "CwdChanged", **moved))
         except asyncio.CancelledError:
-            # What the tool did is done, whether or not its hooks could look at it.
+            # The tool has done its work, whether or not its hooks ran.
             self._note(
                 call, outcome.content, is_error=outcome.is_error, raw=outcome.tool_use_result
             )
@@ -372,11 +377,11 @@ class ToolExecutor:
         await self._finish(call, outcome, content=replace_result(call.block, outcome, hook_outcome))
 
     async def _may_leave_wall(self, call: PendingCall, blocked: str) -> bool:
-        """Asks whether a command that the read-only wall held up may run without it."""
+        """Ask whether a command that the read-only sandbox blocked may run without it."""
         finding = Finding(
             subject=call.bound.title,
             verdict="ask",
-            reason=f"the read-only wall blocked {blocked}; run it without the wall?",
+            reason=f"the read-only sandbox blocked {blocked}; run the command without it?",
             nature="guard",
             is_of_line=True,
         )
@@ -390,7 +395,7 @@ class ToolExecutor:
         return isinstance(verdict, Granted)
 
     def _account(self, outcome: ToolOutcome) -> None:
-        """What a call changed in the session's own books: lines of files, the list of what is to do."""
+        """Record what a call changed in the session's statistics: file lines, todos."""
         if outcome.is_error:
             return
         for read in (count_changed_lines, todos_of):
@@ -418,7 +423,7 @@ class ToolExecutor:
         await self._refuse(call, words, toolDenialKind=kind, toolDenialBeforeRun=True)
 
     async def _refuse(self, call: PendingCall, words: str, **fields: Any) -> None:
-        """Answers a call that did not run."""
+        """Answer a call that did not run."""
         entry = self._note(call, words, **fields)
         display = words.split("\n", 1)[0]
         await self._emit(
@@ -434,7 +439,7 @@ class ToolExecutor:
         raw: Any = None,
         **fields: Any,
     ) -> Json:
-        """Makes the result part of the conversation, or keeps it until its answer is."""
+        """Add the result to the conversation, or hold it until its response is added."""
         deps = self._deps
         result = f"Error: {content}" if is_error and raw is None else raw
         entry = (

@@ -1,6 +1,6 @@
-"""What hooks say, made part of a turn: their words join the conversation, people hear the rest.
+"""Applies the outcomes of hooks to a turn: entries for the conversation, notices for the user.
 
-Owns how an outcome becomes entries and words. What may happen after it is decided where it happens.
+Whether something may happen after an outcome is decided by the caller.
 """
 
 from copy import deepcopy
@@ -19,21 +19,21 @@ from clew.core.messages import factories
 from clew.core.messages.history import History
 from clew.core.messages.messages import AssistantMessage
 
-BLOCKED_PROMPT = "A hook kept this prompt from being sent: {why}"
+BLOCKED_PROMPT = "Prompt blocked by hook: {why}"
 STOP_FEEDBACK = "Stop hook feedback:\n{words}"
-PUT_OFF = "A hook put {tool} off; the session can be gone on with"
-DEFERRED = "A hook put this call off: it did not run. Make it again when you are told to go on."
+PUT_OFF = "A hook deferred {tool}; resume the session to continue"
+DEFERRED = "A hook deferred this call: it did not run. Make it again when asked to continue."
 DEFERRED_KIND = "hook-deferred"
 BY_HOOK = "{event}:{tool} hook error: {why}"
 
 
 async def fire_event(deps: Deps, emit: Emit, event: str, **fields: Any) -> Said:
-    """Has the hooks of an event run; people hear at once what is for them."""
+    """Run the hooks of an event and report their notices."""
     return await report_notices(deps, emit, await deps.hooks.fire(event, fields, emit))
 
 
 async def fire_for(deps: Deps, emit: Emit, event: str, call: BoundCall, **fields: Any) -> Said:
-    """Has the hooks of an event run that is about a call."""
+    """Run the hooks of an event about a call."""
     fields = describe_call(call.block) | fields
     if event == "PermissionRequest":
         del fields["tool_use_id"]
@@ -51,7 +51,7 @@ async def report_notices(deps: Deps, emit: Emit, outcome: Said) -> Said:
 
 
 def make_hook_entries(deps: Deps, outcome: Said) -> list[Json]:
-    """What the log keeps of it, as entries that stand behind what they are about."""
+    """Return the transcript entries of an outcome, which follow the entry they are about."""
     new_entries = [
         factories.make_attachment(
             attachment.payload,
@@ -74,7 +74,7 @@ def make_hook_entries(deps: Deps, outcome: Said) -> list[Json]:
 
 
 async def join_outcome(deps: Deps, emit: Emit, outcome: Said) -> None:
-    """Makes an outcome part of the conversation as it stands."""
+    """Add an outcome to the conversation."""
     new_entries = make_hook_entries(deps, outcome)
     if new_entries:
         deps.story.add(new_entries)
@@ -82,8 +82,10 @@ async def join_outcome(deps: Deps, emit: Emit, outcome: Said) -> None:
 
 
 def describe_call(block: Json) -> Json:
-    """The fields that every event about a call has. A callback may change what it is handed: the call
-    stays what was judged."""
+    """Return the fields that every event about a call has.
+
+    The input is a copy, because a callback may modify it.
+    """
     return {
         "tool_name": block["name"],
         "tool_input": deepcopy(block["input"]),
@@ -92,7 +94,7 @@ def describe_call(block: Json) -> Json:
 
 
 def describe_end(outcome: ToolOutcome, duration_ms: float) -> tuple[str, Json]:
-    """The event that a call's end is, and its fields."""
+    """Return the event for the end of a call, and its fields."""
     fields = {"duration_ms": round(duration_ms)}
     if outcome.is_error:
         return "PostToolUseFailure", fields | {
@@ -110,7 +112,7 @@ def plain(content: Any) -> str:
 
 
 def replace_result(block: Json, outcome: ToolOutcome, hook_outcome: Said) -> Any:
-    """What the model reads of a call: its content, or what a hook put in its place."""
+    """Return the content of the result, or what a hook replaced it with."""
     if hook_outcome.output is UNSET or outcome.is_error:
         return outcome.content
     new = rewrite_result(
@@ -120,7 +122,7 @@ def replace_result(block: Json, outcome: ToolOutcome, hook_outcome: Said) -> Any
 
 
 def find_last_words(messages: History) -> str:
-    """The text of the answer that the conversation ends with."""
+    """Return the text of the response at the end of the conversation."""
     texts: list[str] = []
     answer_id: Any = None
     for message in reversed(messages):
@@ -136,7 +138,7 @@ def find_last_words(messages: History) -> str:
 
 
 def calls_of(history: History) -> list[Json]:
-    """The calls of the last answer with what the model reads of each."""
+    """Return the calls of the last response with the content of their results."""
     results: dict[str, Any] = {}
     calls: list[Json] = []
     answer_id: Any = None

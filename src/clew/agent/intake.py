@@ -1,11 +1,11 @@
-"""From what was typed or piped to what happens: one way for all fronts.
+"""Turns typed or piped input into actions, in the same way for all front ends.
 
-A prompt becomes a message and what its mentions bring along; `!line` becomes two messages, what was run
-and what it printed; `# words` goes to the memory file; `/name` to the command of that name. What touches
-the world goes through the same tools and the same rules as the model's calls. A person at the keyboard
-answers a rule's question by having typed the line; nobody's word takes a denial back. With `--print` no
-user can have answered: a line that would be asked about doesn't run, so a program that passes a
-stranger's text as a prompt can't be made to run commands that the rules would ask about.
+A prompt becomes a message with the content of its mentions. `!line` becomes two messages, the
+command and its output. `# words` is added to the memory file, and `/name` runs a command.
+Everything runs through the same tools and rules as the model's calls. By typing a line, the user
+has approved it, but nothing overrides a deny rule. With `--print` no user has approved anything: a
+line that the rules would ask about doesn't run, so that a program can pass untrusted text as a
+prompt.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -55,18 +55,21 @@ from clew.system.config.paths import Places
 from clew.system.config.settings import read_text
 from clew.system.files import is_folder, is_there
 
-AS_TEXT = "begin the line with a space to send it as it is"
-NO_FILE = "there is no such file or folder; the model was given the word alone"
+AS_TEXT = "start the line with a space to send it as text"
+NO_FILE = "no such file or folder; sent as plain text"
 
 
 class Raw(Struct, frozen=True, kw_only=True):
-    """What came in. `more` was piped in behind the words and is never read for commands or names."""
+    """The input.
+
+    `more` was piped in after the text and is never parsed for commands or mentions.
+    """
 
     text: str
     more: str = ""
     pasted: tuple[Pasted, ...] = ()
     by_person: bool = False
-    # Whether who said it can go over to another session, or end this one.
+    # Whether the sender can switch to another session or end this one.
     is_lasting: bool = False
 
 
@@ -86,7 +89,7 @@ async def no_resource(_: str) -> Fact | None:
 
 
 class Intake:
-    """Holds nothing but what the model is still to be told with the next prompt."""
+    """Handles input. Its only state is the facts for the model that wait for the next prompt."""
 
     def __init__(
         self,
@@ -108,17 +111,17 @@ class Intake:
         self._now = now
         self._new_id = new_id
         self._resource = resource
-        # What the model hears with the next prompt.
+        # Facts for the model, sent with the next prompt.
         self._waiting: list[Fact] = []
 
     def tell(self, fact: Fact) -> None:
-        """Something the model hears with the next prompt."""
+        """Add a fact for the model to the next prompt."""
         self._waiting.append(fact)
 
     async def take(self, raw: Raw, emit: Emit, run_command: RunCommand) -> Taken:
-        """What `raw` comes to. Nothing is recorded here: the turn that follows does it.
+        """Handle `raw` and return the action. The turn that follows records it.
 
-        `run_command` answers None for a name that is no command's and may be meant as a prompt.
+        `run_command` returns None for an unknown command name, which may be meant as a prompt.
         """
         meant = parse(raw.text, by_person=raw.by_person)
         match meant:
@@ -154,12 +157,12 @@ class Intake:
         )
 
     async def _mentioned(self, mention: Mention, raw: Raw, emit: Emit) -> Fact | None:
-        """What a mention brings along; nothing where it names nothing, or what may not be read."""
+        """Return the content of a mention; None if it names nothing or may not be read."""
         target = self._found(mention)
         if target is None:
             fact = await self._elsewhere(mention)
             name = mention.paths[0]
-            # What a command file names without an ending may be a package.
+            # A name without an extension in a command file may be a package.
             is_file = name in raw.text or "." in name.rpartition("/")[2]
             if fact is None and mention.is_path and is_file:
                 await emit(Noticed(messages=(f"@{name}: {NO_FILE}",)))
@@ -188,7 +191,7 @@ class Intake:
         return make_file_fact(path, label, outcome.content, outcome.tool_use_result)
 
     async def _elsewhere(self, mention: Mention) -> Fact | None:
-        """What a mention brings that names no file: a resource of a server, perhaps."""
+        """Return the content of a mention that is not a file, such as a server's resource."""
         for reading in mention.paths:
             fact = await self._resource(reading)
             if fact is not None:
@@ -209,7 +212,7 @@ class Intake:
 
     async def _shell(self, raw: Raw, meant: Shell, emit: Emit) -> Taken:
         if raw.more:
-            return Show(text=f"!{meant.line} takes no input; {AS_TEXT}", is_error=True)
+            return Show(text=f"!{meant.line} accepts no piped input; {AS_TEXT}", is_error=True)
         call = self._call("Bash", {"command": meant.line})
         refused, is_confined = await self._refused(call, raw)
         if refused:
@@ -223,11 +226,12 @@ class Intake:
             wrap_in_tag(name, text)
             for name, text in zip(("bash-stdout", "bash-stderr"), streams, strict=True)
         )
-        # What a program printed is nobody's word.
+        # The output of a program is not the user's text.
         origin: Json = {"kind": "shell-output"}
         raw_result = outcome.tool_use_result
         if isinstance(raw_result, dict) and raw_result.get("backgroundedByUser") is True:
-            # It runs on: by this a later run knows of it, as by a call of the model's.
+            # The command continues. A later run finds it by this entry, as it does for the model's
+            # calls.
             task = {"id": raw_result["backgroundTaskId"], "toolUseId": call.block["id"]}
             origin["task"] = task | {"command": meant.line}
         entry = factories.make_user(text, uuid=self._new_id(), at=self._now(), origin=origin)
@@ -244,9 +248,10 @@ class Intake:
         )
 
     async def _refused(self, call: BoundCall, raw: Raw) -> tuple[str, bool]:
-        """Why a call may not run, empty if it may, and whether it runs behind the read-only wall.
+        """Return why a call may not run, or an empty string, and whether it must run in the
+        sandbox.
 
-        What a user types is theirs: no wall of that kind is around it.
+        A command that the user types runs without the read-only sandbox.
         """
         decision, is_confined = await decide(self._tools, call, self._judge)
         if raw.by_person and not isinstance(decision, Deny):
@@ -255,7 +260,7 @@ class Intake:
 
     async def _run(self, call: BoundCall, *, is_confined: bool = False) -> Any:
         async def unseen(_: Any) -> None:
-            """How far it is; the outcome is shown whole."""
+            """Ignore progress: the complete outcome is shown."""
 
         return await self._tools.run(
             call, message_uuid=self._new_id(), progress=unseen, is_confined=is_confined
@@ -269,9 +274,9 @@ class Intake:
             path.parent.mkdir(parents=True, exist_ok=True)
             add_line(path, f"- {meant.words}")
         except OSError as error:
-            return Show(text=f"{path} was not changed: {error}", is_error=True)
+            return Show(text=f"can't write {path}: {error}", is_error=True)
         self._waiting.append(make_note_fact(path, meant.words))
-        return Show(text=f"noted in {path}")
+        return Show(text=f"added to {path}")
 
     async def _command(
         self, raw: Raw, meant: TypedCommand, emit: Emit, run_command: RunCommand
@@ -291,7 +296,9 @@ class Intake:
         return outcome
 
     async def _called(self, raw: Raw, called: Invoke, emit: Emit) -> Turn:
-        """The line that was typed, and behind it the text it stands for with the files that it names."""
+        """Return the typed line, followed by the text it expands to and the files that the text
+        names.
+        """
         meant = parse_as_prompt("\n\n".join(part for part in (called.text, raw.more) if part))
         turn = await self._prompt(replace(raw, more=""), meant, emit)
         text = factories.make_user(
@@ -312,7 +319,7 @@ class Intake:
 
 
 def parse_as_prompt(text: str) -> Prompt:
-    """The line as a prompt, whatever it begins with."""
+    """Parse the line as a prompt, even if it begins like a command."""
     meant = parse(f" {text}", by_person=False)
     assert isinstance(meant, Prompt)
     return Prompt(text=text, mentions=meant.mentions)
@@ -326,7 +333,7 @@ def _span(path: Path, mention: Mention) -> Json:
 
 
 def add_line(path: Path, line: str) -> None:
-    """Adds a line to a file of a person's, which may not be there yet or not end its last line."""
+    """Add a line to a user's file, which may not exist yet or may lack a final line end."""
     with path.open("a+b") as file:
         end = file.seek(0, 2)
         if end:
@@ -336,26 +343,26 @@ def add_line(path: Path, line: str) -> None:
 
 
 def title_of(prompt: str | Sequence[Json]) -> str:
-    """A prompt in the words by which a person finds it again."""
+    """Return the prompt as a title by which the user recognizes it."""
     text = prompt if isinstance(prompt, str) else " ".join(str(b.get("text", "")) for b in prompt)
     return as_typed(text)
 
 
-# How a session takes in what was typed: the tools and rules that lines of input go through.
+# Setting up a session's intake: the tools and rules that lines of input go through.
 
 
 MEMORY_FILE = "CLAUDE.md"
-# Where a person's notes go: words of the setting `notesFile`, so that no project names a file elsewhere.
+# The values of the setting `notesFile`. They are words, so that no project can name another file.
 NOTES = ("project", "local", "user")
 
 
 def find_memory_folder(places: Places) -> Path:
-    """What earlier sessions of the project left for later ones."""
+    """Return the project's memory folder, shared by its sessions."""
     return get_project_dir(places.config_home, str(places.root)) / "memory"
 
 
 def find_notes_file(rules: SessionRules) -> Path:
-    """The memory file that notes are added to."""
+    """Return the memory file that notes are added to."""
     standing = rules.standing
     match read_text(standing.settings, "notesFile"):
         case "local":

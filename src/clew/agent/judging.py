@@ -1,4 +1,4 @@
-"""What judges a call: the rules of the moment, the shell's folder, what stands before, a reviewer."""
+"""Judges calls with the current rules, the shell's folder, the conversation and the reviewer."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Judging:
-    """`shell_folder` says where the shell is now. The history is labelled as far as a rule needs it."""
+    """Judges calls. The history is labelled only as far as a rule needs it."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Judging:
         denied: Sequence[str] = (),
         folders: Sequence[str] = (),
     ) -> None:
-        """`mode`, `denied` and `folders` are those of a conversation beside the session's."""
+        """`mode`, `denied` and `folders` are those of a subagent's conversation."""
         self._folders = folders
         self._denied = denied
         self._mode = mode or (lambda: rules.mode)
@@ -69,11 +69,11 @@ class Judging:
         return self._spared(call, decision)
 
     def under_mode(self, finding: Finding) -> Decision:
-        """What the mode of the moment makes of a finding that no rule made."""
+        """Apply the current mode to a finding that no rule made."""
         return make_decision([apply_mode(self._mode(), finding)])
 
     async def review(self, call: BoundCall, needed: NeedsReview) -> Reviewed:
-        """Mode auto: what the reviewer says of a call."""
+        """Return the reviewer's decision on a call (mode auto)."""
         if self._reviewer is None:
             from clew.agent.reviewer import Reviewer
 
@@ -90,7 +90,7 @@ class Judging:
         return read_text(self._rules.standing.settings, "permissions.reviewer") or SMALL
 
     def untrusted(self) -> tuple[str, ...]:
-        """Where the text came from that stands in the conversation and that nobody vouches for."""
+        """Return the sources of untrusted text in the conversation."""
         if self._story.revision != self._revision:
             self._begin()
         history = self._story.history

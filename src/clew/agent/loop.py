@@ -1,7 +1,7 @@
-"""One turn: ask, listen, run the tools while the model still talks, go on or end.
+"""The loop of one turn: send a request, run tools while the response streams, continue or end.
 
-Reads aloud from `run_turn` down. The history grows through the story alone. A turn that is cancelled
-keeps what was complete, answers every call, marks the place, and lets the cancellation go on.
+Reads from `run_turn` down. The history grows only through the story. A cancelled turn keeps what
+was complete, answers every call, records the interruption and passes the cancellation on.
 
 Decision: docs/decisions/004-turn-loop.md
 """
@@ -75,22 +75,22 @@ from clew.providers.answer_events import (
 from clew.providers.base import Failure, ModelRequest
 from clew.providers.failure_kinds import category_of, why_no_credit
 
-TOO_LONG = "the conversation no longer fits into the model's window"
+TOO_LONG = "the conversation no longer fits into the context window"
 
 
-NOT_SENT = "Not sent, because the service would refuse it"
-ASK_AGAIN = "Nothing is lost; say it again, and it is sent as it is"
+NOT_SENT = "Not sent, because the API would reject it"
+ASK_AGAIN = "Nothing is lost; submit it again to send it anyway"
 SHOWN_VIOLATIONS = 3
 
 
 class HeldRequest(Struct, frozen=True, kw_only=True):
-    """A request that did not leave, and why."""
+    """A request that was not sent, and the reason."""
 
     words: str
 
 
 async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) -> TurnEnded:
-    """Answers what the conversation ends with; the turn's end is a value."""
+    """Answer the last message of the conversation. The turn's end is a value."""
     recoveries = Recoveries()
     repetition = Repetition()
     rounds = 0
@@ -111,7 +111,7 @@ async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) ->
         ):
             step = TurnEnd(
                 reason="max_turns",
-                message=f"reached {format_count(deps.limits.max_rounds, 'round')}",
+                message=f"reached the limit of {format_count(deps.limits.max_rounds, 'round')}",
             )
         if is_over_budget(deps) and not (isinstance(step, TurnEnd) and ended_badly(step)):
             assert deps.limits.budget is not None
@@ -133,7 +133,7 @@ async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) ->
 
 
 async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> TurnReply:
-    """One request and everything its answer asked for."""
+    """Send one request and run every call of its response."""
     reply: TurnReply | None = None
     tries = 0
     while reply is None:
@@ -163,7 +163,7 @@ async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> TurnReply
 async def hooked(
     deps: Deps, emit: Emit, step: Transition, recoveries: Recoveries, reply: TurnReply
 ) -> Transition:
-    """The step once hooks have spoken: before the next request, or before the end."""
+    """Return the step after hooks ran: before the next request, or before the end."""
     match step:
         case Continue(cause="tools"):
             outcome = await fire_event(
@@ -187,7 +187,7 @@ async def hooked(
 
 
 async def may_stop(deps: Deps, emit: Emit, step: TurnEnd, recoveries: Recoveries) -> Transition:
-    """Whether the turn ends: hooks may have more to be done, so often in a row and no more."""
+    """End the turn unless a Stop hook asks for more, up to a number of times in a row."""
     outcome = await fire_event(
         deps,
         emit,
@@ -204,20 +204,21 @@ async def may_stop(deps: Deps, emit: Emit, step: TurnEnd, recoveries: Recoveries
     if not words and outcome.block is None:
         return step
     if not recoveries.has_left("hook"):
-        spent = f"a Stop hook went on asking for more; ended after {format_count(recoveries.hook, 'time')}"
+        times = format_count(recoveries.hook, "time")
+        spent = f"a Stop hook kept asking for more; stopped after {times}"
         await emit(Noticed(messages=(spent,)))
         return step
-    return Continue(cause="hook", words=STOP_FEEDBACK.format(words=words or "go on"))
+    return Continue(cause="hook", words=STOP_FEEDBACK.format(words=words or "continue"))
 
 
 async def emptied(deps: Deps, emit: Emit) -> bool:
-    """Whether there is room again after an answer that filled the window."""
+    """Return whether compaction made room after a response that filled the window."""
     request = (await prepare(deps, emit)).request
     return await deps.compaction.after_overflow(deps, request, None, 2, emit)
 
 
 async def wait_for_late(deps: Deps, emit: Emit) -> None:
-    """Waits for what is about to be there, and tells the model what is new."""
+    """Wait for what is about to be ready, and tell the model what is new."""
     entries = list(await deps.arrivals.await_late())
     if entries:
         deps.story.add(entries)
@@ -226,7 +227,7 @@ async def wait_for_late(deps: Deps, emit: Emit) -> None:
 
 
 async def go_on(deps: Deps, emit: Emit, step: Continue) -> None:
-    """Says what the next request needs to hear first, and what a person said meanwhile."""
+    """Add the texts for the next request: the step's own, and messages that have arrived."""
     await join_outcome(deps, emit, await report_notices(deps, emit, await deps.hooks.waiting(emit)))
     entries = list(deps.arrivals.take_messages())
     if step.words:
@@ -240,14 +241,14 @@ async def go_on(deps: Deps, emit: Emit, step: Continue) -> None:
 
 
 async def joined(deps: Deps, emit: Emit, entries: Sequence[Json]) -> None:
-    """Makes entries part of the conversation, and says so."""
+    """Add entries to the conversation and emit them."""
     if entries:
         deps.story.add(entries)
         await emit(Recorded(entries=list(entries)))
 
 
 def tokens_said(deps: Deps) -> int:
-    """What models wrote so far, as the service counted it."""
+    """Return the output tokens so far, as the service counted them."""
     return deps.spending.ledger.total.tokens.output
 
 
@@ -262,17 +263,18 @@ def ended_badly(step: TurnEnd) -> bool:
 
 
 def doubt(violations: list[RequestViolation]) -> str:
-    """What the service would say no to, in words that are the same for the same faults."""
+    """Describe what the service would reject, in the same words for the same faults."""
     lines = [f"{v.where}: {v.what} ({v.rule})" for v in violations[:SHOWN_VIOLATIONS]]
     omitted_count = len(violations) - len(lines)
-    return f"{NOT_SENT}: {'; '.join(lines)}{f'; and {omitted_count} more' if omitted_count else ''}. {ASK_AGAIN}"
+    more = f"; and {omitted_count} more" if omitted_count else ""
+    return f"{NOT_SENT}: {'; '.join(lines)}{more}. {ASK_AGAIN}"
 
 
 def insists(history: History, words: str) -> bool:
-    """Whether the same request was held back just before, and a person asks for it again.
+    """Return whether the same request was just held back and the user sends it again.
 
-    The validator can be wrong, because the service's limits grow. So it stops a request only once;
-    the log remembers that, and a new process doesn't stop the same request forever.
+    The validator can be wrong, because the service's limits grow. So it stops a request only once.
+    The transcript remembers that, so that a new process does not stop it again.
     """
     for place in range(len(history) - 1, -1, -1):
         if history[place].get("type") == "assistant":
@@ -281,12 +283,14 @@ def insists(history: History, words: str) -> bool:
 
 
 def without_numbers(words: str) -> str:
-    """Asking again makes the request longer: sizes and places are others then, the fault is not."""
+    """Drop the digits: sizes and positions change when the request is sent again, the fault does
+    not.
+    """
     return "".join(c for c in words if not c.isdigit())
 
 
 async def prepare(deps: Deps, emit: Emit) -> Prepared:
-    """The next request, once it is told what the history needed to become one."""
+    """Build the next request, and report the repairs that the history needed."""
     prepared = deps.model.prepare(deps.story)
     await tell_repairs(deps, emit, prepared.news)
     return prepared
@@ -299,7 +303,7 @@ async def tell_repairs(deps: Deps, emit: Emit, repairs: list[Repair]) -> None:
 
 
 class Hearing:
-    """One answer while it comes: its blocks so far, the entries they will be, its running calls."""
+    """A response while it streams: its blocks, their entries and its running calls."""
 
     def __init__(self, deps: Deps, emit: Emit, repetition: Repetition) -> None:
         self.running = ToolExecutor(deps, emit, repetition)
@@ -348,7 +352,7 @@ class Hearing:
             deps.spending.change(self._took)
 
     async def _for_fallback(self, request: ModelRequest, model: str) -> ModelRequest:
-        """Return the request as the next model of the chain takes it."""
+        """Return the request for the next model of the fallback chain."""
         deps = self._deps
         if deps.model.for_fallback is None:
             return replace(request, model=model)
@@ -362,7 +366,9 @@ class Hearing:
         )
 
     async def is_shorter_now(self, ended: Ended | HeldRequest, tries: int) -> bool:
-        """Whether a conversation that did not fit was made to, so that it can be sent again."""
+        """Return whether a conversation that did not fit was compacted, so that it can be sent
+        again.
+        """
         if not isinstance(ended, CompactionDue):
             return False
         if ended.failure is not None:
@@ -372,7 +378,7 @@ class Hearing:
         )
 
     def is_other_now(self, ended: Ended | HeldRequest) -> bool:
-        """Whether a request that was refused for its thoughts will be sent with others."""
+        """Return whether a request rejected for its thinking will be sent with other thinking."""
         return isinstance(ended, GaveUp) and self._deps.model.thoughts.refused(
             ended.failure.message
         )
@@ -413,7 +419,7 @@ class Hearing:
     def _note_failed(
         self, failure: Failure, *, max_attempts: int | None = None, delay_s: float | None = None
     ) -> None:
-        """Leave a failed request in the transcript; the fronts hear of it by the driver's event."""
+        """Record a failed request in the transcript; front ends see the driver's event."""
         entry = make_failure_entry(
             failure,
             uuid=self._deps.clock.new_id(),
@@ -425,24 +431,26 @@ class Hearing:
         self._deps.story.add([entry])
 
     def _last_block(self) -> Json:
-        """The entry of the block that has just ended."""
+        """Return the entry of the block that has just ended."""
         (entry,) = self._written_from(len(self._blocks) - 1)
         return entry
 
     async def _start(self, block: Json) -> None:
-        """Begins a call, with the entries since the one before: an answer's cost is its length."""
+        """Start a call with only the entries since the previous call, so that the cost stays
+        linear.
+        """
         previous_count, self._told = self._told, len(self._blocks)
         after = self._uuids[previous_count - 1] if previous_count else None
         await self.running.start(block, self._written_from(previous_count), after)
 
     def _entries(self, message: Json, *, is_aborted: bool = False) -> list[Json]:
-        """The entries of an answer; those its calls already point at keep their ids."""
+        """Return the entries of a response; entries that its calls refer to keep their IDs."""
         missing = len(message.get("content") or [None]) - len(self._uuids)
         self._uuids += [self._deps.clock.new_id() for _ in range(missing)]
         return self._written(message, self._uuids, is_aborted=is_aborted)
 
     def _written_from(self, place: int) -> list[Json]:
-        """The entries of the blocks so far, from a place on."""
+        """Return the entries of the blocks so far, from an index on."""
         part = self._message | {"content": self._blocks[place:]}
         return self._written(part, self._uuids[place:], first=place)
 
@@ -461,7 +469,7 @@ class Hearing:
         return with_bound(entries, self._deps.model.thoughts.bound)
 
     async def settle(self, ended: Ended | HeldRequest) -> TurnReply:
-        """Makes the answer part of the conversation, with its final usage."""
+        """Add the response to the conversation with its final usage."""
         match ended:
             case Answered() | Incomplete():
                 self._request_id = ended.request_id or self._request_id
@@ -484,7 +492,7 @@ class Hearing:
                 return await self._failed(failure, TOO_LONG, reason="cut_by_context")
 
     def _costed(self, entries: list[Json]) -> list[Json]:
-        """The entries with what their one request took, before they are recorded."""
+        """Return the entries with the cost and duration of their request."""
         charge = next(find_charges(entries, self._deps.model.catalog), None)
         cost_usd = None if charge is None or charge.usd is None else float(charge.usd)
         took_ms = round(self._took.duration_ms)
@@ -497,7 +505,7 @@ class Hearing:
         return costed
 
     def _note_cost(self, entry: Json) -> None:
-        """The request as a line of its own: what an answer's entries cannot say is said there."""
+        """Record the request as its own line, with what the entries can't contain."""
         message = AssistantMessage(entry)
         if message.is_synthetic:
             return
@@ -520,7 +528,7 @@ class Hearing:
         self._is_settled = True
 
     def _charge_withdrawn(self, message: Json) -> None:
-        """What an answer cost that stands nowhere else."""
+        """Charge a withdrawn response, which has no entries."""
         deps = self._deps
         charge(
             deps.spending,
@@ -548,7 +556,7 @@ class Hearing:
         return replace(
             reply,
             failure=failure.message if no_credit is None else f"{failure.message} ({no_credit})",
-            # Whoever has no credit is refused the rest of the answer too.
+            # Without credit, a request for the rest of the response would fail too.
             is_final=no_credit is not None,
             status=failure.status,
             error=category_of(failure),
@@ -558,7 +566,7 @@ class Hearing:
     async def _failed(
         self, failure: Failure, why: str, *, reason: str, words: str | None = None
     ) -> TurnReply:
-        """A request that was given up becomes an entry a person can read; the API never sees it."""
+        """Add a failed request as an entry for the user; the API never sees it."""
         deps = self._deps
         words = words or describe_api_error(failure)
         entry = factories.make_api_error(
@@ -585,7 +593,9 @@ class Hearing:
         )
 
     def keep_what_was_said(self) -> None:
-        """After a cancellation: finished blocks stay, every call has its answer, the place is marked."""
+        """After a cancellation, keep finished blocks, answer every call and record the
+        interruption.
+        """
         last = self._finished(self._answer.last_words)
         if not self._is_settled and last is not None and last.message["content"]:
             entries = self._entries(last.message, is_aborted=not last.complete)

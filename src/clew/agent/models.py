@@ -1,4 +1,6 @@
-"""Who answers a session: the endpoint with its key, the way there, the models, and how patient clew is."""
+"""Chooses what answers a session: the endpoint and its key, the connection, the models, the
+timeouts.
+"""
 
 import asyncio
 import time
@@ -42,14 +44,14 @@ from clew.system.process.spawn import Launcher
 from clew.system.transport.http import HttpTransport
 from clew.system.transport.network import read_network
 
-# One person answers one question at a time, whoever asks: a call, a server.
+# The user answers one question at a time, from calls and servers alike.
 
 
 AskPerson: TypeAlias = Callable[[Question], Awaitable[Verdict]]
 
 
 def serialise_questions(ask: AskPerson) -> AskPerson:
-    """A person has one pair of eyes: calls and servers ask one after the other."""
+    """Return a function that asks the user one question at a time."""
     lock = asyncio.Lock()
 
     async def asking(question: Question) -> Verdict:
@@ -59,7 +61,7 @@ def serialise_questions(ask: AskPerson) -> AskPerson:
     return asking
 
 
-# What every request of a session says: its model, its instructions, its tools.
+# The fixed part of a session's requests: the model, the instructions, the tools.
 
 
 DEFAULT_MODEL = "sonnet"
@@ -72,7 +74,7 @@ def choose_model(
     catalog: ModelCatalog,
     spoke: str | None = None,
 ) -> Model:
-    """The model of this run; `spoke` is the one that a session which goes on spoke with."""
+    """Choose the model of this run. `spoke` is the model of the resumed session."""
     wanted = options.model or spoke or environment.text("model") or read_text(settings, "model")
     return catalog.entry(wanted or DEFAULT_MODEL)
 
@@ -85,7 +87,7 @@ def make_template(
     style: Style = BUILTIN[0],
     language: str = "",
 ) -> ModelRequest:
-    """A request without its messages: the same for every turn, and for the next run's."""
+    """Return a request without messages, the same for every turn and for later runs."""
     return ModelRequest(
         model=model.id,
         messages=[],
@@ -108,16 +110,16 @@ def make_template(
 
 
 def binds_thinking(catalog: ModelCatalog, name: str) -> bool:
-    """Whether the model of this name binds its thoughts to what stands before them."""
+    """Return whether the model binds its thinking to the preceding messages."""
     model = catalog.find(name)
     return model is not None and model.binds_thinking is True
 
 
 def target_of(model: Model, endpoint: Endpoint) -> Target:
-    """What the model's requests may hold, at this endpoint."""
+    """Return what requests to the model may contain at this endpoint."""
     target = replace(Target.of(model), api_version=endpoint.api_version)
     if endpoint.speaks_chat:
-        from clew.core.normalize.dialects import for_chat  # most sessions speak the Messages API
+        from clew.core.normalize.dialects import for_chat  # Most sessions use the Messages API.
 
         return for_chat(target)
     return replace(
@@ -128,18 +130,18 @@ def target_of(model: Model, endpoint: Endpoint) -> Target:
 
 
 class Service(Struct, frozen=True, kw_only=True):
-    """What every request of a session goes to, and what was asked of all of them."""
+    """The service for all requests of a session, with the preferences for them."""
 
     provider: AnthropicProvider
     catalog: ModelCatalog
     preferences: Preferences
     limits: SilenceLimits
     gate: Gate
-    # What of the settings could not be read.
+    # Settings that could not be read.
     problems: tuple[str, ...] = ()
 
     def answering(self, fallbacks: tuple[str, ...] = (), *, with_events: bool = False) -> Answering:
-        """The way to one answer."""
+        """Return the driver of one response."""
         return Answering(
             self.provider,
             new_tool_id=lambda: f"toolu_{uuid4().hex}",
@@ -153,12 +155,12 @@ class Service(Struct, frozen=True, kw_only=True):
 
 
 def target_named(service: Service, name: str) -> Target:
-    """Return what requests to the model of this name may hold."""
+    """Return what requests to the model of this name may contain."""
     return target_of(service.catalog.entry(name), service.provider.endpoint)
 
 
 def speaker(endpoint: Endpoint) -> type[AnthropicProvider]:
-    """Who speaks what is spoken there."""
+    """Return the provider class for the endpoint's protocol."""
     if not endpoint.speaks_chat:
         return AnthropicProvider
     from clew.providers.chat import ChatProvider
@@ -174,10 +176,10 @@ async def open_service(
     launcher: Launcher,
     opened: AsyncExitStack,
 ) -> Service:
-    """Its connections are closed with `opened`; TLS is begun at once."""
+    """Open the service. `opened` closes its connections; the TLS handshake starts at once."""
     catalog = CATALOG
     problems: tuple[str, ...] = ()
-    if read_object(settings, "models"):  # most users add none
+    if read_object(settings, "models"):  # Most users add none.
         from clew.core.catalog.added import load_models
 
         catalog, problems = load_models(settings)
@@ -202,14 +204,16 @@ async def open_service(
     )
 
 
-# The model for small work: which one it is, and how it is asked.
+# The model for small work, and how it is asked.
 
 
 SMALL_MODEL = "haiku"
 
 
 def choose_small_model(environment: Environment, service: Service, main: str) -> str:
-    """The model for small work; of services that speak chat nobody knows one but the main model."""
+    """Return the model for small work; the main model for a chat endpoint, whose models are
+    unknown.
+    """
     default = main if service.provider.endpoint.speaks_chat else SMALL_MODEL
     return environment.text("small_model") or default
 
@@ -233,11 +237,11 @@ def make_side_questions(
     )
 
 
-# The model that a session speaks with, and how it thinks: chosen at the start, changed between requests.
+# The session's model and its thinking, which can change between requests.
 
 
 class Speaking:
-    """`model` is the one that the next request names."""
+    """The model settings for the next request."""
 
     def __init__(
         self,
@@ -254,7 +258,7 @@ class Speaking:
         self._spending = spending
 
     def choose(self, name: str) -> Model:
-        """Goes over to another model; what was said so far goes with the next request."""
+        """Switch to another model. The conversation so far is sent with the next request."""
         self.model = self.catalog.entry(name)
         template = replace(self._requests.template, model=self.model.id)
         self._requests.change(template, target_of(self.model, self._endpoint))
@@ -262,7 +266,7 @@ class Speaking:
         return self.model
 
     def think(self, thinking: Thinking | None) -> None:
-        """How the model thinks from the next request on; None leaves it to what is known of it."""
+        """Set the thinking from the next request on; None leaves it to the model's default."""
         template = replace(self._requests.template, thinking=thinking)
         self._requests.change(template, target_of(self.model, self._endpoint))
 
@@ -275,11 +279,11 @@ class Speaking:
         self._requests.change(template, target_of(self.model, self._endpoint))
 
 
-# Another model, because somebody asked for it: hooks may keep it from being, and hear of it.
+# A change of the model at the user's request: hooks may block it, and are notified.
 
 
 class Switching:
-    """What a skill changes while it is at work is taken back again, and is no switch."""
+    """Switches the model. A skill's temporary model is not a switch."""
 
     def __init__(
         self, speaking: Speaking, hooks: SessionHooks, ask: AskPerson, new_id: Callable[[], str]
@@ -290,7 +294,7 @@ class Switching:
         self._new_id = new_id
 
     async def to(self, name: str) -> Model:
-        """Raises `UserError` that says why where a hook will not have it."""
+        """Switch the model. Raise `UserError` with the reason if a hook blocks it."""
         fields = {
             "from_model": self._speaking.model.id,
             "to_model": self._speaking.catalog.entry(name).id,
@@ -304,15 +308,15 @@ class Switching:
             or outcome.block is not None
             or outcome.halt is not None
         ):
-            raise UserError(f"a hook kept the model from being changed: {refused}")
+            raise UserError(f"a hook blocked the model change: {refused}")
         if outcome.permission == "ask" and not await self._may(fields, outcome.reason):
-            raise UserError("the model stays as it is")
+            raise UserError("the model was not changed")
         chosen = self._speaking.choose(name)
         await self._hooks.aside("PostModelSwitch", fields)
         return chosen
 
     async def _may(self, fields: dict[str, str], why: str) -> bool:
-        words = why or "a hook wants you to be asked"
+        words = why or "a hook requires your approval"
         finding = Finding(subject="hook", verdict="ask", reason=words)
         block = {
             "type": "tool_use", "id": f"toolu_{self._new_id()}", "name": "SwitchModel",

@@ -1,6 +1,6 @@
-"""What a command line's words mean: each function reads the text of one option into its value.
+"""Parsers for the values of command-line options.
 
-A text that is no such value is a `ValueError` whose words follow the option's name in the error.
+Each raises `ValueError` for an invalid text; the message follows the option's name in the error.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,63 +28,63 @@ MODES: dict[str, Mode] = {
 
 
 def word(text: str) -> str:
-    """Return the text itself."""
+    """Return the text unchanged."""
     return text
 
 
 def number(least: int, unit: str = "") -> Callable[[str], int]:
-    """Return a reader of whole numbers that are no smaller than `least`."""
+    """Return a parser of integers of at least `least`."""
 
     def read(text: str) -> int:
         try:
             value = int(text)
         except ValueError:
-            raise ValueError("expected a whole number") from None
+            raise ValueError("expected an integer") from None
         if value < least:
-            raise ValueError(f"at least {least:,}{unit}")
+            raise ValueError(f"must be at least {least:,}{unit}")
         return value
 
     return read
 
 
 def switch(text: str) -> bool:
-    """Return whether a word means on."""
+    """Return whether the text means on."""
     return text in SWITCH_ON
 
 
 def one(text: str) -> tuple[str, ...]:
-    """Return the text as the only member, for an option that may be given more than once."""
+    """Return a tuple with only this text, for an option that may be repeated."""
     return (text,)
 
 
 def mode(text: str) -> Mode:
-    """Return the permission mode of a name."""
+    """Return the permission mode with this name."""
     return MODES[text]
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Return names between commas or spaces."""
+    """Split names at commas and spaces."""
     return tuple(text.replace(",", " ").split())
 
 
 def models(text: str) -> tuple[str, ...]:
-    """Return models between commas."""
+    """Split model names at commas."""
     return tuple(filter(None, text.split(",")))
 
 
 def tools(text: str) -> tuple[str, ...] | None:
-    """Return names of tools; None for all."""
+    """Split tool names; None for all tools."""
     return None if text == "default" else names(text)
 
 
 def names_among(*known_names: N) -> Callable[[str], tuple[N, ...]]:
-    """Return a reader of names out of `known_names`, which it gives in their order there."""
+    """Return a parser of names from `known_names`, which returns them in that order."""
 
     def read(text: str) -> tuple[N, ...]:
         for name in names(text):
             if name not in known_names:
                 raise ValueError(
-                    f"there are {', '.join(known_names)}{suggestion(name, known_names)}"
+                    f"expected one of {', '.join(known_names)}{suggestion(name, known_names)}"
                 )
         return tuple(name for name in known_names if name in names(text))
 
@@ -93,11 +93,11 @@ def names_among(*known_names: N) -> Callable[[str], tuple[N, ...]]:
 
 def suggestion(name: str, names: Iterable[str]) -> str:
     near = get_close_matches(name, names, n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    return f' (did you mean "{near[0]}"?)' if near else ""
 
 
 def rules(text: str) -> tuple[str, ...]:
-    """Return permission rules: split at commas and spaces outside parentheses."""
+    """Split permission rules at commas and spaces outside of parentheses."""
     texts: list[str] = []
     rule, depth = "", 0
     for character in text:
@@ -111,25 +111,25 @@ def rules(text: str) -> tuple[str, ...]:
 
 
 def uuid(text: str) -> str:
-    """Return a session's ID in lower case."""
+    """Return a session ID in lower case."""
     if not is_uuid(text):
         raise ValueError("expected a UUID")
     return text.lower()
 
 
 def dollars(text: str) -> Decimal:
-    """Return an amount of money: more than nothing, and finite."""
+    """Parse a positive, finite amount of money."""
     try:
         amount = Decimal(text)
     except InvalidOperation:
         amount = Decimal("NaN")
     if not amount.is_finite() or amount <= 0:
-        raise ValueError("expected an amount of dollars, as 2.50")
+        raise ValueError("expected an amount in dollars such as 2.50")
     return amount
 
 
 def file_text(text: str) -> str:
-    """Return the text of a file."""
+    """Read the text of a file."""
     from pathlib import Path
 
     try:
@@ -141,7 +141,7 @@ def file_text(text: str) -> str:
 
 
 def schema(text: str) -> dict[str, Any]:
-    """Return a JSON Schema of an object, from JSON or from a file that holds it."""
+    """Parse a JSON Schema of an object, from JSON or from a JSON file."""
     import json
     from pathlib import Path
 
@@ -151,37 +151,37 @@ def schema(text: str) -> dict[str, Any]:
         written = text if text.lstrip().startswith("{") else Path(text).read_text("utf-8")
         json_schema: dict[str, Any] = json.loads(written)
     except (OSError, ValueError) as error:
-        raise ValueError(f"neither JSON nor a file of it: {describe_error(error)}") from None
+        raise ValueError(f"neither JSON nor a JSON file: {describe_error(error)}") from None
     if why := find_schema_fault(json_schema):
         raise ValueError(why)
     return json_schema
 
 
 def agents(text: str) -> dict[str, Any]:
-    """Return kinds of agents by name, from a JSON object."""
+    """Parse agent definitions by name from a JSON object."""
     import json
 
     try:
         definitions = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"not JSON: {error}") from None
+        raise ValueError(f"invalid JSON: {error}") from None
     if not isinstance(definitions, dict):
-        raise ValueError("expected an object: name to definition")
+        raise ValueError("expected an object that maps names to definitions")
     return definitions
 
 
 def member(value: Any) -> Any:
-    """Return what a host says as it is."""
+    """Return a host's value unchanged."""
     return value
 
 
 def text(value: Any) -> str | None:
-    """Return a host's text; None for anything else, which is ignored."""
+    """Return a host's text; None for any other type, which is ignored."""
     return value if isinstance(value, str) else None
 
 
 def filled(value: Any) -> str | None:
-    """Return a host's text without the blanks around it; None if nothing is left."""
+    """Return a host's text without surrounding blanks; None if it is empty."""
     return (value.strip() or None) if isinstance(value, str) else None
 
 
@@ -193,14 +193,14 @@ def paragraphs(value: Any) -> str | None:
 
 
 def texts(value: Any) -> dict[str, str] | None:
-    """Return those members of a host's object that are texts."""
+    """Return the members of a host's object that are non-empty texts."""
     if not isinstance(value, dict):
         return None
     return {name: item for name, item in value.items() if isinstance(item, str) and item}
 
 
 def answer_schema(value: Any) -> dict[str, Any] | None:
-    """Return a host's JSON Schema of an answer."""
+    """Return a host's JSON Schema for the answer."""
     from clew.agent.tools.json_schema import find_schema_fault
 
     if not isinstance(value, dict):
@@ -211,5 +211,5 @@ def answer_schema(value: Any) -> dict[str, Any] | None:
 
 
 def worktree(text: str) -> dict[str, Any]:
-    """Return the beginning of a worktree's record, which has only its name; empty for a new name."""
+    """Return the start of a worktree's record: only its name, empty for a generated one."""
     return {"worktreeName": text}

@@ -1,9 +1,9 @@
-"""The options of a session: one frozen value, and the one table of what fills it.
+"""The options of a session: one frozen value, and the table of their sources.
 
-Each field of `Options` is a row. What stands beside its type says which flags fill it, what the setting
-and the variable are that it overrides, and its names in `ClewOptions` and in a host's handshake. The
-parser (`clew.session.flags`), the text of `clew --help`, shell completion, `ClewOptions`, the handshake
-and docs/using/options.md are made from these rows; `make docs` writes those that are text.
+Each field of `Options` is a row. Its annotations list the flags that fill it, the setting and the
+variable that it overrides, and its names in `ClewOptions` and in a host's handshake. The parser
+(`clew.session.flags`), the text of `clew --help`, shell completion, `ClewOptions`, the handshake
+and docs/using/options.md are generated from these rows; `make docs` writes those that are text.
 
 Decision: docs/decisions/002-start-up-imports.md
 """
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from clew.agent.subagents.specs import AgentSpec
 
 SOURCES: tuple[Scope, ...] = ("user", "project", "local")
-# A smaller budget is none to the service.
+# The service rejects a smaller budget.
 LEAST_THINKING = 1024
-# In a smaller window nothing that survives a compaction has room.
+# A smaller window has no room for what survives a compaction.
 LEAST_WINDOW = 4_000
 
 
 class Flag(Struct, frozen=True):
-    """A flag of the command line: its spellings and its argument, as `clew --help` shows them.
+    """A command-line flag: its spellings and its argument, as `clew --help` shows them.
 
-    `-r, --resume [SESSION]` has two spellings and an argument that may be left out; that of
-    `--debug[=KINDS]` is never the next word; a flag without an argument is a switch. A switch gives
-    its `value`, and so does a flag whose argument is left out.
+    `-r, --resume [SESSION]` has two spellings and an optional argument. The argument of
+    `--debug[=KINDS]` is never the next word. A flag without an argument is a switch. A switch, or a
+    flag without its optional argument, sets the option to `value`.
     """
 
     spelling: str
@@ -42,7 +42,7 @@ class Flag(Struct, frozen=True):
     read: Callable[[str], Any] = values.word
     choices: tuple[str, ...] = ()
     value: Any = True
-    # Given again, its tuples add up; otherwise the last one counts.
+    # Repeated tuples are concatenated; otherwise the last value counts.
     is_repeatable: bool = False
 
 
@@ -54,7 +54,7 @@ class Overrides(Struct, frozen=True):
 
 
 class Sdk(Struct, frozen=True):
-    """The option's name in `ClewOptions`, and its type where it is another than here or a wider one."""
+    """The option's name in `ClewOptions`, and its type there if it differs."""
 
     name: str = ""
     type: str = ""
@@ -63,8 +63,8 @@ class Sdk(Struct, frozen=True):
 class HostMember(Struct, frozen=True):
     """The option's name in a host's `initialize` request.
 
-    What `read` makes of it replaces the option, None being ignored; a switch only leaves its default.
-    `yields`: what the command line says stands above the host's word.
+    The result of `read` replaces the option unless it is None; a switch can only change its
+    default. With `yields`, the command line takes precedence over the host.
     """
 
     name: str
@@ -73,81 +73,83 @@ class HostMember(Struct, frozen=True):
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """The options of one run; None leaves a choice to the settings."""
+    """The options of one run. None leaves a choice to the settings."""
 
     # fmt: off
     prompt: str = ""
     is_print: Annotated[bool,
         Flag("-p, --print", "Print the answer to one prompt and exit")] = False
     is_linear: Annotated[bool,
-        Flag("--linear", "Write line by line without drawing, for screen readers")] = False
+        Flag("--linear", "Line-by-line output, for screen readers")] = False
     continues: Annotated[bool, Flag("-c, --continue", "Continue the newest session of this folder"),
         Sdk("continue_conversation")] = False
     resume: Annotated[str | None,
         Flag("-r, --resume [SESSION]",
-            "Resume a session by ID, title or file; pick one from a list without it", value=""),
+            "Resume a session by ID, title or file (no value: pick from a list)", value=""),
         Sdk()] = None
     fork: Annotated[bool,
-        Flag("--fork-session", "Continue in a copy and leave the session as it is"),
+        Flag("--fork-session", "Fork: continue in a copy with a new session ID"),
         Sdk("fork_session")] = False
-    # How much of the session is resumed, and whose turn alone may be dropped.
+    # The part of the session that is resumed, and the turn that may be dropped.
     resume_at: Annotated[str | None,
         Flag("--resume-session-at UUID", "Resume after this message and drop later ones"),
         Sdk()] = None
     drops_turn: Annotated[str | None,
         Flag("--resume-drops-turn UUID",
-            "The same, only if that drops nothing but this prompt's turn")] = None
+            "Like --resume-session-at, if only this prompt's turn is dropped")] = None
     session_id: Annotated[str | None,
         Flag("--session-id UUID", "ID of the new session", values.uuid), Sdk()] = None
     name: Annotated[str | None, Flag("-n, --name TITLE", "Title of the session"), Sdk(),
         HostMember("title", values.filled, yields=True)] = None
-    # The checkout that the session works in, as the log names it.
+    # The worktree of the session, as the transcript names it.
     worktree: Annotated[dict[str, Any] | None,
-        Flag("-w, --worktree [NAME]", "Work in a git worktree, created if it does not exist",
+        Flag("-w, --worktree [NAME]", "Run in a git worktree (created if missing)",
             values.worktree, value={"worktreeName": ""})] = None
     directories: Annotated[tuple[str, ...],
-        Flag("--add-dir DIR", "Add a folder to work in", values.one, is_repeatable=True),
+        Flag("--add-dir DIR", "Additional working folder", values.one, is_repeatable=True),
         Sdk("add_dirs")] = ()
-    persists: Annotated[bool, Flag("--no-session-persistence", "Write no transcript", value=False),
-        Sdk()] = True
+    persists: Annotated[bool,
+        Flag("--no-session-persistence", "Don't save the session", value=False), Sdk()] = True
     model: Annotated[str | None, Flag("--model MODEL", "Model ID or alias"),
         Overrides("model", "model"), Sdk()] = None
     fallback_models: Annotated[tuple[str, ...],
-        Flag("--fallback-model MODELS", "Models to ask when the model can't answer", values.models),
+        Flag("--fallback-model MODELS", "Fallback models, tried in order", values.models),
         Overrides("fallbackModel"), Sdk()] = ()
     effort: Annotated[Effort | None,
-        Flag("--effort LEVEL", "How much the model thinks",
+        Flag("--effort LEVEL", "Effort level of the model",
             choices=("low", "medium", "high", "xhigh", "max")),
         Overrides("effortLevel", "effort"), Sdk()] = None
     thinking: Annotated[Thinking | None,
-        Flag("--thinking MODE", "When the model thinks",
+        Flag("--thinking MODE", "Thinking mode of the model",
             choices=("adaptive", "enabled", "disabled")),
-        Flag("--thinking-display FORM", "Form of thinking", choices=("summarized", "omitted")),
+        Flag("--thinking-display FORM", "How thinking is returned",
+            choices=("summarized", "omitted")),
         Flag("--max-thinking-tokens N", "Limit thinking to N tokens; 0: off", values.number(0)),
         Overrides("maxThinkingTokens", "max_thinking_tokens"), Sdk()] = None
     betas: Annotated[tuple[str, ...],
         Flag("--betas NAMES", "Beta features to request", values.names)] = ()
     max_turns: Annotated[int | None,
-        Flag("--max-turns N", "Stop after N answers of the model", values.number(1)), Sdk()] = None
+        Flag("--max-turns N", "Stop after N model responses", values.number(1)), Sdk()] = None
     max_budget_usd: Annotated[Decimal | None,
-        Flag("--max-budget-usd USD", "Stop after the answer that spends this much", values.dollars),
+        Flag("--max-budget-usd USD", "Stop after the response that reaches this cost",
+            values.dollars),
         Sdk(type="Decimal | float | None")] = None
-    # How many tokens the model is told it has for the whole task.
+    # The token budget for the task, as stated to the model.
     task_budget: Annotated[int | None,
-        Flag("--task-budget TOKENS", "Tell the model its budget for the task",
+        Flag("--task-budget TOKENS", "Token budget that the model is told for the task",
             values.number(1, " token")),
         Sdk()] = None
-    # The window that conversations are kept within, where the model's is larger.
+    # The window to keep conversations in, if the model's is larger.
     autocompact: Annotated[int | None,
         Flag("--autocompact TOKENS", "Compact to stay within a window of this size",
             values.number(LEAST_WINDOW, " tokens")),
         Overrides(variable="auto_window")] = None
     mode: Annotated[Mode | None,
         Flag("--permission-mode MODE", "Permission mode", values.mode, choices=tuple(values.MODES)),
-        Flag("--dangerously-skip-permissions", "The same as --permission-mode bypassPermissions",
+        Flag("--dangerously-skip-permissions", "Same as --permission-mode bypassPermissions",
             value="bypassPermissions"),
         Overrides("permissions.defaultMode"), Sdk("permission_mode")] = None
-    # Whether the mode that asks nobody may be entered while the session runs.
+    # Whether the session may later switch to bypassPermissions.
     may_bypass: Annotated[bool,
         Flag("--allow-dangerously-skip-permissions",
             "Allow a later change to bypassPermissions")] = False
@@ -164,21 +166,24 @@ class Options(Struct, frozen=True, kw_only=True):
         Flag("--tools NAMES", 'Built-in tools to offer, such as Read,Bash; "" for none',
             values.tools),
         Sdk()] = None
-    # Names that the model may call a tool by, and the tool that is called then.
+    # The tools that a model may call by another name, by that name.
     tool_aliases: Annotated[dict[str, str], HostMember("toolAliases", values.texts)] = {}
-    # Who is asked for permission where nobody sits: the host ("stdio"), or a tool of a server.
+    # The target of permission prompts without a user: the host ("stdio") or an MCP tool.
     asks: Annotated[str | None,
-        Flag("--permission-prompt-tool WHO", "Ask the host (stdio) or a tool (mcp__SERVER__TOOL)"),
-        Flag("--permission-prompts WHO", "none: deny what would need an approval",
+        Flag("--permission-prompt-tool WHO",
+            "Who approves: the host (stdio) or a tool (mcp__SERVER__TOOL)"),
+        Flag("--permission-prompts WHO", "none: deny calls that need approval",
             choices=("host", "none"))] = None
     system_prompt: Annotated[str | None, Flag("--system-prompt TEXT", "Replace the system prompt"),
-        Flag("--system-prompt-file FILE", "The same, from a file", values.file_text), Sdk(),
+        Flag("--system-prompt-file FILE", "Read the system prompt from a file",
+            values.file_text), Sdk(),
         HostMember("systemPrompt", values.paragraphs)] = None
     append_system_prompt: Annotated[str | None,
         Flag("--append-system-prompt TEXT", "Add to the system prompt"),
-        Flag("--append-system-prompt-file FILE", "The same, from a file", values.file_text), Sdk(),
+        Flag("--append-system-prompt-file FILE", "Add to the system prompt from a file",
+            values.file_text), Sdk(),
         HostMember("appendSystemPrompt", values.text)] = None
-    # Whether requests go on to begin as those of the session's earlier runs did.
+    # Whether requests begin as those of the session's earlier runs did.
     keeps_prompt: Annotated[bool,
         Flag("--system-prompt-snapshot [SWITCH]",
             "off: rebuild the system prompt in each run of a session", values.switch,
@@ -186,23 +191,25 @@ class Options(Struct, frozen=True, kw_only=True):
         HostMember("systemPromptSnapshot")] = True
     has_static_prompt: Annotated[bool,
         Flag("--exclude-dynamic-system-prompt-sections",
-            "Accepted; the system prompt never has facts of this machine")] = False
-    # How to plan, in the place of clew's own words, where plan mode is on.
+            "No effect: the system prompt has no machine-specific facts")] = False
+    # Instructions for plan mode that replace clew's own.
     planning: Annotated[str | None, HostMember("planModeInstructions", values.filled)] = None
-    settings: Annotated[str | None, Flag("--settings JSON|FILE", "Settings above those of files"),
+    settings: Annotated[str | None,
+        Flag("--settings JSON|FILE", "Extra settings that override the settings files"),
         Sdk()] = None
-    # What the program that started this one forbids it, as JSON: see `clew.system.config.layers`.
+    # The restrictions set by the program that started this one, as JSON: see
+    # `clew.system.config.layers`.
     managed: Annotated[str | None,
         Flag("--managed-settings JSON|FILE",
-            "Settings that only restrict, above all others")] = None
-    # The settings files that are read beside the managed ones; None: every kind.
+            "Restrictions that override all other settings")] = None
+    # The settings files to read besides the managed ones; None: all.
     sources: Annotated[tuple[Scope, ...] | None,
-        Flag("--setting-sources NAMES", "Settings files to read, out of user,project,local",
+        Flag("--setting-sources NAMES", "Settings files to read: user,project,local",
             values.names_among(*SOURCES)),
         Sdk("setting_sources", 'Sequence[Literal["user", "project", "local"]] | None')] = None
-    # No settings files, memory, hooks, servers or agents of files.
+    # Without settings files, memory files, hooks, MCP servers or agents from files.
     is_bare: Annotated[bool,
-        Flag("--bare", "Use only what the command line names, nothing from files")] = False
+        Flag("--bare", "Load no settings, memory, hooks, servers or agents from files")] = False
     has_commands: Annotated[bool,
         Flag("--disable-slash-commands", "Treat lines that begin with / as prompts",
             value=False)] = True
@@ -211,68 +218,70 @@ class Options(Struct, frozen=True, kw_only=True):
     strict_mcp_config: Annotated[bool,
         Flag("--strict-mcp-config", "Use only the servers of --mcp-config"), Sdk()] = False
     plugin_folders: Annotated[tuple[str, ...],
-        Flag("--plugin-dir DIR", "Load a plugin, and trust it, for this session", values.one,
+        Flag("--plugin-dir DIR", "Load and trust a plugin for this session", values.one,
             is_repeatable=True),
         Sdk("plugin_dirs")] = ()
-    # Those among them whose MCP servers are left out.
+    # The plugin folders whose MCP servers are left out.
     plugins_without_servers: Annotated[tuple[str, ...],
-        Flag("--plugin-dir-no-mcp DIR", "The same, without its MCP servers", values.one,
-            is_repeatable=True)] = ()
-    # As a program spells them.
+        Flag("--plugin-dir-no-mcp DIR", "Like --plugin-dir, without the plugin's MCP servers",
+            values.one, is_repeatable=True)] = ()
+    # As a program writes them.
     agents: Annotated[dict[str, Any] | None,
-        Flag("--agents JSON", "Add agents: name to description, prompt, tools ...", values.agents),
+        Flag("--agents JSON", "Define agents: {NAME: {description, prompt, tools, ...}}",
+            values.agents),
         Sdk(type="Mapping[str, Json] | None")] = None
-    # The kind of agent that the session is itself: its name, and its definition once kinds are known.
+    # The session's own agent: its name, and its definition once agents are loaded.
     agent: Annotated[str | None, Flag("--agent NAME", "Run the session as this agent"),
         Overrides("agent"), Sdk()] = None
     lead: "AgentSpec | None" = None
-    # Hooks that prepare a folder run first; and perhaps nothing else does.
+    # Whether Setup hooks run first, or nothing else runs.
     setup: Annotated[Literal["", "init", "maintenance"],
         Flag("--init", "Run the Setup hooks first", value="init"),
         Flag("--maintenance", "Run the Setup hooks for maintenance first",
             value="maintenance")] = ""
     only_sets_up: Annotated[bool, Flag("--init-only", "Run the Setup hooks and exit")] = False
-    # "" is a file of clew's own, "-" standard error.
+    # "" is clew's own file, "-" standard error.
     debug: Annotated[str | None, Flag("--debug-file FILE", "Write the debug log to this file"),
         Flag("--debug-to-stderr", "Write the debug log to standard error", value="-")] = None
-    # None of them named: all.
+    # Empty: all.
     debug_kinds: Annotated[tuple[str, ...],
         Flag("-d, --debug[=KINDS]", "Write a debug log; KINDS are api, tools, hooks, session",
             values.names_among("api", "tools", "hooks", "session"), value=())] = ()
     output_format: Annotated[str,
-        Flag("--output-format FORMAT", "Format of --print; stream-json needs --verbose",
+        Flag("--output-format FORMAT", "Output format of --print; stream-json requires --verbose",
             choices=("text", "json", "stream-json"))] = "text"
     json_schema: Annotated[dict[str, Any] | None,
         Flag("--json-schema JSON|FILE", "Schema of the answer", values.schema),
         Sdk(type="Mapping[str, Any] | None"),
         HostMember("jsonSchema", values.answer_schema, yields=True)] = None
-    verbose: Annotated[bool, Flag("--verbose", "Write more; stream-json needs it")] = False
+    verbose: Annotated[bool, Flag("--verbose", "Verbose output; required by stream-json")] = False
     input_format: Annotated[str,
-        Flag("--input-format FORMAT", "stream-json: read lines of JSON from standard input",
+        Flag("--input-format FORMAT", "stream-json: read JSON lines from standard input",
             choices=("text", "stream-json"))] = "text"
     partial: Annotated[bool,
-        Flag("--include-partial-messages", "Write each event of the model's stream"),
+        Flag("--include-partial-messages", "Include the streaming events of responses"),
         Sdk("partial_messages")] = False
-    replays: Annotated[bool, Flag("--replay-user-messages", "Write prompts back")] = False
+    replays: Annotated[bool,
+        Flag("--replay-user-messages", "Echo user messages to the output")] = False
     hook_events: Annotated[bool,
-        Flag("--include-hook-events", "Write an event for each hook")] = False
+        Flag("--include-hook-events", "Include hook events in the output")] = False
     agent_text: Annotated[bool,
-        Flag("--forward-subagent-text", "Write what subagents say, not only their tool calls"),
+        Flag("--forward-subagent-text", "Include the text of subagents, not only their tool calls"),
         Sdk(), HostMember("forwardSubagentText")] = False
     mirrors: Annotated[bool,
-        Flag("--session-mirror", "Write each entry of the transcript to the host too")] = False
+        Flag("--session-mirror", "Send every transcript entry to the host")] = False
     suggests: Annotated[bool,
         Flag("--prompt-suggestions [SWITCH]", "Suggest the next prompt after each turn",
             values.switch, choices=values.SWITCH),
         HostMember("promptSuggestions")] = False
     awaits_host: Annotated[bool,
         Flag("--await-initialize", "Wait for the host's initialize request")] = False
-    # Whether it begins where another was cleared away; hooks are told.
+    # Whether the session follows a cleared one, which is reported to hooks.
     is_cleared: bool = False
     # fmt: on
 
 
-# The sections of `clew --help`: each begins with a field.
+# The sections of `clew --help`, by the field that each begins with.
 SECTIONS = {
     "prompt": "session",
     "model": "model",
@@ -288,6 +297,6 @@ Note = TypeVar("Note", Flag, Overrides, Sdk, HostMember)
 
 
 def notes(field: str, kind: type[Note]) -> Iterator[Note]:
-    """Yield what the row of a field says in one of these kinds."""
+    """Yield the annotations of a field that are of this kind."""
     annotation = Options.__annotations__[field]
     yield from (note for note in getattr(annotation, "__metadata__", ()) if isinstance(note, kind))

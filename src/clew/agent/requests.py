@@ -1,7 +1,7 @@
-"""The next request out of the story: what is new is normalised, what was sent before stays as it was.
+"""Builds the next request from the story: new messages are normalized, sent ones stay unchanged.
 
-Owns the growing projection of one history to one model. Begins anew when the history is another one
-than before (a withdrawal, a rewind), because then nothing of the old prefix may be trusted.
+Maintains the growing projection of one history for one model. It starts over when the history is
+replaced (by a withdrawal or a rewind), because the old prefix is then invalid.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -38,25 +38,27 @@ from clew.core.normalize.tokens import (
 from clew.providers.base import Failure, ModelRequest, Off
 from clew.providers.request_body import choose_output_limit
 
-# How much of the window a request takes, before it leaves: estimated, and counted where that decides.
+# The size of a request before it is sent: estimated, or counted if a decision depends on it.
 
 
 Count: TypeAlias = Callable[[ModelRequest], Awaitable[int | Failure]]
 
-# Of the window: from here on the service counts, and this much an estimate may be off.
+# Fractions of the window: from CLOSE on the service counts; MARGIN is the error of an estimate.
 CLOSE = 0.85
 MARGIN = 0.05
 STEP_TOKENS = 8_192
 
 
 class Measure:
-    """Gives a request the size of its input where a decision hangs on it."""
+    """Adds the input size to a request if a decision depends on it."""
 
     def __init__(self, count: Count, catalog: ModelCatalog) -> None:
         self._count = count
         self._catalog = catalog
         self._estimator = Estimator()
-        self._guess: tuple[int, int] | None = None  # what was known, what was estimated on top
+        self._guess: tuple[int, int] | None = (
+            None  # the known tokens, and the estimate for the rest
+        )
 
     async def __call__(self, request: ModelRequest, history: History) -> ModelRequest:
         model = self._catalog.entry(request.model)
@@ -75,7 +77,7 @@ class Measure:
         return replace(request, input_tokens=size if isinstance(counted, Failure) else counted)
 
     def estimate(self, request: ModelRequest, history: History) -> int:
-        """About how long the input of a request is; nobody is asked."""
+        """Estimate the input size of a request without asking the service."""
         counts, since, freed = anchored(history)
         if counts is None:
             return round(estimate_input_tokens(request) * self._estimator.factor)
@@ -84,7 +86,7 @@ class Measure:
         )
 
     def _learn(self, counts: TokenCounts | None) -> None:
-        """Holds the last estimate against what the service counted for it."""
+        """Compare the last estimate with the service's count and adjust the estimator."""
         if counts is not None and self._guess is not None:
             total, raw = self._guess
             if counts.prompt > total:
@@ -93,8 +95,10 @@ class Measure:
 
 
 def anchored(history: History) -> tuple[TokenCounts | None, list[Json], int]:
-    """What the service counted with the last answer, what was said since, as messages, and about
-    how much was taken out since. What it counted before a compaction says nothing any more."""
+    """Return the last counted usage, the messages since, and the tokens removed since.
+
+    Counts from before a compaction are ignored.
+    """
     since: list[Json] = []
     freed = 0
     for place in range(len(history) - 1, find_beginning(history) - 1, -1):
@@ -124,7 +128,7 @@ def _rendered(entry: Json) -> Sequence[Any]:
 
 
 def estimate_input_tokens(request: ModelRequest) -> int:
-    """About how long the input of a request is, all of it."""
+    """Estimate the input size of a complete request."""
     system = request.system
     fixed_tokens = estimate_content_tokens(system) + sum(
         map(estimate_tool_tokens, request.tools or ())
@@ -133,43 +137,51 @@ def estimate_input_tokens(request: ModelRequest) -> int:
 
 
 def _stepped(size: int) -> int:
-    """Rounded up, so that the room for the answer does not change with every turn."""
+    """Round up, so that the output limit does not change with every turn."""
     return -(-round(size * (1 + MARGIN)) // STEP_TOKENS) * STEP_TOKENS
 
 
 class Prepared(Struct, frozen=True, kw_only=True):
-    """A request, what the history needed to become one, and what the service would refuse in it."""
+    """A request, the repairs that the history needed, and what the service would reject in it."""
 
     request: ModelRequest
     repairs: list[Repair]
     violations: list[RequestViolation]
-    # Those of the repairs that were not there before.
+    # The repairs that were not reported before.
     news: list[Repair] = []
-    # What the thoughts of the answer will be bound to; None where nothing is.
+    # The binding of the response's thinking; None if it is not bound.
     bound: Bound | None = None
 
 
 class Requests:
-    """`template` is the request without its messages; `tools` are asked for each time, since a
-    session may gain some, and a conversation may have found some."""
+    """Builds requests from a template without messages.
+
+    The tools are read for each request, since a session may gain tools and ToolSearch may load
+    some.
+    """
 
     def __init__(
         self,
         template: ModelRequest,
         target: Target,
         tools: Callable[[], list[Json]] | None = None,
-        mended: Iterable[Repair] = (),
+        known: Iterable[Repair] = (),
         *,
         binds: Callable[[str], bool] = binds_nothing,
         is_as_recorded: bool = False,
         target_of: Callable[[str], Target] | None = None,
     ) -> None:
-        """`mended` are the repairs that the session's log tells of already; `binds` says whether the
-        model of a name binds its thoughts; `is_as_recorded`: the template says what the log's
-        requests said; `target_of` says what a model of the fallback chain takes."""
+        """Set up the requests of a session.
+
+        `known` are the repairs that the transcript already reports. `binds` returns whether a model
+        binds its thinking. With `is_as_recorded`, the template equals that of the recorded
+        requests. `target_of` returns what a fallback model accepts.
+        """
         self._template = template
-        self._mended = set(mended)
-        self._thoughts = Thoughts(binds=binds, repairs=self._mended, is_as_recorded=is_as_recorded)
+        self._reported = set(known)
+        self._thoughts = Thoughts(
+            binds=binds, repairs=self._reported, is_as_recorded=is_as_recorded
+        )
         self._left_out: frozenset[str] = frozenset()
         self._system = digest_system(template.system)
         self._target = target
@@ -195,16 +207,16 @@ class Requests:
         return self._template
 
     def change(self, template: ModelRequest, target: Target) -> None:
-        """Another model, or other instructions, from the next request on."""
+        """Use another model or other instructions from the next request on."""
         if target != self._target or template.tools != self._template.tools:
-            # What was made for the one model says nothing of what the other takes.
+            # A projection for one model says nothing about what another accepts.
             self._revision = -1
         if template.system != self._template.system:
             self._system = digest_system(template.system)
         self._template, self._target = template, target
 
     def for_fallback(self, story: Story, model: str) -> Prepared:
-        """Return the next request as another model takes it, this once."""
+        """Return the next request for another model, this once."""
         usual = self._template, self._target
         self.change(replace(self._template, model=model), self._target_of(model))
         try:
@@ -213,7 +225,7 @@ class Requests:
             self.change(*usual)
 
     def continues(self, story: Story, request: ModelRequest) -> bool:
-        """Whether the next request begins as this one did, as far as that is known now."""
+        """Return whether the next request would begin as this one did, as far as is known now."""
         now = self._template
         fixed = ("model", "system", "thinking", "effort", "cache", "betas", "output_format")
         return (
@@ -224,21 +236,21 @@ class Requests:
 
     @property
     def binds_thinking(self) -> bool:
-        """Whether thoughts are bound to what stands before them."""
+        """True if thinking is bound to the preceding messages."""
         return self._target.binds_thinking
 
     def deferred(self) -> list[str]:
-        """The tools that a request of this session names and does not describe."""
+        """Return the tools that requests name without describing them."""
         return [
             str(definition["name"]) for definition in self._definitions() if definition.get(MARK)
         ]
 
     def offers(self, name: str) -> bool:
-        """Whether requests name a tool: a session may be older than it."""
+        """Return whether requests offer a tool; an older session may not."""
         return any(definition["name"] == name for definition in self._definitions())
 
     def projected(self, entries: Iterable[Json]) -> Projected:
-        """The messages that a request of other entries would have."""
+        """Return the messages that a request with other entries would have."""
         outgoing = self._begin()
         outgoing.extend(entries)
         return outgoing.request()
@@ -251,7 +263,7 @@ class Requests:
         self._revealed.update(dict.fromkeys(find_references(new)))
         tools = self._offered()
         if story.revision != self._revision or tools != self._tools:
-            # What may stand in messages depends on the tools, so the messages are made anew.
+            # The valid messages depend on the tools, so the messages are built again.
             self._tools, self._revision = tools, story.revision
             self._tools_digest = digest_tools(tools)
             self._outgoing, new = self._begin(), list(history)
@@ -259,9 +271,9 @@ class Requests:
         self._outgoing.extend(story.edits.apply(new))
         self._taken = len(history)
         projected, look, withheld = self._fitting(story)
-        news = [repair for repair in projected.repairs if repair not in self._mended]
-        self._mended.update(news)
-        self._mended.update(withheld)
+        news = [repair for repair in projected.repairs if repair not in self._reported]
+        self._reported.update(news)
+        self._reported.update(withheld)
         return Prepared(
             request=replace(
                 self._template,
@@ -277,7 +289,9 @@ class Requests:
         )
 
     def _fitting(self, story: Story) -> tuple[Projected, RequestVerdict, list[Repair]]:
-        """The messages with no thought that the service would refuse, and what is to be told of it."""
+        """Return the messages, minus thinking that the service would reject, and the repairs to
+        report.
+        """
         withheld: list[Repair] = []
         while True:
             projected = self._outgoing.request()
@@ -300,16 +314,18 @@ class Requests:
         return self._target.binding_control and not isinstance(self._template.thinking, Off)
 
     def refused(self, words: str) -> bool:
-        """Whether the next request will be another, now that this one was refused with these words."""
+        """Return whether the next request will differ after this rejection."""
         return self._thoughts.refused(words, may_control=self._may_control)
 
     def dropped(self, answer: Json) -> list[Repair]:
-        """The thoughts that the service left out of the last request, as far as nobody was told."""
+        """Return the thinking blocks that the service dropped from the last request, if not yet
+        reported.
+        """
         news = self._thoughts.dropped(answer.get("input_transformations"))
-        self._mended.update(news)
+        self._reported.update(news)
         return news
 
     @property
     def bound(self) -> Bound | None:
-        """What the thoughts of the answer to the last request are bound to."""
+        """The binding of the thinking in the response to the last request."""
         return self._thoughts.bound

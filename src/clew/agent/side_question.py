@@ -1,8 +1,8 @@
-"""One question to a model beside the conversation: no history, no tools, one answer in words.
+"""Asks a model one question outside of the conversation: no history, one response in text.
 
-What it cost is charged to the session's ledger under its purpose and recorded as a `request-cost`
-line, because no answer on the chain shows it. A failure is a value; nothing is raised but a
-cancellation. What comes back is a model's words about words: data, never a permission.
+The cost is charged to the session's ledger under the question's purpose and recorded as a
+`request-cost` line, because no entry of the conversation shows it. Failures are values; only a
+cancellation raises. The response is data, never a permission.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ MAX_ANSWER_TOKENS = 8_192
 
 
 class SideQuestions:
-    """`models` gives ids for words like "small"; a word it does not have is a model's name itself."""
+    """Asks side questions. `models` maps words like "small" to IDs; other words are model names."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class SideQuestions:
         purpose: Purpose = "other",
         max_tokens: int = MAX_ANSWER_TOKENS,
     ) -> str | Failure:
-        """The model's answer to `prompt`; half an answer is a failure."""
+        """Return the model's response to `prompt`; an incomplete response is a failure."""
         ended = await self._ask(
             prompt, system=system, model=model, purpose=purpose, max_tokens=max_tokens, tools=None
         )
@@ -62,7 +62,7 @@ class SideQuestions:
     async def ask_service(
         self, prompt: str, *, tools: list[Json], model: str = SMALL, purpose: Purpose = "other"
     ) -> list[Json] | Failure:
-        """The blocks of an answer for which the service may run tools of its own."""
+        """Return the blocks of a response for which the service may run its own tools."""
         ended = await self._ask(
             prompt,
             system="",
@@ -99,7 +99,7 @@ class SideQuestions:
         return await self.put(request, purpose)
 
     async def put(self, request: ModelRequest, purpose: Purpose) -> Ended:
-        """Sends a request as it is and charges what it cost."""
+        """Send a request unchanged and charge its cost."""
         begin_s = self._monotonic_s()
         ended = await self._answer().run(request, _unheard)
         duration_ms = (self._monotonic_s() - begin_s) * 1000
@@ -124,17 +124,18 @@ class SideQuestions:
 
 
 async def _unheard(_: DriverEvent) -> None:
-    """Nobody looks on: the answer alone counts."""
+    """Ignore the event: only the response counts."""
 
 
 def read_answer(ended: Ended) -> str | Failure:
     match ended:
         case Answered():
             words = AssistantMessage({"type": "assistant", "message": ended.message}).text
-            return words or Failure(kind="content", message="the model said nothing")
+            return words or Failure(kind="content", message="the model returned an empty response")
         case CompactionDue():
             return ended.failure or Failure(
-                kind="status", message=f"the question does not fit into {ended.model}'s window"
+                kind="status",
+                message=f"the question does not fit into {ended.model}'s context window",
             )
         case _:
             return ended.failure

@@ -1,7 +1,7 @@
-"""The conversation so far, in memory and in the log, changed in one step.
+"""The conversation so far, changed in memory and in the transcript in one step.
 
-The one place where a history grows. What joins it is recorded at once and durable when `durable`
-answered; the loop asks for that before anything that cannot be taken back.
+The history grows only here. New entries are recorded at once, and durable once `durable` has
+returned; the loop waits for that before anything irreversible.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,24 +24,24 @@ from clew.record.transcript.siblings import find_block_ids
 
 
 class Story:
-    """`history` is a value: whoever took it keeps what they took."""
+    """A conversation and its transcript. `history` is an immutable value."""
 
     def __init__(
         self, recorder: Recorder, history: History | None = None, edits: Edits = NO_EDITS
     ) -> None:
         self.recorder = recorder
         self.history = history or History()
-        # What requests leave out of the history, put short, or hold fast.
+        # What requests omit from the history, shorten or pin.
         self.edits = edits
-        # Rises when the history becomes another one than the old one and more.
+        # Increases when the history is replaced instead of extended.
         self.revision = 0
         self._listeners: list[Callable[[History], None]] = []
-        # How many entries were ever said; rises also where the history becomes shorter.
+        # The number of entries ever added; it also rises when the history gets shorter.
         self.said = len(self.history)
         self._before: list[History] = []
 
     def add(self, messages: Sequence[Json]) -> None:
-        """Records messages and makes them part of the conversation."""
+        """Record messages and add them to the conversation."""
         self.recorder.record(messages)
         self._grown(self.history.with_messages(messages))
 
@@ -50,7 +50,9 @@ class Story:
         self.history = longer
 
     def since(self, previous_count: int) -> list[Json]:
-        """What was said since `self.said` was so much, as far as it stands in the conversation."""
+        """Return the entries added since `self.said` had this value, as far as they are still
+        included.
+        """
         length = len(self.history)
         count = (
             min(self.said - previous_count, length - find_beginning(self.history))
@@ -60,8 +62,10 @@ class Story:
         return [self.history[place] for place in range(length - count, length)]
 
     def answer(self, messages: Sequence[Json]) -> None:
-        """Results join the conversation in which their calls wait, and what stands beside them; a
-        second result for a call does not."""
+        """Add results to the responses whose calls wait for them, with the entries next to them.
+
+        A second result for a call is ignored.
+        """
         history, joined = self.history, []
         for message in messages:
             is_result = bool(UserMessage(message).tool_results)
@@ -72,21 +76,21 @@ class Story:
         self._grown(history)
 
     def withdraw(self, uuids: Iterable[str]) -> None:
-        """Takes messages out again; the log keeps them, marked."""
+        """Remove messages from the conversation; the transcript keeps them, marked."""
         gone = list(uuids)
         self.recorder.withdraw(gone)
         self._grown(self.history.without(gone))
         self.revision += 1
 
     def become(self, messages: Sequence[Json]) -> None:
-        """Another conversation from here on; whoever records it has done so."""
+        """Replace the conversation. The caller must have recorded the change."""
         self.history = History(messages)
         self.revision += 1
         for listener in self._listeners:
             listener(self.history)
 
     def edit(self, edits: Edits) -> None:
-        """Other edits from the next request on; the history stays as it is."""
+        """Set the edits from the next request on; the history does not change."""
         self.recorder.context_edits(edits.as_json())
         self.edits = edits
         self.revision += 1
@@ -97,7 +101,7 @@ class Story:
         return self.edits.apply(select_visible(list(self.history)))
 
     def when_another(self, listener: Callable[[History], None]) -> None:
-        """Tells `listener` the history each time it has become another one."""
+        """Call `listener` with the history each time it is replaced."""
         self._listeners.append(listener)
 
     def compact(
@@ -108,11 +112,14 @@ class Story:
         *,
         kept_first: bool,
     ) -> None:
-        """Begins the conversation anew: behind the boundary what is told, the summary last, and what
-        is kept word for word. The log keeps everything; the summary's line makes it count."""
+        """Replace the conversation by the boundary, the entries (the summary last) and the kept
+        entries.
+
+        The transcript keeps everything; the summary's line makes the compaction count.
+        """
         self.recorder.record_compaction(list(self.history), boundary, entries)
         if self.edits.edits:
-            # A reader begins at the boundary.
+            # A reader starts at the boundary.
             self.recorder.context_edits(self.edits.as_json())
         if not self.recorder.is_kept:
             self._before.append(self.history)
@@ -121,13 +128,13 @@ class Story:
         self.become([boundary, *parts[0], *parts[1]])
 
     async def uncompact(self) -> str:
-        """Takes the last compaction back; what was said since stays. Says why where it cannot."""
+        """Undo the last compaction and keep later entries. Return why not, or an empty string."""
         history = self.history
         if not len(history) or not is_boundary(history[0]):
-            return "nothing was summarised in this conversation"
+            return "this conversation has no compaction to undo"
         answer = await self.durable()
         if answer.troubles:
-            return f"not while the log cannot be written: {answer.troubles[0]}"
+            return f"the transcript can't be written: {answer.troubles[0]}"
         own = self._own()
         later = [history[place] for place in range(find_beginning(history), len(history))]
         self.recorder.withdraw(own)
@@ -139,13 +146,13 @@ class Story:
         return ""
 
     def _own(self) -> list[str]:
-        """The boundary that the history begins with, and what came with it: the summary first."""
+        """Return the boundary that the history begins with and its entries, the summary first."""
         kept_ids = find_kept_uuids(self.history[0])
         own = [self.history[place]["uuid"] for place in range(find_beginning(self.history))]
         return [uuid for uuid in reversed(own) if uuid not in kept_ids]
 
     def holds(self, uuid: str) -> bool:
-        """Whether a message is among those that the model is sent."""
+        """Return whether the model is sent a message."""
         entries = self.sent
         target = next((entry for entry in entries if entry.get("uuid") == uuid), None)
         if target is None:

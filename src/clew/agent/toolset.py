@@ -1,7 +1,4 @@
-"""The session's tools as the executor sees them: by block, never raising, a wrong name an outcome.
-
-Owns nothing but the way from a tool_use block to the tool of its name.
-"""
+"""The session's tools for the executor: calls by block, errors as results."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -38,34 +35,37 @@ if TYPE_CHECKING:
     from clew.record.rewind.changes import PathChange
     from clew.record.rewind.watch import CallWatch, StateBefore
 
-# Which calls run behind the read-only wall: those of a shell that nobody was asked about, and those
-# that a user approves although they could reach a denied file.
+# Calls that run in the read-only sandbox: shell commands that no user approved, and approved ones
+# that
+# could reach a denied file.
 
 
 class Confining(Protocol):
-    """A toolset, as far as its walls are concerned."""
+    """A toolset with a sandbox."""
 
     @property
     def has_walls(self) -> bool:
-        """Whether a read-only wall can stand here, as far as is known."""
+        """True if a read-only sandbox is available, as far as is known without a test run."""
         ...
 
     async def can_confine(self) -> bool:
-        """Return whether one stands, found out by a run; from then on `has_walls` is true to it."""
+        """Return whether the sandbox is available, determined by a test run; `has_walls` then
+        agrees.
+        """
         ...
 
     async def look_up(self) -> bool:
-        """Find out what a decision could not know; return whether there was such a thing."""
+        """Determine what decisions could not know; return whether anything was unknown."""
         ...
 
 
 async def decide(
     tools: Confining, call: BoundCall, judge: Callable[[BoundCall], Decision]
 ) -> tuple[Decision, bool]:
-    """The decision on a call, and whether it must run behind the read-only wall.
+    """Return the decision on a call, and whether it must run in the read-only sandbox.
 
-    A decision relies on the wall: where none stands after all, the call is judged again. So it is
-    once that is looked up which a decision could not know.
+    A decision relies on the sandbox. If it turns out to be unavailable, the call is judged again.
+    The same applies once `look_up` has determined what the decision could not know.
     """
     decision = judge(call)
     if await tools.look_up():
@@ -82,19 +82,19 @@ async def decide(
     return judge(call), False
 
 
-# Around each call that may change files: what stood there is kept, and what became of it recorded.
+# Records what calls change: the file before a call, and its state after.
 
 
-# message uuid, tool_use id, the changes, and how many more there were
+# message UUID, tool_use ID, the changes, and the number of further changes
 Record: TypeAlias = "Callable[[str, str, Sequence[PathChange], int], None]"
 
 
 class FileRecord:
-    """One a session, open as long as the session is; `record` is what writes a line of changes.
+    """Records file changes for a session; `record` writes a line of changes.
 
-    What a call did is looked for when its result is on its way already; the next call that may
-    change something waits for that, and so does whoever asks with `settled`. What watches files is
-    made with the first such call.
+    A call's changes are determined after its result is returned. The next call that may change
+    files waits for that, and so does the caller of `settled`. The watch is created with the first
+    such call.
     """
 
     def __init__(self, make_watch: "Callable[[], CallWatch]", record: Record) -> None:
@@ -102,7 +102,7 @@ class FileRecord:
         self._record = record
         self._group = asyncio.TaskGroup()
         self._looking: set[asyncio.Task[None]] = set()
-        # Agents beside the conversation make calls of their own; one looks at a time.
+        # Subagents make their own calls; only one looks at a time.
         self._one = asyncio.Lock()
 
     @cached_property
@@ -122,12 +122,12 @@ class FileRecord:
         await self._group.__aexit__(None, None, None)
 
     async def settled(self) -> None:
-        """Everything that calls did so far is recorded."""
+        """Wait until the changes of all calls so far are recorded."""
         while self._looking:
             await asyncio.wait(self._looking)
 
     async def run(self, call: BoundCall, ctx: ToolContext) -> ToolOutcome:
-        """Runs the call; what it did to files is recorded when it ends, however it ends."""
+        """Run the call and record its changes to files, however it ends."""
         await self.settled()
         async with self._one:
             state_before = await asyncio.to_thread(self._before, call, ctx.session)
@@ -169,15 +169,12 @@ class FileRecord:
             self._record(ctx.message_uuid, ctx.tool_use_id, changes, omitted_count)
 
 
-GONE = (
-    "{name} is gone: the server or plugin that brought it was taken away. This call had not begun, and "
-    "nothing was done."
-)
+GONE = "{name} is no longer available: its server or plugin was removed. The call did not run."
 Run: TypeAlias = Callable[[BoundCall, ToolContext], Awaitable[ToolOutcome]]
 
 
 class SessionTools:
-    """`surroundings` says how the session stands at the moment of a call; `secrets` are never shown."""
+    """The tools of a session. `surroundings` returns the session's state; `secrets` are masked."""
 
     def __init__(
         self,
@@ -200,7 +197,9 @@ class SessionTools:
         return self._toolbox
 
     def note_seen(self, path: Path, mtime_ms: int) -> bool:
-        """Somebody saw a file, as it was then, whom edits may rely on; False if it has changed."""
+        """Record that a host saw a file, so that edits may rely on it; False if it has changed
+        since.
+        """
         from clew.agent.tools.files import EDIT_MAX_BYTES, note_seen, take
 
         snapshot = take(path, EDIT_MAX_BYTES)
@@ -211,30 +210,29 @@ class SessionTools:
         return True
 
     def take_up(self, todos: Sequence[TodoItem]) -> None:
-        """The list of what is to be done, as another conversation left it."""
+        """Take over the todo list of another conversation."""
         self._session.todos = list_todos(todos)
 
     def definitions(self) -> list[Json]:
         return self._toolbox.definitions()
 
     def meant(self, block: Json) -> Json:
-        """The call as everything behind the model sees it: another name for a tool leads to that tool, and
-        from there no further."""
+        """Return the block with an alias replaced by the tool's name; aliases are not chained."""
         name = self._aliases.get(block["name"])
         return block if name is None else block | {"name": name}
 
     def bind(self, block: Json) -> BoundCall:
-        """The call with its tool and its input, read once."""
+        """Bind a block to its tool and its converted input."""
         name = str(block.get("name", ""))
         tool = self._tool(name)
         return bind(tool, block, self._unknown(name) if tool is None else None)
 
     def title(self, block: Json) -> str:
-        """A call in a line, also one of long ago."""
+        """Return a call in one line, even one from an older transcript."""
         return self.bind(block).title
 
     def unusable(self, call: BoundCall) -> ToolOutcome | None:
-        """Why a call cannot run whoever permits it: no such tool, or an input that is none."""
+        """Return why a call can't run even if approved: an unknown tool or an invalid input."""
         call = self._current(call)
         if call.tool is None or call.given is None:
             return call.fault
@@ -242,7 +240,7 @@ class SessionTools:
         return make_failure(wrap_in_tag("tool_use_error", objection)) if objection else None
 
     async def doomed(self, call: BoundCall, may_look: Callable[[str], bool]) -> ToolOutcome | None:
-        """Why a call would fail whatever is answered to the question whether it may run."""
+        """Return why a call would fail even if approved."""
         call = self._current(call)
         if not all(map(may_look, call.paths)):
             return None
@@ -258,7 +256,7 @@ class SessionTools:
         return call.tool.question_kind, call.tool.body(call.given, self._session)
 
     def _current(self, call: BoundCall) -> BoundCall:
-        """The call as it is, or bound again where its tool was taken away or replaced meanwhile."""
+        """Return the call, bound again if its tool was removed or replaced."""
         return call if self._tool(call.name) is call.tool else self.bind(call.block)
 
     def _tool(self, name: str) -> Tool[Any] | None:
@@ -270,8 +268,8 @@ class SessionTools:
             return make_failure(wrap_in_tag("tool_use_error", GONE.format(name=name)))
         names = [tool.name for tool in self._toolbox]
         near = get_close_matches(name, names, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
-        return make_failure(wrap_in_tag("tool_use_error", f"no tool named {name}; {hint}"))
+        hint = f"Did you mean {near[0]}?" if near else f"Available tools: {', '.join(names)}"
+        return make_failure(wrap_in_tag("tool_use_error", f"Unknown tool {name}. {hint}"))
 
     @property
     def has_walls(self) -> bool:
@@ -294,7 +292,7 @@ class SessionTools:
         progress: Callable[[Any], Awaitable[None]],
         is_confined: bool = False,
     ) -> ToolOutcome:
-        """Runs a call of a tool that is there now."""
+        """Run a call of a currently available tool."""
         return await self.call(
             self._current(call),
             message_uuid=message_uuid,
@@ -310,7 +308,7 @@ class SessionTools:
         progress: Callable[[Any], Awaitable[None]],
         is_confined: bool = False,
     ) -> ToolOutcome:
-        """Runs a call of a tool, offered to the model or not."""
+        """Run a call of a tool, whether or not the model is offered it."""
         if call.tool is None:
             return call.fault or self._unknown(call.name)
 
@@ -331,7 +329,7 @@ class SessionTools:
 
             run = with_buffers(self._session.files.buffers, run)
         result = await run(call, context)
-        # Before anything is kept, recorded or sent: a command may print its environment.
+        # Mask before anything is saved, recorded or sent: a command may print its environment.
         clean = replace(
             result,
             content=remove_all_secrets(result.content, self._secrets),
@@ -347,5 +345,5 @@ class SessionTools:
 
 
 def list_todos(todos: Sequence[TodoItem]) -> list[Json]:
-    """What is to be done, as its tool keeps it."""
+    """Return the todo list as its tool stores it."""
     return [{"content": t.content, "status": t.status, "activeForm": t.active_form} for t in todos]

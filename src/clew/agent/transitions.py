@@ -1,7 +1,7 @@
-"""After each answer: go on, and with what words, or end, and why. Decisions as data, no effects.
+"""Decides what follows a response: another request with an added text, or the end. No effects.
 
-Every stop reason has its branch; one that nobody knows ends the turn. Whatever makes a turn go on
-without tools is counted, so that no model can keep a turn alive by saying nothing.
+Every stop reason has its branch, and an unknown one ends the turn. Continuing without tools is
+counted, so that no model can prolong a turn with empty responses.
 
 Decision: docs/decisions/004-turn-loop.md
 """
@@ -22,7 +22,7 @@ from clew.providers.base import Failure
 from clew.providers.failure_kinds import why_no_credit
 from clew.system.clock import format_local
 
-# The same call again and again: a person is asked before it goes on, and nothing goes on for ever.
+# Repeated calls: the user is asked before they continue, and they don't continue forever.
 
 
 ASK_AT = 5
@@ -30,7 +30,7 @@ END_AT = 15
 
 
 class Repetition:
-    """How often in a row this turn made its last call; name and input are what makes calls equal."""
+    """Counts how often in a row the turn made its last call, by name and input."""
 
     def __init__(self) -> None:
         self._last: tuple[str, Any] | None = None
@@ -42,12 +42,12 @@ class Repetition:
         self._last = this
 
     def forgive(self) -> None:
-        """A person wants it so: the count begins anew."""
+        """Reset the count, because the user approved the call."""
         self._count = 0
 
     @property
     def question(self) -> str:
-        """Why a person must be asked; empty if they need not be."""
+        """The reason to ask the user; empty below the limit."""
         if self._count < ASK_AT:
             return ""
         return f"the same call was made {self._count} times in a row"
@@ -57,21 +57,21 @@ class Repetition:
         return self._count >= END_AT
 
 
-# Put a request that failed into words, with what the user can do about it, and into the transcript.
+# The texts and the transcript entries of failed requests.
 
 
-# A moment beyond that is no advice, and the calendar may not have it.
+# A later time is not useful advice, and the calendar may not include it.
 LONGEST_WAIT_S = 366 * 86_400.0
 
 
 def describe_api_error(failure: Failure) -> str:
-    """Return the failure as transcripts have it."""
+    """Return the failure as transcripts contain it."""
     status = f"{failure.status} " if failure.status else ""
     return f"API Error: {status}{failure.message}"
 
 
 def with_advice(ended: GaveUp, now: str) -> str:
-    """Return the failure with the time to come back, or with the reason why waiting does not help."""
+    """Add when to try again, or why waiting does not help."""
     words = describe_api_error(ended.failure)
     wait_s = ended.retry_in_s
     if wait_s is not None and wait_s < LONGEST_WAIT_S:
@@ -89,9 +89,9 @@ def make_failure_entry(
     max_attempts: int | None = None,
     delay_s: float | None = None,
 ) -> Json:
-    """Return the entry that tells of one failed request; `delay_s` is None where none follows.
+    """Return the entry of one failed request; `delay_s` is None if no retry follows.
 
-    It stands on the chain, for readers of the transcript; no request holds it.
+    It is part of the chain for readers of the transcript; requests don't include it.
     """
     error: Json = {"message": failure.message, "formatted": describe_api_error(failure)}
     fields = {"status": failure.status, "type": failure.error_type, "requestId": failure.request_id}
@@ -116,46 +116,48 @@ def make_failure_entry(
     )
 
 
-# How often in one turn an answer may be asked for again for each of these reasons.
+# How often in one turn to ask again, by reason.
 MAX_RECOVERIES = {"max_tokens": 3, "full": 2, "broken_off": 3, "paused": 8, "empty": 1, "hook": 8}
 
 AFTER_BREAK = (
-    "The connection broke in the middle of your last answer; what is above is what arrived. Go on "
-    "from there without repeating it."
+    "The connection broke in the middle of your last response; what is above is what arrived. "
+    "Continue from there without repeating it."
 )
-AFTER_EMPTY = "Your last answer was empty. If the work is done, say so in a sentence; otherwise go on with it."
+AFTER_EMPTY = (
+    "Your last response was empty. If the work is done, say so in one sentence; otherwise continue."
+)
 
 Cause: TypeAlias = Literal[
     "tools", "max_tokens", "full", "broken_off", "paused", "empty", "hook", "budget"
 ]
-# These are work, or hold bounds of their own: what was recovered before is behind them.
+# These do work or have their own bounds, so they reset the counts of recoveries.
 WORK: frozenset[Cause] = frozenset({"tools", "budget"})
 
 
 class TurnReply(Struct, frozen=True, kw_only=True):
-    """What a transition needs to know of an answer and of what its calls did."""
+    """The facts about a response and its calls that a transition depends on."""
 
     ending: str
     is_complete: bool = True
     is_empty: bool = False
     has_results: bool = False
-    is_stopped: bool = False  # a person or host denied a call and said stop
-    # What was repeated until nobody could take it for work any more; empty: nothing.
+    is_stopped: bool = False  # the user or host denied a call and stopped the turn
+    # The call that was repeated too often to be work; empty if none was.
     repeats: str = ""
-    # A hook wants the session to stop here, and why.
+    # The reason why a hook ends the session here.
     halt: str | None = None
-    # The request was given up, not broken off: asking again is no help.
+    # The request failed instead of being interrupted: sending it again does not help.
     is_final: bool = False
     failure: str = ""
     stop_reason: str | None = None
     status: int | None = None
-    # The category of the failure, in the words that hooks and readers of transcripts know.
+    # The category of the failure, in the terms of hooks and transcripts.
     error: str = "unknown"
     error_type: str | None = None
 
 
 class Continue(Struct, frozen=True, kw_only=True):
-    """Another request follows; `words` go before it as a message that only the model sees."""
+    """Another request follows. `words` precede it as a message that only the model sees."""
 
     cause: Cause
     words: str = ""
@@ -171,7 +173,7 @@ FULL = TurnEnd(reason="prompt_too_long", message="the model's context window is 
 
 
 class Recoveries(Struct, frozen=True, kw_only=True):
-    """How often this turn went on for each cause since a tool last ran."""
+    """The number of times this turn continued for each cause since a tool last ran."""
 
     max_tokens: int = 0
     full: int = 0
@@ -192,7 +194,7 @@ class Recoveries(Struct, frozen=True, kw_only=True):
 
 
 def choose_transition(reply: TurnReply, recoveries: Recoveries) -> Transition:
-    """What follows an answer."""
+    """Return what follows a response."""
     if reply.is_stopped:
         return TurnEnd(reason="denied_and_stopped")
     if reply.halt is not None:
@@ -221,7 +223,7 @@ def choose_transition(reply: TurnReply, recoveries: Recoveries) -> Transition:
             return _unless_spent(
                 Continue(cause="max_tokens", words=AFTER_MAX_TOKENS),
                 recoveries,
-                TurnEnd(reason="completed", message="the answer was cut at its length limit"),
+                TurnEnd(reason="completed", message="the response was cut at its length limit"),
             )
         case "cut_by_context":
             return _unless_spent(Continue(cause="full", words=AFTER_MAX_TOKENS), recoveries, FULL)
@@ -231,13 +233,13 @@ def choose_transition(reply: TurnReply, recoveries: Recoveries) -> Transition:
             return _unless_spent(
                 Continue(cause="empty", words=AFTER_EMPTY),
                 recoveries,
-                TurnEnd(reason="completed", message="the model had nothing to say"),
+                TurnEnd(reason="completed", message="the model returned an empty response"),
             )
         case "turn" | "tools":
             return TurnEnd(reason="completed")
         case _:
             return TurnEnd(
-                reason="completed", message="the answer ended for a reason clew does not know"
+                reason="completed", message="the response ended with an unknown stop reason"
             )
 
 
@@ -245,29 +247,29 @@ def _unless_spent(onward: Continue, recoveries: Recoveries, otherwise: TurnEnd) 
     return onward if recoveries.has_left(onward.cause) else otherwise
 
 
-# `+500k` in a prompt: the model is to use so many tokens on it, and is sent on when it stops early.
+# `+500k` in a prompt: the model should use that many tokens, and continues if it stops early.
 
 
-# At the beginning or the end of a prompt, where nobody writes a sum.
+# At the start or the end of a prompt, where it can't be part of a calculation.
 WISH = lazy_pattern(
     r"\A\s*\+(\d{1,4}(?:\.\d{1,3})?)([km])(?=\s|\Z)|(?<=\s)\+(\d{1,4}(?:\.\d{1,3})?)([km])\s*\Z",
     re.I,
 )
 UNITS = {"k": 1_000, "m": 1_000_000}
 
-# So near to the wish, another round would be over it.
+# So close to the goal, another round would exceed it.
 ENOUGH = 0.9
 FEW_TOKENS = 500
 FEW_TIMES = 2
 GO_ON = (
-    "You have used {used:,} of the {wished:,} tokens that were set aside for this ({part} %). Keep "
-    "working: take what is not done, not checked or not as good as it could be, and go on with it. Do "
-    "not sum up. If truly nothing is left, say so in one sentence."
+    "You have used {used:,} of the {wished:,} tokens set aside for this ({part} %). Keep "
+    "working: find what is unfinished, unchecked or could be better, and continue. Don't "
+    "summarize. If nothing is left, say so in one sentence."
 )
 
 
 def read_wished_tokens(prompt: str) -> int | None:
-    """The tokens that a prompt sets aside for itself."""
+    """Return the tokens that a prompt sets aside for itself."""
     match = WISH.search(prompt)
     if match is None:
         return None
@@ -276,7 +278,7 @@ def read_wished_tokens(prompt: str) -> int | None:
 
 
 class TokenBudget:
-    """What one turn is to use, and what it used when it was last sent on."""
+    """The tokens that one turn should use, and what it had used when it was last continued."""
 
     def __init__(self, wished: int) -> None:
         self._wished = wished
@@ -284,7 +286,7 @@ class TokenBudget:
         self._short = 0
 
     def onward(self, step: Transition, used: int) -> Transition:
-        """The step, or, where the model would end with much left, one more request."""
+        """Return the step, or another request if the model would end with much budget left."""
         if not (isinstance(step, TurnEnd) and step.reason == "completed"):
             return step
         self._short = self._short + 1 if used - self._used < FEW_TOKENS else 0

@@ -1,8 +1,9 @@
-"""Keeps the prompt cache warm while the next request is waited for, where the session's prices say that it pays.
+"""Keeps the prompt cache warm while waiting for the next request, if that pays at the session's
+prices.
 
-Owns the one warming request that may be on its way. It reads what the last request left in the cache
-and changes nothing of the conversation. Must never make a turn wait: a request of the conversation
-cancels it at once. What it may cost is written to the log before it leaves, what it cost after.
+At most one warming request is sent at a time. It reads what the last request left in the cache and
+changes nothing in the conversation. It must never delay a turn: a request of the conversation
+cancels it. Its maximum cost is recorded before it is sent, its actual cost after.
 """
 
 import asyncio
@@ -30,35 +31,36 @@ from clew.providers.failure_kinds import find_effective_status
 from clew.providers.watchdog import Clock
 from clew.record.transcript.record import Recorder
 
-# Of the session's waits, so many of each kind are remembered.
+# The number of waits of each kind that are remembered.
 KNOWN_WAITS = 50
-# A warming request that read less than this part of what should be there found the cache gone.
+# If a warming request reads less than this part of the expected tokens, the cache was gone.
 FOUND = 0.9
-# After so many of those, the session's cache is not kept warm any more.
+# After this many of those, the session's cache is no longer kept warm.
 MAX_GONE = 2
 
 
 class WarmingContext(Struct, frozen=True, kw_only=True):
-    """What warming needs of its session."""
+    """The functions of a session that warming needs."""
 
     # Sends one request, once.
     put: Callable[[ModelRequest], Awaitable[Ended]]
-    # Why the next request will not begin as this one did, or must not be kept waiting; empty if it may.
+    # Returns why the next request will begin differently or must not be delayed, or an empty
+    # string.
     hindrance: Callable[[ModelRequest], str]
-    # What may still be spent on everything, where that is bounded.
+    # Returns what may still be spent in total, or None.
     left_usd: Callable[[], Decimal | None]
-    # What the settings allow for warming; 0 is nothing.
+    # Returns the budget for warming from the settings; 0 disables it.
     budget_usd: Callable[[], Decimal]
-    # Told when the cache was read.
+    # Called when the cache was read.
     touched: Callable[[], None]
-    # Whether the conversation is being compacted at the user's order.
+    # Returns whether the user is compacting the conversation.
     is_compacting: Callable[[], bool]
     now: Callable[[], str]
     new_id: Callable[[], str]
 
 
 class Warmer:
-    """Warms between `answered` and the next `sent`; `recorded` are the log's lines of earlier runs."""
+    """Warms between `answered` and the next `sent`. `recorded` are the lines of earlier runs."""
 
     def __init__(
         self,
@@ -76,13 +78,13 @@ class Warmer:
         self._recorder = recorder
         self._catalog = catalog
         entries = list(recorded)
-        # What warming cost, what of it is not known, and what it saved in this run.
+        # The known cost of warming, the cost not yet known, and the savings in this run.
         self.spend = sum(
             (spend_of(entry_charge) for entry_charge in find_charges(entries, catalog)), Spend()
         )
         self.reserved_usd = unsettled_usd(entries)
         self.saved_usd = Decimal(0)
-        # Why it stopped for good.
+        # Why it stopped permanently.
         self.trouble = ""
         self._waits: dict[Waiting, deque[float]] = {
             "tools": deque(maxlen=KNOWN_WAITS),
@@ -99,10 +101,10 @@ class Warmer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
 
-    # -- what the conversation tells
+    # -- events of the conversation
 
     def sent(self, request: ModelRequest) -> None:
-        """A request of the conversation leaves: nothing else may be on its way."""
+        """Cancel warming, because a request of the conversation is being sent."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -117,7 +119,7 @@ class Warmer:
         self._spent_usd = Decimal(0)
 
     def answered(self, message: Json, model: str) -> None:
-        """Its answer came: from now on the next request is waited for."""
+        """Start waiting for the next request, because the response has arrived."""
         request, tokens = self._request, tokens_of(message.get("usage"))
         if self._hoped_usd and tokens.cache_read * 2 > tokens.prompt:
             self.saved_usd += self._hoped_usd
@@ -145,7 +147,7 @@ class Warmer:
             self._task.add_done_callback(self._tasks.discard)
 
     def as_json(self) -> Json:
-        """What it came to, for programs."""
+        """Return the totals for programs."""
         return {
             "requests": self.spend.requests,
             "costUSD": float(self.spend.usd),
@@ -160,16 +162,16 @@ class Warmer:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    # -- while it waits
+    # -- while waiting
 
     async def _watch(self, request: ModelRequest, cached: Cached) -> None:
-        """Warms shortly before each expiry until it pays no longer."""
+        """Warm shortly before each expiry for as long as it pays."""
         while True:
             due_s = self._touched_s + cached.due_s
             await self._clock.sleep(max(0.0, due_s - self._clock.now_s()))
             now_s = self._clock.now_s()
             if now_s >= self._touched_s + cached.lifetime_s:
-                return  # the machine slept: it is too late
+                return  # the machine slept: too late
             wait = WarmingWait(
                 waiting=self._waiting, elapsed_s=now_s - self._began_s, spent_usd=self._spent_usd
             )
@@ -187,7 +189,7 @@ class Warmer:
         return left if of_all is None else min(left, of_all)
 
     async def _warm(self, request: ModelRequest, cached: Cached) -> bool:
-        """Send one warming request; whether the cache is warm now."""
+        """Send one warming request; return whether the cache is warm now."""
         warming_id, begin_s = self._around.new_id(), self._clock.now_s()
         reserved = cached.worst_usd
         self.reserved_usd += reserved
@@ -197,19 +199,19 @@ class Warmer:
                 replace(request, warms=True, stream=False, compares_with=None, in_thread=False)
             )
         except asyncio.CancelledError:
-            # What it cost is not known: it counts as what it may have cost at most.
+            # The cost is unknown, so the maximum counts.
             self._note(warming_id, request, outcome="cancelled")
             raise
         self.reserved_usd -= reserved
         if not isinstance(ended, Answered):
-            why = ended.failure.message if isinstance(ended, GaveUp) else "no answer came"
+            why = ended.failure.message if isinstance(ended, GaveUp) else "no response"
             self._note(warming_id, request, outcome="failed", error=why)
             if isinstance(ended, GaveUp) and find_effective_status(ended.failure) in (
                 400,
                 404,
                 422,
             ):
-                self.trouble = f"the service refused a warming request: {why}"
+                self.trouble = f"the service rejected a warming request: {why}"
             return False
         self._charge(ended, warming_id, begin_s)
         tokens = tokens_of(ended.message.get("usage"))
@@ -218,7 +220,7 @@ class Warmer:
         if tokens.cache_read < FOUND * cached.tokens:
             self._gone += 1
             if self._gone >= MAX_GONE:
-                self.trouble = "the service had dropped the cache before it expired"
+                self.trouble = "the service dropped the cache before it expired"
             return False
         return True
 
@@ -246,7 +248,7 @@ class Warmer:
 
 
 def unsettled_usd(lines: Iterable[Json]) -> Decimal:
-    """What requests that were sent may have cost of which no line says how they ended."""
+    """Return the possible cost of requests whose end was never recorded."""
     open_usd: dict[str, Decimal] = {}
     for line in lines:
         name, reserved = str(line.get("warmingId")), line.get("reservedUSD")

@@ -168,7 +168,7 @@ def test_those_that_only_look_change_nothing_whatever_is_allowed(
     looked, made, written = frames[-1]["result"].split(" | ")
     assert "CLAUDE.md" in looked
     assert "plan" in made
-    assert "no tool named Write" in written
+    assert "Unknown tool Write" in written
     assert not (tmp_path / "work" / "made").exists()
 
 

@@ -56,8 +56,8 @@ def test_the_model_may_call_a_tool_by_another_name(tmp_path: Path) -> None:
     results = [b for m in last for b in m["content"] if b["type"] == "tool_result"]
     assert "you said hello" in str(results[0]["content"])
     assert "made" in str(results[1]["content"])
-    assert "no tool named Loop" in str(results[2]["content"])
-    assert "no tool named Bare" in str(results[3]["content"])
+    assert "Unknown tool Loop" in str(results[2]["content"])
+    assert "Unknown tool Bare" in str(results[3]["content"])
     # The conversation says what the model said.
     called = [b["name"] for m in last for b in m["content"] if b["type"] == "tool_use"]
     assert called == ["Bash", "Shell", "Loop", "Bare"]

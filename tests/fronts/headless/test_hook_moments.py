@@ -206,15 +206,15 @@ def test_hooks_hear_of_another_model_and_may_refuse_it(tmp_path: Path) -> None:
     [
         (
             answering("PreModelSwitch", permissionDecision="deny", permissionDecisionReason="dear"),
-            "a hook kept the model from being changed: dear",
+            "a hook blocked the model change: dear",
         ),
         (
             command("echo too dear >&2; exit 2"),
-            "a hook kept the model from being changed: too dear",
+            "a hook blocked the model change: too dear",
         ),
         (
             answering("PreModelSwitch", permissionDecision="ask", permissionDecisionReason="dear"),
-            "the model stays as it is",
+            "the model was not changed",
         ),
         (command("sleep 60", timeout=0.3), "no reply within 0.3 s"),
     ],

@@ -269,7 +269,7 @@ def test_a_call_that_a_hook_puts_off_ends_the_run_and_is_made_when_it_goes_on(
     done, messages = run(
         tmp_path, plan(bash("touch it")), *told, "--resume", said["session_id"], prompt="go on"
     )
-    assert "A hook put this call off" in texts(messages)
+    assert "A hook deferred this call" in texts(messages)
     assert "deferred_tool_use" not in json.loads(done.stdout)
     assert (tmp_path / "work" / "it").exists()
     (tmp_path / "decided").unlink()
@@ -587,7 +587,7 @@ def test_a_reviewers_no_is_told_and_may_be_tried_again(tmp_path: Path) -> None:
     _, messages = run(tmp_path, answers, "--permission-mode", "auto")
     (told,) = inputs(tmp_path)
     assert "it removes" in told["reason"]
-    assert "A hook of the user says that this call may be tried again." in texts(messages)
+    assert "The user's hook allows you to try this call again." in texts(messages)
     assert not (tmp_path / "work" / "it").exists()
 
 

@@ -95,7 +95,7 @@ def test_a_line_for_the_shell_that_nobody_permits_does_not_run(home: Path) -> No
     done, bodies = run(home, "!touch made")
     assert done.returncode == 1
     assert "did not run" in done.stderr
-    assert "begin the line with a space" in done.stderr
+    assert "start the line with a space" in done.stderr
     assert bodies == []
     assert not (home / "work" / "made").exists()
 
@@ -108,7 +108,7 @@ def test_what_is_piped_in_is_text_whatever_it_begins_with(home: Path) -> None:
     assert words(body) == "what is this\n@a.txt"
     done, bodies = run(home, "!cat", input="words")
     assert (done.returncode, bodies) == (1, [])
-    assert "takes no input" in done.stderr
+    assert "accepts no piped input" in done.stderr
 
 
 def test_commands_answer_without_a_model(home: Path) -> None:

@@ -158,8 +158,8 @@ def test_a_character_that_the_terminal_cannot_write_is_escaped(tmp_path: Path) -
         (["--modle", "x", "-p", "hi"], "did you mean --model?"),
         (["-p", "hi", "--max-turns", "0"], "at least 1"),
         (["-p", "hi", "-c", "--resume", "x"], "can't be combined"),
-        (["-p", "hi", "--max-budget-usd", "0"], "amount of dollars"),
-        (["-p", "hi", "--max-budget-usd", "a lot"], "amount of dollars"),
+        (["-p", "hi", "--max-budget-usd", "0"], "amount in dollars"),
+        (["-p", "hi", "--max-budget-usd", "a lot"], "amount in dollars"),
     ],
 )
 def test_a_call_that_cannot_be_followed_says_why(

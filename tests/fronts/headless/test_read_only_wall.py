@@ -169,7 +169,7 @@ def test_a_host_is_asked_whether_it_may_run_without_the_wall(
         if WORKS:
             asked = host.request("can_use_tool")
             assert asked["request"]["tool_name"] == "Bash"
-            assert "run it without the wall?" in json.dumps(asked["request"])
+            assert "run the command without it?" in json.dumps(asked["request"])
             if says_yes:
                 host.answer(asked, behavior="allow", updatedInput=asked["request"]["input"])
             else:
@@ -207,7 +207,7 @@ def test_in_the_terminal_a_yes_runs_it_again_without_the_wall(tmp_path: Path) ->
         Terminal(tmp_path, server.url, "go", PATH=path) as terminal,
     ):
         if WORKS:
-            terminal.expect("run it without the wall?")
+            terminal.expect("run the command without it?")
             terminal.type("y\n")
         terminal.expect("Done.")
         terminal.expect("> ")
@@ -316,7 +316,7 @@ def test_always_is_offered_where_the_wall_blocked_a_line(tmp_path: Path) -> None
         Terminal(tmp_path, server.url, "go", PATH=path) as terminal,
     ):
         if WORKS:
-            terminal.expect("run it without the wall?")
+            terminal.expect("run the command without it?")
             terminal.expect("in this session for Bash(wc)")
             terminal.type("s\n")
         terminal.expect("Done.")

@@ -46,8 +46,8 @@ def test_a_call_to_a_server_of_a_plugin_that_goes_is_answered(tmp_path: Path) ->
         until_both(host)
         host.say("again")
         said = host.result()["result"]
-        assert "mcp__plugin_kit_notes__hang is gone: " in said
-        assert "had not begun" in said
+        assert "mcp__plugin_kit_notes__hang is no longer available: " in said
+        assert "did not run" in said
         assert host.end() == 0
         assert "Traceback" not in host.errors()
 

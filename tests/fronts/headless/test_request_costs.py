@@ -117,7 +117,7 @@ def test_a_request_that_would_be_refused_is_held_once_and_sent_when_asked_for_ag
     with serving(FINE) as server:
         held = clew(tmp_path, server.url, "-p", "on", "--resume", SESSION)
         assert (held.returncode, server.requests) == (1, [])
-        assert held.stdout.startswith("Not sent, because the service would refuse it: messages: ")
+        assert held.stdout.startswith("Not sent, because the API would reject it: messages: ")
         sent = clew(tmp_path, server.url, "-p", "on, I said", "--resume", SESSION)
         assert "clew: sent, though by the rules it would be refused\n" in sent.stderr
         assert server.requests

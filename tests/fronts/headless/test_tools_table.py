@@ -115,7 +115,7 @@ def test_no_tool_is_without_a_row() -> None:
 # -- what goes wrong is a result, and the session goes on
 
 WRONG: dict[str, tuple[list[tuple[str, dict[str, Any]]], str]] = {
-    "no such tool": ([("Reed", {"file_path": "a"})], "did you mean Read?"),
+    "no such tool": ([("Reed", {"file_path": "a"})], "Did you mean Read?"),
     "no such field": ([("Read", {"path": "a.txt"})], "missing: file_path"),
     "a field of another kind": ([("Bash", {"command": ["ls"]})], "command: Expected a string"),
     "a loop of links": (

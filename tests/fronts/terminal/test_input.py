@@ -21,7 +21,7 @@ def test_a_person_types_commands_shell_lines_and_notes(tmp_path: Path) -> None:
         terminal.expect("Seen.")
         terminal.expect("> ")
         terminal.type("# Use tabs.\n")
-        terminal.expect("noted in")
+        terminal.expect("added to")
         terminal.type("what is noted\n")
         terminal.expect("Seen.")
         terminal.expect("> ")
@@ -51,7 +51,7 @@ def test_a_note_begins_a_line_of_its_own(tmp_path: Path) -> None:
     with serving(PLAN, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
         terminal.expect("> ")
         terminal.type("#two\n")
-        terminal.expect("noted in")
+        terminal.expect("added to")
         terminal.type("/exit\n")
         assert terminal.end() == 0
     assert memory.read_bytes() == b"# Rules\n- one\n- two\n"
@@ -114,4 +114,4 @@ def test_what_is_said_about_a_prompt_stands_below_it(tmp_path: Path) -> None:
         screen.expect("Seen.")
         prompt, _, below = screen.text.partition("> read @nofile.txt")
         assert "no such file" not in prompt
-        assert "! @nofile.txt: there is no such file or folder" in below.partition("Seen.")[0]
+        assert "! @nofile.txt: no such file or folder" in below.partition("Seen.")[0]

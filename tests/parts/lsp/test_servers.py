@@ -173,7 +173,7 @@ def test_a_folder_nobody_trusts_starts_no_server(tmp_path: Path) -> None:
     (folder / "settings.json").write_text(settings(log), encoding="utf-8")
     with serving(asking({"operation": "documentSymbol"}), strict=True) as server:
         clew(tmp_path, server.url, "-p", "ask")
-        assert "no tool named LSP" in results(server)[0]
+        assert "Unknown tool LSP" in results(server)[0]
         clew(tmp_path, server.url, "config", "trust")
     with serving(asking({"operation": "documentSymbol"}), strict=True) as server:
         clew(tmp_path, server.url, "-p", "ask")

@@ -58,7 +58,8 @@ class ToolLimits(Struct, frozen=True, kw_only=True):
     def call_timeout_s(self, name: str, *, owns_its_time: bool) -> float | None:
         """Return how long one call may take; None if the tool limits its own time.
 
-        The longest matching pattern counts. `*` applies only to tools that have no limit of their own.
+        The longest matching pattern counts. `*` applies only to tools that have no limit of their
+        own.
         """
         timeouts = {EVERY: CALL_TIMEOUT_S, **self.call_timeouts_s}
         fitting = [pattern for pattern in timeouts if fnmatchcase(name, pattern)]
@@ -173,7 +174,7 @@ Emit = Callable[[Progress], Awaitable[None]]
 
 
 class AskModel(Protocol):
-    """Asks a model one question outside of the conversation; "small" is the model for small work."""
+    """Asks a model one question outside of the conversation; "small" is the small model."""
 
     async def __call__(
         self, prompt: str, *, system: str = "", model: str = "small", purpose: Purpose = "other"
@@ -387,7 +388,7 @@ class Tool(ABC, Generic[Input]):
         return self.name
 
     def objection(self, arguments: Input, session: ToolSession) -> str:
-        """Return why a call with a valid input makes no sense now; the user is not asked about it."""
+        """Return why a valid call makes no sense now; the user is not asked about it."""
         return ""
 
     def rehearse(self, arguments: Input, session: ToolSession) -> None:

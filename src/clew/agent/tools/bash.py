@@ -67,12 +67,12 @@ class Bash(Tool[CommandInput]):
     prompt = (
         "Run a command in bash and return what it prints, stdout and stderr in order, and its "
         "exit code if it isn't 0. The working folder carries over to the next command; "
-        "variables, functions and options don't. There is no terminal and no stdin. A command "
-        "times out after two minutes unless timeout is set; then it and all it started are "
-        "killed. Run what takes longer (a server, a long build) with run_in_background, without "
-        "a trailing &. Of long output the beginning and end are shown, and the result names a "
-        "file with all of it. Prefer Read, Grep, Glob, Edit and Write for reading, searching and"
-        " changing files."
+        "variables, functions and options don't. Commands have no terminal and no stdin. A "
+        "command times out after two minutes unless timeout is set; then it and all it started "
+        "are killed. Run what takes longer (a server, a long build) with run_in_background, "
+        "without a trailing &. Of long output the beginning and end are shown, and the result "
+        "names a file with all of it. Prefer Read, Grep, Glob, Edit and Write for reading, "
+        "searching and changing files."
     )
     input_type = CommandInput
     owns_its_time = True

@@ -1,4 +1,4 @@
-"""Judges by its text whether a command line changes or destroys anything; anything unparsable may."""
+"""Judges by its text whether a command line changes or destroys anything; unparsable ones may."""
 
 from clew.permissions.grammar import Unread
 from clew.permissions.reading import CommandLine

@@ -42,7 +42,8 @@ def file_of(ctx: ToolContext, task_id: str) -> Path:
 class RunningCommand:
     """A shell command that runs as the work of a task; stopping the task ends the process tree.
 
-    `finished` is how the command ended and `made` the sandbox it ran in. Both are set once it has ended.
+    `finished` is how the command ended and `made` the sandbox it ran in. Both are set once it has
+    ended.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class RunningCommand:
     # -- from the foreground to the background
 
     def settle(self) -> str:
-        """Move the command to the background, without a time limit, and return the ID of its task."""
+        """Move the command to the background, without a time limit; return its task's ID."""
         session, output = self._ctx.session, self._output
         task_id = session.background.tasks.new_id(
             "shell", lambda name: is_there(file_of(self._ctx, name))
@@ -250,7 +251,7 @@ def report_start(
         if by_person:
             output = read_new_output(task, ctx)
             raw |= {"stdout": output if task.output.size else "", "backgroundedByUser": True}
-            so_far = f"\nThe user moved it to the background; it has no time limit any more.{SO_FAR}{output}"
+            so_far = f"\nThe user moved it to the background, without a time limit.{SO_FAR}{output}"
         return ToolOutcome(
             content=f"{RUNS.format(id=task.id)}; its output goes to {file}. TaskOutput shows what"
             " is new, TaskStop ends it, and you are notified when it ends. It ends when "

@@ -37,7 +37,7 @@ class Names:
         self.count = len(every)
 
     def find(self, word: str, most: int) -> list[str]:
-        """Return the best names: those that contain the word, then those with its letters in order."""
+        """Return the best names: with the word, then with its letters in order."""
         if not word:
             return self.top[:most]
         if word.endswith("/") or not word.strip("."):

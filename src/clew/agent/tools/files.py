@@ -211,8 +211,8 @@ def note_seen(
 def put(path: Path, data: bytes, replaced: os.stat_result | None) -> FileSnapshot:
     """Write a file atomically: write a temporary file next to it, sync it and rename it.
 
-    `replaced` is the state of the file to replace, which must not have changed. Without it, the file
-    must not exist. Raises ToolError.
+    `replaced` is the state of the file to replace, which must not have changed. Without it, the
+    file must not exist. Raises ToolError.
     """
     try:
         with UnfinishedFile(path, 0o600 if replaced else 0o666) as beside:
@@ -265,7 +265,7 @@ def keep_attributes(path: Path, descriptor: int, was: os.stat_result) -> None:
 
 
 class UnfinishedFile:
-    """A file being written, nameless where the system allows it, so that a crash leaves no trace."""
+    """A file being written, nameless where the system allows it: a crash leaves no trace."""
 
     def __init__(self, path: Path, mode: int) -> None:
         self._path = path

@@ -22,8 +22,8 @@ Asked: TypeAlias = tuple[str, int, int]
 class ReadRecord(Struct, frozen=True, kw_only=True):
     """A file as the model last saw it. `sha256` is None if the file was too large to read at once.
 
-    `ranges` are the first and last lines of what was seen, counted from 1. `message_uuid` is the message
-    whose tool call showed them.
+    `ranges` are the first and last lines of what was seen, counted from 1. `message_uuid` is the
+    message whose tool call showed them.
     """
 
     path: str

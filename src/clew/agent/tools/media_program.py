@@ -1,9 +1,9 @@
 """A program that scales images down and extracts pages from PDF files.
 
-It runs in a bare interpreter, because decoding an untrusted file can take forever or exhaust memory.
-It takes one argument (a marshalled dict, in hex) and the file on standard input. It answers with a
-four-byte length, a marshalled dict and the resulting bytes. For a file it can't read it fails with a
-traceback on stderr. Its libraries come with the extra `docs`.
+It runs in a bare interpreter, because decoding an untrusted file can take forever or exhaust
+memory. It takes one argument (a marshalled dict, in hex) and the file on standard input. It answers
+with a four-byte length, a marshalled dict and the resulting bytes. For a file it can't read it
+fails with a traceback on stderr. Its libraries come with the extra `docs`.
 """
 
 import io

@@ -62,8 +62,9 @@ class NotebookEdit(Tool[NotebookEditInput]):
         words = {"replace": "Replaced", "insert": "Inserted", "delete": "Deleted"}[
             arguments.edit_mode
         ]
+        count = format_count(len(notebook.cells), "cell")
         return ToolOutcome(
-            content=f"{words} cell {cell.id} of {path}; it now has {format_count(len(notebook.cells), 'cell')}.",
+            content=f"{words} cell {cell.id} of {path}; it now has {count}.",
             tool_use_result={
                 "new_source": arguments.new_source,
                 "cell_id": cell.id,

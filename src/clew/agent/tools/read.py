@@ -218,7 +218,8 @@ def not_text(path: Path, size: int) -> ToolError:
 def in_pieces(descriptor: int, path: Path, first: int, count: int) -> TextLines:
     """Read pieces and close the descriptor.
 
-    The thread has its own descriptor: a cancelled call closes the other one while the thread reads on.
+    The thread has its own descriptor: a cancelled call closes the other one while the thread reads
+    on.
     """
     try:
         return pieces(descriptor, path, first, count)

@@ -3,8 +3,8 @@
 A tool that was offered once remains in the definitions while the session lasts, even after it was
 removed, because earlier results may name it.
 
-`builtin_tools.json` describes the built-in tools. `make docs` generates it from the tools, so that a
-session loads their code only with the first call.
+`builtin_tools.json` describes the built-in tools. `make docs` generates it from the tools, so that
+a session loads their code only with the first call.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

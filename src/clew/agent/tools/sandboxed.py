@@ -21,7 +21,7 @@ class Sandbox(Protocol):
 
     @property
     def passed(self) -> str:
-        """The names of variables that a confined command keeps, as a `case` pattern of the shell."""
+        """The names of variables that a confined command keeps, as a `case` pattern."""
         ...
 
     async def can_confine(self) -> bool:
@@ -82,8 +82,8 @@ def describe_violations(
 ) -> tuple[str, str]:
     """Describe what the sandbox blocked, and list what of it the user may allow.
 
-    Blocked reads are never offered: a rule denies them or they are secrets. `failed` is the command if it
-    failed.
+    Blocked reads are never offered: a rule denies them or they are secrets. `failed` is the command
+    if it failed.
     """
     if sandbox is None or confinement.policy is None:
         return "", ""

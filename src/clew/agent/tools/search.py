@@ -1,11 +1,11 @@
 """A program that lists and searches files like ripgrep, for machines without ripgrep.
 
-It runs in a bare interpreter (`python -I -S`), because a regular expression can run forever and only a
-process can be stopped. It imports next to nothing, because imports are half of a search's cost. It
-takes one argument (`Job.argument`). It exits with 0 if it found something, with 1 if not, and with 2 and
-the reason on stderr if it can't search. A test compares it with ripgrep on the subset named in
-docs/using/tools.md. It takes 1.6 times ripgrep's time over 5,000 small files; `make bench ONLY=tools`
-accepts 2.5.
+It runs in a bare interpreter (`python -I -S`), because a regular expression can run forever and
+only a process can be stopped. It imports next to nothing, because imports are half of a search's
+cost. It takes one argument (`Job.argument`). It exits with 0 if it found something, with 1 if not,
+and with 2 and the reason on stderr if it can't search. A test compares it with ripgrep on the
+subset named in docs/using/tools.md. It takes 1.6 times ripgrep's time over 5,000 small files; `make
+bench ONLY=tools` accepts 2.5.
 """
 
 import marshal

@@ -60,7 +60,10 @@ class Glob(Tool[GlobInput]):
         files, truncated = names[:MOST_FILES], len(names) > MOST_FILES or output.cut
         content = "\n".join(files) or "No files match."
         if truncated:
-            content += f"\n(The newest {len(files)} of {len(names):,}. Use a narrower pattern to see others.)"
+            content += (
+                f"\n(The newest {len(files)} of {len(names):,}. "
+                "Use a narrower pattern to see others.)"
+            )
         return ToolOutcome(
             content=content,
             tool_use_result={

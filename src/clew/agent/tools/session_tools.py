@@ -1,8 +1,8 @@
 """Config, ToolSearch and StructuredOutput: tools about the session itself.
 
-ToolSearch finds tools whose definitions were left out of the request, so that many tools cost little. It
-answers with a reference to each tool found. The service expands the references if it supports deferred
-definitions; otherwise the next request contains them (see `agent.requests`).
+ToolSearch finds tools whose definitions were left out of the request, so that many tools cost
+little. It answers with a reference to each tool found. The service expands the references if it
+supports deferred definitions; otherwise the next request contains them (see `agent.requests`).
 
 Decision: docs/decisions/120-deferred-tools.md
 """
@@ -171,7 +171,7 @@ def parts(query: str) -> list[tuple[str, bool]]:
 
 
 def score(words: list[tuple[str, bool]], tool: Tool[Any]) -> int:
-    """Rate how well a tool matches: words in its name count most; 0 if a required word is missing."""
+    """Rate how well a tool matches: its name counts most; 0 if a required word is missing."""
     name = {piece.lower() for piece in PIECE.findall(tool.name)}
     tool_words = set(WORD.findall(f"{tool.description} {tool.search_words} {tool.prompt}".lower()))
     total = 0

@@ -34,8 +34,8 @@ KEEP_ONLY = (
 def make_environment(ctx: ToolContext) -> dict[str, str]:
     """Return the environment of a command: the session's, with editors disabled.
 
-    CDPATH and PWD are left out, because they could lead a `cd` elsewhere than the permissions assume: a
-    `cd ..` after following a link goes up from the link if PWD is set.
+    CDPATH and PWD are left out, because they could lead a `cd` elsewhere than the permissions
+    assume: a `cd ..` after following a link goes up from the link if PWD is set.
     """
     variables = {
         k: v for k, v in ctx.session.shell.environment.items() if k not in ("CDPATH", "PWD")
@@ -55,7 +55,8 @@ def compose_first_lines(ctx: ToolContext) -> str:
 
 
 def start_folder(ctx: ToolContext) -> str | None:
-    """Return the shell's folder if it no longer exists; the command then begins where the session did.
+    """Return the shell's folder if it no longer exists; the command then begins where the session
+    did.
 
     If that folder doesn't exist either, the command begins in the nearest existing parent.
     """
@@ -102,10 +103,11 @@ def choose_program(arguments: ShellInput, first: str) -> ShellProgram:
 def open_script(
     command: str, *, reports: bool = True, first: str = ""
 ) -> Iterator[tuple[list[str], dict[int, int]]]:
-    """Return the shell's arguments and descriptors; too long a command goes through a nameless file.
+    """Return the shell's arguments and descriptors; too long a command goes through a nameless
+    file.
 
-    With `reports`, the shell reports the folder in which it ends. `first` contains lines that run before
-    the command.
+    With `reports`, the shell reports the folder in which it ends. `first` contains lines that run
+    before the command.
     """
     # A trap, because the command may call `exit`; eval, because it may not parse. A command that
     # keeps
@@ -144,7 +146,7 @@ class FolderReport:
 
 
 def describe_end(finished: FinishedCommand, timeout_ms: int | None) -> str:
-    """Describe a failed end, or return an empty string."""
+    """Describe how a command failed; return an empty string if it succeeded."""
     ended = finished.exit
     if finished.timed_out and timeout_ms:
         return (

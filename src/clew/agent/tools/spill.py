@@ -1,7 +1,8 @@
 """Shortens results that are too long: the full text goes to a file, both ends remain.
 
-Every tool uses this module. A file is named by its content, so the same result is stored once, and it
-is written atomically. It must never fail a call: if the file can't be written, the result says so.
+Every tool uses this module. A file is named by its content, so the same result is stored once, and
+it is written atomically. It must never fail a call: if the file can't be written, the result says
+so.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """AskUserQuestion, Brief, the plan mode tools and TodoWrite: tools that address the user.
 
-In plan mode the model explores, writes a plan into a file of the session, and begins when the user has
-approved it. Until then, that file is the only one that may be written.
+In plan mode the model explores, writes a plan into a file of the session, and begins when the user
+has approved it. Until then, that file is the only one that may be written.
 """
 
 from pathlib import Path
