@@ -157,7 +157,8 @@ def merge(subject: str, group: list[Finding]) -> Finding:
         # Why a command may run says more than where its files are.
         equal = [f for f in equal if not f.command] or equal
     files: dict[str, list[str]] = {}
-    for finding in equal:
+    # What no mode allows comes first.
+    for finding in sorted(equal, key=lambda f: f.nature == "base"):
         names = files.setdefault(finding.reason, [])
         if finding.command and finding.subject not in names:
             names.append(finding.subject)

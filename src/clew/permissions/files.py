@@ -279,7 +279,7 @@ def wide(bench: Bench, use: Use, path: ResolvedPath) -> str | None:
     if is_shown and is_outside(bench, path):
         secret = find_secret_below(path.real, bench.context.home)
         if secret is not None:
-            return f"contains credentials ({secret})"
+            return f"contains credentials in {secret}"
     if use.glob:
         met = find_protected_match(path.real, writes=use.access == "write")
         if met is None and use.access == "read" and is_outside(bench, path):
