@@ -1,1 +1,1 @@
-"""Who shows a session and asks the user: the terminal, line mode, print and hosts, editors, Python programs."""
+"""The front ends: the terminal, line mode, print mode and hosts, editors, Python programs."""

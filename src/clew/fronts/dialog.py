@@ -1,16 +1,19 @@
-"""A question with answers to choose from, however it is shown."""
+"""A question with choices, independent of how it is shown."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
 
-# The lines of a text that is to be read first, for a width.
+# The lines of a text that is shown above the choices, for a given width.
 Body: TypeAlias = Callable[[int], Sequence[str]]
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """One answer. `key` takes it at once; with `asks_words` a user says more behind it."""
+    """One choice of a dialog.
+
+    Its `key` selects it directly; with `asks_words` the user adds text.
+    """
 
     label: str
     hint: str = ""
@@ -19,14 +22,16 @@ class Choice(Struct, frozen=True, kw_only=True):
 
 
 class DialogAnswer(Struct, frozen=True, kw_only=True):
-    """The numbers of what was chosen, in their order, and the words that were typed."""
+    """The indices of the selected choices, in order, and the text that the user typed."""
 
     chosen: tuple[int, ...]
     words: str = ""
 
 
 class Dialog(Struct, frozen=True, kw_only=True):
-    """`text` is to be read first, or `body` where lines are drawn; `at` is the answer that is current."""
+    """A question with its choices. `text`, or `body` for drawn lines, is shown above the choices.
+    `at` is the index of the choice that is preselected.
+    """
 
     title: str
     choices: list[Choice]

@@ -1,8 +1,8 @@
-"""The loop of every front: what its input says becomes a turn, an answer without one, or the session's end.
+"""The main loop of every front end: input becomes a turn, an immediate result, or the session's end.
 
-Owns the order of taking, answering and ending: which turn runs, what was said to it unheard, what a
-stop means. Fronts differ in their input (where lines come from) and their view (what is shown and
-asked), which are passed in. Never reads or writes a terminal, a file or a channel itself.
+It decides which turn runs, what happens to messages that a turn did not receive, and what an
+interruption means. Front ends differ in their input (where lines come from) and their view (what is
+shown and asked), and pass both in. This module never reads or writes a terminal, a file or a channel.
 """
 
 import asyncio
@@ -36,13 +36,16 @@ from clew.parts.hooks import Idle
 from clew.session.session import Session
 from clew.system.clock import make_id
 
-# Words that end a session which a user types in.
+# Words that end a session when the user types them.
 FAREWELLS = ("exit", "quit")
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """What was said to a session. `blocks` are a program's own prompt, in which no command and no file
-    is looked for; without `asks` it is kept and not answered."""
+    """One line of input to a session.
+
+    `blocks` are a program's own prompt: no command and no file name is expanded in it. If `asks` is
+    false, the line is recorded but the model does not answer it.
+    """
 
     raw: Raw = Raw(text="")
     blocks: str | list[Json] | None = None
@@ -52,12 +55,13 @@ class Line(Struct, frozen=True, kw_only=True):
 
 
 class News(Struct, frozen=True):
-    """Background tasks have something to say that a turn is for."""
+    """Background tasks have news that starts a turn."""
 
 
 class Cause(Struct, frozen=True, kw_only=True):
-    """Why a turn runs: a prompt, an order to compact, news, or what was said to the turn before it;
-    and the line that asked for it."""
+    """Why a turn runs: a prompt, an order to compact, news, or messages that the last turn did not
+    receive; and the line that started it.
+    """
 
     line: Line | None = None
     turn: Turn | None = None
@@ -69,73 +73,79 @@ Next: TypeAlias = Line | News | Taken | None
 
 
 class FrontInput(Protocol):
-    """Where lines come from; the defaults are those of an input that ends by itself."""
+    """The source of lines. The defaults suit an input that ends without being told to."""
 
     async def next(self) -> Next:
-        """What is to be done next; None when the session is to end."""
+        """Return what to do next, or None if the session is to end."""
         ...
 
     def put(self, _: Taken) -> None:
-        """Something that a user said during a turn and that has to wait for its end."""
+        """Queue something that the user asked for during a turn and that has to wait until the turn
+        ends.
+        """
         return
 
     def end(self) -> None:
-        """From here on `next` gives None."""
+        """Make `next` return None from now on."""
         return
 
 
 class FrontView(Protocol):
-    """Where a session is shown and its user is asked; the defaults are those of a view without a user."""
+    """Where a session is shown and its user is asked. The defaults suit a view without a user."""
 
     async def emit(self, event: EngineEvent) -> None:
-        """Shows an event of a turn."""
+        """Show an event of a turn."""
         ...
 
     async def note(self, event: EngineEvent) -> None:
-        """Shows what happens while a line is taken."""
+        """Show an event that occurs while a line is processed."""
         await self.emit(event)
 
     def taking(self, _: Line) -> AbstractAsyncContextManager[object]:
-        """Lasts while it is found out what a line comes to."""
+        """Return a context manager that is active while a line is processed."""
         return nullcontext()
 
     def turn(self, _: Cause) -> AbstractAsyncContextManager[object]:
-        """Lasts while a turn runs."""
+        """Return a context manager that is active while a turn runs."""
         return nullcontext()
 
     async def end_turn(self, ended: TurnEnded, cause: Cause) -> None: ...
 
     async def show(self, outcome: Show, line: Line | None) -> None:
-        """Shows what a line came to that the model was not asked about."""
+        """Show the result of a line that did not go to the model."""
         ...
 
     async def rewound(self, rewound: Rewound, line: Line | None) -> None:
         await self.show(Show(text=rewound.text), line)
 
     async def pick(self, pick: Pick, line: Line | None) -> Line | None:
-        """Has the user choose; returns the line that does what was chosen."""
+        """Let the user choose, and return the line that carries out the choice."""
         await self.show(as_list(pick), line)
         return None
 
     async def untaken(self, line: Line) -> None:
-        """The line was stopped before it came to anything."""
+        """Report that a line was cancelled before it had a result."""
         await self.show(Show(text="Cancelled"), line)
 
     async def leave(self, line: Line | None) -> None:
-        """A line asked for the session to end."""
+        """Handle a line that ends the session."""
         await self.show(Show(text=""), line)
 
     def wait(self, _line: Line, _uuid: str) -> None:
-        """The line waits for the running turn to hear it under `uuid`; without one, no turn will."""
+        """Show that the line waits for the running turn, which receives it under `uuid`; an empty `uuid`
+        means that no turn will receive it.
+        """
         return
 
     def give_back(self) -> None:
-        """A turn was stopped: what waits was meant for it and is not answered."""
+        """Return waiting messages to the user after an interruption; they are not answered."""
         return
 
 
 class Driver:
-    """`idle` is given where a user is at the keyboard: it tells hooks of one who is waited for."""
+    """The main loop of one session. `idle` is given if there is a user at the keyboard: it tells hooks
+    when clew waits for them.
+    """
 
     def __init__(
         self,
@@ -152,14 +162,16 @@ class Driver:
         self._idle = idle
         self._shaped = Shaped(session.conversation, view.emit, is_wanted=is_shaped)
         self._taking: asyncio.Task[Taken] | None = None
-        # Whether a line is being taken or a turn runs, and whether that was stopped.
+        # Whether a line is being processed or a turn runs, and whether it was interrupted.
         self.is_working = self.is_stopped = False
         self._code = 0
         self._is_over = False
         session.parts.agents.heard = self.hear
 
     async def run(self) -> int | Clear | Resume:
-        """Drives the session to its end; returns an exit code, or what is to follow."""
+        """Run the session to its end; return an exit code, or the command that starts the next
+        session.
+        """
         then: Clear | Resume | None = None
         try:
             if (
@@ -176,7 +188,7 @@ class Driver:
     # -- while it runs
 
     def stop(self) -> bool:
-        """Stops the line that is being taken or the turn that runs; False if there is none."""
+        """Interrupt the current line or turn; return False if there is none."""
         if not self.is_working:
             return False
         self.is_stopped = True
@@ -186,14 +198,16 @@ class Driver:
         return True
 
     def end(self, code: int) -> None:
-        """Ends the session with an exit code, and first what runs."""
+        """End the session with an exit code, after interrupting what runs."""
         self._code, self._is_over = code, True
         self._lines.end()
         self.stop()
 
     async def say(self, line: Line) -> None:
-        """Takes what a user says while a turn runs: the model hears words between two rounds; a command
-        is done at once or after the turn."""
+        """Handle a line that the user sends while a turn runs.
+
+        The model receives a message at its next step. A command runs at once or after the turn.
+        """
         outcome = await self._taken(line, self._view.emit)
         conversation = self.session.conversation
         match outcome:
@@ -214,7 +228,7 @@ class Driver:
                 self._lines.put(outcome)
 
     async def hear(self, event: EngineEvent) -> None:
-        """Shows what subagents do; a user at the prompt is not disturbed."""
+        """Show events of subagents, unless the user is at the prompt."""
         if self._idle is None or self.session.conversation.is_running:
             await self._view.emit(event)
 
@@ -233,7 +247,7 @@ class Driver:
         return await self._do(outcome, event)
 
     async def _take(self, line: Line) -> Taken | None:
-        """Finds out what a line comes to, which can be stopped; None if it was."""
+        """Process a line so that it can be interrupted; return None if it was."""
         self._begin()
         try:
             async with self._view.taking(line), asyncio.TaskGroup() as group:
@@ -291,7 +305,7 @@ class Driver:
         await self._hear_out(self.session.conversation.answer_unheard(self._view.emit), cause)
 
     async def _hear_out(self, turn: Coroutine[Any, Any, TurnEnded], cause: Cause) -> None:
-        """Runs a turn; what was said to it and not heard in it is the next."""
+        """Run a turn, and then further turns for messages that it did not receive."""
         conversation = self.session.conversation
         await self._work(turn, cause)
         while conversation.has_unheard and not (self.is_stopped or self._is_over):
@@ -306,7 +320,7 @@ class Driver:
                 ended = await turn
         finally:
             self.is_working = False
-        # A user who rejects a call, and says nothing else, has stopped the turn.
+        # A user who rejects a call without giving a reason interrupts the turn.
         self.is_stopped |= self._idle is not None and ended.reason == "denied_and_stopped"
         await self._view.end_turn(ended, cause)
         self._rest(is_waiting=True)
@@ -316,7 +330,7 @@ class Driver:
         self._rest(is_waiting=False)
 
     def _rest(self, *, is_waiting: bool) -> None:
-        """Begins to wait for the user, or ends that."""
+        """Start or stop waiting for the user."""
         if self._idle is not None:
             (self._idle.begin if is_waiting else self._idle.end)()
 
@@ -327,7 +341,8 @@ class Driver:
         return Speaker(source="sdk", mode=mode, origin=None if line is None else line.origin)
 
 
-# Answers of a given shape: asks once more where none came, and gives up where none will.
+# Results with a required schema: ask once more if there is none, and give up after repeated
+# failures.
 
 
 MAX_FAILURES = 5
@@ -339,7 +354,10 @@ NEVER = TurnEnded(
 
 
 class Shaped:
-    """Runs turns as the conversation does, until the answer has its shape where one `is_wanted`."""
+    """Runs turns of a conversation.
+
+    If `is_wanted`, it repeats until the result matches the schema.
+    """
 
     def __init__(self, conversation: Conversation, emit: Emit, *, is_wanted: bool) -> None:
         self._conversation = conversation
@@ -381,7 +399,7 @@ class Shaped:
 
 
 def make_next_options(options: Options, then: Clear | Resume) -> Options:
-    """The same wishes for the session that a command leads to."""
+    """Return the options for the session that a command starts."""
     return replace(
         options,
         prompt="",

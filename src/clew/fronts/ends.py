@@ -1,4 +1,4 @@
-"""How a front ends: signals, exit codes, the errors that are printed. Imports nothing heavy."""
+"""The end of a front end: signals, exit codes, printed errors. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIGNALS = (signal.SIGINT, *ENDED_BY)
 
 
 def run_front(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    """Runs a front to its exit code; an error of clew's that ends it is printed on standard error."""
+    """Run a front end and return its exit code; print an error of clew's own to standard error."""
     try:
         with asyncio.Runner() as runner:
             return runner.run(work())
@@ -31,14 +31,17 @@ def run_front(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
         print(f"clew: {error}", file=sys.stderr)
         return 2 if isinstance(error, CommandLineError) else 1
     finally:
-        # The outcome is settled: while the interpreter exits, a signal would put its own code over it.
+        # The exit code is settled. A signal during interpreter exit would replace it.
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
 
 
 def hear_signals(heard: Callable[[int], object]) -> None:
-    """Passes signals to the loop. Those that come after the loop is closed end the process with the
-    same codes; asyncio's own handlers would give them back to the system too early."""
+    """Pass signals to the event loop.
+
+    Signals that arrive after the loop is closed end the process with the same exit codes. asyncio's own
+    handlers would be removed too early.
+    """
     loop = asyncio.get_running_loop()
 
     def tell(number: int, _frame: object) -> None:
@@ -51,5 +54,5 @@ def hear_signals(heard: Callable[[int], object]) -> None:
 
 
 def code_of(number: int) -> int:
-    """The exit code of a process that a signal ended."""
+    """Return the exit code of a process that a signal ended."""
     return ENDED_BY.get(signal.Signals(number), INTERRUPTED)

@@ -1,7 +1,7 @@
 """The questions that a session asks a user at the keyboard: permission, plan, choices, trust, servers.
 
-Owns what each says and what its answers mean; how one is shown and answered is a view's. Must never
-decide: no answer is a no.
+This module defines their wording and the meaning of the answers; a view shows them. It never decides
+on its own: no answer means no.
 """
 
 import json
@@ -17,7 +17,7 @@ from clew.permissions.in_session import SessionRules
 from clew.permissions.suggest import LastingAnswer, list_lasting_answers
 from clew.permissions.updates import Update
 
-# The letter of an offer that ends with the session, and of one that is kept.
+# The key of the answer that lasts for the session, and of the one that is saved.
 FOR_NOW, KEPT = "s", "a"
 NOT_YET = "Rule saved. It applies to later sessions once you trust this folder: clew config trust"
 
@@ -34,22 +34,24 @@ TRUST_EXPLANATION = (
 
 
 class Questions:
-    """`tell` is given what the user should know; `rules` are the session's, from its start on."""
+    """Asks the user questions. `tell` shows a message; `rules` are the rules of the session once it is
+    open.
+    """
 
     def __init__(self, tell: Callable[[str], object]) -> None:
         self._tell = tell
         self.rules: SessionRules | None = None
 
     async def choose(self, dialog: Dialog) -> DialogAnswer | None:
-        """Shows a dialog; None where there is no answer."""
+        """Show a dialog and return the answer, or None if there is none."""
         raise NotImplementedError
 
     def draw(self, _: Question) -> Body | None:
-        """What a call would do, drawn; None where nothing is."""
+        """Return the effect of a call as drawn lines, or None if the view does not draw."""
         return None
 
     async def ask(self, question: Question) -> Verdict:
-        """One call, one answer. No answer is a no that ends the turn."""
+        """Ask about one call. No answer rejects the call and ends the turn."""
         match question.kind:
             case "choices":
                 return await self._choices(question.block["input"])
@@ -59,7 +61,9 @@ class Questions:
                 return await self._permission(question)
 
     async def _chosen(self, dialog: Dialog) -> tuple[str, str]:
-        """The key of the answer that was chosen, and the words that were typed; empty for none."""
+        """Return the key of the selected choice and the typed text; both are empty without an
+        answer.
+        """
         answer = await self.choose(dialog)
         return ("", "") if answer is None else (dialog.choices[answer.chosen[0]].key, answer.words)
 
@@ -101,7 +105,7 @@ class Questions:
         return verdict_of(key, f"keep planning: {words}")
 
     async def _choices(self, arguments: Json) -> Verdict:
-        """Every question in turn: one answer, several, or words of the user's own."""
+        """Ask every question in order; each has one answer, several, or the user's own text."""
         answers: dict[str, str] = {}
         for item in arguments["questions"]:
             options = [
@@ -125,13 +129,13 @@ class Questions:
     # -- before a session
 
     async def line(self, prompt: str) -> str | None:
-        """A few words; None if there are none."""
+        """Ask for a line of text; return None if there is none."""
         own = Choice(label="Answer", asks_words=True)
         answer = await self.choose(Dialog(title=join_lines(prompt), choices=[own]))
         return None if answer is None else answer.words
 
     async def trust(self, folder: str, waiting: Sequence[str]) -> bool:
-        """Whether a folder's own settings may start programs."""
+        """Ask whether the folder's own settings may start programs."""
         choices = [
             Choice(label="Yes, trust this folder", key="y"),
             Choice(label="No, continue without it", key="n"),
@@ -143,7 +147,10 @@ class Questions:
         return key == "y"
 
     async def sandbox(self) -> bool | None:
-        """Whether commands run in a sandbox: in every mode, in none; None: as it is by itself."""
+        """Ask whether commands run in a sandbox:
+
+        True for every mode, False for none, None for the default.
+        """
         choices = [
             Choice(label="Yes, in every permission mode", key="y"),
             Choice(label="Only in the auto and accept edits modes", key="a"),
@@ -155,7 +162,9 @@ class Questions:
         return {"y": True, "n": False}.get(key)
 
     async def server(self, name: str, reach: str) -> bool | None:
-        """Whether a server that the project brings along may begin; None: not decided now."""
+        """Ask whether to start an MCP server of the project; None means that the user decides
+        later.
+        """
         choices = [
             Choice(label="Yes, start it", key="y"),
             Choice(label="No", key="n"),
@@ -183,7 +192,7 @@ def make_title(call: Json) -> str:
 
 
 def verdict_of(key: str, words: str) -> Verdict:
-    """What a yes, a no for a reason and a plain no mean."""
+    """Return the verdict for approval, for rejection with a reason, and for plain rejection."""
     if key == "y":
         return Granted()
     if key == "w":
@@ -192,7 +201,7 @@ def verdict_of(key: str, words: str) -> Verdict:
 
 
 def lasting_answers(question: Question, rules: SessionRules) -> list[LastingAnswer]:
-    """What may be answered that holds for more than this call."""
+    """Return the answers on offer that apply to more than this call."""
     is_trusted = rules.standing.is_trusted
     return list(
         list_lasting_answers(question.request, question.decision, rules.mode, is_trusted=is_trusted)
@@ -200,13 +209,15 @@ def lasting_answers(question: Question, rules: SessionRules) -> list[LastingAnsw
 
 
 def offer_answers(question: Question, rules: SessionRules) -> dict[str, LastingAnswer]:
-    """The lasting answers, by the letter that takes each."""
+    """Return the lasting answers by the key that selects each."""
     return {KEPT if o.is_kept else FOR_NOW: o for o in lasting_answers(question, rules)}
 
 
 def take(update: Update, rules: SessionRules, *, is_kept: bool) -> str:
-    """Has an answer hold from now on. What cannot be kept is said; the call itself is allowed all the
-    same."""
+    """Apply a lasting answer; return an error message if it cannot be saved.
+
+    The call itself is allowed in either case.
+    """
     try:
         rules.update([update])
     except (SettingsError, OSError) as error:
@@ -215,7 +226,7 @@ def take(update: Update, rules: SessionRules, *, is_kept: bool) -> str:
 
 
 def format_input(arguments: Json) -> str:
-    """Every field of the input, none shortened: a user answers for all of it."""
+    """Format every field of the input in full, because the user approves all of it."""
     lines = []
     for name, value in arguments.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,1 +1,1 @@
-"""A session line by line: for screen readers and dumb terminals; nothing is drawn."""
+"""Line mode, for screen readers and simple terminals: nothing is redrawn."""

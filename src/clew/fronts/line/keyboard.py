@@ -1,7 +1,7 @@
-"""What a person types: whole lines when asked for, stops and words in between while a turn runs.
+"""Keyboard input in line mode: complete lines on request, interrupts and messages during a turn.
 
-Between turns the terminal edits the line as it always does; during a turn each key is seen at once,
-so that Escape stops. Input that is no terminal is read only when a line is asked for.
+Between turns the terminal's own line editing applies. During a turn, keys are read one by one, so that
+Escape interrupts. Input that is not a terminal is read only when a line is requested.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ READ_BYTES = 65536
 
 
 class LineKeyboard:
-    """One reader of standard input for the whole session; prompts go to `paper`."""
+    """The only reader of standard input during a session. Prompts are written to `paper`."""
 
     def __init__(self, paper: Paper, fd: int = 0) -> None:
         self._paper = paper
@@ -37,20 +37,20 @@ class LineKeyboard:
         self._is_free.set()
 
     async def prompted(self, prompt: str) -> str | None:
-        """A line for whoever has time: an open question is answered first."""
+        """Return a line for the prompt, after any open question has been answered."""
         await self._is_free.wait()
         line = await self.line(prompt)
         if line is None:
-            # Nobody ended the line that the prompt stands on.
+            # The input ended without Enter, so the prompt's line is still open.
             self._paper.write("\n")
         return line
 
     async def line(self, prompt: str) -> str | None:
-        """The next line a person ends with Enter; None when no more will come."""
+        """Return the next line that the user enters, or None if the input has ended."""
         self._paper.write(prompt)
         if self._is_over or (line := self._whole_line()) is not None:
             return None if self._is_over else line
-        # A question may come while a prompt waits for its line.
+        # A question can come up while the prompt waits for its line.
         before, self._waiting = self._waiting, asyncio.get_running_loop().create_future()
         self._is_free.clear()
         try:
@@ -62,7 +62,7 @@ class LineKeyboard:
                 self._is_free.set()
 
     def give_up(self) -> None:
-        """Nobody will answer any more: whoever waits for a line gets none."""
+        """Stop waiting for input: pending and later requests return None."""
         self._is_over = True
         self._answer(None)
 
@@ -70,7 +70,7 @@ class LineKeyboard:
     def during_turn(
         self, *, stop: Callable[[], object], say: Callable[[str], object]
     ) -> Iterator[None]:
-        """While entered, Escape stops and a line that nobody asked for is said to the model."""
+        """While active, Escape interrupts, and a line that was not requested is sent to the model."""
         if not self.is_terminal:
             yield
             return
@@ -85,7 +85,9 @@ class LineKeyboard:
                 termios.tcsetattr(self._fd, termios.TCSADRAIN, before)
 
     def _key_by_key(self) -> list[Any]:
-        """How the terminal was; nothing of one that was closed, and nothing is needed back there."""
+        """Switch to reading key by key; return the previous terminal settings, or [] if it was
+        closed.
+        """
         before: list[Any] = []
         with suppress(*GONE):
             before = termios.tcgetattr(self._fd)
@@ -99,10 +101,10 @@ class LineKeyboard:
     def _listening(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         try:
-            # A turn, a prompt and a question may listen at once, and end in any order.
+            # A turn, a prompt and a question can listen at the same time and finish in any order.
             loop.add_reader(self._fd, self._read)
         except PermissionError:
-            self._read()  # a file: there is nothing to wait for
+            self._read()  # a file is always readable, so read it to its end
             while self._waiting is not None and not self._waiting.done():
                 self._read()
             yield
@@ -121,7 +123,7 @@ class LineKeyboard:
         except OSError:
             if not self.is_terminal:
                 raise
-            keys = b""  # it was closed
+            keys = b""  # the terminal was closed
         if not keys:
             if self.is_terminal and not os.isatty(self._fd):
                 self._paper.gone()
@@ -130,7 +132,7 @@ class LineKeyboard:
             self._is_over = True
             self._answer(rest or None)
         elif self._stop is not None and keys.endswith(ESCAPE):
-            # What was typed just before it was read with it.
+            # Keys typed just before Escape arrive in the same read.
             if not keys.startswith(ESCAPE):
                 self._type(keys[:-1])
                 self._hand_over()
@@ -140,7 +142,7 @@ class LineKeyboard:
             self._hand_over()
 
     def _type(self, keys: bytes) -> None:
-        """The terminal edits whole lines itself; key by key it is done here."""
+        """Append keys to the input, and handle Backspace in key-by-key mode."""
         for key in keys:
             if self._stop is not None and key in BACKSPACES:
                 del self._typed[-1:]

@@ -1,7 +1,7 @@
-"""A session line by line, without redraw: the driver's input and view where nothing can be drawn.
+"""Line mode: the driver's input and view where the screen is not redrawn.
 
-Owns the order of prompt and turn. Ctrl-C or Escape stops a turn; Ctrl-C at the prompt ends the
-session. On every way out it says how to go on.
+It alternates prompts and turns. Ctrl-C or Escape interrupts a turn; Ctrl-C at the prompt ends the
+session. However the session ends, clew prints how to resume it.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ def main(options: Options) -> int:
 
 
 async def run(options: Options) -> int:
-    """One session after another: a command may begin a new one or go over to another."""
+    """Run one session after another, because a command can start or resume another session."""
     paper = Paper(sys.stdout)
     keyboard = LineKeyboard(paper)
     telling = LineWriter(paper)
@@ -57,7 +57,7 @@ async def run(options: Options) -> int:
 async def one_session(
     options: Options, keyboard: LineKeyboard, telling: LineWriter, paper: Paper
 ) -> int | Options:
-    """An exit code, or the options of the session that follows."""
+    """Run one session; return an exit code, or the options of the next session."""
     questions = LineQuestions(keyboard, telling)
     is_new = is_first_start() and keyboard.is_terminal
     async with open_session(
@@ -102,7 +102,7 @@ def typed(text: str) -> Line:
 
 
 class LineInput(FrontInput):
-    """Lines that a user ends with Enter; `first` was given on the command line."""
+    """Lines that the user ends with Enter. `first` is the prompt from the command line."""
 
     def __init__(
         self, session: Session, telling: LineWriter, keyboard: LineKeyboard, first: str
@@ -111,7 +111,7 @@ class LineInput(FrontInput):
         self._telling = telling
         self._keyboard = keyboard
         self._first = first
-        # What was asked for during a turn and has to wait for its end.
+        # What was requested during a turn and runs after it.
         self._later: list[Taken] = []
         self._news = asyncio.Event()
         self._is_over = False
@@ -133,7 +133,7 @@ class LineInput(FrontInput):
         return typed(text)
 
     async def _line(self) -> str | None:
-        """The next line; empty when subagents in the background have news before it."""
+        """Return the next line; it is empty if background subagents have news first."""
         self._news.clear()
         async with asyncio.TaskGroup() as group:
             line = group.create_task(self._keyboard.prompted(PERSON))
@@ -163,7 +163,7 @@ class LineInput(FrontInput):
 
 
 class LineView(FrontView):
-    """`driver` is there once it was made. Nothing that was printed changes."""
+    """The view of line mode. `driver` is set after construction. Printed text never changes."""
 
     driver: Driver
 
@@ -172,13 +172,13 @@ class LineView(FrontView):
         self._telling = telling
         self._keyboard = keyboard
         self._is_stopping = False
-        # What was said during a turn, by the uuid it would be heard under.
+        # Messages sent during a turn, by the uuid under which the model receives them.
         self._waiting: dict[str, str] = {}
-        # What a compaction came to, where an event said so.
+        # The result of a compaction, if an event reported it.
         self._told = ""
 
     def heed_signal(self, number: int) -> None:
-        """The second Ctrl-C of a turn ends the session too: what was said is on the disk by then."""
+        """Handle a signal. A second Ctrl-C ends the session; by then the messages are on disk."""
         if number != signal.SIGINT:
             self.driver.end(code_of(number))
             return
@@ -217,7 +217,7 @@ class LineView(FrontView):
             self._telling.line(f"Your prompt was:\n{rewound.prompt}")
 
     async def pick(self, pick: Pick, _: Line | None) -> Line | None:
-        """Asks which; another line than a number is heeded as what it is."""
+        """Ask the user to pick by number; any other input is handled as a line."""
         if pick.text:
             self._telling.line(pick.text)
         for number, row in enumerate(pick.rows, 1):

@@ -1,4 +1,4 @@
-"""Questions as lines: the answers by letter or number, or words of the user's own."""
+"""Questions in line mode, answered by letter, number or free text."""
 
 from clew.core.input import Outcome, Show, SlashCommand
 from clew.fronts.dialog import Dialog, DialogAnswer
@@ -18,7 +18,9 @@ class LineQuestions(Questions):
         self._telling = telling
 
     async def choose(self, dialog: Dialog) -> DialogAnswer | None:
-        """Enter alone is the answer that is current unless that is the first; then it is none."""
+        """Ask a question. Enter selects the preselected choice, unless it is the first; then there is no
+        answer.
+        """
         own = next((n for n, choice in enumerate(dialog.choices) if choice.asks_words), None)
         keys = {c.key or str(n): n - 1 for n, c in enumerate(dialog.choices, 1) if n - 1 != own}
         self._telling.ring()
@@ -35,7 +37,7 @@ class LineQuestions(Questions):
         return DialogAnswer(chosen=(dialog.at,)) if dialog.at else None
 
     def _list(self, dialog: Dialog, keys: dict[str, int], own: int | None) -> str:
-        """Prints the answers; returns the prompt, which may hold the last of them."""
+        """Print the choices and return the prompt, which may include the last of them."""
         rows = [f"  {key} = {dialog.choices[n].label}" for key, n in keys.items()]
         if not dialog.choices[0].key:
             for row, n in zip(rows, keys.values(), strict=True):
@@ -53,7 +55,7 @@ class LineQuestions(Questions):
         return prompt
 
 
-# /see, where lines are printed and nothing is drawn: what was shown in part, whole.
+# The /see command: prints collapsed output in full in line mode.
 
 
 def see(telling: LineWriter) -> SlashCommand[Session]:

@@ -1,4 +1,4 @@
-"""What a turn does, line by line: words as they come, all else as the screen tells it, once it stands."""
+"""The output of line mode: text as it streams, everything else as the screen would show it."""
 
 import os
 from collections.abc import Callable
@@ -12,22 +12,22 @@ from clew.fronts.render.rows import Flow, Line, escape_controls, wrap_text
 from clew.fronts.render.theme import BARE
 from clew.fronts.render.transcript import Transcript
 
-# What is written on where nothing is drawn: one stream, and whether somebody still reads it.
+# The output stream, and whether it can still be read.
 
 
 class Paper:
-    """From the moment the terminal is gone, what is written goes to nobody."""
+    """An output stream. Once the terminal is gone, output is discarded."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
-        # Asked once: of one that was closed it would be untrue.
+        # Asked only once, because the answer is wrong for a closed terminal.
         self.is_terminal = out.isatty()
         self.is_gone = False
         self.closed: Callable[[], object] = lambda: None
 
     @property
     def columns(self) -> int:
-        """0 where it has no width, or does not tell."""
+        """The width of the terminal, or 0 if it is unknown."""
         if not self.is_terminal or self.is_gone:
             return 0
         try:
@@ -45,32 +45,34 @@ class Paper:
             self.gone()
 
     def gone(self) -> None:
-        """Somebody found that the terminal was closed."""
+        """Record that the terminal was closed."""
         if self.is_gone:
             return
         self.is_gone = True
-        # What could not be written is still held, and the interpreter writes it at its end.
+        # The interpreter flushes buffered output at exit, which must not fail.
         nobody = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nobody, self._out.fileno())
         os.close(nobody)
         self.closed()
 
 
-# Lines are made whole, and broken between words where the terminal would break them inside of one.
+# Lines are laid out in full and broken between words where the terminal would break inside one.
 LINE_CELLS = 1_000
 RECALLED_ROWS = 200
 
 
 class LineWriter:
-    """Knows only whether the last thing written ended its line."""
+    """Writes the session line by line; it remembers only whether the last line is complete."""
 
     def __init__(self, paper: Paper, *, see_with: str = "/see") -> None:
-        """`see_with`: what is typed to see what was shown in part; empty where nobody can type."""
+        """`see_with` is the command that expands collapsed output; empty if no command can be
+        typed.
+        """
         self._paper = paper
         self._is_mid_line = False
-        # The words that come now, said to be the model's.
+        # The response text that is streaming now.
         self._words: Flow | None = None
-        # Whether a person wants to hear that something waits for them.
+        # Whether the bell rings when clew waits for the user.
         self.rings = True
         self._transcript = Transcript(LINE_CELLS, BARE, see_with=see_with, announces=True)
 
@@ -81,19 +83,21 @@ class LineWriter:
             self._write(f"{wrap_text(escape_controls(text), self._paper.columns)}\n")
 
     def history(self, messages: list[Json], titles: Titles) -> None:
-        """What was said before, so that whoever resumes sees where they are; `titles`: of calls."""
+        """Print the earlier messages of a resumed session; `titles` returns the title of a tool
+        call.
+        """
         self._lines(self._transcript.history(messages, RECALLED_ROWS, titles))
 
     @property
     def folded(self) -> list[str]:
-        """The names of what was shown in part."""
+        """The names of collapsed outputs."""
         return self._transcript.folded
 
     def whole(self, name: str) -> list[Line]:
         return self._transcript.see(name)
 
     def ring(self) -> None:
-        """A person is waited for: the turn has ended, or something is asked."""
+        """Ring the bell: the turn has ended or a question is open."""
         if self.rings and self._paper.is_terminal:
             self._paper.write("\x07")
 
@@ -109,7 +113,7 @@ class LineWriter:
             case BlockFinished() | BlockDropped() if event.block.get("type") == "text":
                 self._end_line()
             case Signalled() if self._paper.is_terminal:
-                # Written as it is: of all that a hook may say, only such signals come this way.
+                # Written unchanged, because only harmless signals of hooks are passed on.
                 self._paper.write(event.sequence)
             case _:
                 self._lines(self._transcript.feed(event))

@@ -1,1 +1,1 @@
-"""clew with a person in front of it."""
+"""The interactive terminal front end."""

@@ -1,8 +1,8 @@
-"""clew on a terminal: the prompt stands before anything else is loaded, then a session opens behind it.
+"""The terminal front end: shows the prompt before anything else is loaded, then opens a session.
 
-Owns the order of the start, one session after another, and which key is joined to what. What is shown
-is `stage`'s, what keys do to the prompt is `desk`'s, what a session does is `talk`'s; `opened` is
-loaded once the prompt stands. Described in docs/using/terminal.md.
+This module orders the start-up and the sessions, and connects keys with actions. `stage` decides what
+is shown, `desk` what keys do to the prompt, `talk` what a session does. `opened` is loaded once the
+prompt is visible. Described in docs/using/terminal.md.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from clew.agent.options import Options
     from clew.fronts.terminal.talk import Talk
 
-    # Opens a session and lasts until it ends: the code to leave with, or what the next one begins with.
+    # Opens a session and runs it; returns an exit code or the options of the next session.
     OneSession: TypeAlias = Callable[["TerminalFront", Options | None], Awaitable[int | Options]]
 
 UNDO = "/compact --undo"
@@ -49,7 +49,7 @@ def main(
 
 
 class TerminalFront:
-    """What lasts over all sessions of one run. `talk` is the session that is open, if one is."""
+    """What outlives the sessions of one run. `talk` is the open session, if there is one."""
 
     def __init__(self, terminal: Terminal) -> None:
         home = find_config_home(os.environ, Path.cwd())
@@ -59,7 +59,7 @@ class TerminalFront:
         self.history = PromptHistory(home / "history.jsonl", str(Path.cwd()))
         self.stage = Stage(choose_theme("", os.environ), PromptEditor(), Completion(), Queue())
         self.screen = Screen(terminal, self.stage, keys)
-        # The colour of the session that is open, if it has one.
+        # The accent colour of the open session, if it has one.
         self.accent = ""
         self.screen.on_colours = self.recolour
         self.stage.on_question = lambda title: terminal.notify(f"clew: {join_lines(title)}")
@@ -71,14 +71,14 @@ class TerminalFront:
             sent=self._sent,
             take_back=self._take_back,
         )
-        # How the run is to end, though no session may be there to heed it.
+        # The exit code, set even if no session is open that could handle it.
         self.code: int | None = None
         self.is_first = True
         self._beside: set[asyncio.Task[None]] = set()
         self._group: asyncio.TaskGroup | None = None
         join(keys, self.bindings, self.stage, self.desk, self._actions())
 
-    # -- the order of the start
+    # -- start-up
 
     async def run(self, options: Options | None, load_sessions: Callable[[], OneSession]) -> int:
         loop = asyncio.get_running_loop()
@@ -98,8 +98,8 @@ class TerminalFront:
     async def _sessions(
         self, options: Options | None, load_sessions: Callable[[], OneSession]
     ) -> int:
-        """One session after another."""
-        # On a thread, so that what is typed meanwhile is seen at once.
+        """Run one session after another."""
+        # In a thread, so that typed keys are shown at once.
         one_session = await asyncio.to_thread(load_sessions)
         code: int | Options | None = options
         while not isinstance(code, int):
@@ -109,7 +109,7 @@ class TerminalFront:
         return code
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Has something done beside the typing; it ends with the screen."""
+        """Start a background task; it is cancelled when the screen closes."""
         if self._group is None:
             work.close()
             return
@@ -118,14 +118,14 @@ class TerminalFront:
         task.add_done_callback(self._beside.discard)
 
     def recolour(self) -> None:
-        """What is drawn from now on suits the wish and the terminal's ground."""
+        """Apply the theme setting and the terminal's background colour to later output."""
         is_light = self.screen.terminal.is_light
         theme = choose_theme(self.screen.theme, os.environ, is_light=is_light)
         self.stage.theme = accent_theme(theme, self.accent)
         if self.stage.transcript is not None:
             self.stage.transcript.theme = self.stage.theme
 
-    # -- what keys do
+    # -- key actions
 
     def _actions(self) -> dict[str, Callable[[], object]]:
         desk, completion = self.desk, self.stage.completion
@@ -160,7 +160,7 @@ class TerminalFront:
         return lambda: None if self.talk is None else do(self.talk)
 
     def _queue(self) -> None:
-        """While nothing runs there is no later: Tab, which found no offer to take, sends nothing."""
+        """Queue the prompt. If no turn runs, do nothing: Tab without a suggestion must not send."""
         if self.talk is None or self.talk.is_running:
             self.desk.queue()
 
@@ -172,14 +172,14 @@ class TerminalFront:
             self.talk.send(entry, later=later)
 
     def _take_back(self) -> SubmittedText | None:
-        """The newest of what was sent and nobody has heard."""
+        """Return the newest message that was sent but not received."""
         if self.talk is not None:
             return self.talk.take_back()
         queued = self.stage.queue.take_last()
         return None if queued is None else queued.entry
 
     def _escape(self) -> None:
-        """Leaves vim's insert mode where something is written, else stops the turn."""
+        """Leave vim's insert mode if there is text, otherwise interrupt the turn."""
         if not self.stage.prompt.is_empty and leave_insert():
             return
         if self.talk is None and (entry := self._take_back()) is not None:
@@ -197,7 +197,7 @@ class TerminalFront:
             self.stage.prompt.take()
 
     def _exit(self) -> None:
-        """Ctrl-D: ends clew where nothing is written, else deletes as it does in every line."""
+        """Handle Ctrl-D: exit if the prompt is empty, otherwise delete a character."""
         if self.stage.dialog is None and self.stage.prompt.is_empty:
             self.end(0)
         else:

@@ -1,7 +1,7 @@
-"""An agent that is looked at while it works: what it said so far, what it does now, and a word to it.
+"""The view of a running subagent: its output so far, its current action, and messages to it.
 
-Owns one view of one agent at a time; it takes the place of the prompt until Escape. What is said to the
-agent is heard between two of its steps, as a person's words.
+It shows one agent at a time in place of the prompt, until Escape. The agent receives a message between
+two steps, as the user's.
 """
 
 from collections.abc import Awaitable, Callable
@@ -22,14 +22,17 @@ from clew.fronts.terminal.stage import Stage
 from clew.parts.agents.agent import Subagent
 
 Flows: TypeAlias = Callable[[], object]
-# Of what it said before somebody looked; and of it all, what can be scrolled back to.
+# Rows of the agent's earlier output to recall, and rows that can be scrolled back to.
 RECALLED_ROWS, KEPT_ROWS = 100, 2_000
-# Of what still changes.
+# Rows that still change.
 TAIL_ROWS = 12
 
 
 class AttachedAgent:
-    """`heed` is given what agents do, whoever they are; `flows` is told that something looks different."""
+    """The view of one subagent.
+
+    `heed` receives the events of all agents; `flows` requests a redraw.
+    """
 
     def __init__(
         self, stage: Stage, flows: Flows, agent: Subagent, task: BackgroundTask, titles: Titles
@@ -43,7 +46,7 @@ class AttachedAgent:
         self._lines: list[Line] = self._recalled(titles)
 
     def _recalled(self, titles: Titles) -> list[Line]:
-        """What was said so far; calls that run are among what still changes."""
+        """Return the output so far; running calls go to the part that still changes."""
         history = self._agent.history
         calls = [use.data for use, _ in history.unanswered()]
         messages = [without(message, calls) for message in history]
@@ -58,7 +61,7 @@ class AttachedAgent:
             self._flows()
 
     async def shown(self) -> None:
-        """Until nobody looks any more."""
+        """Show the agent until the user leaves the view."""
         while (words := await self._word()) is not None:
             if self._task.ending is None:
                 speaker = Speaker(source="typed", mode=self._agent.mode, origin={"kind": "human"})
@@ -80,7 +83,7 @@ class AttachedAgent:
 
 
 def without(message: Json, calls: list[Json]) -> Json:
-    """A message less these blocks of it."""
+    """Return the message without these blocks."""
     body = message.get("message")
     content = body.get("content") if isinstance(body, dict) else None
     if not calls or not isinstance(body, dict) or not isinstance(content, list):
@@ -89,14 +92,14 @@ def without(message: Json, calls: list[Json]) -> Json:
     return message | {"message": body | {"content": blocks}}
 
 
-# A command in the background in front of a person: see what it printed, end it, keep it.
+# Menu of a background command: show its output, stop it, keep it running.
 
 
 Page = Callable[[str], Awaitable[None]]
 
 
 async def handle_input(task: BackgroundTask, tasks: Tasks, stage: Stage, page: Page) -> str:
-    """What came of it, in words for the person; empty where there is nothing to say."""
+    """Let the user act on a background task; return a message for the user, or an empty string."""
     if task.keeping is None or task.ending is not None:
         await page(output_of(task))
         return ""

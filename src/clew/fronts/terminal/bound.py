@@ -1,4 +1,4 @@
-"""The keys of the screen, joined to what they do: a person's bindings, dialogs, and what is left to editing."""
+"""Key bindings of the screen: connects the user's bindings, dialogs and text editing."""
 
 from collections.abc import Callable, Mapping
 
@@ -29,7 +29,7 @@ SELECT = {
 
 
 class KeyState:
-    """What decides which keys count: asked at each key."""
+    """Conditions that decide which bindings are active, evaluated at each key."""
 
     def __init__(self, stage: Stage) -> None:
         self.in_dialog = Condition(lambda: stage.takes_keys)
@@ -58,7 +58,10 @@ def join(
     desk: PromptController,
     actions: Mapping[str, Do],
 ) -> None:
-    """Later bindings win over earlier ones: offers over the prompt, a dialog over everything."""
+    """Register all key bindings.
+
+    Later ones win: suggestions over the prompt, dialogs over everything.
+    """
     state = KeyState(stage)
     in_chat = state.of("Chat")
 
@@ -72,7 +75,7 @@ def join(
 
     @keys.add(NEWLINE.value)
     def _nothing(_: KeyPressEvent) -> None:
-        """Where it begins no line it is nothing, and no letter."""
+        """Ignore Newline where it inserts no line, so that it is not taken for a letter."""
 
     @keys.add(Keys.Any, filter=state.in_dialog & ~state.is_typing, eager=True)
     def _letter(event: KeyPressEvent) -> None:
@@ -114,7 +117,7 @@ def _bind(
 
 
 def _change_word(event: KeyPressEvent) -> None:
-    """As in vim, `cw` leaves the space behind the word."""
+    """Make `cw` keep the space after the word, as vim does."""
     end = "e" if event.key_sequence[1].key == "w" else "E"
     at_space = event.current_buffer.document.current_char.isspace()
     count = str(event.arg) if event.arg > 1 else ""
@@ -123,7 +126,7 @@ def _change_word(event: KeyPressEvent) -> None:
 
 
 def leave_insert() -> bool:
-    """In vim's insert mode Escape leaves it first; whether that is what it did."""
+    """Leave vim's insert mode; return whether it was active."""
     app = get_app()
     if not vi_insert_mode():
         return False

@@ -1,7 +1,7 @@
-"""A question with answers to choose from, as every dialog of the screen is one.
+"""The dialog of the screen: a question with choices.
 
-Owns what is chosen, what is typed into it and how far its text is scrolled. A machine: keys in, lines
-out; the answer comes once. Nothing in it is cut out of sight: what does not fit can be scrolled to.
+It tracks the selection, the typed text and the scroll position. Keys go in and lines come out; it is
+answered once. Nothing is cut off: text that does not fit can be scrolled to.
 
 Decision: docs/decisions/180-terminal-screen.md
 """
@@ -19,14 +19,14 @@ from clew.fronts.terminal.completion import match_names
 from clew.fronts.terminal.prompt import lay_out
 
 MIN_BODY = 3
-# Of an answer that is never seen in whole, and so never taken.
+# Shown instead of a choice that does not fit and so cannot be selected.
 NO_ROOM = "  too small: enlarge it or press Esc"
-# Keys that only a list of sessions knows.
+# Keys that only the session picker handles.
 EVERYWHERE, TREE = "everywhere", "tree"
 
 
 class _Shown(Struct):
-    """A choice as it is drawn: in whole, or `clip`, what a single row has of it."""
+    """A choice as drawn: all of its lines, or `clip`, which fits into one row."""
 
     number: int
     lines: list[Line]
@@ -44,11 +44,11 @@ def no_body(_: int) -> Sequence[Line]:
 
 
 class Chooser:
-    """`answer` is done once: with None when the question was dismissed.
+    """A dialog. `answer` is set once; None means that the dialog was dismissed.
 
-    With `several` Space marks; with `searches` what is typed narrows the list. Nothing is taken that
-    did not stand there in whole when it was last drawn: its key goes to it first. A text that grows
-    and `follows` is shown at its end, until somebody scrolls up in it.
+    With `several`, Space marks choices; with `searches`, typed text filters the list. A choice can be
+    selected only if it was fully visible when last drawn; otherwise its key first moves to it. A growing
+    text with `follows` shows its end until the user scrolls up.
     """
 
     def __init__(
@@ -75,20 +75,20 @@ class Chooser:
         self._is_at_end = follows
         self._marked: set[int] = set()
         self._at = at
-        # The choices that stood there in whole when it was last drawn.
+        # The choices that were fully visible when last drawn.
         self._seen: set[int] = set()
         self._ends: dict[int, int] = {}
         self._scrolled = 0
         self._page = 1
 
-    # Whether there are keys for sessions.
+    # Whether the keys of the session picker are active.
     is_of_sessions = False
 
-    # -- what is chosen
+    # -- the selection
 
     @property
     def found(self) -> list[int]:
-        """The numbers of the choices that what was typed leaves."""
+        """The indices of the choices that match the typed text."""
         if not self._searches or not self.field.text.strip():
             return list(range(len(self.choices)))
         labels: dict[str, list[int]] = {}
@@ -99,7 +99,7 @@ class Chooser:
 
     @property
     def is_typing(self) -> bool:
-        """Whether letters are words now, not keys."""
+        """True if letters are text rather than keys."""
         return self._searches or (self._current is not None and self._current.asks_words)
 
     @property
@@ -108,7 +108,7 @@ class Chooser:
         return self.choices[indices[self._at]] if self._at < len(indices) else None
 
     def press(self, key: str) -> None:
-        """A key by its name, or a letter."""
+        """Handle a key by name, or a letter."""
         if self.answer.done():
             return
         match key:
@@ -131,14 +131,14 @@ class Chooser:
                 self._letter(key)
 
     def knows(self, letter: str) -> bool:
-        """Whether a letter, small or large, a number or a space stands for an answer."""
+        """Return whether a letter (in either case), a number or Space selects a choice."""
         if letter == " ":
             return self._several
         is_number = letter.isdecimal() and 0 < int(letter) <= len(self.choices)
         return is_number or any(choice.key.lower() == letter.lower() for choice in self.choices)
 
     def typed(self) -> None:
-        """The words have changed."""
+        """Handle a change of the typed text."""
         if self._searches:
             self._at = 0
 
@@ -151,7 +151,7 @@ class Chooser:
         self._marked ^= {self.found[self._at]}
 
     def point(self, letter: str) -> bool:
-        """Goes to the choice of a letter; whether pressing the letter would answer at once."""
+        """Move to the choice of a letter; return whether pressing the letter would answer at once."""
         return self._goes_to(letter) and not self._several
 
     def _letter(self, key: str) -> None:
@@ -163,7 +163,7 @@ class Chooser:
             self._take(self.found[self._at])
 
     def _goes_to(self, key: str) -> bool:
-        """Whether there is a choice of that key, and it can be taken as it stands."""
+        """Move to the choice of a key; return whether it exists and can be selected now."""
         for number, choice in enumerate(self.choices):
             if key == choice.key or (key == str(number + 1) and not choice.key.isdecimal()):
                 self._at = self.found.index(number)
@@ -190,19 +190,19 @@ class Chooser:
         chosen = tuple(sorted(self._marked)) if self._several and not words else (number,)
         self.answer.set_result(DialogAnswer(chosen=chosen or (number,), words=words))
 
-    # -- how it looks
+    # -- drawing
 
     def lines(
         self, width: int, rows: int, theme: Theme
     ) -> tuple[list[Line], tuple[int, int] | None]:
-        """In at most so many rows, and where the cursor is if words are typed."""
+        """Return at most `rows` lines, and the cursor position if text is typed."""
         head = [format_row(row) for row in wrap_spans([Span(self.title, theme["person"])], width)]
         foot, cursor = self._list(width, max(1, rows - len(head) - MIN_BODY), theme)
         if self._fits(rows - len(head) - MIN_BODY):
             room = rows - len(head) - len(foot)
             body = self._window(list(self._body(width)), room, width, theme)
         else:
-            # The text waits: it can be read beside the shorter answers.
+            # There is no room for the text; it can be read next to a shorter choice.
             foot, cursor = self._list(width, max(1, rows - len(head)), theme)
             body = []
             if not self._fits(rows - len(head)):
@@ -214,14 +214,14 @@ class Chooser:
         return [*above, *foot][:rows], placed
 
     def _fits(self, rows: int) -> bool:
-        """Whether the answer that is current stands in so many rows in whole, as it was laid out last."""
+        """Return whether the current choice fits into so many rows, as last laid out."""
         indices = self.found
         if self._searches or self._at >= len(indices):
             return True
         return self._ends[indices[self._at]] <= max(1, rows)
 
     def _window(self, body: list[Line], rows: int, width: int, theme: Theme) -> list[Line]:
-        """As much of the text as there is room for, and how to see the rest."""
+        """Return the part of the text that fits, and a line about scrolling."""
         if len(body) <= rows:
             return body
         room = max(1, rows - 1)
@@ -261,8 +261,10 @@ class Chooser:
         return lines, cursor
 
     def _shown(self, indices: list[int], rows: int, width: int, theme: Theme) -> list[_Shown]:
-        """The choices around the current one, each in whole; where there is no room for that, a row
-        each, and the current one in whole."""
+        """Return the choices around the current one.
+
+        If they do not all fit, each has one row and only the current one is complete.
+        """
 
         def around(rows: int) -> range:
             first = max(0, min(self._at - rows // 2, len(indices) - rows))

@@ -1,7 +1,7 @@
-"""What a word that is being typed may become: files behind `@`, commands behind `/`, their arguments.
+"""Completion of the word being typed: files after `@`, commands after `/`, command arguments.
 
-Owns what is offered now and which of it is chosen. Looks for no file itself: whoever does tells what
-was `found`, and what comes too late for the word is dropped.
+It owns the suggestions and the selection. It finds no files itself: the caller passes in what it
+`found`, and results that arrive too late for the word are dropped.
 """
 
 import re
@@ -22,7 +22,10 @@ ARGUMENT = re.compile(r"/([\w:.-]+)[ ]+((?:\S+[ ]+)*)(\S*)\Z")
 
 
 class CompletionOffer(Struct, frozen=True, kw_only=True):
-    """`text` takes the place of the word. `is_whole`: nothing is left to be typed behind it."""
+    """A suggestion that replaces the word.
+
+    `is_whole` means that nothing more has to be typed after it.
+    """
 
     text: str
     label: str
@@ -31,18 +34,18 @@ class CompletionOffer(Struct, frozen=True, kw_only=True):
 
 
 class CompletionWord(Struct, frozen=True, kw_only=True):
-    """The word before the cursor that something may be offered for, and where it begins."""
+    """The word before the cursor that can be completed, and its start."""
 
     kind: Kind
     word: str
     begin: int
     command: str = ""
-    # What was said to the command already.
+    # The earlier arguments of the command.
     before: tuple[str, ...] = ()
 
 
 def asked(before: str) -> CompletionWord | None:
-    """What the text before the cursor asks for."""
+    """Return the word before the cursor that can be completed, if there is one."""
     if (match := FILE.search(before)) is not None:
         return CompletionWord(kind="file", word=match[1].lstrip('"'), begin=match.start())
     if (match := COMMAND.match(before)) is not None:
@@ -63,8 +66,11 @@ def file_offer(name: str) -> CompletionOffer:
 
 
 def match_names(word: str, names: Iterable[str]) -> list[str]:
-    """Names that begin with a word, then those that hold it, then those that hold its letters in order;
-    among the like as they came."""
+    """Return the names that match a word.
+
+    Names that start with it come first, then those that contain it, then those that contain its letters
+    in order. Equal matches keep their order.
+    """
     word = word.lower()
     letters = re.compile(".*?".join(map(re.escape, word)))
 
@@ -83,20 +89,20 @@ async def nothing(_: CompletionWord) -> Sequence[str]:
 
 
 class CompletionSource(Struct, frozen=True, kw_only=True):
-    """What a session knows: commands, each with the hint of its arguments and its words; arguments.
+    """The commands of a session, each with its argument hint and description, and their arguments.
 
-    `seek` asks others, who may take their time, what a word may become.
+    `seek` asks MCP servers, which may be slow, how to complete a word.
     """
 
     commands: Callable[[], Sequence[tuple[str, str, str]]] = tuple
-    # Other names of commands, and whose they are.
+    # Aliases of commands, and the commands they stand for.
     aliases: Callable[[], Mapping[str, str]] = dict
     arguments: Callable[[str], Sequence[tuple[str, str]]] = lambda _: ()
     seek: Callable[[CompletionWord], Awaitable[Sequence[str]]] = nothing
 
 
 class Completion:
-    """A machine: the text before the cursor in, offers out."""
+    """A state machine: takes the text before the cursor, returns suggestions."""
 
     def __init__(self) -> None:
         self.known = CompletionSource()
@@ -104,12 +110,12 @@ class Completion:
         self._dismissed: str | None = None
         self.offers: list[CompletionOffer] = []
         self._at = 0
-        # Whether a person chose; else the first is only what Tab would take.
+        # Whether the user selected a suggestion; otherwise the first is what Tab would accept.
         self.is_chosen = False
 
     @property
     def is_asked(self) -> bool:
-        """Whether something may be offered for the word before the cursor."""
+        """True if the word before the cursor can be completed."""
         return self._asked is not None
 
     @property
@@ -117,7 +123,7 @@ class Completion:
         return bool(self.offers)
 
     def update(self, before: str) -> CompletionWord | None:
-        """The text before the cursor is now this; returns what is to be looked for, if anything."""
+        """Set the text before the cursor; return the word to look up, if there is one."""
         now = asked(before)
         if now == self._asked:
             return None
@@ -134,7 +140,7 @@ class Completion:
         return now if now.kind == "argument" and not self.offers else None
 
     def found(self, asked_for: CompletionWord, names: Sequence[str]) -> None:
-        """What was looked for; told more than once, the last one counts."""
+        """Set the results of a lookup; later results replace earlier ones."""
         if asked_for != self._asked or self.is_chosen:
             return
         if asked_for.kind == "argument":
@@ -143,7 +149,7 @@ class Completion:
             self._show([file_offer(name) for name in names[:MOST]])
 
     def close(self, before: str = "") -> None:
-        """Nothing is offered for this text; what is typed next may ask again."""
+        """Hide the suggestions for this text; later typing can bring them back."""
         self._dismissed = before or None
         self._show(())
 
@@ -157,14 +163,16 @@ class Completion:
             self.is_chosen = True
 
     def chosen(self) -> tuple[int, CompletionOffer] | None:
-        """Where the word begins, and what takes its place."""
+        """Return where the word starts and what replaces it."""
         if not self.offers or self._asked is None:
             return None
         return self._asked.begin, self.offers[self._at]
 
     @property
     def guessed(self) -> str:
-        """What was typed, where the offer is a command that is neither called nor begins so."""
+        """The typed word, if the suggestion is a command that neither starts with it nor has it as an
+        alias.
+        """
         if self._asked is None or self._asked.kind != "command" or self.is_chosen:
             return ""
         word, name = self._asked.word, self.offers[self._at].text.strip().removeprefix("/")
@@ -199,7 +207,7 @@ class Completion:
         self._at = 0
         self.is_chosen = False
 
-    # -- how it looks
+    # -- drawing
 
     def lines(self, width: int, rows: int, theme: Theme) -> list[Line]:
         row_count = min(SHOWN, rows)

@@ -1,6 +1,6 @@
-"""What keys do to the prompt: sending, going back in what was typed, offers, pastes, the editor.
+"""Actions of keys on the prompt: sending, history, completion, pasting, the editor.
 
-Owns what was put aside. What is sent goes to `sent`; what it does is decided there.
+It owns the stashed prompt. Sent text goes to `sent`, which decides what it does.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ if TYPE_CHECKING:
         def __call__(self, entry: SubmittedText, *, later: bool) -> object: ...
 
 
-# Where a line is continued: terminals that cannot tell Shift-Enter from Enter have this.
+# Continues a line in terminals that cannot tell Shift-Enter from Enter.
 CONTINUES = "\\"
 
 
 class PromptController:
-    """`begin` has something done beside the typing; `take_back` gives back what waits to be heard."""
+    """Handles the prompt.
+
+    `begin` starts a background task; `take_back` returns a queued message.
+    """
 
     def __init__(
         self,
@@ -48,13 +51,13 @@ class PromptController:
         self._stage = stage
         self._screen = screen
         self._history = history
-        # Finds files, once a session is open.
+        # Finds files once a session is open.
         self.files: FileNames | None = None
         self._begin = begin
         self._sent = sent
         self._take_back = take_back
         self._stashed: SubmittedText | None = None
-        # What servers are still to be asked; what was found for a word, by them and among the files.
+        # The word that servers are still to be asked about, and the results of servers and files.
         self._wanted: CompletionWord | None = None
         self._is_seeking = False
         self._offered: tuple[CompletionWord | None, Sequence[str], Sequence[str]] = (None, (), ())
@@ -85,7 +88,10 @@ class PromptController:
         self._offer(query, files=await files.find(query.word))
 
     async def _seek(self) -> None:
-        """Asks servers one thing after another: what was typed meanwhile is asked for once, at its last."""
+        """Ask servers one query at a time.
+
+        Of the words typed meanwhile, only the last is looked up.
+        """
         try:
             while (query := self._wanted) is not None:
                 self._wanted = None
@@ -102,7 +108,7 @@ class PromptController:
         files: Sequence[str] | None = None,
         extra: Sequence[str] | None = None,
     ) -> None:
-        """Shows what there is for a word, whichever part of it came first; not what is too late for it."""
+        """Show the results for a word, from either source first; drop results for an earlier word."""
         last, before, listed = self._offered
         if query != last:
             return
@@ -114,7 +120,7 @@ class PromptController:
     # -- sending
 
     def submit(self) -> None:
-        """Enter: takes an offer that was chosen, goes on behind a backslash, or sends."""
+        """Handle Enter: accept a selected suggestion, continue after a backslash, or send."""
         prompt, completion = self._stage.prompt, self._stage.completion
         if completion.is_open and self._takes_offer():
             return
@@ -125,7 +131,9 @@ class PromptController:
         self.send(later=False)
 
     def _takes_offer(self) -> bool:
-        """Whether Enter meant the offer; one that says no more than what is written is sent."""
+        """Return whether Enter accepted a suggestion; one that adds nothing is ignored and the line
+        is sent.
+        """
         choice = self._stage.completion.chosen()
         if choice is None:
             return False
@@ -143,7 +151,10 @@ class PromptController:
         return not is_line
 
     def queue(self) -> None:
-        """The key that also takes an offer: one that is still looked for is not sent as it stands."""
+        """Queue the prompt.
+
+        The key also accepts suggestions, so do nothing while they are being looked up.
+        """
         if not (self._is_seeking and self._stage.completion.is_asked):
             self.send(later=True)
 
@@ -156,13 +167,13 @@ class PromptController:
         self._sent(entry, later=later)
 
     def line(self, text: str) -> None:
-        """A key that stands for a line: it is sent as if it had been typed."""
+        """Send a line that is bound to a key, as if it had been typed."""
         self._sent(SubmittedText(text=text), later=False)
 
     def newline(self) -> None:
         self._stage.prompt.buffer.insert_text("\n")
 
-    # -- offers
+    # -- completion
 
     def accept(self) -> None:
         choice = self._stage.completion.chosen()
@@ -177,7 +188,7 @@ class PromptController:
     def dismiss(self) -> None:
         self._stage.completion.close(self._stage.prompt.buffer.document.text_before_cursor)
 
-    # -- what was typed before
+    # -- history
 
     def older(self) -> None:
         prompt = self._stage.prompt
@@ -210,7 +221,7 @@ class PromptController:
         if answer is not None:
             self._stage.prompt.put(self._history.entries[answer.chosen[0]])
 
-    # -- what comes from elsewhere
+    # -- pasting and other programs
 
     def paste(self, text: str) -> None:
         from clew.fronts.terminal.prompt import read_picture
@@ -235,7 +246,7 @@ class PromptController:
             self._screen.changed()
 
     def stash(self) -> None:
-        """Puts what is written aside; with nothing written, brings it back."""
+        """Stash the prompt; if it is empty, restore the stashed one."""
         prompt = self._stage.prompt
         if not prompt.is_empty:
             self._stashed = prompt.take()

@@ -1,4 +1,4 @@
-"""Questions as dialogs on the screen, and what a call would do, drawn for whoever is asked about it."""
+"""Questions as dialogs on the screen, and the effect of a call drawn for its permission prompt."""
 
 import json
 import os
@@ -28,16 +28,16 @@ from clew.fronts.terminal.stage import Stage
 from clew.permissions.decision import Finding, merge_by_command
 from clew.system.files import read_content
 
-# What a call would do, in whole, for the person who is asked: the command, the change, every field.
+# The full effect of a call, for a permission prompt: the command, the change, every field.
 
 
-# A larger file is not read for a question; its change is shown by its fields.
+# Larger files are not read for a prompt; their change is shown by its fields.
 READ_MAX_BYTES = 4 << 20
 CHANGE = ("old_string", "new_string", "replace_all", "content", "edits")
 
 
 class Proposed:
-    """One call; what it needs of the disk is read once, when the question is asked."""
+    """One call. The file that it changes is read once, when the question is asked."""
 
     def __init__(self, tool: str, arguments: Json, cwd: str) -> None:
         self._given = arguments
@@ -85,7 +85,7 @@ class Proposed:
 
 
 def changed(tool: str, before: str, arguments: Json) -> str | None:
-    """The text of the file behind the call; None where the call does not fit it."""
+    """Return the text of the file after the call, or None if the call does not fit the file."""
     if tool == "Write":
         return str(arguments.get("content", ""))
     edits = arguments.get("edits") if tool == "MultiEdit" else [arguments]
@@ -98,7 +98,7 @@ def changed(tool: str, before: str, arguments: Json) -> str | None:
 
 
 def marked(mark: str, text: str, theme: Theme, width: int) -> Iterator[Row]:
-    """Lines behind a mark, each where it stood."""
+    """Return the lines after a mark, with their indentation."""
     for number, line in enumerate(escape_controls(text).split("\n")):
         begin = Span(f"  {mark}" if number == 0 else "    ", theme["quiet"])
         for row in chop_spans([Span(line)], width - 4):
@@ -107,7 +107,7 @@ def marked(mark: str, text: str, theme: Theme, width: int) -> Iterator[Row]:
 
 
 def field(name: str, value: Any, theme: Theme, width: int) -> Iterator[Row]:
-    """A field of the input; one of several lines stands below its name."""
+    """Return a field of the input; a value of several lines is shown below its name."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = escape_controls(text)
     if "\n" not in text:
@@ -121,12 +121,12 @@ MARKS = {"allow": "    ok  ", "ask": "    ?   ", "review": "    ?   ", "deny": "
 
 
 class Dialogs(Questions):
-    """Questions as dialogs of the stage."""
+    """Shows questions as dialogs of the stage."""
 
     def __init__(self, stage: Stage, tell: Callable[[str], object]) -> None:
         super().__init__(tell)
         self._stage = stage
-        # The folder the session is in, by which paths are read.
+        # The session's folder, to which paths are relative.
         self.cwd: Callable[[], str] = os.getcwd
 
     async def choose(self, dialog: Dialog) -> DialogAnswer | None:
@@ -143,7 +143,7 @@ class Dialogs(Questions):
         return await self._stage.ask(chooser)
 
     def draw(self, question: Question) -> Body:
-        """The whole of what would run, why it asks, and the parts of a compound."""
+        """Draw the complete call, the reason for asking, and the parts of a compound command."""
         proposed = Proposed(question.block["name"], question.block["input"], self.cwd())
 
         def body(width: int) -> Sequence[Line]:
@@ -153,7 +153,7 @@ class Dialogs(Questions):
                 part(finding): PARTS[finding.verdict] for finding in findings if len(findings) > 1
             }
             why = escape_controls(question.why)
-            # What one of the parts says need not be said twice.
+            # A reason that one of the parts gives is not repeated.
             is_told = any(words.endswith(f" {why}") for words in parts)
             hint = "  Parts marked ? need approval:" if is_told else f"  Needs approval: {why}"
             lines += self._lines(hint, width, "quiet")
@@ -172,6 +172,6 @@ PARTS = {"ask": "notice", "review": "notice", "deny": "error", "allow": "done"}
 
 
 def part(finding: Finding) -> str:
-    """One part of a compound, and what is to be said about it."""
+    """Return one part of a compound command with its verdict and reason."""
     subject = f"{finding.subject}: " if finding.subject else ""
     return f"{MARKS[finding.verdict]}{escape_controls(subject)}{escape_controls(finding.reason)}"

@@ -1,6 +1,6 @@
-"""A person without a way to a model: what is missing, and three ways to get going.
+"""The first start without a configured model: what is missing, and what to do.
 
-A server that is found on this machine is offered, and kept in the person's own settings if they say so.
+If a model server runs on this machine, the user can choose it; the choice is saved in user settings.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NONE = "none found; start Ollama, llama.cpp, LM Studio or vLLM, then restart cle
 async def show_ways(
     session: Session, say: Callable[[str], None], ask: Callable[[str], Awaitable[str | None]] | None
 ) -> bool:
-    """Says the ways, offers a model that was found; True if settings lead to it from now on."""
+    """Show what to configure and offer local models; return True if the settings changed."""
     standing = session.rules.standing
     servers = await find_local_servers(list_usual_servers(freeze(standing.environ).text("ollama")))
     offers = [(server, model) for server in servers for model in server.models]
@@ -54,16 +54,16 @@ def keep(session: Session, server: LocalServer, model: str) -> None:
     assign(places, "user", "model", model)
 
 
-# The offer of a sandbox at the first start of a user interface; the answer is kept in user settings.
+# The offer of a sandbox at the first interactive start; the answer is saved in user settings.
 
 
 def is_first_start() -> bool:
-    """Whether clew has kept nothing here yet."""
+    """Return whether clew has saved nothing here yet."""
     return not is_there(find_places(os.environ, Path.cwd()).own)
 
 
 async def offer_sandbox(session: Session, ask: Callable[[], Awaitable[bool | None]]) -> bool:
-    """Offers the sandbox, once; whether settings say something else from now on."""
+    """Offer the sandbox once; return whether the settings changed."""
     standing = session.rules.standing
     standing.places.own.mkdir(parents=True, exist_ok=True, mode=0o700)
     is_decided = "enabled" in read_object(standing.settings, "sandbox")

@@ -1,7 +1,7 @@
-"""What was typed before, in this project and elsewhere: one line of JSON for each, in `history.jsonl`.
+"""The prompt history of all projects: one JSON object per line in `history.jsonl`.
 
-The file is shared with other tools of this config home: lines are appended, none is changed, and a
-line that cannot be read is passed over. Images are not kept in it, long text is.
+Other tools share the file. Lines are only appended, and unreadable lines are skipped. Long text is
+saved, images are not.
 """
 
 import contextlib
@@ -18,27 +18,27 @@ from clew.fronts.terminal.prompt import SubmittedText
 # Enough for thousands of entries, and read in a few milliseconds.
 READ_BYTES = 2 << 20
 MOST = 2_000
-# A line is written at once or not at all; longer text would make the file slow for everybody.
+# A line is written in one call or not at all; longer text would make the file slow for all readers.
 KEPT_CHARACTERS = 100_000
 IMAGE = re.compile(r" ?\[Image #\d+\]")
 
 
 class PromptHistory:
-    """The newest first, each text once; read when it is first asked for."""
+    """The prompts of a project, newest first and without duplicates; read when first needed."""
 
     def __init__(self, path: Path, project: str, session_id: str = "") -> None:
         self._path = path
         self._project = project
         self.session_id = session_id
-        # Whether what is sent is there for later runs.
+        # Whether sent prompts are saved for later runs.
         self.is_kept = True
         self._entries: list[SubmittedText] | None = None
-        # How far back a person went, and what they had written before they did.
+        # The position in the history, and the draft that was in the prompt.
         self._at = 0
         self._draft = SubmittedText(text="")
 
     def add(self, entry: SubmittedText, at_ms: int) -> None:
-        """Keeps what was sent; a disk that takes nothing takes nothing from the session."""
+        """Save a sent prompt; a disk error does not affect the session."""
         self._at = 0
         if not entry.text.strip():
             return
@@ -81,7 +81,7 @@ class PromptHistory:
             "sessionId": self.session_id,
         }
 
-    # -- going back and forth
+    # -- moving through the history
 
     @property
     def is_recalling(self) -> bool:
@@ -102,7 +102,7 @@ class PromptHistory:
         return self.entries[self._at - 1] if self._at else self._draft
 
     def rest(self) -> None:
-        """What was recalled is being changed: it is a draft of its own."""
+        """Treat a recalled prompt that is being edited as a new draft."""
         self._at = 0
 
     # -- reading
@@ -137,7 +137,7 @@ def _last_lines(path: Path) -> list[bytes]:
 
 
 def entry_of(line: bytes, project: str) -> SubmittedText | None:
-    """What a line of the file says, if it is of this project."""
+    """Return the prompt in a line of the file, if it belongs to this project."""
     try:
         record = json.loads(line)
     except ValueError:

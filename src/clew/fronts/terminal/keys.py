@@ -1,8 +1,7 @@
-"""Which key does what: the actions there are, their keys, and a person's own in `keybindings.json`.
+"""Key bindings: the actions, their default keys, and the user's own in `keybindings.json`.
 
-Owns the names of actions and of keys, and finds what is wrong with a person's own: a name nobody
-knows, a key taken twice, a key that hides the beginning of another.
-The file's form is that of docs/using/terminal.md.
+It owns the names of actions and keys, and finds errors in the user's file: unknown names, duplicate
+keys, and keys that are a prefix of others. The file format is described in docs/using/keys.md.
 """
 
 import json
@@ -23,7 +22,7 @@ Chord: TypeAlias = tuple[str, ...]
 
 
 class Action(Struct, frozen=True, kw_only=True):
-    """`keys` are those it has without a file; `is_fixed`: nobody can take them away."""
+    """An action. `keys` are its defaults; if `is_fixed`, they cannot be rebound."""
 
     name: str
     context: Context
@@ -33,7 +32,7 @@ class Action(Struct, frozen=True, kw_only=True):
 
 
 def action(name: str, context: Context, keys: str, words: str, *, is_fixed: bool = False) -> Action:
-    """`keys`: separated by commas."""
+    """Return an action; `keys` is a comma-separated list."""
     parts = tuple(filter(None, (key.strip() for key in keys.split(","))))
     return Action(name=name, context=context, keys=parts, words=words, is_fixed=is_fixed)
 
@@ -99,12 +98,12 @@ MODIFIERS = {
     "ctrl": "ctrl", "control": "ctrl", "shift": "shift",
     "alt": "alt", "meta": "alt", "opt": "alt", "option": "alt",
 }  # fmt: skip
-# What terminals send for both; the name that stands behind is the one that counts.
+# Key pairs for which terminals send the same code; the value is the name in use.
 SAME_KEY = {"ctrl+m": "enter", "ctrl+i": "tab", "ctrl+h": "backspace", "ctrl+[": "escape"}
 
 
 def chord(spelled: str) -> Chord | None:
-    """Keys as prompt_toolkit names them; None for what no terminal sends."""
+    """Return the keys as prompt_toolkit names them, or None if no terminal can send them."""
     chord_keys: list[str] = []
     for word in spelled.split():
         keys = _key(word)
@@ -147,7 +146,7 @@ def _known(key: str) -> str | None:
 
 
 class Binding(Struct, frozen=True, kw_only=True):
-    """`target`: the name of an action, or a line to be sent as if it had been typed, as `/cost`."""
+    """A key bound to `target`: the name of an action, or a line to send, such as `/cost`."""
 
     context: Context
     keys: Chord
@@ -157,7 +156,7 @@ class Binding(Struct, frozen=True, kw_only=True):
 
 
 class Bindings(Struct, frozen=True, kw_only=True):
-    """What holds, and what is wrong with a person's file."""
+    """The active bindings, and the errors in the user's file."""
 
     bound: tuple[Binding, ...]
     faults: tuple[str, ...] = ()
@@ -179,7 +178,9 @@ def defaults() -> list[Binding]:
 
 
 def bindings(text: str = "") -> Bindings:
-    """The keys of a person's file on top of those there are; a file that cannot be read changes none."""
+    """Return the default bindings overridden by the user's file; a file with a syntax error changes
+    none.
+    """
     bound = {(default.context, default.keys): default for default in defaults()}
     faults: list[str] = []
     own: dict[tuple[Context, Chord], str] = {}
@@ -201,7 +202,7 @@ def bindings(text: str = "") -> Bindings:
 
 
 def read_bindings(home: Path) -> Bindings:
-    """The keys of a person's file; one that is not there changes none."""
+    """Return the bindings with the user's file; a missing file changes none."""
     try:
         text = (home / "keybindings.json").read_text("utf-8")
     except (OSError, UnicodeDecodeError):
@@ -216,7 +217,7 @@ def _fault(
     target: str | None,
     own: dict[tuple[Context, Chord], str],
 ) -> str:
-    """Why a line of the file does not count."""
+    """Return why a line of the file is ignored."""
     where = f"{context}: {spelled!r}"
     if keys is None:
         return f"{where}: terminals can't send this key"
@@ -234,7 +235,7 @@ def _fault(
 
 
 def _listed(text: str, faults: list[str]) -> Iterator[tuple[Context, str, str | None]]:
-    """Context, key and target of each line; `command:NAME` is the command of that name."""
+    """Yield context, key and target of each line; `command:NAME` becomes `/NAME`."""
     try:
         data: Any = json.loads(text) if text.strip() else {}
     except ValueError as error:
@@ -262,7 +263,7 @@ def _listed(text: str, faults: list[str]) -> Iterator[tuple[Context, str, str | 
 
 
 def hidden(bound: Sequence[Binding]) -> list[str]:
-    """Keys that are the beginning of longer ones in the same place: the longer waits for ever."""
+    """Return conflicts in which a key is a prefix of a longer one in the same context."""
     problems = []
     for binding in bound:
         for other in bound:
@@ -285,7 +286,7 @@ BY_FIXED: dict[Chord | None, str] = {
 
 
 def list_keys(bindings: Bindings, *, with_names: bool = False) -> str:
-    """Every action with its keys, by where it counts; lines bound to keys; faults."""
+    """List all actions with their keys by context, lines bound to keys, and errors."""
     rows: list[str] = []
     for context in CONTEXTS:
         rows.append(context)
@@ -302,11 +303,11 @@ def list_keys(bindings: Bindings, *, with_names: bool = False) -> str:
     return "\n".join([*rows, *(f"! {fault}" for fault in bindings.faults)])
 
 
-# `clew keys`: what keys do, with a person's own, and what is wrong with those.
+# `clew keys`: lists the bindings and the errors in the user's file.
 
 
 def main(argv: list[str]) -> int:
-    """1 where a line of `keybindings.json` does not count."""
+    """Return 1 if a line of `keybindings.json` is ignored."""
     Group(
         prog="clew keys", description="List key bindings and check your keybindings.json."
     ).parse_args(argv)

@@ -1,6 +1,6 @@
-"""One session on the screen: opened behind the prompt, told about, and followed by another.
+"""A session on the screen: opens it, reports on it, and returns what follows it.
 
-Everything a session needs is imported here and nowhere before, so that the prompt need not wait for it.
+Everything that a session needs is imported here and nowhere earlier, so that the prompt need not wait.
 """
 
 import gc
@@ -41,7 +41,7 @@ from clew.system.files import is_there
 from clew.system.process.run import Programs
 from clew.version import VERSION
 
-# Slash commands that only make sense where a terminal is drawn on.
+# Slash commands that need a terminal.
 
 
 def commands(front: TerminalFront) -> list[SlashCommand[Session]]:
@@ -87,12 +87,12 @@ def last_answer(session: Session) -> str:
     return ""
 
 
-# Of a session that goes on so much is painted: a few screens, and no small one's.
+# Rows to paint of a resumed session: a few screens, but at least this many.
 RECALLED_ROWS, RECALLED_SCREENS = 120, 5
 
 
 async def run_session(front: TerminalFront, begun_with: Options | None) -> int | Options:
-    """An exit code, or the options of the session that follows."""
+    """Run a session; return an exit code, or the options of the next session."""
     options = begun_with or Options()
     stage = front.stage
     stage.transcript = Transcript(
@@ -125,13 +125,13 @@ async def while_open(
         set_up(front, session, programs)
         session.parts.store_copy.heard = partial(tell, front, session)
         if await settled(dialogs, session) or await has_way(front, dialogs, session):
-            return options  # what now counts does from the session's beginning on
+            return options  # reopen, because the new settings apply from the start of a session
         if is_new and await offer_sandbox(session, dialogs.sandbox):
             return options
         return await conversed(front, session, options)
     finally:
         front.talk, front.desk.files = None, None
-        # What was said of this session for a moment is not true of the next.
+        # A hint about this session does not apply to the next.
         front.stage.hint("")
         await programs.aclose()
         if len(session.story.history) and session.story.recorder.is_kept:
@@ -144,7 +144,7 @@ async def while_open(
 
 
 async def picked(stage: Stage) -> str | None:
-    """The file of the session that is to go on; None if none."""
+    """Return the file of the session to resume, or None."""
     from clew.fronts.terminal.session_picker import SessionPicker
 
     cwd = Path.cwd()
@@ -159,20 +159,20 @@ def note(front: TerminalFront, words: str, part: str = "notice") -> None:
 
 
 def color_of(session: Session) -> str:
-    """The colour that a host gave the session; empty if none did."""
+    """Return the colour that a host gave the session, or an empty string."""
     side = {} if session.resumed is None else session.resumed.side.current
     return str(side.get("agent-color", {}).get("agentColor", ""))
 
 
 def tell(front: TerminalFront, session: Session) -> None:
-    """What became of the session's copy in a store, also while nobody does anything."""
+    """Report changes of the session's copy in a store, even while clew is idle."""
     for words in session.parts.store_copy.news():
         note(front, words)
     front.screen.changed()
 
 
 def set_up(front: TerminalFront, session: Session, programs: Programs) -> None:
-    """What the settings say about the screen, and what can be completed."""
+    """Apply the settings of the screen, and set up completion."""
     stage, settings = front.stage, session.rules.standing.settings
     front.accent = color_of(session)
     front.screen.obey(settings)
@@ -201,7 +201,7 @@ def set_up(front: TerminalFront, session: Session, programs: Programs) -> None:
 
 
 async def sought(session: Session, query: CompletionWord) -> Sequence[str]:
-    """What servers would put for a word: an argument of a prompt of theirs, or a resource."""
+    """Ask MCP servers to complete a word: an argument of one of their prompts, or a resource."""
     if not session.parts.mcp.clients():
         return ()
     from clew.parts.mcp.completion import arguments_of, resources_of
@@ -212,7 +212,7 @@ async def sought(session: Session, query: CompletionWord) -> Sequence[str]:
 
 
 def arguments(session: Session, command: str) -> list[tuple[str, str]]:
-    """What may stand behind a command, with a word about each."""
+    """Return the possible arguments of a command, each with a description."""
     match command:
         case "model":
             return sorted(session.model_access.speaking.catalog.aliases.items())
@@ -226,7 +226,7 @@ def arguments(session: Session, command: str) -> list[tuple[str, str]]:
 
 
 async def has_way(front: TerminalFront, dialogs: Dialogs, session: Session) -> bool:
-    """Whether a person without a key chose a way to a model just now."""
+    """Return whether a user without a key has just chosen a model."""
     if not session.model_access.lacks_key:
         return False
     from clew.fronts.terminal.first_run import show_ways
@@ -235,7 +235,7 @@ async def has_way(front: TerminalFront, dialogs: Dialogs, session: Session) -> b
 
 
 async def settled(dialogs: Dialogs, session: Session) -> bool:
-    """Asks what only a person can decide about the folder; whether the session is to be opened anew."""
+    """Ask for trust and approvals of the folder; return whether the session has to be reopened."""
     standing = session.rules.standing
     places = standing.places
     waiting = [
@@ -265,26 +265,28 @@ async def settled(dialogs: Dialogs, session: Session) -> bool:
 
 
 def at_home(folder: str, home: str) -> str:
-    """A folder as people write it."""
+    """Return a folder with `~` for the home folder."""
     is_below = bool(home) and Path(folder).is_relative_to(home)
     return str(Path("~", Path(folder).relative_to(home))) if is_below else folder
 
 
 def below(file: str | None, root: Path) -> str:
-    """The name of a file of the folder, as it is from there."""
+    """Return a file's path relative to the project, if it is inside."""
     path = Path(file or "")
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
 def keep_what_was_loaded() -> None:
-    """What was made on the way stays to the end, modules and a conversation: nobody looks for garbage
-    in it, now or in the middle of an answer."""
+    """Exclude the objects loaded so far from garbage collection.
+
+    They live until exit, and a collection could pause a response.
+    """
     gc.freeze()
     gc.enable()
 
 
 async def conversed(front: TerminalFront, session: Session, options: Options) -> int | Options:
-    """Says what is to be said at the start, and talks until the session ends."""
+    """Show the notices of the start, and run the session until it ends."""
     stage, screen = front.stage, front.screen
     assert stage.transcript is not None
     if front.is_first:

@@ -1,4 +1,4 @@
-"""Programs that a person goes to and comes back from: the editor, the pager. They have the terminal meanwhile."""
+"""Programs that take over the terminal for a while: the editor and the pager."""
 
 import asyncio
 import os
@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from clew.fronts.terminal.screen import Screen
 
-# A program that has the terminal for a while, as an editor or a pager does.
+# A program that takes over the terminal, such as an editor or a pager.
 
 
 async def in_foreground(argv: Sequence[str]) -> int:
-    """Its exit code, once it has ended. Raises OSError when it cannot be started."""
-    # Ctrl-C in there is that program's own.
+    """Run a program in the foreground and return its exit code; raise OSError if it cannot start."""
+    # Ctrl-C goes to that program only.
     was = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         child = await asyncio.create_subprocess_exec(
@@ -30,25 +30,25 @@ async def in_foreground(argv: Sequence[str]) -> int:
 
 
 class EditedText(Struct, frozen=True, kw_only=True):
-    """What came back, or why nothing did."""
+    """The edited text, or an error message."""
 
     text: str = ""
     trouble: str = ""
 
 
 async def edit_text(screen: Screen, text: str, environ: Mapping[str, str]) -> EditedText:
-    """A text as it comes out of the person's editor."""
+    """Let the user edit a text in the editor of the environment."""
     editor = environ.get("VISUAL") or environ.get("EDITOR") or "vi"
     try:
         with written("prompt.md", text) as path:
             trouble = await shown_in(screen, editor, path)
             return EditedText(trouble=trouble) if trouble else EditedText(text=read(path))
-    except OSError as error:  # no room for the file, or the editor took it away
+    except OSError as error:  # the disk is full, or the editor removed the file
         return EditedText(trouble=f"{editor}: {error.strerror or error}")
 
 
 async def page_text(screen: Screen, text: str, environ: Mapping[str, str]) -> str:
-    """A text in the person's pager; what went wrong."""
+    """Show a text in the user's pager; return an error message or an empty string."""
     pager = environ.get("PAGER") or "less -R"
     try:
         with written("clew.txt", text) as path:
@@ -59,7 +59,7 @@ async def page_text(screen: Screen, text: str, environ: Mapping[str, str]) -> st
 
 @contextmanager
 def written(name: str, text: str) -> Iterator[Path]:
-    """A file that only this person can read, for as long as it is needed."""
+    """Write a temporary file that only the user can read, and remove it afterwards."""
     with tempfile.TemporaryDirectory(prefix="clew-", ignore_cleanup_errors=True) as folder:
         path = Path(folder, name)
         path.write_text(text, "utf-8")

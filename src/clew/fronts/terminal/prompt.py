@@ -1,7 +1,7 @@
-"""What a person is writing: the text, what was pasted into it, and how both stand on the terminal.
+"""The prompt being written: its text, pasted content, and their layout on the terminal.
 
-Owns the placeholders: each stands for one thing pasted, is deleted as one, and is not sent once it is
-gone from the text; an undo brings both back. Editing is prompt_toolkit's.
+It owns the placeholders. Each stands for one paste, is deleted as a unit, and is not sent once it is
+gone from the text; an undo restores both. prompt_toolkit does the editing.
 """
 
 import os
@@ -31,30 +31,32 @@ from clew.fronts.render.theme import Theme
 from clew.system.files import read_content
 from clew.system.process.run import Programs
 
-# What a person sent off: the text, and what its placeholders stand for. Pure.
+# A submitted prompt: the text, and the content of its placeholders. Pure.
 
 
 class SubmittedText(Struct, frozen=True, kw_only=True):
-    """`pasted` may hold what the text no longer mentions; `meant` is what is sent."""
+    """A submitted prompt. `pasted` may include content that the text no longer mentions; `meant` is what
+    is sent.
+    """
 
     text: str
     pasted: tuple[Pasted, ...] = ()
 
     @property
     def meant(self) -> tuple[Pasted, ...]:
-        """What the text still mentions, in the order of the text."""
+        """The content that the text still mentions, in the order of the text."""
         placed = [(self.text.find(make_placeholder(paste)), paste) for paste in self.pasted]
         return tuple(paste for at, paste in sorted(placed, key=lambda pair: pair[0]) if at >= 0)
 
 
-# What a paste means: text, or the picture in the file whose name was dropped on the terminal.
+# The meaning of a paste: text, or the image file whose name was dropped on the terminal.
 
 
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-# More than the service takes; `Read` makes larger ones smaller.
+# The limit of the API; `Read` shrinks larger images.
 PICTURE_MAX_BYTES = 5 << 20
 NAME_MAX_CHARACTERS = 4_096
-# Programs that print the picture on the clipboard, by what the session has.
+# Programs that print the image in the clipboard, by platform and environment variable.
 CLIPBOARDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("linux", "WAYLAND_DISPLAY", ("wl-paste", "--no-newline", "--type", "image/png")),
     ("linux", "DISPLAY", ("xclip", "-selection", "clipboard", "-t", "image/png", "-o")),
@@ -63,7 +65,7 @@ CLIPBOARDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 
 def read_picture(text: str, cwd: str) -> bytes | None:
-    """The bytes of the picture that the text names, if it names one and nothing else."""
+    """Return the bytes of the image file if the text is the name of one and nothing else."""
     name = text.strip()
     if "\n" in name or len(name) > NAME_MAX_CHARACTERS:
         return None
@@ -76,12 +78,12 @@ def read_picture(text: str, cwd: str) -> bytes | None:
             return None
         data = read_content(path)
     except (OSError, ValueError, RuntimeError):
-        return None  # no such file, a name that none can have, a home that nobody has
+        return None  # file not found, invalid name, or unknown home folder
     return data if Pasted(number=0, data=data).media_type else None
 
 
 def _unquoted(name: str) -> str:
-    """A name as terminals spell what is dropped on them: in quotes, with backslashes, as an address."""
+    """Return a dropped file name without the quotes, backslashes or URL that terminals add."""
     if name.startswith("file://"):
         return unquote(urlsplit(name).path)
     if len(name) > 1 and name[0] == name[-1] and name[0] in "'\"":
@@ -90,7 +92,7 @@ def _unquoted(name: str) -> str:
 
 
 async def from_clipboard(environ: Mapping[str, str]) -> bytes | str:
-    """The picture on the clipboard; words for the person where there is none."""
+    """Return the image in the clipboard, or a message for the user."""
     wanted = [argv for system, needs, argv in CLIPBOARDS if _fits(system, needs, environ)]
     for argv in wanted:
         if shutil.which(argv[0], path=environ.get("PATH")) is None:
@@ -111,12 +113,12 @@ def _fits(system: str, needs: str, environ: Mapping[str, str]) -> bool:
     return sys.platform.startswith(system) and (not needs or bool(environ.get(needs)))
 
 
-# What is longer stands as a placeholder in the line; the model is given it in whole.
+# Longer pastes appear as a placeholder in the prompt; the model receives them in full.
 INLINE_CHARACTERS, INLINE_LINES = 1_000, 5
 
 
 class PromptEditor:
-    """`buffer` is edited by keys; everything else is asked of and told to this."""
+    """The prompt being edited. Keys edit `buffer`; the methods do everything else."""
 
     def __init__(self) -> None:
         self.buffer = Buffer(multiline=True)
@@ -132,7 +134,7 @@ class PromptEditor:
         return not self.buffer.text
 
     def take(self) -> SubmittedText:
-        """What was written; the prompt is empty after it."""
+        """Return what was written, and clear the prompt."""
         entry = self.look()
         self.buffer.reset()
         self._pasted.clear()
@@ -142,20 +144,20 @@ class PromptEditor:
         return SubmittedText(text=self.text.strip("\n"), pasted=tuple(self._pasted.values()))
 
     def put(self, entry: SubmittedText) -> None:
-        """Has it edited again, in the place of what stands here."""
+        """Replace the prompt with an earlier one for editing."""
         self.buffer.document = Document(entry.text)
         for paste in entry.pasted:
             self._pasted[paste.number] = paste
             self._count = max(self._count, paste.number)
 
     def put_back(self, entry: SubmittedText) -> None:
-        """Has it edited again, before what stands here."""
+        """Insert an earlier prompt before the current text."""
         current = self.look()
         both = [text for text in (entry.text, current.text) if text]
         self.put(SubmittedText(text="\n".join(both), pasted=(*entry.pasted, *current.pasted)))
 
     def paste(self, text: str) -> None:
-        """Long text goes in as a placeholder; short text as it is, without what rules a terminal."""
+        """Insert short text without control characters; insert long text as a placeholder."""
         if len(text) <= INLINE_CHARACTERS and text.count("\n") < INLINE_LINES:
             self.buffer.insert_text(escape_controls(text))
         else:
@@ -168,21 +170,23 @@ class PromptEditor:
         self.buffer.insert_text(make_placeholder(paste))
 
     def delete_before(self) -> None:
-        """What Backspace takes: a character, or the whole of a placeholder."""
+        """Handle Backspace: delete a character, or a complete placeholder."""
         before = self.buffer.document.text_before_cursor
         marks = (make_placeholder(paste) for paste in self._pasted.values())
         mark = next((mark for mark in marks if before.endswith(mark)), "")
         self.buffer.delete_before_cursor(len(mark) or 1)
 
     def lines(self, width: int, rows: int) -> tuple[list[str], tuple[int, int]]:
-        """The part around the cursor, in at most so many rows, and where the cursor is in it."""
+        """Return at most `rows` rows around the cursor, and the cursor's position in them."""
         laid, (row, column) = lay_out(self.text, self.buffer.cursor_position, width)
         first = max(0, min(row - rows // 2, len(laid) - rows))
         return laid[first : first + rows], (row - first, column)
 
 
 def lay_out(text: str, cursor: int, width: int) -> tuple[list[str], tuple[int, int]]:
-    """Text in rows that are full, as a terminal would lay it, and the row and column of a position."""
+    """Break text into full rows as a terminal does; return them with the row and column of the
+    cursor.
+    """
     width = max(2, width)
     rows: list[str] = []
     at = (0, 0)
@@ -218,14 +222,17 @@ def _paragraph(
     return at
 
 
-# What was sent while a turn runs: said to it meanwhile, or kept until it has ended. Editable until heard.
+# Messages sent while a turn runs: for its next step, or for after it. They can be edited until
+# received.
 
 
 SHOWN = 4
 
 
 class Queued(Struct, frozen=True, kw_only=True):
-    """With a `uuid` the running turn will hear it between two rounds; without, the next turn begins with it."""
+    """A queued message. With a `uuid`, the running turn receives it at its next step; without one, it
+    starts the next turn.
+    """
 
     entry: SubmittedText
     uuid: str = ""
@@ -233,7 +240,7 @@ class Queued(Struct, frozen=True, kw_only=True):
 
 
 class Queue:
-    """The oldest first."""
+    """The queued messages, oldest first."""
 
     def __init__(self) -> None:
         self._queued: list[Queued] = []
@@ -248,14 +255,14 @@ class Queue:
         self._queued.append(queued)
 
     def heard(self, uuid: str) -> Queued | None:
-        """The turn heard it: it waits no longer."""
+        """Remove and return a message that the turn has received."""
         entry = next((entry for entry in self._queued if entry.uuid == uuid), None)
         if entry is not None:
             self._queued.remove(entry)
         return entry
 
     def next(self) -> SubmittedText | None:
-        """What the next turn begins with."""
+        """Remove and return the message that starts the next turn."""
         entry = next((entry for entry in self._queued if not entry.uuid), None)
         if entry is None:
             return None

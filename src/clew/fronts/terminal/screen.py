@@ -1,8 +1,8 @@
-"""The place at the bottom of the terminal, drawn when something changed and there is time for it.
+"""The live area at the bottom of the terminal, redrawn when something has changed.
 
-Owns the terminal, its input and the order of what is written: finished lines go above, once; what
-changes is drawn at most so many times a second, and at once after a key. prompt_toolkit reads and
-edits; it draws nothing.
+It owns the terminal, its input and the order of output. Finished lines are written above, once. The
+live area is redrawn at a limited rate, and at once after a key. prompt_toolkit reads and edits; it
+draws nothing.
 """
 
 import asyncio
@@ -28,24 +28,24 @@ from clew.fronts.terminal.terminal import Terminal
 from clew.fronts.terminal.typed import Typed
 from clew.system.config.settings import read_text
 
-# As often as words that come are seen to flow; what a key does is drawn at once.
+# Fast enough for streaming text to look fluent; the effect of a key is drawn at once.
 FRAME_S = 1 / 16
 MOMENT_S = 0.005
-# How long an Escape waits for the rest of a sequence: less than anybody types, more than a line takes.
+# How long an Escape waits for the rest of a sequence: shorter than typing, longer than a transfer.
 ESCAPE_S = 0.04
 # While the terminal owes a reply, a sequence that has begun may be that reply on a slow line. A single
 # Escape is a key after ESCAPE_S all the same; if a reply follows, its rest is still recognised.
 ANSWERS_S = 2.0
-# How long nothing comes of a paste before its end is waited for no longer.
+# How long a paste may be silent before it is considered complete.
 PASTE_S = 2.0
 READ_BYTES = 1 << 16
 
 
 class KeyInput(Vt100Input):
-    """What is typed, read in large pieces; a terminal that was closed is `closed`."""
+    """Keyboard input, read in large pieces; `closed` once the terminal is gone."""
 
     def __init__(self, typed: Typed, typed_ahead: int, was_read: Callable[[], object]) -> None:
-        """`was_read` is told after each reading."""
+        """Create the input; `was_read` is called after each read."""
         super().__init__(sys.stdin)
         self._was_read = was_read
         self._typed = typed
@@ -66,7 +66,7 @@ class KeyInput(Vt100Input):
             data = b""
         self._is_closed = not data
         if self._typed_ahead:
-            # Enter came as the end of a line while the terminal was still the system's.
+            # Enter arrived as a line end while the terminal was still in its normal mode.
             early, data = data[: self._typed_ahead], data[self._typed_ahead :]
             self._typed_ahead -= len(early)
             data = early.replace(b"\n", b"\r") + data
@@ -79,7 +79,7 @@ class KeyInput(Vt100Input):
 
 
 class _Output(DummyOutput):
-    """The size is all that prompt_toolkit needs to know of the terminal."""
+    """An output that reports only the terminal's size to prompt_toolkit."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
@@ -93,7 +93,7 @@ class _Output(DummyOutput):
 
 
 class _Drawing(Renderer):
-    """Where prompt_toolkit would draw, the screen does."""
+    """A renderer that lets the screen draw instead of prompt_toolkit."""
 
     def __init__(self, screen: "Screen", output: _Output) -> None:
         from prompt_toolkit.styles import DummyStyle
@@ -109,7 +109,7 @@ class _Drawing(Renderer):
 
 
 class Screen:
-    """`stage` is asked what should stand at the bottom, for a width and at most so many rows."""
+    """The live area. `stage` returns its content for a width and a maximum number of rows."""
 
     def __init__(self, terminal: Terminal, stage: Stage, keys: KeyBindingsBase) -> None:
         self.terminal = terminal
@@ -121,9 +121,9 @@ class Screen:
         self._drawn_s = 0.0
         self._columns = self.terminal.size[0]
         self._is_away = False
-        # What the settings say of colours, once there are any.
+        # The theme setting, once the settings are loaded.
         self.theme = ""
-        # Told when they say otherwise, and when the terminal's ground turns out to be light, or dark.
+        # Called when the theme setting or the terminal's background colour changes.
         self.on_colours: Callable[[], object] = lambda: None
         output = _Output(self.terminal)
         self._typed = Typed(self._answered)
@@ -139,7 +139,9 @@ class Screen:
         self.app.renderer = _Drawing(self, output)
 
     def obey(self, settings: Mapping[str, Any]) -> None:
-        """What a person's settings say of keys, bells and colours; they may change while the screen is there."""
+        """Apply the settings for keys, notifications and theme, which can change while the screen
+        is open.
+        """
         is_vim = read_text(settings, "editorMode") == "vim"
         mode = EditingMode.VI if is_vim else EditingMode.EMACS
         if self.app.editing_mode != mode:
@@ -152,7 +154,7 @@ class Screen:
 
     @asynccontextmanager
     async def running(self, closed: Callable[[], object]) -> AsyncIterator[None]:
-        """The screen stands while this is entered. `closed` is called when the terminal is gone."""
+        """Show the screen while this context is active; call `closed` when the terminal is gone."""
         loop = asyncio.get_running_loop()
         self.terminal.open()
         self._await_answers()
@@ -177,7 +179,7 @@ class Screen:
 
     @asynccontextmanager
     async def away(self) -> AsyncIterator[None]:
-        """Somebody else has the terminal while this is entered."""
+        """Hand the terminal to another program while this context is active."""
         self.bare()
         self._is_away = True
         with self.app.input.detach():
@@ -192,12 +194,12 @@ class Screen:
         self.draw()
 
     async def suspend(self) -> None:
-        """Ctrl-Z: clew and what shares its terminal stand still until `fg`."""
+        """Handle Ctrl-Z: stop clew and its process group until `fg`."""
         async with self.away():
             os.kill(0, signal.SIGTSTP)
 
     def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A fault of clew's own in what a key does ends it, instead of being written over the screen."""
+        """End clew if the handler of a key fails, instead of printing over the screen."""
         error = context.get("exception")
         if isinstance(error, Exception) and self.app.is_running and not self.app.is_done:
             self.app.exit(exception=error)
@@ -212,19 +214,19 @@ class Screen:
         except EOFError:
             closed()
 
-    # -- what is shown
+    # -- output
 
     def say(self, lines: Iterable[str]) -> None:
-        """Puts finished lines above everything, in the terminal's own scrollback."""
+        """Write finished lines above the live area, into the terminal's scrollback."""
         self._above += lines
         self.flows()
 
     def changed(self) -> None:
-        """Something looks different; it is drawn at once, with what else changes in the same moment."""
+        """Redraw at once, together with other changes of the same moment."""
         self._draw_at(asyncio.get_running_loop().time() + MOMENT_S)
 
     def flows(self) -> None:
-        """Something that changes all the time does; it is drawn with the next frame."""
+        """Redraw with the next frame, for content that changes continually."""
         now_s = asyncio.get_running_loop().time()
         self._draw_at(max(now_s + MOMENT_S, self._drawn_s + FRAME_S))
 
@@ -250,33 +252,33 @@ class Screen:
             self.terminal.write(text)
 
     def erase(self) -> None:
-        """Takes everything away; after a change of size, what the terminal made of it."""
+        """Erase the live area, allowing for lines that the terminal has rewrapped."""
         columns, _ = self.terminal.size
         narrower, self._columns = columns < self._columns, columns
         text = self._painter.rewrapped(columns) if narrower else self._painter.erase()
         self.terminal.write(text)
 
     def anew(self) -> None:
-        """Draws everything again, for a terminal that somebody else wrote on."""
+        """Redraw everything after another program wrote to the terminal."""
         self.terminal.write(self._painter.erase())
         self.draw()
 
     def bare(self) -> None:
-        """Writes what is still to be said and leaves no more behind."""
+        """Write the remaining output and leave no live area."""
         self._stage.catch_up()
         above, self._above = self._above, []
         self.terminal.write(self._painter.paint(EMPTY, above) + self._painter.erase())
 
-    # -- what the terminal says
+    # -- replies of the terminal
 
     def _await_answers(self) -> None:
-        """Questions went out; the answer to the last of them says that no more will come."""
+        """Wait for replies to the terminal queries; the last one marks the end."""
         self._heard_all()
         self._typed.awaits_replies = True
         self._owed = asyncio.get_running_loop().call_later(ANSWERS_S, self._heard_all)
 
     def _wait_for_the_rest(self) -> None:
-        """So long, from what was read last on, until what has begun there is taken as it is."""
+        """Set how long incomplete input waits for the rest after the last read."""
         is_key = self._owed is None or self._typed.holds_escape
         waits_s = ESCAPE_S if is_key else ANSWERS_S
         self.app.ttimeoutlen = PASTE_S if self._typed.is_pasting else waits_s

@@ -1,10 +1,10 @@
-"""Which session a user goes on with: a list that is read, searched and looked into, or numbered lines.
+"""The session picker: an interactive list with search and preview, or numbered lines.
 
-`SessionChooser` is a machine, as every dialog is one: sessions, the words found in them and looks into
-them are given to it as they come, and it says what it wants next. `SessionPicker` reads for it, and owns
-what is read when: titles come from the ends of the files (ten thousand in about two seconds, 8 ms a
-keystroke), because the index may be older than they are; the index answers only for content. Nothing
-read for one list, word or session reaches another. `picked` asks by lines.
+`SessionChooser` is a state machine, as every dialog is: sessions, search results and previews are
+passed to it as they arrive, and it reports what to read next. `SessionPicker` reads for it. Titles
+come from the ends of the files (ten thousand in about two seconds, 8 ms a keystroke), because the
+index may be older than the files; the index is used only for content. Nothing that was read for one
+list, query or session is used for another. `pick_session` asks in line mode.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from clew.record.transcript.light import Outline, read_ends
 from clew.system.clock import format_local
 from clew.system.config.paths import find_config_home
 
-# What a session is about, before it is gone on with: where it was, and how it ended. Reads the file's end alone.
+# The preview of a session: its folder and its last messages. Reads only the end of the file.
 
 
 SHOWN_ROWS = 200
@@ -54,7 +54,7 @@ def format_age(outline: Outline) -> str:
 
 
 def render_glimpse(outline: Outline, look: Look) -> list[Line]:
-    """A line about the session, and the end of what was said in it."""
+    """Return a line about the session, and the last messages."""
     branch = "" if outline.git_branch == "HEAD" else outline.git_branch
     facts = (below_home(outline.cwd or ""), branch, outline.tag, format_size(outline.size_bytes))
     about = join_lines(" · ".join(filter(None, [*facts, outline.session_id[:8]])))
@@ -63,33 +63,35 @@ def render_glimpse(outline: Outline, look: Look) -> list[Line]:
 
 
 def below_home(folder: str) -> str:
-    """A folder as a person names it."""
+    """Return a folder with `~` for the home folder."""
     home = str(Path("~").expanduser())
     return f"~{folder[len(home) :]}" if f"{folder}/".startswith(f"{home}/") else folder
 
 
 def ending(outline: Outline) -> list[Json]:
-    """The last messages of the file, as far as its end holds them whole."""
+    """Return the last messages that are complete in the end of the file."""
     ends = read_ends(outline.path)
     entries = []
     for text in (ends.tail if ends is not None else b"").split(b"\n"):
         try:
             entry = decode(text)
         except ValueError:
-            continue  # the line that the cut went through, or a damaged one
+            continue  # the first line, which may be cut, or a damaged one
         if type(entry) is dict and entry.get("type") in SAID and not entry.get("isSidechain"):
             entries.append(entry)
     return entries
 
 
 Cursor: TypeAlias = tuple[int, int] | None
-# A look into a session takes its room from the list, and only where both have some.
+# The preview takes its space from the list, but only if both get a minimum.
 MIN_LIST_ROWS, MIN_LOOK_ROWS = 4, 4
 SHOWN_CHARACTERS = 200
 
 
 class SessionChooser(Chooser):
-    """`told` are called when something else is to be read: other words, another session, another width."""
+    """The session list. The callbacks in `told` run when the query, the selected session or the width
+    changes.
+    """
 
     is_of_sessions = True
 
@@ -99,28 +101,28 @@ class SessionChooser(Chooser):
         self.is_whole = False
         self.wants_tree: Outline | None = None
         self.told: list[Callable[[], object]] = []
-        # Counts the lists there were: what is read for an older one is not added to a newer.
+        # The number of the current list; results for an earlier list are dropped.
         self.list_number = 0
         self.width = 0
         self.sessions: list[Outline] = []
-        # What each can be found by, as it was typed to find it.
+        # The searchable text of each session, in lower case.
         self._haystack: list[str] = []
         self._at_path: dict[str, int] = {}
-        # Sessions in which the words stand, with what is around them.
+        # Sessions whose content matches the query, with snippets.
         self._snippets: Mapping[str, str] = {}
-        # The words that were looked for in what was said.
+        # The query whose content matches are shown.
         self.searched = ""
-        # Enter was pressed before there was anything: it means the first that comes.
+        # Enter was pressed before there was a session; it selects the first one that arrives.
         self._is_ahead = False
         self._by_phrase: list[int] = []
         self._by_words: list[int] = []
         self._found: list[int] = []
         self._looks: dict[tuple[str, int], Sequence[Line]] = {}
 
-    # -- what is given
+    # -- data
 
     def add(self, sessions: Sequence[Outline]) -> None:
-        """More of them, each older than what is there."""
+        """Add sessions, each older than those in the list."""
         first = len(self.sessions)
         self.sessions += sessions
         for number, outline in enumerate(sessions, first):
@@ -139,14 +141,14 @@ class SessionChooser(Chooser):
         self._tell()
 
     def forget(self) -> None:
-        """Others are listed from now on."""
+        """Clear the list, because other sessions will be listed."""
         self.sessions, self._haystack, self._at_path = [], [], {}
         self._by_phrase, self._by_words, self._found = [], [], []
         self._snippets, self.searched, self._at, self.is_whole = {}, "", 0, False
         self.list_number += 1
 
     def stands_in(self, words: str, snippets: Mapping[str, str]) -> None:
-        """The sessions, by their files, in which these words were said."""
+        """Set the sessions whose content matches a query, by file."""
         if words == self.words:
             self._snippets, self.searched = snippets, words
             self._put_together()
@@ -155,7 +157,7 @@ class SessionChooser(Chooser):
     def show(self, outline: Outline, width: int, lines: Sequence[Line]) -> None:
         self._looks[str(outline.path), width] = lines
 
-    # -- what is wanted
+    # -- what to read next
 
     @property
     def words(self) -> str:
@@ -201,12 +203,14 @@ class SessionChooser(Chooser):
             callback()
 
     def _find(self, first: int) -> None:
-        """Among those from a number on: what was typed in one piece, then every word of it somewhere."""
+        """Match the sessions from `first` on: those with the complete phrase, then those with every
+        word.
+        """
         if first == 0:
             self._by_phrase, self._by_words = [], []
         phrase = " ".join(self.words.lower().split())
         matches = list(range(first, len(self._haystack)))
-        # The longest word leaves the fewest.
+        # The longest word excludes the most sessions.
         for word in sorted(phrase.split(), key=len, reverse=True):
             matches = [number for number in matches if word in self._haystack[number]]
         self._by_phrase += [number for number in matches if phrase in self._haystack[number]]
@@ -215,7 +219,7 @@ class SessionChooser(Chooser):
         self._put_together()
 
     def _put_together(self) -> None:
-        """Those that are called so, then those in which it was said; who chose one stays at it."""
+        """List matching titles, then matching content; keep the selected session selected."""
         at = self._found[self._at] if 0 < self._at < len(self._found) else None
         called = [*self._by_phrase, *self._by_words]
         known_numbers = set(called) if self._snippets else set()
@@ -234,7 +238,7 @@ class SessionChooser(Chooser):
         else:
             self._is_ahead = not self.is_whole
 
-    # -- how it looks
+    # -- drawing
 
     def lines(self, width: int, rows: int, theme: Theme) -> tuple[list[Line], Cursor]:
         if width != self.width:
@@ -292,7 +296,7 @@ class SessionChooser(Chooser):
         return row
 
     def _look(self, rows: int, width: int, theme: Theme) -> list[Line]:
-        """The end of the conversation, from its last row up; PageUp goes back in it."""
+        """Return the preview, starting from its last row; PageUp scrolls back."""
         outline = self.chosen
         looked = self._looks.get((str(outline.path), width)) if outline is not None else None
         if rows < MIN_LOOK_ROWS or not looked:
@@ -301,37 +305,37 @@ class SessionChooser(Chooser):
         about, lines = looked[0], list(looked[1:])
         room = rows - 2
         self._page = max(1, room - 1)
-        # From the end: PageUp shows what was before.
+        # Counted from the end: PageUp shows earlier rows.
         self._scrolled = max(0, min(self._scrolled, len(lines) - room))
         end = len(lines) - self._scrolled
         return [rule, about, *lines[max(0, end - room) : end]]
 
 
-# What is read for the list, beside the typing.
+# Reading for the list, in the background.
 
 
 TITLE = "Resume session"
-# The first rows are there at once; the rest comes in portions, so that keys are heard in between.
+# The first rows appear at once; the rest arrive in portions, so that keys are handled in between.
 FIRST, PORTION = 40, 200
-# What is typed within so long is one word, and one search.
+# Keys typed within this time form one query.
 TYPING_S = 0.12
 MOST_HITS = 300
 TREE_TITLE_CHARACTERS = 60
 
 
 class SessionPicker:
-    """`without` is a session that is open already."""
+    """Lets the user pick a session. `without` is the session that is already open."""
 
     def __init__(self, stage: Stage, home: Path, cwd: str, *, without: str = "") -> None:
         self._stage = stage
         self._home = home
         self._cwd = cwd
         self._without = without
-        # What a branch was chosen from makes the answer: a copy, or another session.
+        # The copy or other session that the user selected in the branch view.
         self._branched: Path | None = None
 
     async def pick(self, *, everywhere: bool = False) -> Path | None:
-        """The file of the session; None if none was chosen."""
+        """Return the file of the picked session, or None."""
         dialog = SessionChooser(TITLE, everywhere=everywhere)
         async with asyncio.TaskGroup() as group:
             beside = [
@@ -346,7 +350,7 @@ class SessionPicker:
         return self._branched or dialog.sessions[answer.chosen[0]].path
 
     async def _read(self, dialog: SessionChooser, other: asyncio.Event) -> None:
-        """The list, and another one when another is wanted."""
+        """Read the list, and read it again when the scope changes."""
         while True:
             number = dialog.list_number
             listed = list_newest_first(self._home, self._cwd, everywhere=dialog.everywhere)
@@ -364,7 +368,7 @@ class SessionPicker:
                 other.clear()
 
     async def _search(self, dialog: SessionChooser, other: asyncio.Event) -> None:
-        """The sessions in which the words that were typed were said."""
+        """Search the content of sessions for the typed words."""
         while True:
             await other.wait()
             other.clear()
@@ -403,7 +407,7 @@ class SessionPicker:
             self._stage.changed()
 
     async def _show_trees(self, dialog: SessionChooser, other: asyncio.Event) -> None:
-        """A session's prompts on all its branches; the one that is chosen is gone on from, in a copy."""
+        """Show the prompts on all branches of a session; selecting one resumes from it in a copy."""
         while True:
             await other.wait()
             other.clear()
@@ -449,7 +453,7 @@ class SessionPicker:
 
 
 def told(dialog: SessionChooser) -> asyncio.Event:
-    """Set when the dialog wants something else read."""
+    """Return an event that is set when the dialog needs other data."""
     event = asyncio.Event()
     dialog.told.append(event.set)
     return event
@@ -459,15 +463,16 @@ def next_of(listed: Iterator[Outline], many: int) -> list[Outline]:
     return list(islice(listed, many))
 
 
-# By lines: where `--resume` came without a session and nothing can be drawn. Without a terminal nobody
-# can be asked, and the list is the answer.
+# Line mode: for `--resume` without a session where nothing can be drawn. Without a terminal, the
+# list
+# is the error message.
 
 
 NUMBERED = 20
 
 
 def pick_session(options: Options) -> Options:
-    """The options with the session that was chosen; raises `CommandLineError` if none was."""
+    """Return the options with the picked session; raise `CommandLineError` if there is none."""
     outlines = recent()
     lines = [_row(number, outline) for number, outline in enumerate(outlines, 1)]
     if options.is_print or not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -478,7 +483,7 @@ def pick_session(options: Options) -> Options:
 
 
 def recent(most: int = NUMBERED) -> list[Outline]:
-    """The newest sessions of this folder; raises `CommandLineError` if there is none."""
+    """Return the newest sessions of this folder; raise `CommandLineError` if there are none."""
     home, cwd = find_config_home(os.environ, Path.cwd()), str(Path.cwd())
     outlines = list(islice(list_newest_first(home, cwd, everywhere=False), most))
     if not outlines:

@@ -1,7 +1,7 @@
-"""Everything that stands at the bottom of the terminal, from top to bottom, and what fits of it.
+"""The content of the live area, from top to bottom, fitted to the terminal.
 
-Owns which dialog is open. The prompt is always there but for a dialog; what a turn shows gets the room
-that is left, so that the whole is never taller than the terminal.
+It owns the open dialogs. The prompt is always visible except under a dialog. A turn's output gets the
+remaining rows, so that the live area is never taller than the terminal.
 
 Decision: docs/decisions/180-terminal-screen.md
 """
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
     from clew.fronts.terminal.status import Status, Working
 
 
-# The lines at the bottom of the terminal that change, and the characters that change them.
+# The lines of the live area, and the escape sequences that update them.
 
 
 BEGIN_UPDATE, END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
-# A line that is wider after all is cut at the edge: wrapped, it would shift all that follows.
+# A line that is too wide is cut at the edge. Wrapping would shift all lines below it.
 NO_WRAP, WRAP = "\x1b[?7l", "\x1b[?7h"
-# Colours, and links with their addresses.
+# Colours and hyperlinks, which take no cells.
 UNSEEN = re.compile(r"\x1b\[[0-9;:]*m|\x1b\]8;[^\x1b\x07]*(?:\x1b\\|\x07)")
 
 
 class Scene(Struct, frozen=True, kw_only=True):
-    """What should stand at the bottom. `cursor`: its line and column there; None hides it."""
+    """The content of the live area. `cursor` is its line and column; None hides it."""
 
     lines: Sequence[str]
     cursor: tuple[int, int] | None = None
@@ -57,7 +57,7 @@ EMPTY = Scene(lines=())
 
 
 class Painter:
-    """`is_synchronised`: whether the terminal shows an update as a whole, once told where it ends."""
+    """Draws scenes. `is_synchronised` means that the terminal supports synchronised updates."""
 
     def __init__(self) -> None:
         self.is_synchronised = False
@@ -69,7 +69,9 @@ class Painter:
         return len(self._now.lines)
 
     def paint(self, scene: Scene, above: Sequence[str] = ()) -> str:
-        """The characters that lead to `scene`, with finished lines put above it; none, if it stands."""
+        """Return the output that changes the terminal to `scene` and writes finished lines above
+        it.
+        """
         if not above and scene == self._now:
             return ""
         parts = [self._whole(scene, above)] if above else self._changes(scene)
@@ -79,17 +81,17 @@ class Painter:
         return f"{BEGIN_UPDATE}{text}{END_UPDATE}" if self.is_synchronised else text
 
     def erase(self) -> str:
-        """Leaves the place empty, the cursor where it began."""
+        """Return the output that clears the live area and moves the cursor to its start."""
         text = f"{self._to_row(0)}{_wiped(self.height)}{SHOW}"
         self.forget()
         return text
 
     def forget(self) -> None:
-        """Somebody else wrote on the terminal: nothing of what stood there can be counted on."""
+        """Forget the current scene after another program wrote to the terminal."""
         self._now, self._row = EMPTY, 0
 
     def rewrapped(self, columns: int) -> str:
-        """Erases what stood there after the terminal became narrower and broke its lines anew."""
+        """Return the output that clears the scene after a narrower terminal rewrapped its lines."""
         heights = [
             max(1, -(-count_cells(UNSEEN.sub("", line)) // columns)) for line in self._now.lines
         ]
@@ -101,7 +103,7 @@ class Painter:
         return text
 
     def _whole(self, scene: Scene, above: Sequence[str]) -> str:
-        """Everything anew, further down."""
+        """Return the output that redraws everything below the finished lines."""
         begin = f"{HIDE}{self._to_row(0)}\r"
         text = "".join(f"\x1b[K{_closed(line)}\r\n" for line in above)
         drawn = "\r\n".join(f"\x1b[K{_closed(line)}" for line in scene.lines)
@@ -113,7 +115,7 @@ class Painter:
         return f"{begin}{text}{NO_WRAP}{drawn}{rest}{WRAP}"
 
     def _changes(self, scene: Scene) -> list[str]:
-        """The lines that are different, one by one."""
+        """Return the output that redraws only the changed lines."""
         before, parts = self._now.lines, []
         for row, line in enumerate(scene.lines):
             if row < len(before) and before[row] == line:
@@ -142,8 +144,11 @@ class Painter:
 
 
 def _wiped(rows: int) -> str:
-    """Empties so many rows from the cursor on. Row by row: told to erase all that is below the top of
-    the screen, some terminals keep it in their scrollback first."""
+    """Return the output that clears rows from the cursor on.
+
+    It clears row by row, because some terminals move the screen into their scrollback when told to erase
+    everything below its top.
+    """
     return "\r\x1b7\x1b[K" + "\x1b[1B\x1b[K" * (rows - 1) + "\x1b8" if rows > 0 else "\r"
 
 
@@ -151,18 +156,19 @@ def _closed(line: str) -> str:
     return f"{line}{RESET}" if "\x1b" in line else line
 
 
-# What a turn shows of itself, at most and at least.
+# The rows for a turn's live output, at most and at least.
 TAIL_ROWS, MIN_TAIL_ROWS = 16, 3
-# A question has so many before what was said has any.
+# A dialog gets this many rows before the turn's output gets any.
 DIALOG_ROWS = 8
 HINT_S = 4.0
-# A dialog that opens while somebody types does not take the letters meant for the prompt.
+# A dialog that opens while the user types does not receive keys until the user pauses.
 PAUSE_S = 0.7
-# Who writes a word has its next letter there by then; who answers hardly sees that it was waited for.
+# The next letter of a word arrives within this time, and the delay of an answer is hardly
+# noticeable.
 HOLD_S = 0.4
-# A paste, and what is pressed with Alt: never an answer.
+# A paste or an Alt key, which never answer a dialog.
 WRITES = frozenset({Keys.BracketedPaste, Keys.Escape})
-# What only somebody presses who has written something.
+# Keys that are only pressed to edit a prompt.
 EDITS = frozenset(
     {Keys.ControlH, Keys.Delete, Keys.Left, Keys.Right, Keys.ControlW, Keys.ControlU, Keys.ControlK}
 )
@@ -170,15 +176,15 @@ WAITS = "Typing goes to your prompt; pause to answer the question"
 
 
 def is_letter(key: KeyPress) -> bool:
-    """Whether a key is a letter, a number or a sign, as words are made of."""
+    """Return whether a key is a printable character."""
     return len(key.data) == 1 and key.data.isprintable()
 
 
 class Stage:
-    """`theme` may change; `transcript` and `status` come with the session, behind the prompt.
+    """The state of the live area. `theme` can change; `transcript` and `status` are set with a session.
 
-    `changed` is called when something looks different; whoever draws puts itself there. `catch_up` is
-    called before it is looked at; whoever gathers what came puts itself there.
+    `changed` is called when the content changes; the screen sets it. `catch_up` is called before drawing,
+    so that gathered output can be added.
     """
 
     def __init__(
@@ -192,15 +198,15 @@ class Stage:
         self.status: Status | None = None
         self.changed: Callable[[], object] = lambda: None
         self.catch_up: Callable[[], object] = lambda: None
-        # Told of a dialog that nobody called for.
+        # Called with the title of a dialog that opens without a key press.
         self.on_question: Callable[[str], object] = lambda _: None
         self.working: Working | None = None
-        # The dialog that is open, and those behind it; the one whose keys are its own.
+        # The open dialogs, the last one on top; and the dialog that receives the keys.
         self._behind: list[Chooser] = []
-        # Of those, the ones that nobody called for.
+        # The dialogs among them that opened without a key press.
         self._sudden: list[Chooser] = []
         self._at: Chooser | None = None
-        # A letter that answers unless another follows it, and what waits for that.
+        # A letter that answers unless another one follows, and its timer.
         self._held: tuple[KeyPress, asyncio.TimerHandle] | None = None
         self._hint = ""
         self._hint_until_s = 0.0
@@ -217,25 +223,25 @@ class Stage:
 
     @property
     def takes_keys(self) -> bool:
-        """Whether keys are for the dialog that is open."""
+        """True if keys go to the open dialog."""
         return self.dialog is not None and self._at is self.dialog
 
     def touched(self) -> None:
-        """A person is writing."""
+        """Record that the user is typing."""
         self._typed_s = time.monotonic()
 
     @property
     def typed_s(self) -> float:
-        """When a person wrote last."""
+        """The time of the user's last key."""
         return self._typed_s
 
     async def ask(self, dialog: Chooser) -> DialogAnswer | None:
-        """A dialog that nobody called for: it does not take letters that were meant for the prompt."""
+        """Show a dialog that the user did not open; it does not receive keys meant for the prompt."""
         self.on_question(dialog.title)
         return await self.answered(self.show(dialog, is_sudden=True))
 
     def show(self, dialog: Chooser, *, is_sudden: bool = False) -> Chooser:
-        """From now on keys are the dialog's; one that waits behind it comes back when it is answered."""
+        """Open a dialog and give it the keys; a dialog below it returns when it is answered."""
         self._behind.append(dialog)
         if is_sudden:
             self._sudden.append(dialog)
@@ -249,7 +255,7 @@ class Stage:
         return dialog
 
     def _hand_over(self, *, is_sudden: bool) -> None:
-        """Gives keys to the dialog, once nobody is in the middle of a word for something else."""
+        """Give the keys to the dialog once the user has paused typing."""
         left_s = PAUSE_S - (time.monotonic() - self._typed_s)
         written = self.layout.current_buffer
         if is_sudden and left_s > 0 and written is not None and written.text:
@@ -279,16 +285,16 @@ class Stage:
             self.changed()
 
     def press(self, key: str) -> None:
-        """A key that is the dialog's by its name."""
+        """Pass a named key to the dialog."""
         self._let_go()
         if self.dialog is not None:
             self.dialog.press(key)
 
     def pressed(self, key: KeyPress) -> list[KeyPress]:
-        """Any other key, for the dialog. What is of somebody who writes while a question stands is given
-        back: it is the prompt's, and so is what follows it before a pause.
+        """Pass any other key to the dialog, or return the keys that belong to the prompt.
 
-        A letter that answers does so when no other follows it at once, for then it begins a word.
+        Keys of a user who types while a question is open go to the prompt until the next pause. A letter that
+        answers takes effect only if no other letter follows at once, because that would be a word.
         """
         dialog = self.dialog
         if dialog is None or dialog not in self._sudden:
@@ -309,7 +315,7 @@ class Stage:
         return []
 
     def _let_go(self) -> list[KeyPress]:
-        """The letter that was about to answer, and does not."""
+        """Cancel the letter that was about to answer, and return it."""
         if self._held is None:
             return []
         (key, timer), self._held = self._held, None
@@ -325,15 +331,15 @@ class Stage:
             return bool(self.prompt.text)
         return key.key in WRITES or (is_letter(key) and not dialog.knows(key.data))
 
-    # -- words for a moment
+    # -- hints
 
     def hint(self, words: str) -> None:
         self._hint, self._hint_until_s = words, time.monotonic() + HINT_S
-        # Nothing else may happen until then, and it would stand where the mode is to be read.
+        # Nothing else may trigger a redraw by then, and the hint covers the mode.
         asyncio.get_running_loop().call_later(HINT_S + 0.1, self.changed)
         self.changed()
 
-    # -- what is seen
+    # -- drawing
 
     def look(self, columns: int, rows: int) -> Scene:
         width = max(10, columns)
@@ -359,7 +365,7 @@ class Stage:
         return self.transcript.tail(width, rows)
 
     def _head(self, width: int) -> list[Line]:
-        """Between what is said and the prompt."""
+        """Return the rows between the output and the prompt."""
         lines = []
         if self.working is not None and self.dialog is None:
             lines.append(self.working.line(time.monotonic(), width, self.theme))

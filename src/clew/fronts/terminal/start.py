@@ -1,6 +1,7 @@
-"""The first moments on a terminal: it is taken over before anything is loaded that takes its time.
+"""Start-up on a terminal: takes it over before anything slow is loaded.
 
-What is typed from then on is not echoed by the system and again by the prompt. Imports nothing heavy.
+From then on the system no longer echoes typed keys, which the prompt would repeat. Imports nothing
+heavy.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def main(options: Options | None = None) -> int:
-    """Without options there was nothing to be read: the prompt need not wait for what reads them."""
+    """Start on the terminal; `options` is None if the command line has no arguments to parse."""
     gc.disable()
     terminal = Terminal(os.environ)
     terminal.take()
@@ -31,7 +32,7 @@ def main(options: Options | None = None) -> int:
 
 
 def load_sessions() -> OneSession:
-    """What opens sessions, and all that it needs; it takes its time."""
+    """Import and return what runs sessions; this takes time."""
     from clew.fronts.terminal.opened import run_session
 
     return run_session

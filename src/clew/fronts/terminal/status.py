@@ -1,7 +1,7 @@
-"""The last line: model, mode, what is left of the window, cost, time, branch, tasks; or a person's own.
+"""The status line: model, mode, context left, cost, time, branch, tasks; or the user's own line.
 
-Owns the words. Everything it says is read off the session when it is asked; the command of the
-`statusLine` setting is asked after what it may show has changed, never while somebody types.
+Its values are read from the session when they are needed. The command of the `statusLine` setting
+runs after something that it may show has changed, never while the user types.
 """
 
 import asyncio
@@ -40,24 +40,24 @@ from clew.system.config.settings import read_object
 from clew.system.process.run import Programs
 from clew.version import VERSION
 
-# What the line above the prompt says while a turn runs: for how long, how much came, what it waits for.
+# The line above the prompt during a turn: elapsed time, tokens, and what it waits for.
 
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAMES_S = 0.2
-# A token of an answer that is still coming, in characters.
+# Estimated characters per token of a response that is still streaming.
 CHARACTERS = 4
 
 
 class Working:
-    """One turn, from its beginning on."""
+    """The progress of one turn."""
 
     def __init__(self, now_s: float) -> None:
         self._began_s = now_s
         self._said_tokens = 0
         self._characters = 0
         self._doing = ""
-        # Until when something is waited for, and for what.
+        # The end of the current wait, and its reason.
         self._until_s = 0.0
         self._why = ""
         self._silent_since_s = 0.0
@@ -66,7 +66,7 @@ class Working:
         self._running: set[str] = set()
 
     def heed(self, event: EngineEvent, now_s: float) -> None:
-        """What an event changes about the line."""
+        """Update the line for an event."""
         match event:
             case TextDelta():
                 self._came("Responding", len(event.text))
@@ -170,7 +170,7 @@ def format_mode(mode: str) -> str:
 
 
 def used_tokens(session: Session) -> int:
-    """What the model was told and said with its last answer: what the next request begins with."""
+    """Return the tokens of the last request and its response, with which the next request starts."""
     history = session.story.history
     for at in range(len(history) - 1, -1, -1):
         message = history[at].get("message")
@@ -182,7 +182,7 @@ def used_tokens(session: Session) -> int:
 
 
 class Status:
-    """`text` holds what the person's own command printed last."""
+    """The status line. `_own` is the last output of the user's own command."""
 
     def __init__(self, session: Session, programs: Programs) -> None:
         self._session = session
@@ -196,14 +196,14 @@ class Status:
         self.look()
 
     def look(self) -> None:
-        """Reads anew what only changes between turns."""
+        """Reread what changes only between turns."""
         self._branch = read_branch(Path(self._session.workspace.cwd))
         self._used = used_tokens(self._session)
 
-    # -- the ordinary line
+    # -- the default line
 
     def lines(self, width: int, theme: Theme) -> list[Line]:
-        """The last line, and above it for as long as it is so what no disk takes."""
+        """Return the status line, below warnings about data that could not be saved."""
         unsaved = [
             format_row(
                 clip_spans([Span(f"  ! {join_lines(trouble.in_short)}", theme["error"])], width)
@@ -216,7 +216,7 @@ class Status:
         row, running = self._row(self._session, theme), self._running(theme)
         if not running or width_of([*row, *running]) <= width:
             return [format_row(clip_spans([*row, *running], width))]
-        # What runs gets a line of its own where it would be cut.
+        # Background tasks get their own line if they do not fit.
         return [format_row(clip_spans(row, width)), format_row(clip_spans(running, width))]
 
     def _row(self, session: Session, theme: Theme) -> Row:
@@ -246,10 +246,10 @@ class Status:
         rest = f" and {len(running) - 1} more" if len(running) > 1 else ""
         return [Span(f"  running: {first}{rest}", theme["quiet"])]
 
-    # -- a person's own
+    # -- the user's own line
 
     async def ask(self) -> bool:
-        """Asks the person's own command, if there is one; whether the line is another one now."""
+        """Run the user's own command, if there is one; return whether its line has changed."""
         session = self._session
         setting = read_object(session.rules.standing.settings, "statusLine")
         command = setting.get("command")
@@ -257,7 +257,7 @@ class Status:
             before, self._own = self._own, []
             return before != []
         if self._is_wanted:
-            return False  # somebody waits to ask already
+            return False  # another run is already waiting
         self._is_wanted = True
         async with self._asking:
             self._is_wanted = False
@@ -272,7 +272,7 @@ class Status:
             return self._own != before
 
     def told(self, session: Session) -> Json:
-        """What the command reads: the session in figures."""
+        """Return the session's data for the command."""
         total, state = session.ledger().total, session.costs.spending.state
         window = session.model.context_window
         return {
@@ -309,13 +309,13 @@ def left_percent(used: int, window: int | None) -> int | None:
 
 
 def own_lines(printed: bytes, pad: int) -> list[str]:
-    """What a command printed, with its colours and nothing else that could rule the terminal."""
+    """Return the command's output without escape sequences other than colours."""
     text = printed.decode("utf-8", "replace").strip("\n")
     rows: Sequence[str] = text.split("\n")[:SHOWN_LINES] if text else ()
     return [" " * max(0, min(pad, 20)) + coloured(row) for row in rows]
 
 
 def coloured(text: str) -> str:
-    """Harmless text; of sequences those that set colours stay."""
+    """Escape control characters in the text, but keep sequences that set colours."""
     parts = COLOUR.split(text)
     return "".join(part if at % 2 else escape_controls(part) for at, part in enumerate(parts))

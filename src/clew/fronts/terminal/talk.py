@@ -1,4 +1,4 @@
-"""What keys do while a session is open: sending, stopping, ending; menus beside the turn."""
+"""Key actions while a session is open: send, interrupt, exit, and the menus."""
 
 import os
 import time
@@ -22,13 +22,13 @@ from clew.parts.hooks import Idle
 from clew.permissions.request import Mode
 from clew.session.session import Session
 
-# Two presses within so long are one wish to end.
+# Two presses within this time exit.
 TWICE_S = 2.0
 CYCLE: tuple[Mode, ...] = ("default", "acceptEdits", "plan", "auto")
 
 
 class Talk:
-    """One session; `run` ends with it."""
+    """One open session."""
 
     def __init__(self, session: Session, stage: Stage, screen: Screen, begin: Begin) -> None:
         self._session = session
@@ -51,11 +51,11 @@ class Talk:
         return self._driver.is_working
 
     async def run(self) -> int | Clear | Resume:
-        """An exit code, or what is to follow this session."""
+        """Run the session; return an exit code, or the command that starts the next session."""
         return await self._driver.run()
 
     def send(self, entry: SubmittedText, *, later: bool = False) -> None:
-        """A line that was sent: for the next turn, or for the one that runs."""
+        """Send a line to the next turn, or to the running one."""
         if not self.is_running:
             self._input.send(entry)
         elif later:
@@ -65,7 +65,7 @@ class Talk:
             self._begin(self._driver.say(as_typed(entry)))
 
     def take_back(self) -> SubmittedText | None:
-        """The newest of what waits, unless the turn has heard it already."""
+        """Take back the newest queued message, unless the turn has already received it."""
         queued = self._stage.queue.take_last()
         if queued is None:
             return None
@@ -73,7 +73,7 @@ class Talk:
         return queued.entry if is_unheard else None
 
     def stop(self) -> bool:
-        """Ends the turn that runs; whether one did."""
+        """Interrupt the running turn; return whether there was one."""
         if not self._driver.stop():
             return False
         if self._stage.working is not None:
@@ -82,7 +82,9 @@ class Talk:
         return True
 
     def interrupt(self) -> None:
-        """Ctrl-C: stops the turn; again, also while it still stops, ends the session."""
+        """Handle Ctrl-C: interrupt the turn; a second press ends the session, even while the turn
+        stops.
+        """
         now_s = time.monotonic()
         if self._asked_to_end_s and now_s - self._asked_to_end_s < TWICE_S:
             self.end(INTERRUPTED)
@@ -110,7 +112,7 @@ class Talk:
 
 
 class SessionMenus:
-    """What keys show and change beside a turn; nothing here is said to the model."""
+    """Menus that keys open during a turn; nothing here reaches the model."""
 
     def __init__(
         self, session: Session, stage: Stage, screen: Screen, begin: Begin, view: TerminalView
@@ -120,16 +122,16 @@ class SessionMenus:
         self._screen = screen
         self._begin = begin
         self._view = view
-        # The subagent that is looked at.
+        # The subagent being viewed.
         self._attached: AttachedAgent | None = None
 
     def heed(self, event: EngineEvent) -> None:
-        """Shows what a subagent does to whoever looks at it."""
+        """Pass events of subagents to the open view."""
         if self._attached is not None and isinstance(event, FromAgent):
             self._attached.heed(event)
 
     def next_mode(self) -> None:
-        """Shift-Tab: the modes in turn, those that this process may not be in left out."""
+        """Switch to the next permission mode; skip modes that are not allowed."""
         at = CYCLE.index(self._session.mode) if self._session.mode in CYCLE else -1
         for step in range(1, len(CYCLE)):
             try:
@@ -157,7 +159,7 @@ class SessionMenus:
         )
 
     def see_folded(self) -> None:
-        """What was shown in part, the newest first, in the pager."""
+        """List the collapsed output, newest first, and show the selected one in the pager."""
         names = list(reversed(self._view.transcript.folded))
 
         async def chosen(number: int) -> None:
@@ -168,8 +170,9 @@ class SessionMenus:
         )
 
     def leave_waited(self) -> None:
-        """The turn goes on without the commands and agents it waits for; where it waits for none, the
-        turn itself goes on in the background."""
+        """Move the commands and agents that the turn waits for to the background, or else the turn
+        itself.
+        """
         try:
             left = self._session.parts.tasks.leave()
         except UserError as error:
@@ -184,7 +187,7 @@ class SessionMenus:
             self._stage.hint("Nothing to move to the background")
 
     def see_tasks(self) -> None:
-        """What runs in the background, and what one of them said."""
+        """List the background tasks, and open the selected one."""
         tasks = self._session.parts.tasks.newest_first()
 
         async def chosen(number: int) -> None:

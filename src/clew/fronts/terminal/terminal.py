@@ -1,7 +1,7 @@
-"""The terminal itself: what it is set to while clew has it, what it can do, and what is written on it.
+"""The terminal: its modes, its features, and writing to it.
 
-Owns its modes: they are taken at the start and given back on every way out. Must never decide what is
-shown. The sequences are those of xterm's control sequences, kitty's keyboard protocol and mode 2026.
+It sets the terminal's modes and restores them on every way out. It never decides what is shown. The
+escape sequences are xterm's, those of kitty's keyboard protocol, and mode 2026.
 """
 
 import fcntl
@@ -16,45 +16,48 @@ from contextlib import suppress
 from typing import Any
 
 PASTES, FOCUS = "\x1b[?2004{}", "\x1b[?1004{}"
-# What is asked at the start: the keyboard protocol, synchronised updates, the colour of the ground,
-# and last what every terminal answers, so that it is known when no more answers will come.
+# Queries at start-up: the keyboard protocol, synchronised updates, the background colour, and last
+# one that every terminal answers, which marks the end of the replies.
 QUESTIONS = "\x1b[?u\x1b[?2026$p\x1b]11;?\x1b\\\x1b[c"
 GROUND = re.compile(r"\]11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})")
 KEYBOARD, KEYBOARD_BACK = "\x1b[>1u", "\x1b[<u"
-# Who waited longer than that may be looking elsewhere, where the terminal cannot tell.
+# After this time the user may have looked away, if the terminal does not report focus.
 PATIENCE_S = 10.0
-# More than terminals take in one sequence.
+# The longest sequence that terminals accept.
 CLIPBOARD_MAX_BYTES = 100_000
-# A terminal that was closed takes nothing more and needs nothing back.
+# A closed terminal needs no output and no restoring.
 GONE = (OSError, termios.error)
 
 
 class Terminal:
-    """`fd` is both ends of it. Writing to one that was closed does nothing: the signal tells."""
+    """The terminal with file descriptor `fd`.
+
+    Writing to a closed one does nothing; a signal reports it.
+    """
 
     def __init__(self, environ: Mapping[str, str], fd: int = 0) -> None:
         self._environ = environ
         self._fd = fd
         self._before: list[Any] | None = None
-        # Whether it is looked at; None as long as the terminal did not tell.
+        # Whether the terminal has focus; None if it has not reported it.
         self.is_focused: bool | None = None
-        # Whether its ground is light; None as long as the terminal did not tell.
+        # Whether its background is light; None if it has not reported it.
         self.is_light: bool | None = None
-        # As the setting says.
+        # The notification channel of the settings.
         self.channel = "auto"
         self.has_keyboard = False
-        # So many bytes wait that were typed before the terminal was taken.
+        # The bytes typed before the terminal was taken over.
         self.typed_ahead = 0
         self._title = ""
 
     def give_back(self) -> None:
-        """As it was found."""
+        """Restore the terminal's original mode."""
         if self._before is not None:
             with suppress(*GONE):
                 termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
 
     def take(self) -> None:
-        """No echo and key by key from here on; what was typed before is kept."""
+        """Switch off echo and line editing; keep the input typed before."""
         self._before = termios.tcgetattr(self._fd)
         self._raw()
         with suppress(*GONE):
@@ -64,7 +67,7 @@ class Terminal:
     def _raw(self) -> None:
         tty.setraw(self._fd, termios.TCSADRAIN)
         modes: list[Any] = termios.tcgetattr(self._fd)
-        # Lines are ended by the terminal as ever: whoever else prints need not know.
+        # Keep newline translation, because other programs may print.
         modes[tty.OFLAG] |= termios.OPOST
         termios.tcsetattr(self._fd, termios.TCSADRAIN, modes)
 
@@ -72,7 +75,7 @@ class Terminal:
         self.write(PASTES.format("h") + FOCUS.format("h") + QUESTIONS)
 
     def pause(self) -> None:
-        """Gives everything back, for a while or for good."""
+        """Restore the terminal, temporarily or at exit."""
         self.write(self._undone())
         self.has_keyboard = False
         self.give_back()
@@ -88,7 +91,7 @@ class Terminal:
         self.pause()
 
     def heed_ground(self, answer: str) -> bool:
-        """The terminal tells the colour of its ground; whether that says something new."""
+        """Read the background colour from a reply; return whether `is_light` changed."""
         match = GROUND.match(answer)
         before = self.is_light
         if match is not None:
@@ -97,7 +100,7 @@ class Terminal:
         return self.is_light is not before
 
     def use_keyboard(self) -> None:
-        """The terminal offers keys without ambiguity."""
+        """Switch on the keyboard protocol that the terminal offers."""
         if not self.has_keyboard:
             self.has_keyboard = True
             self.write(KEYBOARD)
@@ -108,7 +111,7 @@ class Terminal:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and rows; a terminal that tells none is taken for an ordinary one."""
+        """Columns and rows; 80 by 24 if the terminal reports none."""
         try:
             columns, rows = os.get_terminal_size(self._fd)
         except OSError:
@@ -121,7 +124,7 @@ class Terminal:
             while data:
                 data = data[os.write(sys.stdout.fileno(), data) :]
 
-    # -- what is told beside the text
+    # -- title, bell, clipboard
 
     def title(self, words: str) -> None:
         if words != self._title:
@@ -132,7 +135,7 @@ class Terminal:
         self.write("\x07")
 
     def notify(self, words: str, *, waited_s: float = 0) -> None:
-        """Tells a person who looks elsewhere, or who may after so long a wait."""
+        """Notify a user who has looked away, or may have after a long wait."""
         if self.is_focused or (self.is_focused is None and waited_s < PATIENCE_S):
             return
         channel = self._channel() if self.channel == "auto" else self.channel
@@ -154,7 +157,9 @@ class Terminal:
         return "kitty" if "kitty" in term else "terminal_bell"
 
     def copy(self, text: str) -> bool:
-        """Puts text on the clipboard of whoever sits there, over any distance; False if it is too long."""
+        """Copy text to the clipboard of the user's terminal, also over SSH; return False if it is
+        too long.
+        """
         data = text.encode()
         if len(data) > CLIPBOARD_MAX_BYTES:
             return False
@@ -162,7 +167,7 @@ class Terminal:
         return True
 
     def _passed(self, sequence: str) -> str:
-        """Through tmux, which else keeps such sequences to itself."""
+        """Wrap the sequence so that tmux passes it on."""
         if not self._environ.get("TMUX"):
             return sequence
         return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"

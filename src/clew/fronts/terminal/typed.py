@@ -1,8 +1,8 @@
-"""From what a terminal sends to keys: pastes whole, keys of the kitty protocol, Escape told from Alt.
+"""Input decoding: turns terminal input into keys and pastes, and tells Escape from Alt.
 
-A machine without IO around prompt_toolkit's parser, which knows every other key. Answers of the
-terminal to questions are told apart from keys and given to `answered`. A paste whose end does not come
-takes no keys for ever: what came of it is pasted when nothing more comes, or with Ctrl-C.
+It is a state machine without IO around prompt_toolkit's parser, which handles all other keys. Replies
+of the terminal are separated from keys and passed to `answered`. A paste whose end never arrives
+cannot block the keys: the received part is pasted after a silence, or on Ctrl-C.
 
 Decision: docs/decisions/180-terminal-screen.md
 """
@@ -14,16 +14,16 @@ from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
-# No keyboard has this key: it stands for Escape pressed alone, at once and beyond doubt.
+# A key that no keyboard has. It stands for Escape pressed alone, without ambiguity.
 ESCAPE = Keys.F24
-# Enter with Shift, Alt or Control, where the terminal can tell.
+# Enter with Shift, Alt or Control, if the terminal reports it.
 NEWLINE = Keys.F23
 PASTE_BEGIN, PASTE_END = "\x1b[200~", "\x1b[201~"
-# Ctrl-C behind what came of a paste, in either spelling.
+# Ctrl-C after part of a paste, in either encoding.
 GIVEN_UP = re.compile(r"(?:\x03|\x1b\[99;\d+u)\Z")
-# A sequence that has begun and not ended.
+# The start of an incomplete sequence.
 UNFINISHED = re.compile(r"\x1b(?:\[[0-9;:?<>=$ ]*|\][\w;:/?]{0,60}\x1b?)?\Z")
-# The beginning of an answer: no key begins so, and its rest may take as long as a slow line does.
+# The start of a reply. No key starts like this, and the rest may arrive slowly.
 ANSWERING = re.compile(r"\x1b(?:\[\?[0-9;]*\$?|\]\d[\w;:/?]*\x1b?)\Z")
 SPECIAL = re.compile(
     r"\x1b\[(?:(?P<code>\d+)(?::\d*)*(?:;(?P<mods>\d*)(?::(?P<kind>\d+))?(?:;[\d:]*)?)?u"
@@ -39,7 +39,10 @@ NAMED = {13: Keys.ControlM, 9: Keys.ControlI, 127: Keys.ControlH, 8: Keys.Contro
 
 
 class Typed:
-    """Feed it what was read; it gives keys. `flush` says that nothing more comes for now."""
+    """A decoder.
+
+    `feed` takes input and returns keys; `flush` says that no more input comes for now.
+    """
 
     def __init__(self, answered: Callable[[str], object]) -> None:
         self._answered = answered
@@ -48,7 +51,7 @@ class Typed:
         self._held = ""
         self._paste: list[str] | None = None
         self._pasted_last = ""
-        # Whether the last paste was broken off; its rest may come after all.
+        # Whether the last paste was cut off; its rest may still arrive.
         self._broke_off = False
         # True while the terminal owes replies: an Escape may turn out to be the first byte of one.
         self.awaits_replies = False
@@ -76,7 +79,7 @@ class Typed:
         return self._taken()
 
     def flush(self) -> list[KeyPress]:
-        """What waited for its rest comes as it is: an Escape alone was one."""
+        """Return the keys of input that waited for its rest; a single Escape is the Escape key."""
         text, self._held = self._held, ""
         if text == "\x1b":
             self._press(ESCAPE, text)
@@ -100,9 +103,9 @@ class Typed:
         self._keys.append(KeyPress(key, data))
 
     def _go_on_pasting(self, text: str) -> str:
-        """Gathers a paste; returns what follows it."""
+        """Collect a paste; return the input that follows it."""
         assert self._paste is not None
-        # The end may be cut into pieces as well.
+        # The end marker may be split, too.
         seen = self._pasted_last + text
         at = seen.find(PASTE_END)
         if at < 0:
@@ -122,13 +125,15 @@ class Typed:
         self._press(Keys.BracketedPaste, text.replace("\r\n", "\n").replace("\r", "\n"))
 
     def _break_off(self) -> None:
-        """The end of a paste is waited for no longer."""
+        """Stop waiting for the end of a paste."""
         self._pasted("".join(self._paste or ()))
         self._broke_off = True
 
     def _resume(self, text: str) -> None:
-        """Lines that come at once behind a paste that was broken off are its rest: nobody types so, and
-        each of their ends would send what stands there."""
+        """Treat complete lines that directly follow a cut-off paste as its rest.
+
+        The user can't type that fast, and each line end would send the prompt.
+        """
         self._broke_off = False
         has_lines = len(text) > 1 and ("\r" in text or "\n" in text)
         if PASTE_END in text or has_lines:
@@ -137,7 +142,7 @@ class Typed:
                 self._paste = []
 
     def _keys_of(self, text: str) -> str:
-        """Reads keys up to a paste; returns what follows its beginning."""
+        """Decode keys up to a paste; return the input after its start marker."""
         at = 0
         for match in SPECIAL.finditer(text):
             self._plain(text[at : match.start()])
@@ -163,12 +168,12 @@ class Typed:
             self._answered(match["focus"])
         elif match["enter"]:
             self._press(NEWLINE, match[0])
-        elif match["kind"] != "3":  # the key was let go
+        elif match["kind"] != "3":  # a key release
             code = int(match["code"] or match["xcode"])
             self._coded(code, int(match["mods"] or match["xmods"] or 1) - 1, match[0])
 
     def _coded(self, code: int, mods: int, data: str) -> None:
-        """A key by its number, as the key that is known without the protocol."""
+        """Press the key with this code, as the key that terminals without the protocol send."""
         if code == 27:
             self._press(ESCAPE, data)
         elif code == 13 and mods & (SHIFT | ALT | CONTROL):

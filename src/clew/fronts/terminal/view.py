@@ -1,6 +1,7 @@
-"""A session on the screen: the driver's input and view of a terminal.
+"""The driver's input and view of a terminal session.
 
-After a stop, what the turn had not heard goes back to the prompt, for then something else was meant.
+After an interruption, messages that the turn did not receive return to the prompt, because the user
+has changed their mind.
 """
 
 import asyncio
@@ -27,11 +28,11 @@ from clew.session.session import Session
 
 Begin: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
 TITLE_CHARACTERS = 40
-# More than that is searched by typing.
+# Longer lists are filtered by typing.
 MANY = 9
-# By then the request is on its way.
+# By then the request has been sent.
 GET_READY_S = 0.05
-# The user's own last line is asked for that long after a change, with whatever changes until then.
+# The delay before the user's status line runs, which combines several changes.
 LOOK_AGAIN_S = 0.3
 
 
@@ -44,7 +45,7 @@ def as_entry(line: Line) -> SubmittedText:
 
 
 class StatusLine:
-    """When the user's own last line is asked for again."""
+    """Decides when the user's own status line runs again."""
 
     def __init__(self, status: Status, screen: Screen, begin: Begin) -> None:
         self._status = status
@@ -56,7 +57,7 @@ class StatusLine:
         self._status.look()
 
     def ask_soon(self) -> None:
-        """What the line may tell has changed; of much at once it hears once."""
+        """Run the user's command after a delay; several changes cause one run."""
         if self._asking is None:
             self._asking = asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self.ask)
 
@@ -70,7 +71,7 @@ class StatusLine:
 
 
 class TerminalInput(FrontInput):
-    """What was sent from the prompt, and what waits for the end of a turn."""
+    """Prompts that were sent, and those that wait for the end of a turn."""
 
     def __init__(self, session: Session, stage: Stage) -> None:
         self._agents = session.parts.agents
@@ -94,7 +95,7 @@ class TerminalInput(FrontInput):
         self._sent.put_nowait(outcome)
 
     def wake(self) -> None:
-        """Subagents in the background may have news."""
+        """Wake up the loop, because background subagents may have news."""
         self._sent.put_nowait(News())
 
     def end(self) -> None:
@@ -105,7 +106,10 @@ class TerminalInput(FrontInput):
 
 
 class TerminalView(FrontView):
-    """`driver` is there once it was made; `begin` has something done beside the typing."""
+    """The view of a terminal.
+
+    `driver` is set after construction; `begin` starts a background task.
+    """
 
     driver: Driver
 
@@ -121,12 +125,12 @@ class TerminalView(FrontView):
         self._screen = screen
         self._begin = begin
         self._lines = lines
-        # Words of the answer that came since they were last shown.
+        # The response text that arrived since the last frame.
         self._words: list[TextDelta] = []
-        # What is still to be said about the line that was sent.
+        # Notices about the current line that are still to be shown.
         self._noticed: list[Noticed] = []
         self._began_s = 0.0
-        # Whether what reads answers was loaded, or is about to be.
+        # Whether the Markdown renderer is loaded, or about to be.
         self._is_ready = False
         stage.catch_up = self._catch_up
 
@@ -139,7 +143,7 @@ class TerminalView(FrontView):
             yield
         finally:
             self._stage.working = None
-        # What a command ended, /tasks stop, may have been told of while it ran; or it set something.
+        # A command may have ended a task, as /tasks stop does, or changed a setting.
         self._lines.wake()
         self._screen.changed()
         if line.raw.text.startswith("/"):
@@ -149,7 +153,7 @@ class TerminalView(FrontView):
     async def turn(self, cause: Cause) -> AsyncIterator[None]:
         self._begin_work()
         text = "" if cause.line is None or cause.order is not None else cause.line.raw.text
-        # A line for the shell stands already above what it printed.
+        # A shell command is already shown above its output.
         self._echo(None if text.startswith("!") else cause.line)
         if text:
             self._screen.terminal.title(f"clew: {join_lines(text)[:TITLE_CHARACTERS]}")
@@ -165,7 +169,7 @@ class TerminalView(FrontView):
             lasted_s = time.monotonic() - self._began_s
             self._screen.terminal.notify("clew is done", waited_s=lasted_s)
         self.status.look()
-        # The model may have changed a setting, or somebody the files.
+        # The model may have changed a setting, or another program the files.
         self._obey()
         if cause.order is not None and cause.order.undo and not ended.is_error:
             self.say(ended.message)
@@ -180,7 +184,7 @@ class TerminalView(FrontView):
         self._tick()
 
     def _tick(self) -> None:
-        """Draws while a turn runs, though nothing comes: the time goes on."""
+        """Redraw while a turn runs, to update the elapsed time."""
         if self._stage.working is not None:
             self._screen.flows()
             asyncio.get_running_loop().call_later(FRAMES_S, self._tick)
@@ -192,12 +196,12 @@ class TerminalView(FrontView):
         self._screen.changed()
 
     def give_back(self) -> None:
-        """What was not heard before a stop may be written anew."""
+        """Return messages that the turn did not receive to the prompt."""
         for queued in reversed(self._stage.queue.take_all()):
             if not queued.uuid or self._session.conversation.take_back(queued.uuid):
                 self._stage.prompt.put_back(queued.entry)
 
-    # -- what a line comes to
+    # -- results of lines
 
     async def show(self, outcome: Show, line: Line | None) -> None:
         self._echo(line)
@@ -223,7 +227,7 @@ class TerminalView(FrontView):
         return f"/resume {path}" if path else ""
 
     async def _picked(self, pick: Pick) -> str:
-        """The line that does what was chosen; empty for nothing."""
+        """Return the line that carries out the user's choice, or an empty string."""
         style = self._stage.theme[""]
 
         def text(width: int) -> list[str]:
@@ -239,12 +243,12 @@ class TerminalView(FrontView):
         return "" if answer is None else pick.rows[answer.chosen[0]].line
 
     async def leave(self, _: Line | None) -> None:
-        """The line that ends the session is not shown above what is said at its end."""
+        """Show nothing for the line that ends the session."""
 
-    # -- what is shown
+    # -- events
 
     async def note(self, event: EngineEvent) -> None:
-        """What is to be said about a line stands below it."""
+        """Collect notices about a line, which are shown below it."""
         if isinstance(event, Noticed):
             self._noticed.append(event)
         else:
@@ -257,23 +261,23 @@ class TerminalView(FrontView):
             return
         self._catch_up()
         if isinstance(event, Signalled):
-            # Written as it is: of all that a hook may say, only such signals come this way.
+            # Written unchanged, because only harmless signals of hooks are passed on.
             self._screen.terminal.write(event.sequence)
         if isinstance(event, Recorded):
             self._heard(event)
             self.status.ask_soon()
         if isinstance(event, Asking) and not self._is_ready:
-            # While the service thinks, not between two words of its answer.
+            # While the API works on the response, not between two words of it.
             self._is_ready = True
             asyncio.get_running_loop().call_later(GET_READY_S, self._get_ready)
         self._tell(event)
 
     def _get_ready(self) -> None:
-        """On a thread, so that what is typed meanwhile is seen at once."""
+        """Load the Markdown renderer in a thread, so that typed keys are shown at once."""
         self._begin(asyncio.to_thread(get_ready))
 
     def _catch_up(self) -> None:
-        """Words come faster than they are drawn: what came between two frames is read as one."""
+        """Feed the text of the last frame as one piece, because it arrives faster than it is drawn."""
         words, self._words = self._words, []
         if words:
             text = "".join(delta.text for delta in words)
@@ -291,7 +295,7 @@ class TerminalView(FrontView):
                 self._screen.say(self.transcript.prompt(queued.entry.text))
 
     def _echo(self, line: Line | None) -> None:
-        """What was typed, above what it comes to."""
+        """Show the typed line above its result."""
         self._catch_up()
         if line is not None:
             self._screen.say(self.transcript.prompt(line.raw.text))
