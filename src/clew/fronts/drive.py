@@ -59,7 +59,7 @@ class News(Struct, frozen=True):
 
 
 class Cause(Struct, frozen=True, kw_only=True):
-    """Why a turn runs: a prompt, an order to compact, news, or messages that the last turn did not
+    """The cause of a turn: a prompt, an order to compact, news, or messages that the last turn did not
     receive; and the line that started it.
     """
 
@@ -73,7 +73,7 @@ Next: TypeAlias = Line | News | Taken | None
 
 
 class FrontInput(Protocol):
-    """The source of lines. The defaults suit an input that ends without being told to."""
+    """The source of lines. The defaults suit an input that ends on its own."""
 
     async def next(self) -> Next:
         """Return what to do next, or None if the session is to end."""
@@ -91,7 +91,7 @@ class FrontInput(Protocol):
 
 
 class FrontView(Protocol):
-    """Where a session is shown and its user is asked. The defaults suit a view without a user."""
+    """The output of a session, and the place where its user is asked. The defaults suit a view without a user."""
 
     async def emit(self, event: EngineEvent) -> None:
         """Show an event of a turn."""

@@ -1,5 +1,5 @@
-"""What a session looks like, as lines of text with styles: for whoever has a terminal to put them on.
+"""Rendering of a session as styled lines of text.
 
-Nothing in here reads, writes or asks the terminal: what it can do comes in as `Abilities`, its
-colours as a `Theme`, its size with each call. See docs/extending/rendering.md.
+Nothing in this package reads from or writes to the terminal. The terminal's features come in as
+`Abilities`, its colours as a `Theme`, its size with each call. See docs/extending/rendering.md.
 """

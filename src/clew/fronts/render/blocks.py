@@ -1,9 +1,9 @@
-"""Markdown's blocks, line by line as they come: what has begun, what it says, when it stands. Pure.
+"""Markdown block parsing, line by line as the text streams in. Pure.
 
-The way of the CommonMark specification's appendix: a line is held against the open containers, may
-begin new ones, and its rest belongs to one leaf. Each line is looked at once, and what is kept is
-bounded: a paragraph that grows goes on to the sink in parts. Beyond CommonMark there are tables; what
-a definition of a link says later does not reach back.
+It follows the appendix of the CommonMark specification: a line is matched against the open containers,
+may open new ones, and its rest belongs to one leaf block. Each line is parsed once, and memory is
+bounded: a growing paragraph is passed to the sink in parts. Tables are supported in addition to
+CommonMark. Link reference definitions have no effect on earlier text.
 """
 
 import re
@@ -15,15 +15,17 @@ from clew.fronts.render.inline import PARAGRAPH_CHARACTERS, find_cut, read_html
 
 Kind: TypeAlias = Literal["paragraph", "heading", "rule", "code", "html", "table", "empty"]
 
-# Beyond so many containers in one another a marker is text.
+# A marker nested deeper than this is text.
 DEPTH_MOST = 16
-# A line that is longer is taken in parts; a row of a table waits for more.
+# A longer line is processed in parts; a table row may be longer.
 PIECE_CHARACTERS = 1_000
 ROW_CHARACTERS = 8_000
 
 
 class Container(Struct, frozen=True):
-    """A quote, or an item of a list: its mark, its number if it has one, where its content begins."""
+    """A block quote or list item: its mark, its number if it has one, and the indent of its
+    content.
+    """
 
     serial: int
     mark: str = ""
@@ -39,25 +41,27 @@ Path: TypeAlias = tuple[Container, ...]
 
 
 class Leaf(Struct, frozen=True, kw_only=True):
-    """A block with text in it, as it begins. `has_gap`: an empty line stands before it."""
+    """A leaf block at its start. `has_gap` means that a blank line precedes it."""
 
     kind: Kind
     path: Path
     has_gap: bool = False
     level: int = 0
-    # The words behind the marks of a fence; the head of a table.
+    # The info string of a code fence, or the header row of a table.
     info: str = ""
-    # Of a table: for each column "", "left", "right" or "center".
+    # The alignment of each table column: "", "left", "right" or "center".
     columns: tuple[str, ...] = ()
 
 
 class Sink(Protocol):
-    """Whoever paints: a leaf begins, is given text, stands. Never two at once."""
+    """The receiver of parsed blocks: a leaf begins, receives text and ends; leaves never overlap."""
 
     def begin(self, leaf: Leaf) -> None: ...
 
     def text(self, text: str, *, ends: bool) -> None:
-        """A part of a paragraph; a line of anything else, or (not `ends`) the beginning of one."""
+        """Receive part of a paragraph, or a line of another leaf; without `ends`, the start of a
+        line.
+        """
         ...
 
     def stand(self) -> None: ...
@@ -73,26 +77,27 @@ _PIPE = re.compile(r"(?<!\\)\|")
 
 
 class Blocks:
-    """Give it text as it comes, and say when there is no more."""
+    """The parser. `feed` takes text as it arrives; `finish` marks its end."""
 
     __slots__ = ("_gap", "_is_long", "_is_mid", "_leaf", "_partial", "_serial", "_shown",
                  "_sink", "_stack", "_text", "_until")  # fmt: skip
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        # The line that has not ended, and whether a part of it was taken already.
+        # The current incomplete line, and whether a part of it has been processed.
         self._partial = ""
         self._is_mid = False
         self._stack: list[Container] = []
         self._serial = 0
-        # The newest container that a leaf began in.
+        # The serial number of the newest container that contains a leaf.
         self._shown = 0
         self._gap = False
         self._leaf: Leaf | None = None
-        # Of a paragraph: its words that the sink has not; of code: the blank lines at its end.
+        # For a paragraph, the words not passed to the sink yet; for code, the blank lines at its
+        # end.
         self._text = ""
         self._is_long = False
-        # What ends the leaf: a fence, or a word of HTML.
+        # The pattern that ends the leaf: a closing fence, or an HTML end condition.
         self._until: re.Pattern[str] | None = None
 
     def copy(self, sink: Sink) -> "Blocks":
@@ -120,7 +125,7 @@ class Blocks:
         self._piece(line, ends=ends)
 
     def _shortened(self, line: str) -> str:
-        """Takes the beginning of a line that is too long to wait for its end; the rest of it."""
+        """Process the start of an overlong line and return its rest."""
         while len(line) > (most := self._patience(line)):
             cut = line.rfind(" ", most // 2, most) + 1 or most
             self._piece(line[:cut], ends=False)
@@ -139,7 +144,7 @@ class Blocks:
             self._line(text.expandtabs(4) if "\t" in text else text, ends=ends)
 
     def _more(self, text: str, *, ends: bool) -> None:
-        """The line goes on, in the leaf it began in."""
+        """Continue a line in the leaf in which it started."""
         if self._leaf is None or self._leaf.kind == "table":
             self._begin("paragraph")
         if self._is_paragraph:
@@ -148,7 +153,7 @@ class Blocks:
         else:
             self._sink.text(text, ends=ends)
 
-    # -- a line
+    # -- lines
 
     def _line(self, rest: str, *, ends: bool) -> None:
         matched = 0
@@ -164,7 +169,7 @@ class Blocks:
         self._starts(rest, matched, is_in=is_in, ends=ends)
 
     def _inside(self, container: Container, rest: str) -> str | None:
-        """What of a line stands inside a container; None if it is not in it."""
+        """Return the part of a line that is inside a container, or None if it is outside."""
         words = rest.lstrip(" ")
         indent = len(rest) - len(words)
         if container.is_item:
@@ -176,7 +181,7 @@ class Blocks:
         return words[1:].removeprefix(" ")
 
     def _goes_on(self, rest: str, *, ends: bool) -> bool:
-        """Whether a line belongs to the code or HTML that is open."""
+        """Return whether the line continues the open code or HTML block, and process it if so."""
         leaf = self._leaf
         if leaf is None or leaf.kind not in ("code", "html"):
             return False
@@ -210,7 +215,7 @@ class Blocks:
         return True
 
     def _starts(self, rest: str, matched: int, *, is_in: bool, ends: bool) -> None:
-        """New containers, then a new leaf or the one that is open."""
+        """Open new containers, then start a new leaf or continue the open one."""
         may_go_on = self._is_paragraph
         while words := rest.lstrip(" "):
             indent = len(rest) - len(words)
@@ -238,7 +243,7 @@ class Blocks:
         self._rest(rest, matched, is_in=is_in, may_go_on=may_go_on, ends=ends)
 
     def _rest(self, rest: str, matched: int, *, is_in: bool, may_go_on: bool, ends: bool) -> None:
-        """What begins nothing: an empty line, a row, words."""
+        """Process a line that starts no block: a blank line, a table row, text."""
         words = rest.lstrip(" ")
         if not words:
             self._close_to(matched)
@@ -256,7 +261,7 @@ class Blocks:
     def _leaf_begins(
         self, words: str, indent: int, matched: int, *, is_direct: bool, ends: bool
     ) -> bool:
-        """Whether a line is a leaf of its own, or makes one of the paragraph before it."""
+        """Return whether the line starts a leaf, or turns the previous paragraph into one."""
         if words[0] == "#" and (match := _HEADING.match(words)):
             self._alone("heading", matched, match[2] or "", level=len(match[1]))
         elif words[0] in "`~" and (match := _FENCE.match(words)):
@@ -288,7 +293,9 @@ class Blocks:
         self._close()
 
     def _table(self, words: str) -> bool:
-        """Whether the last line was the head of a table: this one says how its columns stand."""
+        """Return whether the line is the delimiter row of a table whose header is the previous
+        line.
+        """
         if words[0] not in "|-:" or not ("|" in words or ":" in words):
             return False
         before, _, head = self._text.rpartition("\n")
@@ -304,7 +311,7 @@ class Blocks:
         return True
 
     def _item(self, words: str, indent: int, matched: int, *, is_direct: bool) -> str | None:
-        """The inside of the item that begins here; None if none does."""
+        """Open a list item and return its content, or None if the line starts no item."""
         match = _ITEM.match(words)
         if match is None or matched >= DEPTH_MOST:
             return None
@@ -324,7 +331,7 @@ class Blocks:
         self._push(mark=mark, offset=indent + len(match[1]) + spaces, number=number)
         return rest
 
-    # -- what is open
+    # -- open blocks
 
     @property
     def _is_paragraph(self) -> bool:
@@ -348,14 +355,16 @@ class Blocks:
             self._sink.begin(leaf)
 
     def _turned_into(self) -> str:
-        """The words of a paragraph that is none, but what its last line makes of it."""
+        """Remove the open paragraph and return its text, because its last line makes it another
+        block.
+        """
         assert self._leaf is not None
         text, self._gap = self._text, self._leaf.has_gap
         self._leaf, self._text = None, ""
         return text
 
     def _hand_on(self) -> None:
-        """Gives the sink what of a long paragraph will not change any more."""
+        """Pass the part of a long paragraph that can no longer change to the sink."""
         while len(self._text) > PARAGRAPH_CHARACTERS:
             cut = find_cut(self._text)
             if not cut:
@@ -370,7 +379,7 @@ class Blocks:
             self._is_long = True
 
     def _close(self) -> None:
-        """The open leaf stands."""
+        """Close the open leaf."""
         if self._leaf is None:
             return
         if self._is_paragraph:
@@ -382,7 +391,7 @@ class Blocks:
         self._sink.stand()
 
     def _close_to(self, depth: int) -> None:
-        """The open leaf and the containers from this depth on stand; a lone marker is shown too."""
+        """Close the open leaf and the containers from this depth on; show an empty item's marker."""
         self._close()
         while len(self._stack) > depth and not self._stack[-1].is_item:
             self._stack.pop()
@@ -393,7 +402,7 @@ class Blocks:
 
 
 def cells_of(row: str) -> list[str]:
-    """The cells of a table's row."""
+    """Return the cells of a table row."""
     row = row.strip(" ")
     row = row.removeprefix("|")
     if row.endswith("|") and not row.endswith("\\|"):
@@ -402,7 +411,7 @@ def cells_of(row: str) -> list[str]:
 
 
 def _stand(cell: str) -> str | None:
-    """How a column stands; None if the cell does not say so."""
+    """Return the alignment of a column, or None if the cell is not a delimiter."""
     match = _COLUMN.match(cell)
     return None if match is None else _STANDS[match[1] + "-" + match[2]]
 

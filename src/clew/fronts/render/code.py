@@ -1,8 +1,8 @@
-"""Code in colours, line by line: what a line looks like depends on the lines before it alone. Pure.
+"""Syntax highlighting, line by line; the colours of a line depend only on earlier lines. Pure.
 
-So a line can go out for good when it has come, however long the code grows. The state between lines
-is the stack that the tables of a Pygments lexer work with. A comment that goes over lines is read in
-one piece, up to a bound.
+A line can therefore be printed as soon as it is complete, however long the code grows. The state
+between lines is the state stack of a Pygments lexer. A comment of several lines is read in one piece,
+up to a limit.
 """
 
 import re
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from pygments.lexer import RegexLexer
 
 
-# Lexers of Pygments whose tables are made when a text comes into them. Pure.
+# Pygments lexers that compile their rules on first use. Pure.
 
 
-# All letters one by one, half of what a table costs; `\w` is the same but for a few signs.
+# The classes that list all letters cause half of a table's cost; `\w` differs in a few characters.
 _LETTERS = (
     (f"[{unistring.xid_start}]", r"[^\W\d]"),
     (f"[{unistring.xid_continue}]", r"\w"),
@@ -31,7 +31,7 @@ _LETTERS = (
 
 
 class _Unmade:
-    """A rule's expression as it is written."""
+    """The uncompiled regular expression of a rule."""
 
     __slots__ = ("_flags", "_match", "_regex")
 
@@ -41,9 +41,9 @@ class _Unmade:
         self._match: Any = None
 
     def made(self) -> Any:
-        """What stands in a table: the function that matches at a place."""
+        """Return the compiled match function."""
         if self._match is None:
-            # Words that stand for an expression make it when they are asked.
+            # Pygments' word lists build their expression on request.
             get = getattr(self._regex, "get", None)
             written = str(self._regex if get is None else get())
             for letters, short in _LETTERS:
@@ -53,7 +53,7 @@ class _Unmade:
 
 
 class _Tables(dict[str, Any]):
-    """The rules of each state that was asked for; the others wait as they are written."""
+    """The compiled rules of the states used so far; the others are compiled on first use."""
 
     def __init__(self, unmade: dict[str, Any]) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class _LateTables(RegexLexerMeta):
 
 
 def late(kind: Any) -> Lexer:
-    """The lexer of a language, soon."""
+    """Return a lexer that compiles its rules on first use."""
     lexer_class: Any = kind
     if isinstance(kind, RegexLexerMeta):
         lexer_class = type.__call__(_LateTables, kind.__name__, (kind,), {"__doc__": kind.__doc__})
@@ -87,14 +87,14 @@ def late(kind: Any) -> Lexer:
 
 Piece: TypeAlias = tuple[Any, str]
 
-# Lines that are held until a comment ends.
+# The most lines to hold until a comment ends.
 HELD_LINES = 40
-# A line that is longer is data, not text that somebody reads.
+# A longer line is data, not text that is read.
 COLOURED_CHARACTERS = 1_000
-# So many rules in a row may say nothing at one place.
+# The most rules in a row that may match nothing at one position.
 TURNS_MOST = 20
 
-# Which part of a theme the kinds of Pygments are; a kind that is not here is what its parent is.
+# The theme parts of Pygments token types; a type not listed uses its parent's.
 _PARTS = {
     "Keyword": "code_keyword",
     "Keyword.Type": "code_type",
@@ -122,7 +122,7 @@ _OPENS = re.compile(r"(?:^|\s)/\*(?!.*\*/)|<!--(?!.*-->)", re.S)
 _CLOSES = re.compile(r"\*/|-->")
 
 
-# Where several languages claim the end of a file's name.
+# File extensions that several languages claim.
 _CLAIMED = {
     ".h": "c", ".m": "objective-c", ".pl": "perl", ".ts": "ts", ".v": "verilog", ".cls": "tex",
 }  # fmt: skip
@@ -130,9 +130,9 @@ _CLAIMED = {
 
 @cache
 def _names() -> dict[str, str]:
-    """For each name of a language and each end of a file's name, the name that it is found by.
+    """Return the lexer name for each language name and file extension.
 
-    Pygments' own search loads every language that might fit, and the plugins of anybody.
+    Pygments' own search would load every candidate language and all plugins.
     """
     from pygments.lexers import LEXERS
 
@@ -147,7 +147,7 @@ def _names() -> dict[str, str]:
 
 @cache
 def find_lexer(name: str) -> "Lexer | None":
-    """The lexer of a language by the word on its fence."""
+    """Return the lexer for the language name of a code fence."""
     class_name = _names().get(name.lower())
     if class_name is None:
         return None
@@ -157,25 +157,25 @@ def find_lexer(name: str) -> "Lexer | None":
 
 
 def find_lexer_for_file(path: str) -> "Lexer | None":
-    """The lexer of a file by its name."""
+    """Return the lexer for a file name."""
     name = path.rpartition("/")[2].lower()
     end = f".{name.rpartition('.')[2]}"
     return find_lexer(name if name in _names() and "." not in name else end)
 
 
 def get_ready() -> None:
-    """Loads what takes a moment, for whoever has one before the first code is shown."""
+    """Load the lexer module before the first code block needs it."""
     find_lexer("python")
 
 
 def read_language(info: str) -> str:
-    """The language of a fence, out of the words behind its marks."""
+    """Return the language in the info string of a code fence."""
     words = info.replace(",", " ").split()
     return words[0].strip("{}.") if words else ""
 
 
 class Colours:
-    """Colours of one piece of code; `add` gives the lines that now have theirs."""
+    """The highlighter of one code block. `add` returns the lines that are ready."""
 
     __slots__ = ("_held", "_lexer", "_stack", "_theme")
 
@@ -200,7 +200,7 @@ class Colours:
         return self.end()
 
     def line(self, line: str) -> list[Span]:
-        """A line at once, whatever the next one says."""
+        """Highlight a line at once, without waiting for the next one."""
         rows = [*self.add(line), *self.end()]
         return rows[0] if rows else []
 
@@ -212,16 +212,16 @@ class Colours:
         return _lines(pieces, self._theme)
 
     def _waits(self, line: str) -> bool:
-        """Whether a comment began that may go on."""
+        """Return whether a comment is open that may continue."""
         if len(self._held) > 1:
             return len(self._held) < HELD_LINES and not _CLOSES.search(line)
         return bool(_OPENS.search(line))
 
 
 def lexed(lexer: "Lexer", text: str, stack: tuple[str, ...]) -> tuple[list[Piece], tuple[str, ...]]:
-    """The pieces of a text, and the states that are open behind it.
+    """Return the tokens of a text and the state stack after it.
 
-    A lexer without tables, or with a memory of its own beside them, begins anew with each text.
+    A lexer without rule tables, or with additional state, restarts with each text.
     """
     from pygments.lexer import ExtendedRegexLexer, RegexLexer
 
@@ -235,7 +235,7 @@ def _by_tables(
 ) -> tuple[list[Piece], tuple[str, ...]]:
     from pygments.token import Error, Text
 
-    # Made when a lexer is; some have their own, some their parent's.
+    # Created with the lexer; some are its own, some its parent's.
     tables = getattr(lexer, "_tokens", {})
     states = list(stack)
     pieces: list[Piece] = []
@@ -243,7 +243,7 @@ def _by_tables(
     while at < len(text):
         ruled = _ruled(lexer, tables[states[-1]], text, at) if turns < TURNS_MOST else None
         if ruled is None:
-            # No rule for this character, or rules that lead in a circle.
+            # No rule matches this character, or the rules loop.
             is_end = text[at] == "\n"
             if is_end:
                 states = ["root"]
@@ -261,7 +261,7 @@ def _by_tables(
 def _ruled(
     lexer: "RegexLexer", rules: Iterable[tuple[Any, Any, Any]], text: str, at: int
 ) -> tuple[list[Piece], int, Any] | None:
-    """The first rule that holds here: its pieces, where they end, and where it leads."""
+    """Return the tokens of the first matching rule, their end, and the next state."""
     from pygments.token import _TokenType
 
     for match, kind, then in rules:
@@ -276,7 +276,7 @@ def _ruled(
 
 
 def _move(states: list[str], then: Any) -> None:
-    """Goes where a rule leads: up so many states, once more into this one, into others."""
+    """Apply a state transition: pop states, push the current one again, or push others."""
     if isinstance(then, int):
         del states[max(1, len(states) + then) :]
     elif then == "#push":

@@ -1,6 +1,6 @@
-"""Long output in part, with a name under which all of it can be seen. Pure.
+"""Collapsed output: shows part of a long output and keeps all of it under a number. Pure.
 
-Only what is shown is ever painted: of a long text that is its first and its last lines.
+Only the visible part is painted: the first and last lines of a long text.
 """
 
 import re
@@ -13,20 +13,20 @@ from clew.fronts.render.rows import Row, Span, chop_spans, escape_controls, join
 from clew.fronts.render.theme import Look
 
 HEAD_LINES, TAIL_LINES = 5, 4
-# A line in part is at most so many rows.
+# The most rows that one line of collapsed output takes.
 LINE_ROWS = 3
-# So many folded outputs can be seen again; of older ones the log has all.
+# The number of collapsed outputs to keep; the log contains older ones in full.
 KEPT = 200
 
-# Of what has colours of its own, a change or a plan: so many rows.
+# The most rows of a diff or a plan, which have their own colours.
 CUT_ROWS = 40
 
-# Paints something in whole, in rows of a width.
+# Paints something in full, in rows of the given width.
 Whole: TypeAlias = Callable[[int], Iterable[Row]]
 
 
 class Folds:
-    """What was shown in part, the newest last: a number and a few words each."""
+    """The collapsed outputs, oldest first: a number and a title each."""
 
     def __init__(self, hint: str) -> None:
         self._hint = hint
@@ -43,7 +43,7 @@ class Folds:
         return None if fold is None else fold[1]
 
     def keep(self, title: str, render: Whole) -> str:
-        """Words by which it can be asked for; nothing where nobody could."""
+        """Store a collapsed output; return the hint that expands it, empty if nothing can be typed."""
         self._number += 1
         self._kept[self._number] = join_lines(title), render
         if len(self._kept) > KEPT:
@@ -55,12 +55,12 @@ class Folds:
         return f" ({hint} to expand)"
 
 
-# What programs print for a terminal of their own: colours, moves, titles.
+# Escape sequences that programs print for a terminal: colours, cursor movement, titles.
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of an output as they were left: what a line was overwritten with, no sequences."""
+    """Return the final state of each line, without escape sequences and overwritten text."""
     if not text:
         return []
     if "\x1b" in text:
@@ -74,7 +74,7 @@ def lines_of(text: str) -> list[str]:
 def fold_text(
     text: str, title: str, look: Look, folds: Folds, *, part: str = "quiet"
 ) -> Iterator[Row]:
-    """An output: all of it if it is short, else both of its ends and how much is between them."""
+    """Yield a short output in full, or the first and last lines of a long one and a line count."""
     lines = lines_of(text)
     style, width = look.theme[part], look.width
 
@@ -103,7 +103,7 @@ def fold_text(
 
 
 def cut(rows: Iterable[Row], title: str, render: Whole, look: Look, folds: Folds) -> Iterator[Row]:
-    """The first rows of what is painted as it is asked for."""
+    """Yield the first rows of content that is painted on demand."""
     rows = iter(rows)
     yield from islice(rows, CUT_ROWS)
     if next(rows, None) is not None:
@@ -112,7 +112,7 @@ def cut(rows: Iterable[Row], title: str, render: Whole, look: Look, folds: Folds
 
 
 def _rows(text: str, width: int, style: str, most: int = 0) -> list[Row]:
-    """A line of output in rows; of a very long one no more is painted than can be seen."""
+    """Return the rows of an output line; of a very long line only the visible part is painted."""
     if most:
         text = text[: most * width + 1]
     rows = list(chop_spans([Span(escape_controls(text.expandtabs(8)), style)], width))

@@ -1,7 +1,7 @@
-"""What stands inside a paragraph, as spans: emphasis, code, links. Pure.
+"""Markdown inside a paragraph as spans: emphasis, code, links. Pure.
 
-HTML stays what it is, text; a link that a terminal cannot open shows where it leads, and so does one
-whose words name another place.
+HTML is shown as text. A link shows its target if the terminal cannot open it, or if its text names
+another target.
 """
 
 import re
@@ -19,17 +19,19 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 
-# Where a long paragraph can be cut, so that its beginning can be shown for good. Pure.
+# Points at which a long paragraph can be split, so that its start can be printed. Pure.
 
 
-# A paragraph goes on in parts from here on, at the first good place; by three times that at any.
+# A paragraph longer than this is split at the first good point; at three times this, at any point.
 PARAGRAPH_CHARACTERS = 1_200
 
 _SIGNS = re.compile(r"\\.|`+|\*+|(?<![\w_])_+|_+(?![\w_])|!?\[|\]\(?|\)|\s|\S", re.S)
 
 
 def find_cut(text: str) -> int:
-    """Where a paragraph may be cut without cutting code, emphasis or a link; 0 for nowhere yet."""
+    """Return where to split a paragraph without splitting code, emphasis or a link; 0 if nowhere
+    yet.
+    """
     open_signs: set[str] = set()
     good = last = 0
     for match in _SIGNS.finditer(text):
@@ -62,7 +64,7 @@ def _toggle(signs: set[str], sign: str) -> None:
     signs.symmetric_difference_update({sign})
 
 
-# Where a block of HTML begins inside Markdown, and what ends it: CommonMark's seven kinds. Pure.
+# The start and end of HTML blocks in Markdown: the seven kinds of CommonMark. Pure.
 
 
 _HTML_NAMES = (
@@ -72,7 +74,7 @@ _HTML_NAMES = (
     " section summary table tbody td tfoot th thead title tr track ul"
 ).replace(" ", "|")
 _ATTRIBUTE = r"""\s+[A-Za-z_:][\w:.-]*(?:\s*=\s*(?:[^\s"'=<>`]+|'[^']*'|"[^"]*"))?"""
-# How a block of HTML begins and, where that is not an empty line, what ends it.
+# The start of each kind and its end condition; None means a blank line.
 _HTML = (
     (re.compile(r"<(?:script|pre|style|textarea)(?=\s|>|\Z)", re.I),
      re.compile(r"</(?:script|pre|style|textarea)>", re.I)),
@@ -88,7 +90,7 @@ _HTML_ALONE = re.compile(
 
 
 class Html(Struct, frozen=True):
-    """HTML that begins here; an empty line ends it where nothing else does."""
+    """The start of an HTML block. If `until` is None, a blank line ends it."""
 
     until: re.Pattern[str] | None
 
@@ -100,7 +102,7 @@ def read_html(words: str, *, may_be_any: bool) -> Html | None:
     return Html(None) if may_be_any and _HTML_ALONE.match(words) else None
 
 
-# Without one of these a text is what it says.
+# Text without any of these characters contains no Markdown.
 _SPECIAL = re.compile(r"[\\`*_~\[\]<&!:\n]")
 _BARE = re.compile(r"https?://[^\s<>\"'`|]*[^\s<>\"'`|.,;:!?)\]}*_]")
 _BREAK = re.compile(r"<br\s*/?>", re.I)
@@ -115,12 +117,12 @@ def _reader() -> "MarkdownIt":
 
 
 def get_ready() -> None:
-    """Loads what takes a moment, for whoever has one before the first words are shown."""
+    """Load the Markdown reader before the first text needs it."""
     _reader()
 
 
 def parse_spans(text: str, theme: Theme, *, links: bool, style: str = "") -> list[Span]:
-    """A text of Markdown in the styles of a theme, on top of a style of its own."""
+    """Parse inline Markdown into spans with the styles of a theme on top of `style`."""
     text = escape_controls(text)
     if not _SPECIAL.search(text):
         return [Span(text, style)]
@@ -133,7 +135,7 @@ class _Inline:
         self._theme = theme
         self._links = links
         self._styles = [style]
-        # Of the link that is open: where it leads, and what it has said.
+        # The target and the text so far of the open link.
         self._url: str | None = None
         self._said = ""
 
@@ -176,7 +178,7 @@ class _Inline:
         return address(url) if self._links else ""
 
     def _bare(self, text: str) -> Iterator[Span]:
-        """Text whose addresses are links."""
+        """Yield the text with bare URLs as links."""
         at = 0
         style = self._styles[-1]
         for match in _BARE.finditer(text) if "://" in text else ():
@@ -186,7 +188,7 @@ class _Inline:
         yield Span(text[at:], style)
 
     def _leads(self) -> Iterator[Span]:
-        """The end of a link: where it leads, unless its words say so or the terminal shows it."""
+        """End a link; yield its target unless its text shows it or the terminal does."""
         url, self._url = self._url or "", None
         is_said = self._said == url or f"mailto:{self._said}" == url
         names_another = "://" in self._said or "." in self._said.strip(". ")

@@ -1,7 +1,7 @@
-"""Markdown as rows, while it comes: what stands goes out once, the rest is shown as if it ended here.
+"""Streaming Markdown as rows: finished rows are returned once, the rest is rendered as if it ended.
 
-The end is painted by the same hands, on a copy of what is open; so what goes out and what is seen
-before that are one rendering, whatever the pieces were that the text came in. Pure.
+The unfinished part is rendered by the same code on a copy of the open state. What is printed and what
+was visible before are therefore the same, however the text was split. Pure.
 
 Decision: docs/decisions/180-terminal-screen.md
 """
@@ -28,10 +28,10 @@ from clew.fronts.render.rows import (
 )
 from clew.fronts.render.theme import Theme
 
-# A table in columns that fit. Pure.
+# A table with columns that fit the width. Pure.
 
 
-# So many rows say how wide the columns are.
+# The number of rows that determine the column widths.
 MEASURED_ROWS = 60
 COLUMN_LEAST = 6
 _BETWEEN = " │ "
@@ -46,7 +46,7 @@ class Table:
         self._width = width
         self._links = links
         self._rows: list[list[Row]] = []
-        # Of the columns, once they are fixed; nothing where they do not fit.
+        # The column widths once they are fixed; empty if the columns do not fit.
         self._widths: list[int] | None = None
         self._head = self._read(leaf.info, theme["table_head"])
 
@@ -63,7 +63,7 @@ class Table:
             yield from self.end()
 
     def end(self, last: int | None = None) -> Iterator[Row]:
-        """The rows that are still held; of many only the last ones, where that is enough."""
+        """Yield the rows held back; with `last`, only as many of the last rows as needed."""
         if self._widths is None:
             self._widths = self._measured()
             if self._widths and (last is None or len(self._rows) < last):
@@ -75,13 +75,13 @@ class Table:
             yield from self._set(row, self._widths) if self._widths else self._listed(row)
 
     def _read(self, row: str, style: str = "") -> list[Row]:
-        """The cells of a row, as many as the head has."""
+        """Parse the cells of a row, as many as the header has."""
         wide = len(self._columns)
         texts = (cells_of(row) + [""] * wide)[:wide]
         return [parse_spans(cell, self._theme, links=self._links, style=style) for cell in texts]
 
     def _measured(self) -> list[int]:
-        """Each column as wide as it wants to be, the widest narrowed until all of them fit."""
+        """Return the column widths, with the widest columns narrowed until all fit."""
         rows = [self._head, *self._rows]
         wants = [max(1, *(_widest(row[i]) for row in rows)) for i in range(len(self._columns))]
         room = self._width - len(_BETWEEN) * (len(wants) - 1)
@@ -126,25 +126,25 @@ def _stood(cell: Row, width: int, stand: str) -> Row:
 
 CODE_INDENT = "  "
 RULE_CELLS = 40
-# Room for words, however deep the quotes and lists are.
+# The minimum width for text in deeply nested quotes and lists.
 WIDTH_LEAST = 12
 _BULLETS = "•◦▪"
 _BOXES = (("[ ] ", "☐ "), ("[x] ", "☑ "), ("[X] ", "☑ "))
 
 
 def get_ready() -> None:
-    """Loads the two readers: a tenth of a second that nobody should see in the middle of an answer."""
+    """Load both readers; they take 0.1 seconds, which would be visible during a response."""
     inline.get_ready()
     code.get_ready()
 
 
 class Markdown:
-    """Give `feed` the text as it comes; `rows` are those that stand since they were last taken."""
+    """The renderer. `feed` takes text as it arrives and returns the rows that are finished."""
 
     def __init__(self, theme: Theme, width: int, *, links: bool = False) -> None:
         self._painter = _Painter(theme, width, links=links)
         self._blocks = Blocks(self._painter)
-        # Whether anything came since the end was painted, and how it looked.
+        # The last rendered tail, with its width and rows, until more text arrives.
         self._peeked: tuple[int, int, list[Row]] | None = None
 
     def feed(self, text: str) -> list[Row]:
@@ -158,7 +158,7 @@ class Markdown:
         return self._painter.taken()
 
     def tail(self, width: int, rows: int) -> list[Row]:
-        """The last rows of what does not stand yet, as it would be if no more came."""
+        """Return the last rows of the unfinished part, as if the text ended here."""
         if self._peeked is None or self._peeked[:2] != (width, rows):
             painter = self._painter.copy(width, rows)
             self._blocks.copy(painter).finish()
@@ -166,35 +166,35 @@ class Markdown:
         return self._peeked[2]
 
     def resize(self, width: int) -> None:
-        """What was painted stays as it is; what comes fits the new width."""
+        """Use a new width for later rows."""
         self._painter.resize(width)
 
 
 class _Painter:
-    """The sink of the blocks: one leaf at a time becomes rows behind the marks of its containers."""
+    """The sink of the block parser: paints one leaf at a time, after the marks of its containers."""
 
     def __init__(self, theme: Theme, width: int, *, links: bool) -> None:
         self._theme = theme
         self._width = width
         self._links = links
         self._rows: list[Row] = []
-        # Whether a row went out already, and the newest container whose mark did.
+        # Whether a row has been painted, and the newest container whose mark has.
         self._has_begun = False
         self._shown = 0
         self._before: Leaf | None = None
         self._leaf: Leaf | None = None
         self._is_first = True
-        # Whichever the leaf needs.
+        # The painter that the current leaf needs.
         self._wrap = Wrap(width)
         self._colours: Colours | None = None
         self._table: Table | None = None
-        # The row that a very long line of code goes on in.
+        # The incomplete row of a very long code line.
         self._open: Row = []
-        # How many rows are wanted, where it is not all of them.
+        # The number of last rows wanted; None for all.
         self._last: int | None = None
 
     def copy(self, width: int, last: int) -> "_Painter":
-        """A painter that goes on from here, and whose last rows are all that is wanted."""
+        """Return a painter that continues from here, of which only the last rows are needed."""
         twin = _Painter(self._theme, self._width, links=self._links)
         for name in ("_has_begun", "_shown", "_before", "_leaf", "_is_first"):
             setattr(twin, name, getattr(self, name))
@@ -215,7 +215,7 @@ class _Painter:
         rows, self._rows = self._rows, []
         return rows
 
-    # -- what the blocks say
+    # -- events of the block parser
 
     def begin(self, leaf: Leaf) -> None:
         if self._has_begun and self._is_apart(leaf):
@@ -271,7 +271,7 @@ class _Painter:
         self._before, self._leaf, self._open = self._leaf, None, []
         self._colours = self._table = None
 
-    # -- how a leaf looks
+    # -- painting leaves
 
     def _words(self, leaf: Leaf, text: str) -> None:
         if self._is_first and not self._wrap.row and leaf.path and leaf.path[-1].is_item:
@@ -286,7 +286,7 @@ class _Painter:
             return
         self._code(colours.end())
         *rows, last = self._code_rows([*self._open, Span(escape_controls(text.expandtabs(4)))])
-        # A line that goes on is cut where a row is full, not where its part was.
+        # A line that continues is cut where a row is full, not at the end of its part.
         self._open = [] if ends else last[1:]
         self._put([*rows, last] if ends else rows)
 
@@ -302,10 +302,10 @@ class _Painter:
     def _spans(self, text: str, style: str = "") -> list[Span]:
         return parse_spans(text, self._theme, links=self._links, style=style)
 
-    # -- where it stands
+    # -- margins
 
     def _is_apart(self, leaf: Leaf) -> bool:
-        """Whether an empty row stands between a leaf and the one before it."""
+        """Return whether a blank row separates the leaf from the previous one."""
         if leaf.has_gap:
             return True
         before = self._before
@@ -327,7 +327,7 @@ class _Painter:
         return max(min(WIDTH_LEAST, self._width), self._width - sum(map(_indent, path)))
 
     def _margin(self, path: Path, *, marks: bool = False) -> Row:
-        """What stands before a row; with the marks of items that show for the first time."""
+        """Return what precedes a row; with `marks`, including the marks of new list items."""
         margin: Row = []
         depth = 0
         for container in path:
@@ -356,6 +356,6 @@ def _mark(container: Container, depth: int) -> str:
 
 
 def _shared(before: Leaf | None, leaf: Leaf) -> Path:
-    """The containers that two leaves both stand in."""
+    """Return the containers that both leaves are in."""
     pairs = zip(before.path if before is not None else (), leaf.path, strict=False)
     return tuple(theirs for theirs, ours in takewhile(lambda pair: pair[0] is pair[1], pairs))

@@ -1,5 +1,6 @@
-"""A conversation that goes on, as its end would have looked: painted from the end, and no further
-than it is shown. Pure.
+"""The end of a resumed session, as it looked before. Pure.
+
+It is painted from the end, and only as far as it is shown.
 """
 
 import re
@@ -28,11 +29,11 @@ from clew.fronts.render.theme import Look
 
 Titles: TypeAlias = Callable[[Json], str]
 
-# So many messages are looked at first, then four times as many, until there is enough to show.
+# Messages to look at first; four times as many each time until there is enough to show.
 FIRST_LOOK = 24
-# Whose words they are, where that is said.
+# The speakers' names where they are shown.
 PERSON, MODEL = "You> ", "clew: "
-# Of one message.
+# The most characters of one message.
 RECALLED_CHARACTERS = 20_000
 _PRINTED = re.compile("<bash-stdout>(.*)</bash-stdout><bash-stderr>(.*)</bash-stderr>", re.S)
 
@@ -40,7 +41,10 @@ _PRINTED = re.compile("<bash-stdout>(.*)</bash-stdout><bash-stderr>(.*)</bash-st
 def render_recalled(
     messages: Sequence[Json], rows: int, look: Look, folds: Folds, titles: Titles = title_of
 ) -> list[Line]:
-    """About so many rows of the end; a line says what stands before them. `titles`: of calls."""
+    """Return about `rows` rows of the end, after a line about earlier messages.
+
+    `titles` returns the title of a tool call.
+    """
     count = FIRST_LOOK
     while True:
         begin = max(0, len(messages) - count)
@@ -59,7 +63,7 @@ def render_recalled(
 
 
 def _end_of(lines: list[Line], rows: int) -> list[Line]:
-    """The last rows of a thing that was said, below its first: nobody is to guess what they are of."""
+    """Return the last rows of an item below its first ones, so that the reader can tell what it is."""
     if len(lines) <= rows + 2:
         return lines
     return [*lines[:2], "  …", *lines[-rows:]]
@@ -68,7 +72,7 @@ def _end_of(lines: list[Line], rows: int) -> list[Line]:
 def _told(
     messages: Sequence[Json], look: Look, folds: Folds, titles: Titles
 ) -> Iterator[list[Line]]:
-    """Each thing that was said or done, apart from what is above it as it was while it went by."""
+    """Yield the lines of each message and call, spaced as they were when first shown."""
     items = for_display(messages)
     was_call = False
     for number, item in enumerate(items):
@@ -101,7 +105,7 @@ def _item(
 
 
 def _by_user(entry: UserMessage, text: str, look: Look, folds: Folds) -> Iterator[Line]:
-    """What stands in a person's name: their words, what their shell printed, their stop."""
+    """Yield a user message: a prompt, shell output, an interruption or news."""
     if text in (INTERRUPTED, INTERRUPTED_FOR_TOOL_USE) and entry.is_synthetic:
         yield format_row([Span(STOPPED["aborted_streaming"], look.theme["quiet"])])
     elif (printed := _PRINTED.fullmatch(text)) is not None:
@@ -148,7 +152,7 @@ def answered(text: str, look: Look) -> Iterator[Line]:
 
 
 def render_prompt(text: str, look: Look) -> Iterator[Line]:
-    """What a person said."""
+    """Yield the lines of a prompt."""
     mark = Span(PERSON if look.says_who else "> ", look.theme["marker"])
     spans = [Span(escape_controls(_short(text).strip("\n").expandtabs(4)), look.theme["person"])]
     for number, row in enumerate(wrap_spans(spans, look.width - 2)):
@@ -156,7 +160,7 @@ def render_prompt(text: str, look: Look) -> Iterator[Line]:
 
 
 def render_thought(text: str, look: Look, folds: Folds) -> Iterator[Line]:
-    """What was thought, as a line that can be opened."""
+    """Yield a line for the thinking, which can be expanded."""
     words = len(text.split())
     if not words:
         return

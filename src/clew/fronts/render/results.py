@@ -1,7 +1,7 @@
-"""What became of a call, as rows: a change as its lines, a list as its boxes, output folded. Pure.
+"""Tool results as rows: diffs, todo lists, images, collapsed output. Pure.
 
-Goes by what the log keeps beside a result, whoever wrote it; what has another shape than its tool
-would give it is shown as text.
+It uses the structured data that the log keeps with a result, whichever program wrote it. Data with
+another shape than the tool's own is shown as text.
 """
 
 import re
@@ -36,14 +36,16 @@ from clew.fronts.render.rows import (
 )
 from clew.fronts.render.theme import Look, Pictures, Theme
 
-# What a call changed in a file: lines with their numbers, in the colours of the language. Pure.
+# Diffs: the changed lines with numbers, highlighted in their language. Pure.
 
 
 _SIDES = {"+": ("added", "added_line"), "-": ("removed", "removed_line")}
 
 
 def is_patch(value: Any) -> TypeGuard[list[Json]]:
-    """Whether this is a list of hunks as tools leave it; logs of other programs may hold anything."""
+    """Return whether the value is a list of diff hunks; logs of other programs may contain
+    anything.
+    """
     return isinstance(value, list) and bool(value) and all(map(_is_hunk, value))
 
 
@@ -55,13 +57,13 @@ def _is_hunk(value: Any) -> bool:
 
 
 def describe_change(patch: list[Json]) -> str:
-    """How many lines came and went."""
+    """Return the numbers of added and removed lines."""
     lines = [line[:1] for hunk in patch for line in hunk["lines"]]
     return f"+{lines.count('+')} -{lines.count('-')}"
 
 
 def rows_of(patch: list[Json], path: str, theme: Theme, width: int) -> Iterator[Row]:
-    """All hunks, with a sign between them."""
+    """Yield all hunks, separated by a sign."""
     last = max(hunk["newStart"] + len(hunk["lines"]) for hunk in patch)
     digits = len(str(max(last, *(hunk["oldStart"] for hunk in patch))))
     for number, hunk in enumerate(patch):
@@ -71,7 +73,7 @@ def rows_of(patch: list[Json], path: str, theme: Theme, width: int) -> Iterator[
 
 
 def render_created(content: str, path: str, theme: Theme, width: int) -> Iterator[Row]:
-    """A file that is new: all its lines came."""
+    """Yield a new file as added lines."""
     lines = content.removesuffix("\n").split("\n")
     hunk = {"oldStart": 0, "newStart": 1, "lines": [f"+{line}" for line in lines]}
     return rows_of([hunk], path, theme, width)
@@ -79,7 +81,7 @@ def render_created(content: str, path: str, theme: Theme, width: int) -> Iterato
 
 def _hunk(hunk: Json, path: str, theme: Theme, width: int, digits: int) -> Iterator[Row]:
     lexer = find_lexer_for_file(path)
-    # Each side is code of its own: what stands only in the other is not before it.
+    # Each side is highlighted separately, because lines of the other side are not part of its code.
     colours = {"-": Colours(lexer, theme), "+": Colours(lexer, theme)}
     old, new = hunk["oldStart"], hunk["newStart"]
     for line in hunk["lines"]:
@@ -109,22 +111,22 @@ def _line(
         before = [Span(" " * (digits + 1)), Span("  ", theme[ground])]
 
 
-# A picture on a terminal that can show it, in its own protocol; a line about it elsewhere. Pure.
+# Images, drawn with the terminal's own protocol or named in a line. Pure.
 
 
 ROWS_MOST = 14
-# The height of a cell in pixels, about; it is twice as high as wide.
+# The approximate height of a cell in pixels, twice its width.
 CELL_PIXELS = 20
-# A larger one takes too long over a slow line.
+# A larger image would take too long over a slow connection.
 PICTURE_MAX_CHARACTERS = 4_000_000
 _CHUNK = 4096
-# The segments of a JPEG that begin a frame: all of 0xC0 to 0xCF that are no tables.
+# The JPEG segments that start a frame: 0xC0 to 0xCF except for the tables.
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}\Z")
 
 
 def drawn(source: Any, protocol: Pictures, width: int) -> list[Line]:
-    """The picture of a content block's source; nothing where it cannot be shown."""
+    """Return the image of a content block as lines, or nothing if it cannot be shown."""
     data = source.get("data") if isinstance(source, dict) else None
     if not protocol or not isinstance(data, str) or len(data) > PICTURE_MAX_CHARACTERS:
         return []
@@ -142,7 +144,10 @@ def drawn(source: Any, protocol: Pictures, width: int) -> list[Line]:
 
 
 def size_of(data: str, protocol: Pictures) -> tuple[int, int] | None:
-    """The size in pixels of a picture that the protocol shows: PNG, in iTerm2's JPEG and GIF too."""
+    """Return the pixel size of an image that the protocol supports.
+
+    Both protocols support PNG, and iTerm2 also JPEG and GIF.
+    """
     try:
         head = b64decode(data[:32])
         if head.startswith(b"\x89PNG\r\n\x1a\n") and len(head) == 24:
@@ -159,7 +164,7 @@ def size_of(data: str, protocol: Pictures) -> tuple[int, int] | None:
 
 
 def _of_jpeg(data: bytes) -> tuple[int, int]:
-    """Its frame says it, behind any number of other segments; zero if there is none."""
+    """Return the size in the frame segment, which follows other segments; zero if there is none."""
     at = 2
     while at + 9 <= len(data) and data[at] == 0xFF:
         kind = data[at + 1]
@@ -170,7 +175,7 @@ def _of_jpeg(data: bytes) -> tuple[int, int]:
 
 
 def fitted(wide: int, high: int, width: int) -> tuple[int, int]:
-    """Columns and rows: the picture's own size if there is room, its shape in any case."""
+    """Return the columns and rows of an image: its own size if it fits, always in proportion."""
     rows = max(1, min(ROWS_MOST, -(-high // CELL_PIXELS)))
     columns = max(1, round(rows * 2 * wide / high))
     if columns > width:
@@ -190,11 +195,11 @@ def _iterm(data: str, columns: int, rows: int) -> Iterator[str]:
     yield f"\x1b]1337;File=inline=1;size={size};width={columns};height={rows}:{data}\x07"
 
 
-# Their results are for the model: people see a line about them and may ask for the rest.
+# Tools whose results are for the model: the user sees one line, which can be expanded.
 _FOR_MODELS = frozenset({
     "Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", "ToolSearch", "Skill", "NotebookRead",
 })  # fmt: skip
-# Their first line says how the task stands; people see by themselves what it prints.
+# Tools whose first result line is the task's status; their output is shown elsewhere.
 _ABOUT_TASKS = frozenset({"TaskOutput", "TaskStop"})
 _AGENTS = frozenset({"Agent", "Task"})
 _DISPLAYED_CHARACTERS = 200
@@ -202,7 +207,7 @@ _BOXES = {"completed": ("☑", "quiet"), "in_progress": ("▸", "running")}
 
 
 class ToolResultView:
-    """A call's result as it lies in the conversation: its block, and what is kept for programs."""
+    """A tool result in the conversation: its block, and the data kept for programs."""
 
     def __init__(self, name: str, title: str, entry: Json, display: str = "") -> None:
         self.name = name
@@ -243,7 +248,7 @@ def _words(part: Json) -> str:
 
 
 def render_result(answer: ToolResultView, look: Look, folds: Folds) -> list[Line]:
-    """The result below its call."""
+    """Return the lines of a result, shown below its call."""
     output = [format_row(strip_row(row)) for row in _rows(answer, look, folds)]
     for part in answer.parts:
         if part.get("type") == "image":
@@ -279,7 +284,7 @@ def _rows(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
 
 
 def _failed(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
-    """What went wrong, and then what was printed."""
+    """Yield the error, then the output."""
     text = answer.text or _plain(answer.display) or "failed"
     if answer.is_denied:
         text = describe_denial(for_person(text))
@@ -298,7 +303,7 @@ def _failed(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row]:
 
 
 def _plain(text: str) -> str:
-    """An error without the tag that tells the model it is one."""
+    """Return an error without the tag that marks it for the model."""
     return text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>").strip("\n")
 
 
@@ -359,7 +364,7 @@ def _todos(answer: ToolResultView) -> list[Json] | None:
 
 
 def todo_rows(todos: list[Json], look: Look) -> Iterator[Row]:
-    """A list of what is to do: a box each, and what is being done in the words for that."""
+    """Yield a todo list: a box each, and the active form of the current item."""
     for todo in todos:
         box, part = _BOXES.get(str(todo.get("status")), ("☐", ""))
         now = todo.get("activeForm") if todo.get("status") == "in_progress" else None
@@ -386,7 +391,7 @@ def _agent(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | 
 
 
 def _background(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | None:
-    """A command that goes on beside the conversation, and what it printed until it was left."""
+    """Return the rows of a command that runs in the background, with its output so far."""
     words = describe_background_start(answer.text)
     return fold_text(words, answer.title, look, folds) if words else None
 

@@ -1,7 +1,7 @@
-"""Text with styles, cut into rows of a width: the only place that counts cells. Pure.
+"""Styled text in rows of a given width. Only this module counts cells. Pure.
 
-A row is a list of spans; its text holds no control characters. What is wide, joined or combining
-counts as the terminal counts it, and a row is never cut inside a grapheme.
+A row is a list of spans without control characters. Wide, joined and combining characters count as
+many cells as the terminal gives them, and a row is never cut inside a grapheme.
 """
 
 import re
@@ -14,15 +14,15 @@ from wcwidth import iter_graphemes, wcswidth
 
 from clew.core.messages.text import LONE_JOINER, UNSEEN, WITHOUT_WIDTH
 
-# What a model, a tool or a file says, made harmless for a terminal. Pure.
+# Makes text from models, tools and files harmless for a terminal. Pure.
 
 
-# Of ASCII all but tab and line end; and halves of pairs.
+# ASCII control characters except tab and newline, and lone surrogates.
 _HARMFUL = re.compile(f"[\x00-\x08\x0b-\x1f\x7f{UNSEEN}{WITHOUT_WIDTH}\ud800-\udfff]|{LONE_JOINER}")
 
 
 def escape_controls(text: str) -> str:
-    """The text with line ends and tabs as the only control characters."""
+    """Escape all control characters in the text except newlines and tabs."""
     return text if text.isascii() and text.isprintable() else _HARMFUL.sub(_shown, text)
 
 
@@ -37,17 +37,19 @@ _BLANKS = re.compile("[ \t\n]+")
 
 
 def join_lines(text: str) -> str:
-    """The text as a part of a line: line ends, tabs and runs of spaces are a space, and nothing else is,
-    so that a control character is seen here as where the text stands whole."""
+    """Return the text on one line, with newlines, tabs and runs of spaces as one space.
+
+    Other control characters are escaped, so that they are visible here as in the full text.
+    """
     return _BLANKS.sub(" ", escape_controls(text)).strip(" ")
 
 
-# Of an address: nothing that could end the sequence it stands in.
+# Only characters that cannot end the escape sequence of the link.
 _ADDRESS = re.compile(r"(?:https?|mailto|ftp)[:][\x21-\x7e]{1,2000}\Z", re.I)
 
 
 def address(url: str) -> str:
-    """An address that may stand in a terminal's own link; empty if it may not."""
+    """Return the URL if it can be used in a terminal hyperlink, otherwise an empty string."""
     return url if _ADDRESS.match(url) else ""
 
 
@@ -58,7 +60,7 @@ TAB = "    "
 
 
 class Span(Struct, frozen=True):
-    """A piece of text in one style; `link` is an address of which the terminal makes a link."""
+    """A piece of text in one style; `link` is the target of a terminal hyperlink."""
 
     text: str
     style: str = ""
@@ -75,7 +77,7 @@ Row: TypeAlias = list[Span]
 
 
 def count_cells(text: str) -> int:
-    """How many cells a text takes; it holds no control characters."""
+    """Return the number of cells of a text without control characters."""
     return len(text) if text.isascii() else max(0, wcswidth(text))
 
 
@@ -84,16 +86,16 @@ def width_of(row: Iterable[Span]) -> int:
 
 
 def join_styles(*styles: str) -> str:
-    """Styles on top of one another."""
+    """Combine styles, later ones on top."""
     return ";".join(filter(None, styles))
 
 
 def format_row(row: Iterable[Span], *, links: bool = True) -> Line:
-    """A row as the text that a terminal is sent: a style is named once for all that has it."""
+    """Return a row as terminal output; adjacent spans of one style share an escape sequence."""
     sent: list[str] = []
     for (style, link), spans in groupby(row, _look):
         text = "".join(span.text for span in spans)
-        # Whoever made the row made it harmless. Here is the last place to be sure of it.
+        # The text should be harmless already. This is the last place to make sure.
         if not text.isprintable():
             text = escape_controls(text).replace("\n", " ")
         if style:
@@ -106,20 +108,22 @@ def _look(span: Span) -> tuple[str, str]:
     return span.style, span.link
 
 
-# Where a row may end: behind spaces, and beside each character that is a word of its own.
+# The points at which a row may end: after spaces, and around characters that are their own word.
 _PIECES = re.compile(
     "[ \t]+|[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff"
     "\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\U00020000-\U0003fffd]\ufe0f?"
     "|[^ \t\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff"
     "\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\U00020000-\U0003fffd]+"
 )
-# Characters that may not begin a row.
+# Characters that may not start a row.
 _CLOSING = frozenset("、。，．！？：；）］｝」』】〉》〕ー々")
 
 
 class Wrap:
-    """Fills rows word by word; `row` is the one that is not full yet, and may be gone on with. What is
-    longer than a row is broken, unless `breaks` says that it stands out."""
+    """Fills rows word by word. `row` is the incomplete last row.
+
+    A word that is longer than a row is broken, or sticks out if `breaks` is false.
+    """
 
     __slots__ = ("_at", "_breaks", "_space", "_word", "_word_cells", "row", "width")
 
@@ -140,7 +144,7 @@ class Wrap:
         return twin
 
     def add(self, spans: Iterable[Span]) -> Iterator[Row]:
-        """The rows that became full; a line end in a span ends its row."""
+        """Yield the completed rows; a newline in a span ends its row."""
         for span in spans:
             first, *rest = span.text.split("\n")
             yield from self._add(span, first)
@@ -161,7 +165,7 @@ class Wrap:
             self._word_cells += size
 
     def _is_own_word(self, piece: str) -> bool:
-        """Whether a row may end before this piece, though no space stands there."""
+        """Return whether a row may end before this piece without a space."""
         if not self._word or piece in _CLOSING:
             return False
         before = self._word[-1].text
@@ -188,7 +192,7 @@ class Wrap:
             yield from self._broken(span)
 
     def _broken(self, span: Span) -> Iterator[Row]:
-        """A word that is longer than a row."""
+        """Break a word that is longer than a row."""
         graphemes: list[str] = []
         for grapheme in iter_graphemes(span.text):
             size = count_cells(grapheme)
@@ -205,7 +209,7 @@ class Wrap:
         return row
 
     def end(self) -> Iterator[Row]:
-        """The last row, whatever stands in it."""
+        """Yield the last row, even if it is empty."""
         yield from self._close_word()
         yield self._turn()
 
@@ -215,19 +219,18 @@ def _is_wide(piece: str) -> bool:
 
 
 def wrap_spans(spans: Iterable[Span], width: int, *, breaks: bool = True) -> Iterator[Row]:
-    """The spans in rows of at most this many cells, but for words that `breaks` leaves whole."""
+    """Yield the spans in rows of at most `width` cells; without `breaks`, long words stay complete."""
     wrap = Wrap(width, breaks=breaks)
     yield from wrap.add(spans)
     yield from wrap.end()
 
 
-# The beginning of a second column: behind two spaces or more.
+# The start of a second column, after two or more spaces.
 _COLUMN = re.compile(r" *(?:\S+ )*\S+ {2,}(?=\S)")
 
 
 def hang_lines(text: str, style: str, width: int, *, breaks: bool = True) -> Iterator[Row]:
-    """Lines in rows; what of a line goes on below stands under its second column, else under its
-    beginning."""
+    """Yield the rows of each line; continuation rows align with the second column or the indent."""
     for line in text.split("\n"):
         column = _COLUMN.match(line)
         lead = line[: column.end()] if column else ""
@@ -241,7 +244,7 @@ def hang_lines(text: str, style: str, width: int, *, breaks: bool = True) -> Ite
 
 
 def chop_spans(spans: Iterable[Span], width: int) -> Iterator[Row]:
-    """The spans in rows that are full, wherever that cuts: text whose spaces count."""
+    """Yield the spans in full rows, cut at any point, for text whose spaces matter."""
     width = max(2, width)
     row: Row = []
     at = 0
@@ -265,12 +268,12 @@ def chop_spans(spans: Iterable[Span], width: int) -> Iterator[Row]:
 
 
 def take_cells(spans: Iterable[Span], width: int) -> Row:
-    """As much of the spans as fits."""
+    """Return as much of the spans as fits."""
     return next(chop_spans(spans, width)) if width >= 2 else []
 
 
 def clip_spans(spans: Iterable[Span], width: int) -> Row:
-    """One row of at most this many cells; what was cut off shows as a sign."""
+    """Return one row of at most `width` cells; an ellipsis marks cut text."""
     spans = list(spans)
     if width_of(spans) <= width:
         return spans
@@ -278,7 +281,7 @@ def clip_spans(spans: Iterable[Span], width: int) -> Row:
 
 
 def strip_row(row: Row) -> Row:
-    """A row without the spaces at its end: they are nothing, and would wrap in a narrower window."""
+    """Return a row without trailing spaces, which could wrap in a narrower window."""
     row = row[:]
     while row:
         last = row.pop()
@@ -288,11 +291,11 @@ def strip_row(row: Row) -> Row:
     return row
 
 
-# Words as a terminal is told them on which nothing is drawn: lines end between words. Pure.
+# Plain text for terminals without redrawing: lines break between words. Pure.
 
 
 def wrap_text(text: str, columns: int) -> str:
-    """The lines of a text, those that are too long in several; `columns`: 0 of what has no width."""
+    """Break the lines of a text that are longer than `columns`; 0 means no limit."""
     if not columns:
         return text
     rows: list[str] = []
@@ -306,10 +309,10 @@ def wrap_text(text: str, columns: int) -> str:
 
 
 class Flow:
-    """`feed` says what may be written of what came, `close` what was still waited with."""
+    """Streaming text: `feed` returns what can be written now, `close` the rest."""
 
     def __init__(self, columns: int) -> None:
-        """`columns`: 0 of what has no width; nothing is waited with there."""
+        """Create a flow; with 0 `columns` there is no width, and text is written at once."""
         self._columns = columns
         self._wrap = Wrap(columns, breaks=False)
         self._written = 0
@@ -325,7 +328,7 @@ class Flow:
         return "\n".join(self._rest(row, 0) for row in self._wrap.end()) if self._columns else ""
 
     def _rest(self, row: Row, written: int) -> str:
-        """What of a row was not written yet; `written` is how much was, of the next that is asked about."""
+        """Return the unwritten part of a row; `written` is set for the next call."""
         text = "".join(span.text for span in row)[self._written :]
         self._written = written
         return text

@@ -1,6 +1,6 @@
-"""A call of a tool as one story: what it is, what was said about it, how it goes, what became of it.
+"""One tool call from start to result: its title, hook messages, progress and result. Pure.
 
-While it runs it is a few rows that change; when it has ended it goes out whole, once. Pure.
+While it runs, it is shown as a few rows that change. When it has ended, it is printed once in full.
 """
 
 from collections.abc import Iterator
@@ -45,15 +45,15 @@ from clew.fronts.render.rows import (
 from clew.fronts.render.theme import Look
 from clew.providers.answer_events import FellBack, HeldByRateLimit, Retrying, Waiting, Withdrawn
 
-# An agent at work, as a line that changes: who it is, how much it did, what it does now. Pure.
+# A running subagent as one live line: its name, number of calls and current action. Pure.
 
 
-# Of what it says, as much as a line could show.
+# The most characters of its text to keep, enough for a line.
 SAID_CHARACTERS = 200
 
 
 class AgentLine:
-    """`call_id` is the call that began it, in whichever conversation."""
+    """The live line of a subagent. `call_id` is the tool call that started it."""
 
     def __init__(self, agent_event: FromAgent) -> None:
         self.call_id = agent_event.tool_use_id
@@ -68,7 +68,7 @@ class AgentLine:
         return format_count(self.calls, "tool call")
 
     def heed(self, agent_event: FromAgent) -> None:
-        """Something happened in its conversation."""
+        """Update the line for an event of the agent."""
         event, self.is_done = agent_event.event, False
         match event:
             case ToolStarted():
@@ -92,23 +92,23 @@ class AgentLine:
         return clip_spans([mark, Span(self.name), Span(beside, look.theme["quiet"])], look.width)
 
 
-# What the engine reports beside words and calls, in a sentence each. Pure.
+# Other events of the engine, in a sentence each. Pure.
 
 
 NEWS_CHARACTERS = 200
-# A person ended these.
+# How the turns that the user ended are reported.
 STOPPED: dict[str, str] = {
     "aborted_streaming": "Interrupted",
     "aborted_tools": "Interrupted",
     "denied_and_stopped": "",
     "left": "Moved to the background",
 }
-# Their messages say all there is.
+# Reasons whose message is complete on its own.
 _SAID = frozenset({"api_error", "failed"})
 
 
 def describe_event(event: EngineEvent) -> Iterator[str]:
-    """Nothing for an event that people need not read about."""
+    """Yield the text for an event; nothing if the user need not know of it."""
     match event:
         case Retrying():
             yield f"({event.failure.message}; retrying in {event.delay_s:.0f} s{format_attempt(event)})"
@@ -144,7 +144,7 @@ def format_attempt(event: Retrying) -> str:
 
 
 def describe_news(entry: dict[str, Any]) -> str:
-    """What the model is told of work beside the conversation, for who wonders why it answers."""
+    """Return news of background work that the model receives, so that its reaction makes sense."""
     if entry.get("type") != "user" or not (message := UserMessage(entry)).is_news:
         return ""
     return f"* {join_lines(for_person(message.text))[:NEWS_CHARACTERS]}"
@@ -155,7 +155,7 @@ def describe_waiting(event: Waiting) -> str:
 
 
 def doubted(event: Doubted) -> str:
-    """A request that the service would refuse, and whether it was sent."""
+    """Describe a request that the API would reject, and whether it was sent."""
     faults = "; ".join(f"{v.where}: {v.what}" for v in event.violations[:3])
     if event.is_held:
         return f"Request not sent; the API would reject it: {faults}"
@@ -173,9 +173,9 @@ def describe_closing(ended: TurnEnded) -> str:
     return f"[{ended.message}]" if ended.reason in _SAID else f"[{what}: {ended.message}]"
 
 
-# Of what a running call prints.
+# The rows of a running call's output.
 PROGRESS_ROWS = 3
-# The parameter that says what a call does: of several the first.
+# The parameter that describes a call; the first one present is used.
 _TELLING = ("file_path", "notebook_path", "pattern", "path", "url", "query", "subject", "description",
             "command", "prompt", "skill", "task_id")  # fmt: skip
 _TITLE_CHARACTERS = 300
@@ -184,7 +184,7 @@ INDENT = "  "
 
 
 def title_of(block: Json) -> str:
-    """A call in a line, where its tool is not there to say it."""
+    """Return a title for a call whose tool is not available."""
     name, arguments = join_lines(str(block.get("name", ""))), block.get("input")
     words = (
         [arguments[k] for k in _TELLING if isinstance(arguments.get(k), str)]
@@ -196,12 +196,12 @@ def title_of(block: Json) -> str:
 
 
 def render_stopped(look: Look) -> Line:
-    """Below the head of a call that its turn's end cut off."""
+    """Return the line below a call that was interrupted."""
     return format_row([Span(f"{INDENT}Interrupted", look.theme["quiet"])])
 
 
 class CallStory:
-    """One call, and the agents that work for it."""
+    """One tool call, and the subagents that it started."""
 
     def __init__(self, block: Json) -> None:
         self.block = block
@@ -213,18 +213,18 @@ class CallStory:
         self._hooks: list[tuple[str, str]] = []
 
     def ready(self, block: Json) -> None:
-        """Its input is whole."""
+        """Record the complete input."""
         self.block, self.title, self.state = block, title_of(block), "waiting"
 
     def runs(self, block: Json, title: str) -> None:
-        """`title`: what its tool says; a tool that is not there, or says its name alone, says nothing."""
+        """Record that the call runs; `title` is the tool's title for it, if it has one."""
         self.ready(block)
         self.state = "running"
         if title not in ("", block.get("name")):
             self.title = join_lines(title)
 
     def hook(self, finished: HookFinished) -> None:
-        """What a hook had to say; one that only agreed is not mentioned."""
+        """Record what a hook reported; successful hooks without output are not mentioned."""
         ran = finished.ran
         words = join_lines(ran.trouble or (ran.stderr if ran.exit_code else ""))
         if words or finished.outcome != "success":
@@ -232,7 +232,7 @@ class CallStory:
             self._hooks.append((words, notice))
 
     def told(self, entry: Json, display: str, look: Look, folds: Folds) -> list[Line]:
-        """What stands below the head, once it has an end."""
+        """Return the lines below the title of a finished call."""
         answer = ToolResultView(str(self.block.get("name", "")), self.title, entry, display)
         inner = look.narrowed(len(INDENT))
         below = [format_row(row) for row in self._beside(inner, answer)] + result_lines(
@@ -249,7 +249,7 @@ class CallStory:
         ]
 
     def live(self, look: Look) -> list[Line]:
-        """How it goes, in few rows."""
+        """Return the live rows of a running call."""
         theme = look.theme
         rows: list[Row] = [self._now(look)]
         inner = look.narrowed(len(INDENT))
@@ -268,18 +268,20 @@ class CallStory:
                        look.width)  # fmt: skip
 
     def _beside(self, look: Look, answer: ToolResultView) -> Iterator[Row]:
-        """The command, where the title has other words for it; what hooks said; what an agent did."""
+        """Yield the command if the title does not contain it, hook messages, and the work of
+        subagents.
+        """
         arguments = self.block.get("input")
         command = arguments.get("command") if isinstance(arguments, dict) else None
         if isinstance(command, str) and escape_controls(command.strip(BLANKS)) not in self.title:
-            # As the question shows it: nothing is overwritten, no sequence is taken out.
+            # Shown as in the permission prompt: escape sequences are visible, not removed.
             for number, words in enumerate(command.strip("\n").split("\n")[:PROGRESS_ROWS]):
                 sign = "$ " if number == 0 else "  "
                 yield clip_spans([Span(f"{sign}{escape_controls(words.expandtabs(8))}", look.theme["quiet"])],
                               look.width)  # fmt: skip
         for reason, words in self._hooks:
             if reason and answer.is_denied and reason in join_lines(answer.text):
-                # The hook denied the call, and the result says why.
+                # The hook denied the call, and the result contains the reason.
                 continue
             yield from wrap_spans([Span(words, look.theme["notice"])], look.width)
         for agent in self.agents:

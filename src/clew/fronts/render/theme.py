@@ -1,6 +1,6 @@
-"""Colours by name: what each part of a screen is drawn with, as parameters of SGR. Pure.
+"""Themes: the colour of each part of the screen, as SGR parameters. Pure.
 
-A theme without colours says the same by weight and underlining alone; `NO_COLOR` asks for it.
+A theme without colours uses only weight and underlining; `NO_COLOR` selects it.
 """
 
 from collections.abc import Mapping
@@ -8,24 +8,27 @@ from typing import Literal
 
 from msgspec import Struct
 
-# What a terminal can do, as far as its environment tells. Pure.
+# The features of a terminal, as far as the environment reveals them. Pure.
 
 
 Pictures = Literal["", "kitty", "iterm2"]
 
-# Terminals whose own links are known to work, by what they call themselves.
+# Values of TERM_PROGRAM whose hyperlinks are known to work.
 _LINKS = frozenset({"iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "rio", "Tabby"})
 
 
 class Abilities(Struct, frozen=True, kw_only=True):
-    """What may be sent beside text with styles."""
+    """The features of a terminal beyond styled text."""
 
     links: bool = False
     pictures: Pictures = ""
 
 
 def detect_abilities(environment: Mapping[str, str]) -> Abilities:
-    """Inside a multiplexer pictures stay out: what it does not know, it prints or swallows."""
+    """Detect the terminal's features.
+
+    Images are disabled inside a multiplexer, which would print or drop what it does not know.
+    """
     term, program = environment.get("TERM", ""), environment.get("TERM_PROGRAM", "")
     if term in ("", "dumb", "linux"):
         return Abilities()
@@ -51,7 +54,7 @@ def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-# Beside colour: what a part is drawn with in every theme.
+# Styles of parts in every theme, in addition to colours.
 _WEIGHT = {
     "title": "1;4", "heading": "1", "strong": "1", "emphasis": "3", "struck": "9", "link": "4",
     "thinking": "3", "quiet": "2", "person": "1", "tool": "1", "error": "1", "code_keyword": "1",
@@ -116,7 +119,7 @@ _LIGHT = {
     "code_error": "38;5;160",
 }
 
-# Sixteen colours, the person's own: their terminal says what they look like.
+# The sixteen colours that the user's terminal defines.
 _ANSI = {
     "title": "36", "heading": "36", "link": "34", "code": "33", "marker": "36", "person": "36",
     "running": "33", "done": "32", "error": "31", "notice": "33", "added": "32", "removed": "31",
@@ -124,7 +127,7 @@ _ANSI = {
     "code_number": "33", "code_name": "34", "code_type": "36", "code_error": "31",
 }  # fmt: skip
 
-# Blue and orange in the place of green and red.
+# Blue and orange instead of green and red.
 _DALTONIZED = {"done", "error", "added", "removed", "added_line", "removed_line"}
 _DALTONIZED_DARK = {
     "done": "38;5;75", "error": "38;5;215", "added": "38;5;75", "removed": "38;5;215",
@@ -137,7 +140,7 @@ _DALTONIZED_LIGHT = {
 
 
 class Theme(Struct, frozen=True, kw_only=True):
-    """What each named part is drawn with; a name that is not there is drawn plainly."""
+    """The style of each named part; an unknown name has no style."""
 
     name: str
     styles: Mapping[str, str]
@@ -146,8 +149,7 @@ class Theme(Struct, frozen=True, kw_only=True):
         return self.styles.get(part, "")
 
 
-# The published names of colours, of the terminal's own sixteen where there are no more: a name without one
-# there is the nearest.
+# The accent colours: for 256 colours, and the nearest of the terminal's own sixteen.
 ACCENTS = {
     "red": ("38;5;203", "31"),
     "blue": ("38;5;75", "34"),
@@ -161,8 +163,10 @@ ACCENTS = {
 
 
 def accent_theme(theme: Theme, color: str) -> Theme:
-    """The theme with the marks of its prompts in a session's own colour; as it was where it has no colours, or
-    nobody knows that one."""
+    """Return the theme with a session's accent colour for its prompt marks.
+
+    A theme without colours and an unknown accent leave the theme unchanged.
+    """
     if color not in ACCENTS or theme in (BARE, PLAIN):
         return theme
     deep, plain = ACCENTS[color]
@@ -178,7 +182,7 @@ def _theme(name: str, *layers: Mapping[str, str]) -> Theme:
     return Theme(name=name, styles=styles)
 
 
-# Not a sequence: for pipes, and for terminals that read lines out.
+# No escape sequences, for pipes and screen readers.
 BARE = Theme(name="bare", styles={})
 PLAIN = _theme("plain")
 DARK = _theme("dark", _DARK)
@@ -198,8 +202,11 @@ THEMES: dict[str, Theme] = {
 def choose_theme(
     wish: str, environment: Mapping[str, str], *, is_light: bool | None = None
 ) -> Theme:
-    """The theme of a setting in a terminal; without a wish the terminal's own word for its ground:
-    `is_light` where it told, else a variable."""
+    """Return the theme for a setting and a terminal.
+
+    Without a setting it follows the background: `is_light` if the terminal reported it, otherwise an
+    environment variable.
+    """
     if environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
         return PLAIN
     deep = "256color" in environment.get("TERM", "") or environment.get("COLORTERM")
@@ -212,18 +219,18 @@ def choose_theme(
     return LIGHT if is_light else DARK
 
 
-# How things look here: the width, the colours, what the terminal can do. Pure.
+# The width, colours and features for which everything is painted. Pure.
 
 
 class Look(Struct, frozen=True):
-    """What everything is painted for."""
+    """The width, theme and features for which something is painted."""
 
     width: int
     theme: Theme
     abilities: Abilities = Abilities()
-    # Whether words say whose they are: for who hears them and sees neither colour nor place.
+    # Whether text names its speaker, for users who see neither colour nor position.
     says_who: bool = False
 
     def narrowed(self, cells: int) -> "Look":
-        """The same with less room."""
+        """Return the same with less width."""
         return Look(max(1, self.width - cells), self.theme, self.abilities, self.says_who)

@@ -1,8 +1,8 @@
-"""A session as it goes by: what is said for good goes out once, what still changes is asked for.
+"""A session while it runs: finished output is returned once, live output on request.
 
-Owns the order of what is shown. Whoever has a terminal gives the events to `feed` and prints what
-comes back above everything else, for good; `tail` is what stands below that and is drawn anew
-whenever there is time for it. What was given out is never given out again.
+It owns the order of output. The caller passes events to `feed` and prints the returned lines above
+everything else, permanently. `tail` returns what is below them and is redrawn whenever possible.
+Lines that were returned once are never returned again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -51,16 +51,16 @@ from clew.fronts.render.stories import AgentLine, CallStory, render_stopped, tit
 from clew.fronts.render.theme import Abilities, Look, Theme
 from clew.providers.answer_events import Waiting, Withdrawn
 
-# Between two of the same kind, and behind what made room itself, stands no empty line.
+# Kinds of output. No blank line separates calls or notes from their own kind, or follows "room".
 Voice: TypeAlias = Literal["words", "call", "note", "room"]
 
-# Of thinking that goes on.
+# The rows of thinking in progress.
 THINKING_ROWS = 3
 _CLOSE = frozenset({"note", "call"})
 
 
 class Transcript:
-    """Fed with events; asked for what stays and for what still changes."""
+    """Turns events into finished lines and live lines."""
 
     def __init__(
         self,
@@ -71,24 +71,27 @@ class Transcript:
         see_with: str = "ctrl+o",
         announces: bool = False,
     ) -> None:
-        """`see_with`: what to press to see what is folded; `announces`: nobody draws the tail, so a
-        call is told of when it begins, and words say whose they are."""
+        """Create a transcript.
+
+        `see_with` is the key that expands collapsed output. With `announces`, live rows are not drawn, so the
+        start of a call is printed and text names its speaker.
+        """
         self.width = width
         self.theme = theme
         self.abilities = abilities or Abilities()
         self._folds = Folds(see_with)
         self._before: Voice = "room"
-        # The text block that is open, and whether a row of it went out.
+        # The open text block, and whether a row of it has been returned.
         self._words: Markdown | None = None
         self._has_words = False
         self._thought: list[str] = []
-        # Calls that have no end yet: by id, and the ids by their places in the answer.
+        # The unfinished calls by id, and their ids by position in the response.
         self._stories: dict[str, CallStory] = {}
         self._places: dict[int, str] = {}
         self._agents: dict[str, AgentLine] = {}
         self._waits = ""
         self._announces = announces
-        # The call whose beginning is the last thing that went out.
+        # The call whose title was printed last.
         self._begun = ""
 
     @property
@@ -96,14 +99,14 @@ class Transcript:
         return Look(max(2, self.width), self.theme, self.abilities, self._announces)
 
     def resize(self, width: int) -> None:
-        """What comes from now on fits this width."""
+        """Use a new width for later output."""
         if width != self.width:
             self.width = width
             if self._words is not None:
                 self._words.resize(self._look.width)
 
     def feed(self, event: EngineEvent | TurnEnded) -> list[Line]:
-        """What an event adds to that which stays."""
+        """Return the finished lines that an event adds."""
         self._waits = ""
         match event:
             case TextDelta():
@@ -150,7 +153,7 @@ class Transcript:
         return []
 
     def tail(self, width: int, rows: int) -> list[Line]:
-        """What still changes, in at most so many rows: styles alone, neither links nor pictures."""
+        """Return at most `rows` live rows, with styles but without links and images."""
         if rows < 1:
             return []
         self.resize(width)
@@ -174,16 +177,16 @@ class Transcript:
         return (["", *lines] if is_apart else lines)[-rows:]
 
     def prompt(self, text: str) -> list[Line]:
-        """What a person said."""
+        """Return the lines of a prompt."""
         self._before = "words"
         return ["", *render_prompt(text, self._look)]
 
     def interrupted(self) -> None:
-        """Something else was written in between."""
+        """Record that other output was written in between."""
         self._before, self._begun = "words", ""
 
     def note(self, text: str, *, part: str = "notice") -> list[Line]:
-        """A line of the program's own; `part` names its style."""
+        """Return a notice of clew itself; `part` names its style."""
         rows = hang_lines(escape_controls(text), self.theme[part], self._look.width)
         return self._out("note", [format_row(row) for row in rows])
 
@@ -193,7 +196,7 @@ class Transcript:
     def history(
         self, messages: Iterable[Json], rows: int = 400, titles: Titles = title_of
     ) -> list[Line]:
-        """The end of what was said before, in about so many rows; `titles`: what tools say of calls."""
+        """Return about `rows` rows of earlier messages; `titles` returns the title of a tool call."""
         message_list = messages if isinstance(messages, Sequence) else list(messages)
         lines = render_recalled(message_list, rows, self._look, self._folds, titles)
         self._before = "words" if lines else self._before
@@ -201,15 +204,15 @@ class Transcript:
 
     @property
     def folded(self) -> list[str]:
-        """The names of what was shown in part, the newest last; `see` shows each in whole."""
+        """The titles of collapsed outputs, oldest first; `see` expands one."""
         return self._folds.names
 
     def see(self, name: str) -> list[Line]:
-        """What was folded, in whole; its number is name enough. Nothing for one that is not known."""
+        """Return a collapsed output in full; its number is enough. Empty if it is unknown."""
         render = self._folds.get(name)
         return [] if render is None else [format_row(row) for row in render(self._look.width)]
 
-    # -- words
+    # -- text
 
     def _said(self, text: str) -> list[Line]:
         out = self._think_over()
@@ -232,7 +235,7 @@ class Transcript:
         return list(wrap_spans(spans, look.width))[-rows:]
 
     def _think_over(self) -> list[Line]:
-        """Thinking has ended: a line that can be opened stands for it."""
+        """End the thinking; return the line that replaces it."""
         text, self._thought = "".join(self._thought), []
         return self._out("note", list(render_thought(text, self._look, self._folds)))
 
@@ -242,7 +245,7 @@ class Transcript:
         return self._closed() if block.get("type") == "text" else []
 
     def _closed(self) -> list[Line]:
-        """The words that are open stand as they are."""
+        """Close the open text."""
         out = self._think_over()
         words, self._words = self._words, None
         if words is not None:
@@ -277,7 +280,7 @@ class Transcript:
 
     def _starts(self, event: ToolStarted) -> list[Line]:
         if event.title.startswith("! "):
-            # A person's own line for the shell: what it prints comes next.
+            # The user's shell command; its output follows.
             return self._out(
                 "call", [format_row([Span(escape_controls(event.title), self.theme["person"])])]
             )
@@ -322,22 +325,22 @@ class Transcript:
     def _turn_ended(self, event: TurnEnded) -> list[Line]:
         out = self._closed()
         stories, self._stories = self._stories, {}
-        # One that works on in the background is here again with the next thing it does.
+        # A background agent appears again with its next event.
         self._agents = {}
         for story in stories.values():
             out += self._out(
                 "call", [*story.head(self._look, is_error=True), render_stopped(self._look)]
             )
-        # A call that was cut off says so itself.
+        # An interrupted call reports it already.
         is_said = event.reason == "aborted_tools" and bool(stories)
         words = "" if is_said else notices.describe_closing(event)
         part = "quiet" if event.reason in notices.STOPPED else "error"
         return out + (self.note(words, part=part) if words else [])
 
-    # -- together
+    # -- spacing
 
     def _out(self, voice: Voice, lines: list[Line]) -> list[Line]:
-        """Lines that stay, apart from what is above them."""
+        """Return finished lines, separated from those above."""
         if not lines:
             return []
         self._begun = ""

@@ -49,7 +49,7 @@ def main(
 
 
 class TerminalFront:
-    """What outlives the sessions of one run. `talk` is the open session, if there is one."""
+    """The state that outlives the sessions of one run. `talk` is the open session, if any."""
 
     def __init__(self, terminal: Terminal) -> None:
         home = find_config_home(os.environ, Path.cwd())

@@ -472,7 +472,7 @@ NUMBERED = 20
 
 
 def pick_session(options: Options) -> Options:
-    """Return the options with the picked session; raise `CommandLineError` if there is none."""
+    """Return the options with the picked session; raise `CommandLineError` without one."""
     outlines = recent()
     lines = [_row(number, outline) for number, outline in enumerate(outlines, 1)]
     if options.is_print or not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -483,7 +483,7 @@ def pick_session(options: Options) -> Options:
 
 
 def recent(most: int = NUMBERED) -> list[Outline]:
-    """Return the newest sessions of this folder; raise `CommandLineError` if there are none."""
+    """Return the newest sessions of this folder; raise `CommandLineError` without any."""
     home, cwd = find_config_home(os.environ, Path.cwd()), str(Path.cwd())
     outlines = list(islice(list_newest_first(home, cwd, everywhere=False), most))
     if not outlines:
