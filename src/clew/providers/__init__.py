@@ -1,3 +1,1 @@
-"""Providers of model responses: the Messages API, chat completions, and the retry policy above
-them.
-"""
+"""Providers of model responses: the Messages API, chat completions, and the retry policy."""

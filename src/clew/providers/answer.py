@@ -261,8 +261,7 @@ class Answering:
                 )
                 if failure.retry_after_s is not None and is_busy(failure):
                     # Other requests need not receive the same refusal one by one. A wait that no
-                    # caller is in does not
-                    # hold requests: the user's next prompt is sent at once.
+                    # caller is in does not hold requests: the user's next prompt is sent at once.
                     wait_s = min(failure.retry_after_s, self._policy.budget_s)
                     self._gate.hold(self._clock.now_s() + wait_s)
                 await self._pause(failure, decision, emit)

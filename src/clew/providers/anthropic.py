@@ -1,5 +1,4 @@
-"""The Messages API over HTTP: one attempt at a time, its events as they arrive, its failure as a
-value.
+"""The Messages API over HTTP: one attempt with its events and its failure as a value.
 
 Owns the wire format of one request and one response. Must never retry (see `retry` and `answer`),
 and no failure's text may contain a credential.
@@ -44,8 +43,7 @@ COUNT_TOKENS = "/v1/messages/count_tokens?beta=true"
 MAX_REFUSAL_BYTES = 65_536
 REFUSAL_TIMEOUT_S = 10.0
 # The limit for a response that is not streamed, and for one event: twice what a request that sends
-# it
-# back may contain.
+# it back may contain.
 MAX_ANSWER_BYTES = 64 << 20
 # The limit for a stream, framing included: the longest response of any model, with one character
 # per event.

@@ -61,21 +61,18 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     user_id: str | None = None
     cache: CacheTtl | None = "5m"
     # How many messages at the end carry no cache mark: 1 for an instruction that is sent only once,
-    # so that
-    # the mark stays on the last message that later requests share.
+    # so that the mark stays on the last message that later requests share.
     unshared_tail: int = 0
     betas: tuple[str, ...] = ()
     # The ID of the message whose request the service compares the cached prefix of this one with;
-    # empty for
-    # a session's first request. None requests no comparison.
+    # empty for a session's first request. None requests no comparison.
     compares_with: str | None = None
     # Only fill the prompt cache: the same prefix, and no response.
     warms: bool = False
     session_id: str | None = None
     agent_id: str | None = None
     # Whether this is a turn of a session, so that the next request continues from its response.
-    # With message
-    # threads on, the service may store the conversation until then.
+    # With message threads on, the service may store the conversation until then.
     in_thread: bool = False
     # The retry number sent to the service, set by `Answering`.
     retry_count: int = 0

@@ -37,8 +37,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     betas_allowed: bool = True
     dialect: str = "messages"
     # The version of the Messages API, and whether it was set explicitly. One that was not is
-    # replaced by the
-    # version that the service supports.
+    # replaced by the version that the service supports.
     api_version: str = USUAL
     pins_version: bool = False
     # Whether requests ask why the prompt cache missed. False for a service that rejected the

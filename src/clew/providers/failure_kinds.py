@@ -21,8 +21,7 @@ from clew.providers.request_body import choose_output_limit
 RETRIED_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529, 530})
 
 # The status that an error's type or code stands for, normalized by `simple`. Anthropic's types,
-# OpenAI's
-# codes, Google's google.rpc.Code, Bedrock's exceptions, vLLM's classes.
+# OpenAI's codes, Google's google.rpc.Code, Bedrock's exceptions, vLLM's classes.
 STATUS_OF_NAME = {
     "api": 500,
     "server": 500,
@@ -122,12 +121,10 @@ _LONGEST = lazy_pattern(
     re.I,
 )
 # Services' messages about an unsupported version: `anthropic-version: "2026-10-21" is not a valid
-# version`,
-# or `anthropic_version` if it is a member of the body.
+# version`, or `anthropic_version` if it is a member of the body.
 _VERSION = lazy_pattern(r"anthropic[-_]version", re.I)
 # Services' messages about an unknown member of the body: `diagnostics: Extra inputs are not
-# permitted`,
-# `Unknown parameter: 'diagnostics'`.
+# permitted`, `Unknown parameter: 'diagnostics'`.
 _DIAGNOSTICS = lazy_pattern(r"\bdiagnostics\b", re.I)
 # A server that is still loading its model responds with 503: llama.cpp's "Loading model".
 _BUSY_WORDS = ("overloaded", "loading model", "currently loading")
@@ -145,17 +142,12 @@ def find_effective_status(failure: Failure) -> int | None:
 
 
 def _status_of_424(failure: Failure) -> int:
-    """Return the equivalent status for Bedrock's 424, which has two meanings that the type tells
-    apart.
-    """
+    """Return the equivalent status for Bedrock's 424, whose two meanings the type tells apart."""
     return STATUS_OF_NAME.get(simple(failure.error_type), 424)
 
 
 def simple(name: str | None) -> str:
-    """Return a type or code in the spelling of the tables:
-
-    `rate_limit_error` equals `RateLimitError`.
-    """
+    """Normalize a type or code: `rate_limit_error` and `RateLimitError` become `ratelimit`."""
     return _ENDINGS.sub("", _LETTERS.sub("", (name or "").lower()))
 
 
@@ -242,8 +234,7 @@ MIN_OUTPUT_TOKENS = 3_000
 TOO_LARGE_STATUS = 413
 
 # Each service's message for it, with the prompt's length and the window's size where given.
-# Compiled
-# only after a failure.
+# Compiled only after a failure.
 _A = r"(?P<input>\d[\d,_]{0,14})"
 _B = r"(?P<limit>\d[\d,_]{0,14})"
 _WORDINGS = (

@@ -30,8 +30,7 @@ Whose: TypeAlias = tuple[str | None, str | None]
 
 BETA = "message-threads-2026-08-12"
 # How long the service stores a conversation after its last request, and how much earlier clew stops
-# relying
-# on it, because the next request must arrive in time.
+# relying on it, because the next request must arrive in time.
 LIFETIME_S = 300.0
 MARGIN_S = 10.0
 # Maximum number of cache marks in a request of a thread: the service adds one of its own.
@@ -55,10 +54,8 @@ _OF_THREADS = re.compile(rf"\bthread\b|(?<!diagnostics\.)previous_message_id|{BE
 # Members of a body that may differ between requests of a thread.
 _VARYING = frozenset({"messages", "max_tokens", "stream", "metadata", "diagnostics"})
 # Stop reasons after which the next request may continue the thread. For a refused response, it is
-# not known
-# whether the service stores it. A paused one is continued in the same message. Unknown ones are not
-# relied
-# on.
+# not known whether the service stores it. A paused one is continued in the same message. Unknown
+# ones are not relied on.
 _KEPT_ENDINGS = frozenset({"end_turn", "tool_use", "stop_sequence", "max_tokens"})
 _CONTEXT_MANAGEMENT = "context_management"
 # A request rejected with one of these statuses may be valid with the complete conversation.
@@ -66,9 +63,7 @@ _REFUSED = (400, 404, 422)
 
 
 class HeldThread(Struct, frozen=True, kw_only=True):
-    """A conversation that the service stores under a response's ID, up to and including that
-    response.
-    """
+    """A conversation that the service stores under a response's ID, including that response."""
 
     message_id: str
     front: Any
@@ -89,8 +84,7 @@ class Threads:
         self._models_without: set[str] = set()
         self._is_without = False
         # Models for which a response proved that the service restores the conversation. Some
-        # gateways ignore the
-        # member, and may route each model to another service.
+        # gateways ignore the member, and may route each model to another service.
         self._proven: set[str] = set()
         # Models whose threads do not support `context_management`.
         self._omitting: set[str] = set()
@@ -121,8 +115,8 @@ class Threads:
             del self._held[next(iter(self._held))]
 
     def is_proven(self, model: str) -> bool:
-        """Return whether this model is known to see the complete conversation when only a part is
-        sent.
+        """Return whether this model is known to see the complete conversation from a partial
+        request.
         """
         return model in self._proven
 
@@ -245,8 +239,7 @@ class ThreadedRequest:
         return True
 
     def _may_omit(self, failure: Failure) -> bool:
-        """Return whether only `context_management` is unsupported, and leaving it out has no
-        effect.
+        """Return whether only `context_management` is unsupported and can be left out.
 
         A model that binds its thinking blocks sees all of them anyway.
         """
@@ -329,9 +322,7 @@ class ThreadedRequest:
 
 
 def follows(messages: list[Json], thread: HeldThread) -> bool:
-    """Return whether messages consist of the stored ones, the unchanged response to them, and new
-    ones.
-    """
+    """Return whether messages are the stored ones, the unchanged response to them, and new ones."""
     count = len(thread.messages)
     return (
         len(messages) > count + 1
@@ -403,9 +394,7 @@ def _prompt_tokens(event: Json) -> int:
 
 
 def _is_of_fallback(message: Json) -> bool:
-    """Return whether a fallback model wrote the response, in which case the service does not store
-    it.
-    """
+    """Return whether a fallback model wrote the response: the service does not store those."""
     iterations = (message.get("usage") or {}).get("iterations")
     return any(
         isinstance(iteration, dict) and iteration.get("type") == "fallback_message"

@@ -19,7 +19,7 @@ EFFORTS: tuple[Effort, ...] = get_args(Effort)
 
 
 class Preferences(Struct, frozen=True, kw_only=True):
-    """The preferences; `None` where nothing was set."""
+    """Preferences for requests. `None` means that nothing was set."""
 
     max_tokens: int | None = None
     thinking: Thinking | None = None

@@ -1,4 +1,4 @@
-"""Convert a response without an answer to a `Failure`.
+"""Convert an error response to a `Failure`.
 
 Owns the parsing of error bodies of any kind: the API's JSON, a gateway's web page, or nothing.
 """

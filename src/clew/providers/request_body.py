@@ -143,7 +143,7 @@ def _thinking(request: ModelRequest, model: Model, max_tokens: int, adjusted: li
     modes = model.thinking
     thinking = request.thinking
     if thinking is None:
-        # A model without a catalog entry decides on its own.
+        # A model without a catalog entry uses its own default.
         thinking = _default_thinking(modes or ())
     if thinking is None:
         return {}

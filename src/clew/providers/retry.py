@@ -195,22 +195,19 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
 
     max_attempts: int = 10
     # Whether overloads count as attempts. They do if the user set a number of retries; otherwise
-    # only the
-    # time limits them.
+    # only the time limits them.
     counts_overloads: bool = False
     budget_s: float = 600.0
     # No attempt begins with less than this left of the budget. An attempt that begins late may be
-    # silent only
-    # for the time that is left.
+    # silent only for the time that is left.
     least_attempt_s: float = 5.0
     base_s: float = 1.0
     factor: float = 2.0
     cap_s: float = 30.0
-    # Attempts that an intermediary answered.
+    # The maximum number of attempts answered by an intermediary.
     max_in_the_way: int = 3
     # The number of broken streams before one attempt requests the response without streaming, and
-    # the time
-    # that it may take.
+    # the time that it may take.
     streams_before_whole: int = 3
     whole_s: float = 300.0
     # Consecutive overloads before the next model of the chain is used.
@@ -218,8 +215,7 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     unattended: bool = False
     unattended_cap_s: float = 300.0
     # Even a run without a time limit asks again after this time: a limit may be lifted early, and a
-    # header
-    # may name the year 9999.
+    # header may name the year 9999.
     unattended_ask_s: float = 21_600.0
 
 
@@ -228,8 +224,7 @@ class Spent(Struct, frozen=True, kw_only=True):
 
     attempts: int = 0
     # Attempts without a limit on their number: overloads, and in an unattended run all failures
-    # that it
-    # waits out. For the latter, the time does not count either.
+    # that it waits out. For the latter, the time does not count either.
     uncounted: int = 0
     elapsed_s: float = 0.0
     in_the_way: int = 0
@@ -361,9 +356,7 @@ def is_broken_stream(failure: Failure) -> bool:
 def _delay(
     failure: Failure, attempts: int, policy: RetryPolicy, random: float, *, unlimited: bool
 ) -> float:
-    """Return the delay, with full jitter over a growing span and never before the time the service
-    names.
-    """
+    """Return the delay: full jitter over a growing interval, at least the service's own delay."""
     cap_s = policy.unattended_cap_s if unlimited else policy.cap_s
     exponent = min(attempts - 1, 30)
     span_s = min(cap_s, policy.base_s * policy.factor**exponent)

@@ -1,9 +1,8 @@
-"""The configuration of one language server, in settings or a plugin's `.lsp.json`; and known
-servers.
+"""The configuration of one language server, and the servers that clew knows.
 
-Pure. Owns the fields of an entry of `lspServers`, which are the same in plugins. An error in an
-entry is returned as text. A known server is used if its program is installed and no other server is
-configured for its files.
+Pure. Owns the fields of an entry of `lspServers`, which are the same in a plugin's `.lsp.json`. An
+error in an entry is returned as text. A known server is used if its program is installed and no
+other server is configured for its files.
 """
 
 from collections.abc import Iterable, Mapping
@@ -100,9 +99,7 @@ def read_entries(entries: Any, source: str) -> tuple[list[LanguageServerSpec], l
 def with_known(
     specs: Iterable[LanguageServerSpec], defaults: Iterable[LanguageServerSpec]
 ) -> tuple[LanguageServerSpec, ...]:
-    """Return the configured servers, and the known ones for extensions that no other server
-    supports.
-    """
+    """Return the configured servers, and known ones for extensions that no other supports."""
     chosen = list(specs)
     for spec in defaults:
         endings = {ending for spec in chosen for ending in spec.languages}

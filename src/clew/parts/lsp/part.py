@@ -53,7 +53,7 @@ class Code(Part):
         return []
 
     async def facts(self, _: History, /) -> list[Fact]:
-        """Return new problems in the files that changed, after a limited wait."""
+        """Wait for a limited time, then return the new problems in changed files."""
         fact = None if self._servers is None else await self._servers.news()
         return [] if fact is None else [fact]
 

@@ -101,7 +101,7 @@ class LanguageServer:
     async def _serve(
         self, child: ChildLine, connection: Connection, group: asyncio.TaskGroup
     ) -> str:
-        """Serve until the end and return its reason."""
+        """Serve until the server stops, and return the reason."""
         argv = [self.spec.command, *self.spec.args]
         try:
             await child.open(self._launcher, argv, cwd=self._root, env=self._environ)

@@ -34,10 +34,8 @@ def find_specs(
 
 MOST_STARTS = 4
 # How long a request waits for diagnostics of files that were just changed: of a server that must
-# start,
-# and of one that runs. The request waits, not the tool; otherwise each of several edits in one
-# response
-# would wait. python-lsp-server responds after 0.5 s, or 1.8 s including its start.
+# start, and of one that runs. The request waits, not the tool; otherwise each of several edits in
+# one response would wait. python-lsp-server responds after 0.5 s, or 1.8 s including its start.
 START_WAIT_S = 4.0
 NEWS_WAIT_S = 2.0
 # After the first diagnostics of a file, more may follow.
@@ -60,7 +58,7 @@ class LanguageServers:
         self._environ = environ
         self._running: dict[str, tuple[LanguageServer, asyncio.Task[None]]] = {}
         self._starts: dict[str, int] = {}
-        # Files that changed without new diagnostics yet, and the diagnostics before these changes.
+        # Changed files whose diagnostics are pending, and the diagnostics before the changes.
         self._changed: dict[str, None] = {}
         self._before: Found = {}
 
@@ -126,7 +124,7 @@ class LanguageServers:
         return {path: problems for s in self.running() for path, problems in s.problems.items()}
 
     async def news(self) -> Fact | None:
-        """Return the problems that are new since the last changes, after a limited wait."""
+        """Wait for a limited time, then return the problems that the last changes caused."""
         if not self._changed:
             return None
         specs = {spec.name for path in self._changed if (spec := self.specs.for_file(path))}

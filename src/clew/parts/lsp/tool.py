@@ -203,7 +203,7 @@ class LspQuestion:
         return lines
 
     def _is_shown(self, path: str) -> bool:
-        """Return whether to show a location: in the project, if the file may be read; else always."""
+        """Return whether to list a location: outside the project, or in a file that may be read."""
         name = shown_path(path, self._root)
         return name == path or self._may_read(name)
 

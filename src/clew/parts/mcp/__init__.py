@@ -1,3 +1,1 @@
-"""MCP servers: their tools, prompts and resources as part of the session, isolated from server
-failures.
-"""
+"""MCP servers: their tools, prompts and resources as part of the session."""

@@ -1,5 +1,4 @@
-"""Answer a server's requests: its forms by the user, its requests to the model by a rule or the
-user.
+"""Answer a server's requests: forms by the user, model requests by a rule or the user.
 
 Owns the path from a server's request to `ask`, which permission prompts use too. The user's input
 in a form goes only to the server, never to the log or the model.
@@ -154,9 +153,7 @@ class ServerQuestions:
         }
 
     async def _refused(self, server: str, fields: Json) -> str:
-        """Return why the model is not asked: a rule for `mcp__SERVER__sampling`, or the user's
-        answer.
-        """
+        """Return why a rule for `mcp__SERVER__sampling` or the user rejects a request, or ""."""
         from clew.parts.mcp.config import tool_name
 
         block = self._block(tool_name(server, "sampling"), fields)

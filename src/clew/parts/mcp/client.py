@@ -237,7 +237,7 @@ class McpClient:
         )
 
     async def _answers(self, wanted: Json) -> Json | PeerFailure:
-        """Return the fields for the next round: the input under the server's keys, and the state."""
+        """Return the fields for the next round: input under the server's keys, and the state."""
         fields: Json = {}
         if isinstance(wanted.get("requestState"), str):
             fields["requestState"] = wanted["requestState"]

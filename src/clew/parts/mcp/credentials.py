@@ -1,5 +1,4 @@
-"""The headers that authenticate requests to a server at a URL: configured, from a helper, or a
-token.
+"""The headers that authenticate requests to a server: configured, from a helper, or a token.
 
 Owns when a helper runs and when a token is renewed. A configured Authorization header takes
 precedence over a token, because the user knows the server.

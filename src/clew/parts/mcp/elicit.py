@@ -1,5 +1,4 @@
-"""A server's questions to the user: the form as questions under its name, and the answers in its
-format.
+"""A server's form as questions to the user, and the answers in the server's format.
 
 A form is for answers that a stranger may know. One that asks for a secret is not shown. For
 secrets, the protocol has another way, a page of the server's own, and a password typed here would

@@ -74,7 +74,7 @@ class Connected(Part):
         self._instructed: set[str] | None = None
         # Whether new tools go into the toolbox as soon as servers offer them.
         self._is_open = False
-        # Servers added during the session, or that may be replaced, by the source that added them.
+        # The servers that may be replaced during the session, by the source that added them.
         self._exchanged: dict[str, dict[str, ServerConfig]] = {
             OF_PLUGINS: {s.name: s for s in listing.servers if s.name.startswith(OF_PLUGINS)}
         }
@@ -249,9 +249,7 @@ class Connected(Part):
         self._gather()
 
     async def resource(self, text: str) -> Fact | None:
-        """Return the resource that `@server:uri` in a prompt names, or None if the server is
-        unknown.
-        """
+        """Return the resource that `@server:uri` in a prompt names, or None for an unknown server."""
         name, separator, uri = text.partition(":")
         server = None if self.servers is None or not separator else self.servers.get(name)
         if server is None or not uri:

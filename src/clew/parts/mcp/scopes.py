@@ -1,5 +1,4 @@
-"""Find the servers of a session: from the command line, settings, `.mcp.json`, and other tools'
-files.
+"""Find the servers of a session in arguments, settings, `.mcp.json` and other tools' files.
 
 Owns the order of the scopes and which servers need approval. Only reads. If several scopes define a
 server, the one with the highest precedence wins. A project's server requires a trusted folder and
@@ -30,9 +29,7 @@ from clew.system.files import hold_lock, is_there, read_content, replace
 
 
 class ServerChoices(Struct, frozen=True, kw_only=True):
-    """For one project: the approved servers with the digest of their entry, and the rejected
-    servers.
-    """
+    """The approved servers of one project, with the digest of their entry, and the rejected ones."""
 
     approved: dict[str, str] = {}
     denied: frozenset[str] = frozenset()

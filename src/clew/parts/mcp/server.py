@@ -35,7 +35,7 @@ MakeLine: TypeAlias = Callable[[ServerConfig, ServerHost, asyncio.TaskGroup], Se
 # The minimum pause between lists, for a server that announces changes continuously.
 RELIST_PAUSE_S = 1.0
 MOST_WATCHED = 100
-# Requests that accompany a call have a shorter time limit.
+# The time limit of auxiliary requests, shorter than that of a call.
 ASIDE_PATIENCE_S = 5.0
 GIVEN_UP = ("failed", "needs-auth", "disabled")
 LISTS = ("tools", "prompts", "resources")
@@ -87,7 +87,7 @@ class McpServer:
 
     @property
     def instructions(self) -> str:
-        """The server's instructions for its use; untrusted text."""
+        """The server's usage instructions, which are untrusted text."""
         agreement = self.agreement
         return "" if agreement is None else shorten(agreement.instructions, MAX_INSTRUCTIONS)
 

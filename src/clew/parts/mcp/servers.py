@@ -1,5 +1,4 @@
-"""All servers of a session: started at the same time in the background, and stopped with the
-session.
+"""All servers of a session: started together in the background, stopped with the session.
 
 Owns their tasks. Nothing waits for a server unless requested, and never without a time limit.
 """

@@ -1,3 +1,1 @@
-"""Plugins: folders in the published layout that add commands, skills, agents, hooks, servers and
-styles.
-"""
+"""Plugins: folders that add commands, skills, agents, hooks, servers and output styles."""

@@ -109,7 +109,7 @@ def parts_of(root: Path, plugin_manifest: Manifest, data: Path) -> Parts:
 
 
 def is_nothing(parts: Parts) -> bool:
-    """Return whether a folder is not a plugin."""
+    """Return whether a folder contains no part of a plugin."""
     is_some = is_file(parts.root / MANIFEST) or parts.runs or parts.faults
     return not is_some and not describe_parts(parts)
 

@@ -98,9 +98,7 @@ class Store:
         return read_json(self.folder / "installed.json").get("trustedOthers")
 
     def _others(self) -> Iterator[Installed]:
-        """Yield the plugins in other tools' `plugins/installed_plugins.json`, in both of its
-        formats.
-        """
+        """Yield the plugins in other tools' `plugins/installed_plugins.json`, in both formats."""
         data = read_json(self._places.config_home / "plugins" / "installed_plugins.json")
         for plugin_id, value in members(data.get("plugins")):
             for entry in value if isinstance(value, list) else [value]:

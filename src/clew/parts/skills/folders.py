@@ -184,7 +184,7 @@ class SkillLibrary:
             self._by_name = None
 
     def forget(self) -> None:
-        """Search again on the next use in any case."""
+        """Search again on the next use, even if no folder has changed."""
         self._by_name = None
 
     def replace_plugins(self, plugins: Sequence[FromPlugin]) -> None:

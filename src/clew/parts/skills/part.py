@@ -367,9 +367,7 @@ class SessionSkills(Part):
         return where + "".join(parts).strip()
 
     async def prepared(self, prompt: str) -> str:
-        """Return the text of an automatic prompt: expanded if it calls a skill, otherwise
-        unchanged.
-        """
+        """Return the text of an automatic prompt, expanded if it calls a skill."""
         name, _, arguments = prompt.removeprefix("/").partition(" ")
         skill = self.get(name) if prompt.startswith("/") else None
         if skill is None:

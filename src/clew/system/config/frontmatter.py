@@ -1,5 +1,4 @@
-"""The front matter of a Markdown file: the members between two `---` lines, and the body below
-them.
+"""The front matter of a Markdown file (the members between two `---` lines) and its body.
 
 Commands, skills, agents, output styles and rules begin with front matter. It is YAML, but authors
 write it as plain lines, so each member is parsed separately. A value on one line is used literally
@@ -133,9 +132,7 @@ def _members(lines: list[str]) -> tuple[dict[str, Any], list[FrontmatterFault]]:
 
 
 def _chunks(lines: list[str], faults: list[FrontmatterFault]) -> list[tuple[int, str, list[str]]]:
-    """Return each member's line number, name and lines: the rest of its first line, then the
-    others.
-    """
+    """Return each member's line number, name and lines, the first without the name."""
     chunks: list[tuple[int, str, list[str]]] = []
     for number, line in enumerate(lines, start=2):
         member = MEMBER.match(line)

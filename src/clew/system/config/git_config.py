@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 
 # Settings whose value is a command or a directory of commands. `*` matches one subsection, which
-# may
-# contain dots.
+# may contain dots.
 PROGRAMS = (
     "browser.*.cmd", "browser.*.path",
     "core.alternaterefscommand", "core.askpass", "core.editor", "core.fsmonitor", "core.gitproxy",

@@ -1,9 +1,9 @@
-"""Keep git from starting programs that a repository configures, in clew's own calls and in
-commands.
+"""Keep git from starting programs that a repository configures.
 
-Owns what depends on the folder and on whether it is trusted; `OWN_GIT` has what always applies. A
-bare repository inside a folder is data until the user names it, so clew has git refuse it
-(`safe.bareRepository`). The exception is a trusted session that was started in a bare repository.
+Covers clew's own git calls and those in commands. Owns what depends on the folder and on whether it
+is trusted; `OWN_GIT` has what always applies. A bare repository inside a folder is data until the
+user names it, so clew has git refuse it (`safe.bareRepository`). The exception is a trusted session
+that was started in a bare repository.
 """
 
 import os
@@ -67,7 +67,7 @@ def find_repository_programs(folder: str) -> tuple[str, ...]:
 
 
 def settings_of_repository(folder: str) -> tuple[str, ...]:
-    """Return the same names as written in the files, those of a submodule prefixed with its path."""
+    """Return the same names as written in the files, with the path of a submodule as a prefix."""
     cached = _known.get(folder)
     if cached is not None and cached.holds():
         return cached.found
@@ -82,7 +82,7 @@ def settings_of_repository(folder: str) -> tuple[str, ...]:
 
 
 def is_bare(folder: Path) -> bool:
-    """Return whether git would use the folder, or a parent, as a repository without a working tree."""
+    """Return whether git would use the folder, or a parent, as a bare repository."""
     for ancestor in (folder, *folder.parents):
         if is_there(ancestor / ".git"):
             return False
@@ -158,9 +158,7 @@ def _short(path: Path) -> str:
 
 
 class _Search:
-    """A search through all files that git would read; `stamps` records them, including missing
-    ones.
-    """
+    """A search through all files that git would read, recorded in `stamps` even if missing."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
@@ -176,9 +174,7 @@ class _Search:
         return now_ns - max(changed_at, default=0) > UNSETTLED_NS
 
     def around(self, folder: Path) -> None:
-        """Search all repositories that git may find from a folder upwards, up to the first certain
-        one.
-        """
+        """Search all repositories that git may find from a folder upwards, until one is certain."""
         for ancestor in (folder, *folder.parents):
             self._see(ancestor / ".git")
             self._see(ancestor / "HEAD")
@@ -195,7 +191,7 @@ class _Search:
         self.stamps.setdefault(path, _stamp(path))
 
     def _git_folder(self, top: Path) -> Path | None:
-        """Return the git directory of a working tree, which may be named by a file."""
+        """Return the git directory of a working tree, following a `.git` file."""
         try:
             return _folder_named_by(top / ".git")
         except (OSError, ValueError):
@@ -254,7 +250,7 @@ class _Search:
                 self._settings(file.parent / Path(value).expanduser(), depth + 1, top)
 
     def _leads_elsewhere(self, setting: Setting, git: Path, top: Path | None) -> bool:
-        """Return whether `core.worktree` names another folder: git would show that folder's files."""
+        """Return whether `core.worktree` names another folder, whose files git would show."""
         if setting.name != "core.worktree" or setting.value is None:
             return False
         target = os.path.realpath(git / setting.value)
@@ -313,8 +309,7 @@ def with_git_settings(
 
 
 # Settings that none of clew's own calls triggers, even if the repository sets them. Those of a
-# submodule
-# begin differently (see `settings_of_repository`).
+# submodule begin differently (see `settings_of_repository`).
 NEVER_STARTED = (
     "alias.", "browser.", "core.alternaterefscommand", "core.editor", "core.fsmonitor", "core.hookspath",
     "core.pager", "credential.", "difftool.", "guitool.", "hooks/", "imap.", "instaweb.", "interactive.",
@@ -330,7 +325,7 @@ class Reading(Struct, frozen=True, kw_only=True):
 
 
 def prepare_git_reading(environ: Mapping[str, str], folder: Path) -> Reading:
-    """Return how to query git about a folder without running programs of an untrusted repository."""
+    """Return how to query git about a folder without running an untrusted repository's programs."""
     if is_trusted_folder(environ, folder):
         return Reading(environment=dict(environ))
     without = [pair for driver in filters_of(folder) for pair in _without_filter(driver)]
@@ -361,8 +356,7 @@ def _without_filter(driver: str) -> list[tuple[str, str]]:
 
 
 def find_started_programs(environ: Mapping[str, str], folder: Path) -> tuple[str, ...]:
-    """Return the settings by which a writing git call would start programs of an untrusted
-    repository.
+    """Return the settings by which a writing git call would run an untrusted repository's programs.
 
     These are filters, merge drivers and the like.
     """

@@ -71,7 +71,7 @@ def find_keyring() -> Any:
 
 
 def ask_keyring(keyring: Any, service: str, account: str) -> str | None:
-    """Return a secret from a keyring, or None if the keyring or the entry is missing, or it is locked."""
+    """Return a secret from a keyring, or None if it is missing, locked or has no such entry."""
     if keyring is None:
         return None
     try:

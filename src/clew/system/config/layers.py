@@ -192,8 +192,7 @@ DENYING = frozenset({"deniedMcpServers", "disabledMcpjsonServers"})
 # Allowlists: entries are not added to an administrator's list.
 ONLY_THESE = frozenset({"allowedMcpServers", "strictKnownMarketplaces"})
 # The lock on permission rules drops allow rules and keeps deny rules. Otherwise the program that
-# starts
-# clew could use the lock to remove a denial.
+# starts clew could use the lock to remove a denial.
 LOCKS = frozenset({"allowManagedHooksOnly", "allowManagedPermissionRulesOnly"})
 SWITCHES = frozenset({"disableAutoMode"})
 OF_PERMISSIONS = frozenset(
@@ -223,8 +222,7 @@ def narrow_sandbox(settings: Json) -> tuple[Json, list[str]]:
 
 
 def keep_restrictions(settings: Json, *, used_names: Iterable[str] = ()) -> tuple[Json, list[str]]:
-    """Return the restricting part of the settings that the parent program passed, and the other
-    names.
+    """Return the restrictions among the parent program's settings, and the names of the others.
 
     `used_names` are keys that the administrator's own settings contain.
     """
@@ -234,8 +232,7 @@ def keep_restrictions(settings: Json, *, used_names: Iterable[str] = ()) -> tupl
     for name, value in settings.items():
         if name == "disableAllHooks":
             # An administrator's own hooks still run. Programs that generate settings may write a
-            # Boolean as a
-            # string, so anything that is not clearly false counts as true.
+            # Boolean as a string, so anything that is not clearly false counts as true.
             if value is not False and value != "false":
                 result["allowManagedHooksOnly"] = True
         elif name == "sandbox" and isinstance(value, dict):

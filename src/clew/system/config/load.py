@@ -95,7 +95,7 @@ ONLY_RESTRICTS = "ignored because the program that starts clew can only add rest
 
 
 class LoadedSettings(Struct, frozen=True, kw_only=True):
-    """The layers as read, and the stamp of every file that was looked up, including missing ones."""
+    """The layers as read, and the stamps of all files looked up, including missing ones."""
 
     layers: tuple[Layer, ...]
     stamps: dict[Path, Stamp]
@@ -198,7 +198,7 @@ def handed(data: dict[str, Any], layers: Sequence[Layer], root: str) -> Layer:
 
 
 def reject_handed(name: str) -> SettingFault:
-    """Return why a key of the parent program's settings is ignored: unknown, or not a restriction."""
+    """Return why a key from the parent program is ignored: unknown, or not a restriction."""
     path = tuple(name.split("."))
     if name in BY_NAME or name.startswith("sandbox."):
         return SettingFault(path=path, what=ONLY_RESTRICTS, fatal=False)
@@ -206,9 +206,7 @@ def reject_handed(name: str) -> SettingFault:
 
 
 def managed_files(places: Places) -> list[Path]:
-    """Return the managed file and its drop-ins by descending precedence: later names override
-    earlier ones.
-    """
+    """Return the managed file and its drop-ins, highest precedence (the last name) first."""
     files: list[Path] = []
     for folder in places.managed_folders:
         files += sorted((folder / DROP_INS).glob("*.json"), reverse=True)

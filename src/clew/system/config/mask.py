@@ -58,7 +58,7 @@ def remove_secrets(text: str, secrets: Iterable[str]) -> str:
 
 
 def without_cut(text: str, secrets: Iterable[str]) -> str:
-    """Return a cut-off excerpt with the listed secrets masked, including a partial one at its end."""
+    """Return a cut-off excerpt with the listed secrets masked, also one that was cut off."""
     for secret in _longest_first(secrets):
         text = text.replace(secret, HIDDEN)
         at = text.rfind(secret[:LEAST_CHARS])
@@ -73,9 +73,7 @@ def remove_all_secrets(value: Any, secrets: Iterable[str]) -> Any:
 
 
 def mask_cut(text: str, secrets: Iterable[str]) -> str:
-    """Mask a server's excerpt of a request: listed secrets, partial ones, and those of a known
-    format.
-    """
+    """Mask an excerpt from a server: listed secrets, partial ones, and those of a known format."""
     return mask(without_cut(text, secrets))
 
 
@@ -84,7 +82,7 @@ def mask_all_cut(value: Any, secrets: Iterable[str]) -> Any:
 
 
 def is_secret_header(name: str) -> bool:
-    """Return whether a header with this name carries a credential, including gateway-specific ones."""
+    """Return whether a header with this name carries a credential, also a gateway's own header."""
     return SECRET_HEADER.search(name) is not None
 
 

@@ -97,9 +97,7 @@ def merged(spans: Iterable[Span]) -> list[Span]:
 
 
 def folded(text: str) -> str:
-    """Return the text in lower case with all positions unchanged: lower() turns one letter into
-    two.
-    """
+    """Return the text in lower case with the same length, which `str.lower` may change."""
     lower = text.lower()
     return lower if len(lower) == len(text) else text.replace("\u0130", "I").lower()
 
@@ -130,9 +128,7 @@ Table: TypeAlias = tuple[
 
 @cache
 def _table() -> Table:
-    """Return a pattern of all start words, the rules for each word, and the rules without a start
-    word.
-    """
+    """Return a pattern of all start words, the rules for each word, and the rules without one."""
     rules: list[tuple[str, Finder]] = []
     wanted: list[tuple[str, Finder]] = []
     for _, starts, keywords, names, exceeded, allowed, pattern in ROWS:

@@ -18,8 +18,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 # What may directly precede a secret: no word character, except the end of an escape, a color code
-# or
-# `%20`.
+# or `%20`.
 START = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=\dm)|(?<=\[[mK]))"
 # A quotation mark as written in a shell, a program, nested JSON, HTML or a URL.
 QUOTE = r"""(?:\\{0,7}["'`]|&quot;|&\#0?3[49];|&\#x2[27];|&apos;|\\u002[27]|%2[27])"""
@@ -92,8 +91,7 @@ COOKIE = (
 )
 COOKIE_OPTION = r"""-{1,2}(?:b|cookie)[ \t=]{0,3}<QUOTE>?(?P<name>[\w.$%-]{1,100})=(?P<value>[^\n"'`\\]{3,4000})"""
 # Up to the last `@` before a slash or white space, because a password may contain `@`. A port
-# number is
-# not a password.
+# number is not a password.
 USERINFO = r"""://(?P<user>[^\s/:@"'`<>\\]{0,200}):(?P<value>(?![0-9]{1,5}/)[^\s/"'`<>\\]{1,400})@(?=[\w\[.$%{-])"""
 USERINFO_SLASHES = r"""://(?P<user>[^\s/:@"'`<>\\]{0,200}):(?P<value>(?![0-9]{1,5}/)[^\s@"'`<>\\?#]{1,200})@(?=[\w\[.-]{1,100}(?::\d|/\w))"""
 USERINFO_TOKEN = r"""://(?P<value>[^\s/:@"'`<>\\]{16,400})@(?=[\w\[.-])"""
@@ -146,8 +144,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
 SQL_PASSWORD = r"""(?i:password)\s{1,5}<QUOTE>([^"'`\n\\]{1,200})<QUOTE>"""
 
 # A name and its value: `name: value` and `name = value` in programs, settings and data, elements
-# and
-# attributes, pairs in a list, options.
+# and attributes, pairs in a list, options.
 NAME_WORDS = ["passw", "passphra", "passcode", "pass=", "pass:", "userpass", "_pass", 'pass"', "pwd", "secret", "token", "key", "credenti", "creds", "auth", "jwt", "dsn", "sas", "_pat", "pat=", "cookie", "session", "connecti", "webhook", "sig=", "signatur", "psk", "bearer", "pass>", "pass'", "pass\\", "pass", "", "access_c"]  # fmt: skip
 NAME_REST = r"[\w.$-]{0,80}+"
 ASSIGNED = (
@@ -291,8 +288,7 @@ LEAST_PASSWORD = 3
 LEAST_TOKEN = 8
 LEAST_KEY = 16
 # In camel case names, every fifth character differs in kind from the one before; in random values,
-# every
-# second.
+# every second.
 RANDOM_CHANGES = 0.34
 
 
@@ -408,9 +404,7 @@ def is_dense(value: str) -> bool:
 
 
 def measure_changes(value: str) -> float:
-    """Return the share of positions where characters change between lower case, upper case and
-    digit.
-    """
+    """Return how often characters change between lower case, upper case and digit, from 0 to 1."""
     kinds = [2 if c.isdigit() else c.isupper() for c in value if c.isalnum()]
     return sum(a != b for a, b in pairwise(kinds)) / max(len(kinds) - 1, 1)
 

@@ -103,8 +103,7 @@ KEYS: tuple[SettingKey, ...] = (
     key("sessionStore", STRING, "Session store to copy sessions to: a folder or a URL",
         executes=True, is_secret=True),
     # Off by default: its 120 lines cost about 1,000 tokens in every session, and the model lists
-    # what it needs
-    # in its first call. It helps where commands are not allowed.
+    # what it needs in its first call. It helps where commands are not allowed.
     key("includeDirectoryStructure", BOOLEAN, "List the project's files at the start of a session",
         default=False),
     key("includeCoAuthoredBy", BOOLEAN, "Mention the agent in commit messages", has_effect=False),
@@ -194,16 +193,20 @@ KEYS: tuple[SettingKey, ...] = (
     key("permissions.askAfterUntrusted", RULES,
         "Rules for tool calls to ask about once the session contains untrusted content",
         is_live=True),
-    key("permissions.defaultMode", STRING, "Initial permission mode", default="default", choices=MODES),
-    key("permissions.additionalDirectories", STRINGS, "Additional folders to treat as part of the workspace",
+    key("permissions.defaultMode", STRING, "Initial permission mode",
+        default="default", choices=MODES),
+    key("permissions.additionalDirectories", STRINGS,
+        "Additional folders to treat as part of the workspace",
         executes=True, is_live=True),
     key("permissions.disableBypassPermissionsMode", STRING, "Disable bypassPermissions mode",
         choices=("disable",), is_live=True),
     key("permissions.reviewer", STRING,
-        "Model that reviews tool calls in auto mode; off: ask you instead", executes=True, is_live=True),
+        "Model that reviews tool calls in auto mode; off: ask you instead",
+        executes=True, is_live=True),
     key("permissions.disableAutoMode", STRING, "Disable auto mode", choices=("disable",),
         is_live=True),
-    key("permissions.skipDangerousModePermissionPrompt", BOOLEAN, "Don't warn about bypassPermissions mode",
+    key("permissions.skipDangerousModePermissionPrompt", BOOLEAN,
+        "Don't warn about bypassPermissions mode",
         has_effect=False),
 )
 # fmt: on
@@ -359,7 +362,7 @@ def find_nearest_key(name: str) -> str | None:
 
 
 def find_nearest_part(name: str) -> str | None:
-    """Return the known key whose last part begins most like the last part of `name`, at any depth."""
+    """Return the known key, at any depth, whose last part begins most like that of `name`."""
     word = name.rpartition(".")[2]
     parts = {
         key_name.rpartition(".")[2][: len(word) + 2]: key_name for key_name in reversed(BY_NAME)
