@@ -1,6 +1,6 @@
 """Judge a command line: every command in it, every file it names, every variable it sets.
 
-Owns how rules apply to commands. A line is read twice. The strict command grammar decides whether
+Owns how rules apply to commands. A line is read twice. The command grammar decides whether
 anything is allowed; the syntax tree finds what deny and ask rules name in any line. Where the two
 readings differ, the user is asked. A restraining rule is compared with every spelling of a command
 (as written, without quotes, by the program's base name, without git's leading options). An allow
@@ -123,7 +123,7 @@ def needs_second_reading(bench: Bench, findings: list[Finding]) -> bool:
 
 
 def unread(bench: Bench, text: str, why: str, line_rule: PermissionRule | None) -> list[Finding]:
-    """Return the findings for a line that the strict grammar does not accept.
+    """Return the findings for a line that the command grammar does not accept.
 
     A rule for every command makes the reading unnecessary unless other rules restrain. A rule for
     exactly this line always does.

@@ -1,6 +1,6 @@
 """A command line and its readings, each computed at most once.
 
-A line has two readings. The strict grammar decides whether anything is allowed; the syntax tree
+A line has two readings. The command grammar decides whether anything is allowed; the syntax tree
 finds what deny and ask rules name in any line. Both depend only on the text, not on a folder or an
 environment, so a reading is valid wherever the same text runs.
 
@@ -31,7 +31,7 @@ class CommandLine(Struct, frozen=True, dict=True):
 
     @cached_property
     def strict(self) -> Script | Unread:
-        """The reading of the strict grammar, or why the grammar does not accept the line."""
+        """The reading of the command grammar, or why it does not accept the line."""
         return read_line(self.text)
 
     @cached_property
@@ -41,7 +41,7 @@ class CommandLine(Struct, frozen=True, dict=True):
 
     @cached_property
     def strict_parts(self) -> Everything:
-        """Everything that the line starts, by the strict grammar, which must have accepted it."""
+        """Everything that the line starts, by the command grammar, which must have accepted it."""
         assert not isinstance(self.strict, Unread)
         return open_wrappers(self.strict)
 
