@@ -124,7 +124,7 @@ def test_emergency_copies_that_cannot_be_read_keep_from_going_on_and_from_nothin
     assert done.stderr.count("\n") == 1
     checked = clew(home.folder, home.server.url, "sessions", "check", SESSION)
     assert (checked.returncode, checked.stdout.count(": ok, ")) == (0, 1)
-    assert checked.stderr.endswith(f"; so what else {SESSION} holds is not known\n")
+    assert checked.stderr.endswith(f", so {SESSION} may have unsaved lines elsewhere\n")
     assert str(home.unsaved) in checked.stderr
     closed.chmod(0o700)
     home.says("on", "--resume", SESSION)

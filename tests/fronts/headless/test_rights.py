@@ -71,7 +71,7 @@ def test_a_folder_that_cannot_be_read_ends_continue_and_begins_nothing(
 ) -> None:
     home.sessions.chmod(mode)
     said = home.is_refused("--continue", *front)
-    assert said.startswith(f"clew: {home.sessions} cannot be read: Permission denied; ")
+    assert said.startswith(f"clew: {home.sessions} cannot be read: Permission denied, so ")
     home.sessions.chmod(0o700)
     home.says("on", "-p", "--continue")
     assert "first" in home.heard()
@@ -87,7 +87,7 @@ def test_a_link_to_what_is_not_there_ends_continue_too(home: Home, is_loop: bool
     why = "cannot be read: Too many levels of symbolic links"
     why = why if is_loop else "is a broken link"
     said = home.is_refused("-p", "--continue", "on")
-    assert said.startswith(f"clew: {home.sessions} {why}; ")
+    assert said.startswith(f"clew: {home.sessions} {why}, so ")
     told = home.run("doctor", "--offline")[1]
     assert f"!! {home.sessions} {why}: no session in it can be gone on with" in told
     assert f"mend the link {home.sessions}" in told
@@ -106,7 +106,7 @@ def test_a_link_to_what_is_not_there_ends_continue_too(home: Home, is_loop: bool
 def test_the_folder_above_is_named_where_that_one_cannot_be_read(home: Home) -> None:
     home.sessions.parent.chmod(0o000)
     said = home.is_refused("-p", "--continue", "on")
-    assert said.startswith(f"clew: {home.sessions.parent} cannot be read: Permission denied; ")
+    assert said.startswith(f"clew: {home.sessions.parent} cannot be read: Permission denied, so ")
     said = home.is_refused("-p", "--resume", home.saved.stem, "on")
     assert f"session '{home.saved.stem}' can't be looked up" in said
 
@@ -221,7 +221,7 @@ def test_a_check_goes_on_behind_a_file_that_cannot_be_read(home: Home) -> None:
     second = max(set(transcripts(home.folder)) - {home.saved})
     second.chmod(0o000)
     code, out, err = home.run("sessions", "check")
-    assert (code, err) == (2, f"clew sessions: {second} cannot be read: Permission denied\n")
+    assert (code, err) == (2, f"clew sessions: {second} is not readable: Permission denied\n")
     assert out.startswith(f"{home.saved}: ok, ")
     assert out.count("\n") == 1
 
@@ -344,5 +344,5 @@ def test_what_cannot_be_read_is_said_not_to_be_searched(home: Home) -> None:
     (home.folder / "config" / "clew" / "unsaved").chmod(0o000)
     code, out, err = home.run("sessions", "erase", home.saved.stem, "first", "--yes")
     assert (code, out) == (2, "")
-    assert f"so what else {home.saved.stem} holds is not known" in err
+    assert f"so {home.saved.stem} may have unsaved lines elsewhere" in err
     (home.folder / "config" / "clew" / "unsaved").chmod(0o700)

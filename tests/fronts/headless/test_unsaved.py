@@ -133,7 +133,7 @@ def test_a_host_is_warned_once_and_told_when_all_is_well(
         host.result()
         assert host.end() == 0
     said = [str(frame.get("content", "")) for frame in host.frames if frame["type"] == "system"]
-    told = [words for words in said if "not saved" in words]
+    told = [words for words in said if "saved" in words]
     assert len(told) == 2, told
     assert "not saved; a copy is in " in told[0]
     assert told[1] == WELL

@@ -261,7 +261,7 @@ def test_a_file_that_is_there_is_not_written_over(place: Place) -> None:
     told = place.json("export", SESSION, "x.md", "--force")
     assert told["format"] == "markdown"
     assert "## Prompt" in (place.cwd / "x.md").read_text("utf-8")
-    assert "name one" in place.clew("export", SESSION, "--json", code=2)
+    assert "requires an output file" in place.clew("export", SESSION, "--json", code=2)
 
 
 def pieces() -> Iterator[Piece]:
