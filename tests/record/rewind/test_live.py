@@ -124,7 +124,7 @@ def test_what_others_changed_stops_it_until_it_is_forced(trip: Trip) -> None:
     trip.turn("one", write("a", "1"))
     (trip.work / "a").write_text("mine", "utf-8")
     before = trip.files()
-    assert "by somebody else" in slash(trip, f"/rewind {trip.prompt('one')[:8]} both", code=1)
+    assert "outside clew" in slash(trip, f"/rewind {trip.prompt('one')[:8]} both", code=1)
     assert (trip.files(), len(trip.conversation())) == (before, 1)
     assert "both force" in slash(trip, f"/rewind {trip.prompt('one')[:8]}")
     slash(trip, f"/rewind {trip.prompt('one')[:8]} files force")
@@ -155,8 +155,8 @@ def test_a_host_takes_files_back_and_may_ask_what_would_be(trip: Trip) -> None:
         (trip.work / "a.txt").write_text("mine", "utf-8")
         first = {"user_message_id": "9a3f6f5e-8b1f-4b3d-9c7b-0f8f0d3b1a01"}
         would = host.ask("rewind_files", **first, dry_run=True)["response"]
-        assert (would["canRewind"], "somebody else" in would["error"]) == (False, True)
-        assert "somebody else" in host.ask("rewind_files", **first)["error"]
+        assert (would["canRewind"], "outside clew" in would["error"]) == (False, True)
+        assert "outside clew" in host.ask("rewind_files", **first)["error"]
         assert "not found" in host.ask("rewind_files", user_message_id="x")["error"]
         host.say("go on")
         host.result()
@@ -192,7 +192,7 @@ def test_a_fork_knows_the_way_back_and_the_original_keeps_its_own(trip: Trip) ->
     fork = json.loads(done.stdout)["session_id"]
     assert fork != original
     two = trip.prompt("two")[:8]
-    assert "no way back" in trip.run("sessions", "rewind", fork, "--redo").stderr
+    assert "no rewind to undo" in trip.run("sessions", "rewind", fork, "--redo").stderr
     back = trip.run("sessions", "rewind", fork, two)
     assert back.returncode == 0, back.stdout + back.stderr
     assert trip.files() == {"a": "644 1"}

@@ -44,7 +44,7 @@ def test_files_and_conversation_go_back_to_any_prompt_and_back_again(trip: Trip)
         assert trip.rewind("--redo")["done"]
         assert trip.files() == states[n]
         assert trip.conversation() == ["one", "two", "three"][:n]
-    assert "no way back" in trip.rewind("--redo", code=2)["error"]
+    assert "no rewind to undo" in trip.rewind("--redo", code=2)["error"]
 
 
 def test_a_way_back_leads_behind_a_result_and_before_a_call(trip: Trip) -> None:
