@@ -105,7 +105,7 @@ def test_rule_5_the_message_id_is_the_same_on_all_lines_of_an_answer() -> None:
     assert [line["message"]["id"] for line in assistants()] == ["msg_1", "msg_1"]
     line = answer()[0]
     nameless = line | {"message": line["message"] | {"id": ""}}
-    with pytest.raises(MisuseError, match="message id"):
+    with pytest.raises(MisuseError, match="message ID"):
         place_message(nameless, parent_uuid=None, writer=WRITER)
 
 
