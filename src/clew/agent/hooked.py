@@ -124,15 +124,14 @@ def replace_result(block: Json, outcome: ToolOutcome, hook_outcome: Said) -> Any
 def find_last_words(messages: History) -> str:
     """Return the text of the response at the end of the conversation."""
     texts: list[str] = []
-    answer_id: Any = None
+    answer_id: str | None = None
     for message in reversed(messages):
         if message.get("type") != "assistant":
             continue
         view = AssistantMessage(message)
-        this_id = message["message"].get("id")
-        if answer_id is not None and this_id != answer_id:
+        if answer_id is not None and view.message_id != answer_id:
             break
-        answer_id = this_id
+        answer_id = view.message_id
         texts.insert(0, view.text)
     return "\n\n".join(filter(None, texts))
 
@@ -143,12 +142,14 @@ def calls_of(history: History) -> list[Json]:
     calls: list[Json] = []
     answer_id: Any = None
     for message in reversed(history):
-        content = message.get("message", {}).get("content")
-        blocks = content if isinstance(content, list) else []
+        said = message.get("message")
+        content = said.get("content") if isinstance(said, dict) else None
+        blocks = [b for b in content if isinstance(b, dict)] if isinstance(content, list) else []
         if message.get("type") == "assistant":
-            if answer_id not in (None, message["message"].get("id")):
+            this_id = AssistantMessage(message).message_id
+            if answer_id not in (None, this_id):
                 break
-            answer_id = message["message"].get("id")
+            answer_id = this_id
             calls[:0] = [describe_call(b) for b in blocks if b.get("type") == "tool_use"]
         elif answer_id is None:
             results |= {

@@ -33,6 +33,8 @@ FEW = (
     "> a boundary last, linked",
     "> a torn line that wrote two entries ahead, in the last line",
     "= nothing but a sidechain",
+    "> an answer without a message",
+    '> an answer whose message is "x"',
 )
 
 

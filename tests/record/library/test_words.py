@@ -21,6 +21,11 @@ def user(content: object, **more: object) -> dict[str, object]:
     return {"type": "user", "message": {"role": "user", "content": content}, **more}
 
 
+@pytest.mark.parametrize("kind", [None, 5, ["user"], {}])
+def test_an_entry_whose_type_is_no_text_has_no_words(kind: object) -> None:
+    assert text_of(user("words") | {"type": kind}) == ""
+
+
 def test_everything_that_is_said_can_be_searched() -> None:
     blocks = [
         {"type": "text", "text": "plain"},

@@ -4,6 +4,7 @@
 file a row; the expected conversation is written as the names of its entries.
 """
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -247,6 +248,11 @@ ROWS: dict[str, tuple[Lines, str]] = {
     "= a notice that hangs on nothing, last": ([*talk(1), entry("system", "y", None)], "u1 a1"),
     # -- calls and results
     "= a call without a result, last": ([U1, said("t1", "u1", call("x"))], "u1 t1"),
+    **{
+        f"> an answer whose message is {json.dumps(odd)}": ([U1, A1 | {"message": odd}], "u1 a1")
+        for odd in (None, "x", [1], 3, {"content": None}, {"content": [1, None, {"type": 5}]})
+    },
+    "> an answer without a message": ([U1, without(A1, "message")], "u1 a1"),
     "> a call without a result, in the middle": (
         [U1, said("t1", "u1", call("x")), user("u2", "t1"), said("a2", "u2")],
         "u1 t1 u2 a2",

@@ -58,6 +58,8 @@ class Query(Struct, frozen=True, kw_only=True):
 def text_of(entry: Entry) -> str:
     """Return all searchable text of an entry in order; empty if it has none."""
     kind = entry.get("type")
+    if type(kind) is not str:
+        return ""
     if kind in _TITLES:
         title = entry.get(_TITLES[kind])
         return title if type(title) is str else ""
