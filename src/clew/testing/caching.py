@@ -18,10 +18,9 @@ PIECE_TOKENS = 1_000
 
 
 class Caching:
-    """Answers by `rule`, with the usage of its cache. An instance is itself a rule.
+    """A rule that adds the usage of a prompt cache to the answers of `rule`.
 
-    `piece_tokens` is the size counted for each tool and each block of the system prompt or a
-    message.
+    `piece_tokens` is the size counted for each tool and each block of the system prompt or a message.
     """
 
     def __init__(

@@ -142,7 +142,7 @@ OPENING = "clew demo: a scripted model over real HTTP on this machine, without k
 
 
 class DemoScreen:
-    """Writes lines of text, optionally with colours, and tracks whether a line is open."""
+    """The output of the demo: lines of text, optionally with colours."""
 
     def __init__(self, paper: Paper, *, ansi: bool) -> None:
         self._paper = paper

@@ -50,11 +50,10 @@ class Judgement(Struct, kw_only=True):
 
 
 class Preserving:
-    """Answers by `rule`, with signed thinking blocks. An instance is itself a rule.
+    """A rule that signs the thinking blocks in the answers of `rule`.
 
-    `enforces`: the account is new, so mismatches are refused. `has_control`: False for a gateway
-    without support for the setting. `rewrites`: a gateway that adds different text to the front of
-    each request.
+    `enforces`: the account is new, so mismatches are refused. `has_control`: False for a gateway without
+    support for the setting. `rewrites`: a gateway that adds different text to the front of each request.
     """
 
     def __init__(

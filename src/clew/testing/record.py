@@ -42,7 +42,7 @@ NOT_RETURNED = frozenset({"connection", "content-length", "transfer-encoding", "
 
 
 class RecordingProxy:
-    """Forwards every request to `upstream` and stores the answers in `recording`."""
+    """A proxy that forwards every request to `upstream` and stores the answers in `recording`."""
 
     def __init__(
         self, upstream: str, recording: Recording, *, to: Path | None = None, port: int = 0

@@ -59,7 +59,7 @@ class ScriptedResponse(Struct, frozen=True, kw_only=True):
 
 
 class Renderer:
-    """Renders the answers of one scenario, and caches the deltas of each, which never change."""
+    """A renderer for the answers of one scenario; it caches their deltas, which never change."""
 
     __slots__ = ("_defaults", "_deltas")
 

@@ -69,7 +69,7 @@ class NoAnswer(Struct, frozen=True, kw_only=True):
 
 
 class Player:
-    """Chooses the answer to each request; its only state is the number of requests and uses."""
+    """The state of a running scenario: the number of requests, and of uses of each answer."""
 
     __slots__ = ("_requests", "_scenario", "_used", "source")
 

@@ -163,7 +163,7 @@ ENDPOINTS: dict[str, Endpoint] = {
 
 
 class ScenarioHost:
-    """Answers requests in the order in which they are passed; nothing else counts."""
+    """A host that answers requests from a scenario, in the order in which they are passed."""
 
     __slots__ = ("_player", "_renderer")
 
@@ -183,7 +183,7 @@ class ScenarioHost:
 
 
 class RuleHost:
-    """Answers each request by calling a function, for answers that depend on the request."""
+    """A host that calls a function for each answer, so that it can depend on the request."""
 
     __slots__ = ("_renderer", "_requests", "_rule")
 

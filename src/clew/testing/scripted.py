@@ -77,7 +77,7 @@ class ScriptedProvider:
 
 
 class ScriptedTransport:
-    """Answers from a scenario; `heard` contains the requests in order."""
+    """A transport that answers from a scenario; `heard` contains the requests in order."""
 
     def __init__(self, scenario: Scenario, *, sleep: Sleep = asyncio.sleep) -> None:
         self.heard: list[AnsweredRequest] = []

@@ -69,7 +69,7 @@ def host_of(scenario: Scenario | dict[str, Any] | Rule | Holding) -> ScenarioHos
 
 
 class LoopbackServer:
-    """Serves a scenario, or the answers of a function that receives each request's body.
+    """A server for a scenario, or for the answers of a function that receives each request's body.
 
     `requests` contains the received requests in order.
     """

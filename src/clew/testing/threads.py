@@ -73,11 +73,11 @@ class Taken(Struct, frozen=True, kw_only=True):
 
 
 class Holding:
-    """Answers by `rule` for the complete conversation, whatever part of it was sent.
+    """A service that calls `rule` with the complete conversation, whatever part of it was sent.
 
-    `unsupported`: body members (of `FEATURES`) that threads don't support. `forgets` is called for
-    each answer and returns whether to lose it. `has_threads`: False for a gateway that drops
-    `thread` and answers only the messages in the request.
+    `unsupported`: body members (of `FEATURES`) that threads don't support. `forgets` is called for each
+    answer and returns whether to lose it. `has_threads`: False for a gateway that drops `thread` and
+    answers only the messages in the request.
     """
 
     def __init__(

@@ -79,7 +79,7 @@ def run_list(options: argparse.Namespace) -> int:
 
 
 def open_now() -> dict[str, Running]:
-    """Return the process that has each open session open."""
+    """Return a map of open sessions to the processes that have them open."""
     return {running.session_id: running for running in list_running(find_home())}
 
 
@@ -218,8 +218,8 @@ WORDS = {
         argument(
             "--cost-over", type=float, metavar="USD", help="Only sessions that cost more than USD"
         ),
-        switch("--hidden", "List files that are not listed, with reasons"),
-        switch("--stored", "List what your store contains"),
+        switch("--hidden", "List the files that are otherwise not listed, and why"),
+        switch("--stored", "List the sessions in your store"),
         argument("--store", help="Folder or URL (default: setting sessionStore)"),
     ),
 }

@@ -143,7 +143,7 @@ def parse_moment(seconds: float) -> str:
 
 
 class Bar:
-    """Progress of a long operation, on standard error if it is a terminal.
+    """A progress bar on standard error, if that is a terminal.
 
     It appears only after half a second.
     """

@@ -211,5 +211,5 @@ WORDS = {
     "repair": GroupWord(
         run_repair, SESSION, DRY_RUN, switch("--warnings", "Repair warnings too, in a copy")
     ),
-    "index": GroupWord(run_index, (switch("--rebuild", "Delete it first"),)),
+    "index": GroupWord(run_index, (switch("--rebuild", "Delete the index first"),)),
 }

@@ -250,7 +250,7 @@ WORDS = {
             help="index, contents (file contents that no session needs), backups, archive, "
             "or sessions by ID, title or file",
         ),
-        switch("--yes", "Delete; otherwise only show"),
+        switch("--yes", "Delete (default: show what would be deleted)"),
     ),
     "erase": GroupWord(
         run_erase,
@@ -260,7 +260,7 @@ WORDS = {
             nargs="?",
             help="Text to erase (default: read standard input, not kept in shell history)",
         ),
-        switch("--yes", "Erase; otherwise only show"),
+        switch("--yes", "Erase (default: show where the text occurs)"),
     ),
     "relocate": GroupWord(
         run_relocate,

@@ -83,7 +83,10 @@ Voice: TypeAlias = Literal[
 
 
 class Piece(Struct, frozen=True, kw_only=True):
-    """One contribution: its voice, time and text. `name` is the name of a tool or a context."""
+    """A piece of a conversation: its voice, time and text.
+
+    `name` is the name of a tool or a context.
+    """
 
     voice: Voice
     text: str

@@ -41,7 +41,7 @@ class Converted(Struct, kw_only=True):
 
 
 class Builder:
-    """Builds entries from messages in order; `new_uuid` supplies the IDs."""
+    """A builder of entries from messages in order; `new_uuid` supplies the IDs."""
 
     def __init__(self, kind: str, source_id: str, new_uuid: Any) -> None:
         self.out = Converted(kind=kind, source_id=source_id)

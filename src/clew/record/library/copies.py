@@ -94,7 +94,7 @@ def _title(source_branch: Branch) -> str:
 
 
 def write_new(target: Path, lines: list[bytes]) -> None:
-    """Write a complete new file or none."""
+    """Create a complete file or none; an existing file is never overwritten."""
     files = Files()
     files.make_folder(target.parent)
     beside = target.with_suffix(".new")

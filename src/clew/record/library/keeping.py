@@ -346,7 +346,7 @@ class Relocated(Struct, frozen=True, kw_only=True):
 
 
 def find_gone(home: Path) -> Iterator[Gone]:
-    """Yield the missing working folders of sessions, those with most sessions first."""
+    """Yield the missing working folders of sessions, by descending number of sessions."""
     counts: dict[str, int] = {}
     for path, cwd in _sessions(home):
         if path.parent == get_project_dir(home, cwd):  # otherwise it was moved already

@@ -40,7 +40,7 @@ class Blobs:
         return self._folder.parent.parent
 
     def put(self, data: bytes) -> str:
-        """Store a content and return its name. Raises `OSError` if the disk is not writable."""
+        """Store data and return its name. Raises `OSError` if the disk is not writable."""
         name = sha256(data).hexdigest()
         path = self._path(name)
         try:
@@ -63,7 +63,7 @@ class Blobs:
         return name
 
     def get(self, name: str) -> bytes | None:
-        """Return a content; None if it is missing or does not match its name."""
+        """Return the content with this name; None if it is missing or does not match."""
         try:
             data = self._path(name).read_bytes()
         except OSError:

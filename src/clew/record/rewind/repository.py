@@ -39,7 +39,7 @@ class Objects:
     def blob(self, oid: bytes) -> bytes | None:
         """Return the content with that name.
 
-        Returns None if it is missing, too large or does not match its name.
+        The result is None if it is missing, too large or does not match its name.
         """
         try:
             data = self._loose(oid)

@@ -67,7 +67,7 @@ class FolderSnapshot:
         return seen
 
     def keep_up(self, seen: Glance) -> None:
-        """Store what a command did not wait for; `seen` is the current scan."""
+        """Store the contents that the command did not wait for; `seen` is the current scan."""
         if seen != self._last:
             self._keep_up(seen, LATER, LATER_BYTES)
 
@@ -172,9 +172,9 @@ class StateBefore(Struct, kw_only=True):
 
 
 class CallWatch:
-    """Watches calls.
+    """A watch over the file changes of calls.
 
-    Caches the last state of each file, so that an unchanged one is not read again.
+    It caches the last state of each file, so that an unchanged one is not read again.
     """
 
     def __init__(self, blobs: Blobs) -> None:

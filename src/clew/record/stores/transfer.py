@@ -62,7 +62,7 @@ def agent_file(place: SessionPlace, agent_id: str) -> Path:
 
 
 class Sender:
-    """Sends transcripts, and tracks how much of each file was sent."""
+    """A sender that tracks how much of each transcript was sent."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
@@ -127,7 +127,7 @@ async def answering() -> AsyncIterator[None]:
         async with asyncio.timeout(PATIENCE_S):
             yield
     except TimeoutError:
-        raise StoreError("the store did not respond in time") from None
+        raise StoreError("the store timed out") from None
 
 
 def _behind(path: Path, count: int) -> Mark | None:
@@ -237,7 +237,7 @@ async def hydrate(place: SessionPlace, home: Path, store: SessionStore, note: No
     except StoreError as error:
         note(Diagnostic(what=str(error), ok=False))
     except TimeoutError:
-        note(Diagnostic(what="the store did not respond in time", ok=False))
+        note(Diagnostic(what="the store timed out", ok=False))
     except OSError as error:
         note(Diagnostic(what=f"disk error: {os.strerror(error.errno or 0)}", ok=False))
     return done

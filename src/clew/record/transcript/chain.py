@@ -21,7 +21,7 @@ Body = Callable[[Node], dict[str, Any]]
 class Chain(msgspec.Struct, kw_only=True):
     """The live entries in conversation order, as positions in `links.nodes`.
 
-    `boundary` is the compaction they begin with, and then the first of `live`; otherwise ROOT.
+    If they begin with a compaction, `boundary` is the first of `live`; otherwise it is ROOT.
     """
 
     links: Links

@@ -51,9 +51,10 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogFile:
-    """`_tail` contains exactly the lines handed over but not known to be durable at `path`.
+    """An append-only file with a tail of lines that may not be durable.
 
-    The first `_written` of them have been passed to the kernel completely.
+    `_tail` contains exactly the lines handed over but not known to be durable at `path`. The first
+    `_written` of them have been passed to the kernel completely.
     """
 
     def __init__(self, path: Path, *, files: Files, rescue_dirs: Sequence[Path] = ()) -> None:

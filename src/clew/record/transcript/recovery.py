@@ -1,7 +1,7 @@
-"""Recovery files: they hold a transcript's lines while the transcript is not writable.
+"""Recovery files, which hold a transcript's lines while the transcript is not writable.
 
-A recovery file is locked like a transcript: the process with the lock is the session's writer. It
-is deleted once the transcript has its lines. The guarantees are in docs/internals/transcript.md.
+A recovery file is locked like a transcript: the process with the lock is the session's writer. It is
+deleted once the transcript has its lines. The guarantees are in docs/internals/transcript.md.
 
 Decision: docs/decisions/051-durability.md
 """
