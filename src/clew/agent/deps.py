@@ -143,13 +143,13 @@ class Granted(Struct, frozen=True, kw_only=True):
 class Refused(Struct, frozen=True, kw_only=True):
     """A rejection. The model reads `words`; `stop` also ends the turn.
 
-    With `lacks_user`, no user could be asked.
+    With `is_nobodys`, no user could be asked.
     """
 
     words: str
     stop: bool = False
     by_person: bool = True
-    lacks_user: bool = False
+    is_nobodys: bool = False
 
 
 Verdict: TypeAlias = Granted | Refused
@@ -250,16 +250,16 @@ class MoneyBudget(Struct, frozen=True, kw_only=True):
         return is_spent(spend, self.before + self.usd)
 
 
-async def no_notices() -> tuple[str, ...]:
+async def nothing_new() -> tuple[str, ...]:
     return ()
 
 
-async def no_late_entries() -> Sequence[Json]:
+async def nobody_late() -> Sequence[Json]:
     """Return nothing: the servers of a subagent, for instance, are ready before it starts."""
     return ()
 
 
-async def never_leave() -> bool:
+async def stays() -> bool:
     return False
 
 
@@ -300,11 +300,11 @@ class Arrivals(Struct, frozen=True, kw_only=True):
     # Takes the messages that the user typed and that background tasks reported.
     take_messages: Callable[[], Sequence[Json]]
     # Waits, within bounds, for what a request depends on; returns entries for the model.
-    await_late: Callable[[], Awaitable[Sequence[Json]]] = no_late_entries
+    await_late: Callable[[], Awaitable[Sequence[Json]]] = nobody_late
     # Returns entries for the model after a round's results: memory files of folders it entered.
     after_results: Callable[[Sequence[Json]], Sequence[Json]]
     # Reads changed settings before a turn; returns notices.
-    refresh_settings: Callable[[], Awaitable[tuple[str, ...]]] = no_notices
+    refresh_settings: Callable[[], Awaitable[tuple[str, ...]]] = nothing_new
 
 
 class TurnClock(Struct, frozen=True, kw_only=True):
@@ -331,7 +331,7 @@ class TurnSurroundings(Struct, frozen=True, kw_only=True):
     # The current folder of the shell.
     shell_folder: Callable[[], str] = str
     # Returns, between two steps, whether the turn ends here because it continues elsewhere.
-    should_leave: Callable[[], Awaitable[bool]] = never_leave
+    should_leave: Callable[[], Awaitable[bool]] = stays
 
 
 class Deps(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,1 @@
-"""Extensions of a session:
-
-MCP servers, skills, plugins, language servers, schedules, goals and more.
-"""
+"""Extensions of a session, such as MCP servers, skills, plugins, schedules and goals."""

@@ -76,16 +76,13 @@ class Ground(Struct, frozen=True, kw_only=True):
 
     @property
     def fallbacks(self) -> tuple[str, ...]:
-        """Return the models to use while the first is overloaded, from the flag or the settings."""
+        """The models to use while the first is overloaded, from the flag or the settings."""
         names = (read_text(self.began.settings, "fallbackModel") or "").split(",")
         return self.options.fallback_models or tuple(filter(None, map(str.strip, names)))
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Return the text that must never be shown:
-
-        API keys in the environment, and the key in use.
-        """
+        """Text that must never be shown: API keys in the environment, and the key in use."""
         key = self.service.provider.endpoint.api_key
         return (*in_environment(self.environ), *filter(None, [key]))
 

@@ -157,9 +157,9 @@ class SessionSandbox(Part):
 
     @property
     def box(self) -> "Box":
-        """Return the sandbox, created on first use because most sessions need none.
+        """The sandbox, created on first use because most sessions need none.
 
-        Raise `SandboxError`.
+        Creating it may raise `SandboxError`.
         """
         if self._box is None:
             self._box = self._made(policy_of(self._settings, self._began))
@@ -167,7 +167,7 @@ class SessionSandbox(Part):
 
     @property
     def read_only(self) -> "Box":
-        """Return the read-only sandbox, created on first use."""
+        """The read-only sandbox, created on first use."""
         if self._read_only is None:
             self._read_only = self._made(SandboxPolicy(write=(), is_read_only=True))
         return self._read_only

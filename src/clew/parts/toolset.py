@@ -18,7 +18,7 @@ from clew.agent.tools.base import (
     ToolSession,
     read_limits,
 )
-from clew.agent.tools.registry import NEED_USER, Toolbox, outlined_tools
+from clew.agent.tools.registry import NEED_A_PERSON, Toolbox, outlined_tools
 from clew.agent.toolset import SessionTools, list_todos
 from clew.core.messages.errors import CommandLineError
 from clew.parts.context import Ground, HostParts, Thread
@@ -54,7 +54,7 @@ def offered_tools(options: Options, extra_tools: Iterable[Tool[Any]]) -> list[To
         *(
             tool
             for tool in tools
-            if is_wanted(options, tool) and not (is_alone and tool.name in NEED_USER)
+            if is_wanted(options, tool) and not (is_alone and tool.name in NEED_A_PERSON)
         ),
     ]
 

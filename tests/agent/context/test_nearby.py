@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.agent.context.memory import MemoryGate
-from clew.agent.context.nearby import Nearby, find_touched_paths, told_paths
+from clew.agent.context.nearby import Nearby, find_sent_paths, find_touched_paths
 from clew.permissions.session_rules import load_current_rules
 
 
@@ -62,4 +62,4 @@ def test_results_and_entries_of_any_shape_are_passed() -> None:
     assert list(find_touched_paths([*odd, {"toolUseResult": {"filePath": 3}}])) == []
     payloads: list[Any] = [None, 3, {"type": "nested_memory"}, {"type": "instructions", "files": 3}]
     payloads += [{"type": "instructions", "files": [3, {}, {"path": "/a"}]}]
-    assert list(told_paths({"attachment": p} for p in payloads)) == ["/a"]
+    assert list(find_sent_paths({"attachment": p} for p in payloads)) == ["/a"]

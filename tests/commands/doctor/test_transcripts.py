@@ -120,7 +120,7 @@ def test_emergency_copies_that_cannot_be_read_keep_from_going_on_and_from_nothin
     assert b'"content":"new"' in new.read_bytes()
     done = clew(home.folder, home.server.url, "-p", "on", "--resume", SESSION)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"clew: session {SESSION} cannot be read: {home.unsaved}")
+    assert done.stderr.startswith(f"clew: can't read session {SESSION}: {home.unsaved}")
     assert done.stderr.count("\n") == 1
     checked = clew(home.folder, home.server.url, "sessions", "check", SESSION)
     assert (checked.returncode, checked.stdout.count(": ok, ")) == (0, 1)

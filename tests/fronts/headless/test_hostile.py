@@ -253,10 +253,10 @@ def test_where_no_folder_takes_a_byte_a_conversation_is_kept_in_memory(tmp_path:
         seen = clew(tmp_path, server.url, "doctor", "--offline", preexec_fn=full)
     assert (done.returncode, done.stdout) == (0, "Fine.\n"), done.stderr
     assert "not saved; they are kept in memory only" in done.stderr
-    assert "no command will run: a command would have no folder" in done.stderr
+    assert "no command will run: no temporary folder" in done.stderr
     assert result["is_error"]
     assert (listed.returncode, listed.stderr) == (0, "")
-    assert "no walls hold here: a command would have no folder" in seen.stdout
+    assert "no temporary folder" in seen.stdout
 
 
 @pytest.mark.parametrize("gone", ["projects", ""], ids=["the transcripts", "the whole home"])

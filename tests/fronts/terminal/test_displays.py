@@ -10,7 +10,6 @@ import pytest
 from clew.fronts.render.displays import (
     describe_denial,
     describe_for_user,
-    select_for_user,
     strip_agent_note,
     strip_hint,
 )
@@ -148,26 +147,3 @@ def test_what_only_tells_the_model_how_to_continue_is_left_out(
     strip: Callable[[], str], kept: str
 ) -> None:
     assert strip() == kept
-
-
-NOTE = {"type": "text", "text": "(This was agent a1. ...)"}
-REPORT = {"type": "text", "text": "all is calm"}
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "raw", "is_error", "shown"),
-    [
-        ("Agent", [REPORT, NOTE], {}, False, [REPORT]),
-        ("Agent", "failed", "Error: failed", True, "failed"),
-        ("Edit", "Not read. Read it.", "Error: Not read.", True, "Not read."),
-        ("mcp__a__b", [REPORT], None, True, [REPORT]),
-        ("mcp__a__b", ["odd", REPORT], None, False, ["odd", REPORT]),
-        ("Task", ["odd", "odd too"], None, False, ["odd", "odd too"]),
-        ("Brief", "The user sees it.", None, False, "Message shown"),
-        ("Bash", "out", {"stdout": "out"}, False, "out"),
-    ],
-)
-def test_a_result_is_selected_for_the_user(
-    name: str, content: Any, raw: Any, is_error: bool, shown: Any
-) -> None:
-    assert select_for_user(name, content, raw, is_error=is_error) == shown

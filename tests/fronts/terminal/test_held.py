@@ -39,7 +39,7 @@ def server(tmp_path: Path) -> Iterator[LoopbackServer]:
 def refused(words: str) -> bool:
     """However the lines are broken."""
     said = "".join(words.split())
-    return f"session{SESSION}isopen:process" in said and f"--resume{SESSION}--fork" in said
+    return f"session{SESSION}isopeninprocess" in said and f"--resume{SESSION}--fork" in said
 
 
 @requirement("W29")
@@ -70,7 +70,7 @@ def test_on_the_screen_it_is_said_and_ones_own_session_goes_on(
     ("name", "told"),
     [
         ("my talk.jsonl", "the file name is not a session ID"),
-        (f"{SESSION[:-1]}b.jsonl", "holds no conv"),
+        (f"{SESSION[:-1]}b.jsonl", "is empty"),
     ],
 )
 def test_what_is_no_session_to_go_on_with_ends_none(tmp_path: Path, name: str, told: str) -> None:

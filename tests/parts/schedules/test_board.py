@@ -110,7 +110,7 @@ async def test_money_and_time_end_a_schedule() -> None:
     await clock.go(0.5)
     assert len(heard(tasks)) == 1
     cost[0] = 1.6
-    assert "$0.6000 of $0.50 spent since it began: dear" in format_schedule(
+    assert "$0.6000 of $0.50 spent since it started: dear" in format_schedule(
         dear, board.spent_since(dear)
     )
     await clock.go(30)

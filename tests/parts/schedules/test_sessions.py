@@ -52,7 +52,7 @@ def test_the_model_wakes_itself_and_lists_and_deletes(tmp_path: Path) -> None:
     assert "Look again" in last
     assert "expected five fields" in last
     assert "0 * * * *, next " in last
-    assert "Schedule s2 ended." in last
+    assert "Deleted schedule s2." in last
 
 
 def test_a_session_that_ends_with_its_answer_schedules_nothing(tmp_path: Path) -> None:
@@ -103,8 +103,8 @@ def test_a_loop_begins_at_once_calls_a_command_and_is_stopped(tmp_path: Path) ->
         (body,) = (request.body for request in server.requests)
     assert "s1  every 5m" in began
     assert "Each time costs a turn" in began
-    assert "came 1 of 3" in listed
-    spent = re.search(r"\$(\d\.\d{4}) of \$2\.00 spent since it began: /poll builds", listed)
+    assert "1 of 3 submitted" in listed
+    spent = re.search(r"\$(\d\.\d{4}) of \$2\.00 spent since it started: /poll builds", listed)
     assert spent is not None
     assert float(spent[1]) > 0
     assert "Poll builds now." in told(body)

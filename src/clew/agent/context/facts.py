@@ -206,7 +206,7 @@ def plan_fact(
 
     `how` replaces the planning instructions when the host supplies its own.
     """
-    if is_on == was_told(history):
+    if is_on == is_plan_mode_announced(history):
         return None
     payload = {"planFilePath": path, "planExists": exists}
     if not is_on:
@@ -224,7 +224,7 @@ def reminder(words: str) -> tuple[str, ...]:
     return (wrap_in_tag("system-reminder", f"\n{words}\n"),)
 
 
-def was_told(history: Iterable[Json]) -> bool:
+def is_plan_mode_announced(history: Iterable[Json]) -> bool:
     """Return whether the last plan mode reminder in the history turned it on."""
     is_on = False
     for entry in history:
@@ -250,7 +250,7 @@ def make_plan_fact(
 SERVER_FACTS = "mcp_instructions_delta"
 
 
-def told_of(entries: Iterable[dict[str, Any]]) -> set[str]:
+def find_introduced_servers(entries: Iterable[dict[str, Any]]) -> set[str]:
     """Return the servers whose instructions are already in the conversation."""
     names: set[str] = set()
     for entry in entries:

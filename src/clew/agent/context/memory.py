@@ -251,11 +251,13 @@ class FileCache:
 Approved: TypeAlias = Callable[[Path], bool]
 
 
-def _nobody(_: Path) -> bool:
+def _approves_none(_: Path) -> bool:
     return False
 
 
-def load_memory(sources: Sources, cache: FileCache, *, approved: Approved = _nobody) -> Memory:
+def load_memory(
+    sources: Sources, cache: FileCache, *, approved: Approved = _approves_none
+) -> Memory:
     """Load all memory that applies at the start of a session in this folder."""
     loader = _Loader(sources, cache, approved)
     for folder in sources.managed_folders:
@@ -272,7 +274,7 @@ def load_nested(
     memory: Memory,
     touched: Path,
     *,
-    approved: Approved = _nobody,
+    approved: Approved = _approves_none,
 ) -> list[MemoryFile]:
     """Load the memory that applies once `touched` is read.
 

@@ -47,7 +47,7 @@ class Nearby:
 
         Memory that is not recorded in them may be sent again.
         """
-        self._told = set(told_paths(entries))
+        self._told = set(find_sent_paths(entries))
 
     def beside(self, results: Sequence[Json]) -> list[Fact]:
         """Return the memory for the files in these results that was not sent before."""
@@ -76,7 +76,7 @@ def find_touched_paths(results: Iterable[Json]) -> Iterator[Path]:
                     yield Path(record["filePath"])
 
 
-def told_paths(entries: Iterable[Json]) -> Iterator[str]:
+def find_sent_paths(entries: Iterable[Json]) -> Iterator[str]:
     for entry in entries:
         payload = entry.get("attachment")
         if isinstance(payload, dict) and payload.get("type") in TELLING:

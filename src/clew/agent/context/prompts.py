@@ -230,7 +230,9 @@ def begin_requests(
         request=replace(request, system=result.standing.system, tools=result.standing.tools),
         may_grow=result.may_grow,
         is_as_recorded=bool(record) and not result.changed,
-        notices=() if loaded is None else told(loaded, request.model, result.changed, catalog),
+        notices=()
+        if loaded is None
+        else describe_cache_loss(loaded, request.model, result.changed, catalog),
     )
 
 
@@ -261,7 +263,7 @@ def is_named(record: Json | None, expected: Json) -> bool:
     )
 
 
-def told(
+def describe_cache_loss(
     loaded: LoadedSession, model: str, changed: tuple[str, ...], catalog: ModelCatalog
 ) -> tuple[str, ...]:
     """Return a notice about the cost of a change, to be shown before the next request."""

@@ -220,7 +220,7 @@ class Own(Protocol):
         ...
 
 
-async def no_objection(_: str, __: dict[str, Any]) -> str:
+async def nobody_minds(_: str, __: dict[str, Any]) -> str:
     return ""
 
 
@@ -304,7 +304,7 @@ class ToolSession(Struct, kw_only=True, eq=False):
     own: Own | None = None
     todos: list[dict[str, Any]] = []
     # Asks hooks whether something may happen. Returns their reason against it, or an empty string.
-    ask_hooks: Callable[[str, dict[str, Any]], Awaitable[str]] = no_objection
+    ask_hooks: Callable[[str, dict[str, Any]], Awaitable[str]] = nobody_minds
 
     def path(self, text: str) -> Path:
         """Resolve a path from the model to the same file that the permissions check."""

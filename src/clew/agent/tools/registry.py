@@ -121,7 +121,7 @@ def outlined_tools() -> tuple[Tool[Any], ...]:
 
 
 # These tools require a user, or a host that answers for one.
-NEED_USER = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})
+NEED_A_PERSON = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})
 
 
 class Toolbox:

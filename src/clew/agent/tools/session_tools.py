@@ -121,10 +121,10 @@ class ToolSearch(Tool[ToolSearchInput]):
     name = "ToolSearch"
     description = "Find tools that are not loaded yet"
     prompt = (
-        "Load tools that the conversation lists by name only. Don't call them before: their "
-        "inputs are unknown. `select:NAME,NAME` loads the named tools. Other words are searched "
-        "in names and descriptions (`+word` is required), and the best matches are loaded. "
-        "Loaded tools stay loaded."
+        "Load tools of which you know only the name. The conversation lists them; don't call "
+        "them before, as you don't know their inputs. `select:NAME,NAME` loads the named tools. "
+        "Other words are searched in names and descriptions (`+word` is required), and the best "
+        "matches are loaded. Loaded tools stay loaded."
     )
     input_type = ToolSearchInput
 

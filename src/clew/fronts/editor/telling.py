@@ -38,7 +38,6 @@ from clew.core.stream.events import (
 )
 from clew.fronts.editor import protocol
 from clew.fronts.editor.protocol import as_content, render_blocks, text
-from clew.fronts.render.displays import select_for_user
 from clew.providers.answer_events import FellBack, Retrying, Withdrawn
 from clew.system.jsonrpc.wire import as_object, as_text
 
@@ -64,7 +63,7 @@ class EditorUpdates:
         self._message_id = ""
         # The calls that have not ended, and those of them that a client was told the input of.
         self._open: set[str] = set()
-        self._described: dict[str, str] = {}
+        self._described: set[str] = set()
         # Those that the client shows in a terminal of its own.
         self._watched: set[str] = set()
         # What a person's own line for the shell is shown as.
@@ -133,7 +132,7 @@ class EditorUpdates:
             return []
         is_new = identity not in self._open
         self._open.add(identity)
-        self._described[identity] = as_text(block.get("name"))
+        self._described.add(identity)
         fields = protocol.describe_call(block, self._title(block), self._where(), self._read_file)
         if is_new:
             return [
@@ -166,7 +165,8 @@ class EditorUpdates:
 
     def _finished(self, block: Json, entry: Json, *, is_error: bool) -> list[Json]:
         introduced = self.described(block)
-        done = self._shown(result_of(entry, block["id"]), entry, block["id"], is_error=is_error)
+        content = result_of(entry, block["id"])
+        done = protocol.describe_result(content, None if is_error else entry.get("toolUseResult"))
         if block["id"] in self._watched:
             # What a terminal shows stays there.
             self._watched.discard(block["id"])
@@ -185,7 +185,7 @@ class EditorUpdates:
         if identity not in self._open:
             return []
         self._open.discard(identity)
-        self._described.pop(identity, None)
+        self._described.discard(identity)
         return [update(identity, status=status, **({"content": content} if content else {}))]
 
     def closed(self) -> list[Json]:
@@ -221,15 +221,10 @@ class EditorUpdates:
 
     def _answered(self, entry: Json, block: Json) -> list[Json]:
         is_error = block.get("is_error") is True
-        identity = as_text(block.get("tool_use_id"))
-        done = self._shown(block.get("content"), entry, identity, is_error=is_error)
-        return self._ended(identity, "failed" if is_error else "completed", done)
-
-    def _shown(self, content: Any, entry: Json, identity: str, *, is_error: bool) -> list[Json]:
-        """Return a result's content without the text that is only for the model."""
-        name, raw = self._described.get(identity, ""), entry.get("toolUseResult")
-        content = select_for_user(name, content, raw, is_error=is_error)
-        return protocol.describe_result(content, None if is_error else raw)
+        result = None if is_error else entry.get("toolUseResult")
+        done = protocol.describe_result(block.get("content"), result)
+        status = "failed" if is_error else "completed"
+        return self._ended(as_text(block.get("tool_use_id")), status, done)
 
 
 def update(identity: str, **fields: Any) -> Json:

@@ -94,7 +94,7 @@ EDITS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 
 async def deny_unasked(permission_prompt: Question) -> Verdict:
     words = f"{NOBODY} (It asks because {permission_prompt.why}.)"
-    return Refused(words=words, by_person=False, lacks_user=True)
+    return Refused(words=words, by_person=False, is_nobodys=True)
 
 
 class HostPermission:

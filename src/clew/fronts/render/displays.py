@@ -10,7 +10,6 @@ from typing import Any
 
 from clew.core.json_object import Json
 
-AGENT_TOOLS = frozenset({"Agent", "Task"})
 # The last text of a subagent's result tells the model how to continue the agent.
 _AGENT_NOTES = ("(This was agent ", "agentId: ")
 _ERROR = "Error: "
@@ -21,20 +20,6 @@ def describe_for_user(name: str, raw: Json) -> str:
     """Return what the user reads instead of a result's text; empty if the text may be shown."""
     describe = _DESCRIPTIONS.get(name)
     return "" if describe is None else describe(raw)
-
-
-def select_for_user(name: str, content: Any, raw: Any, *, is_error: bool) -> Any:
-    """Return a result's content, a text or blocks, without what is only for the model."""
-    if name in AGENT_TOOLS and isinstance(content, list):
-        notes = [block for block in content[1:] if _is_note(block)]
-        return [block for block in content if block not in notes]
-    if is_error:
-        return strip_hint(content, raw) if isinstance(content, str) else content
-    return describe_for_user(name, raw if isinstance(raw, dict) else {}) or content
-
-
-def _is_note(block: Any) -> bool:
-    return isinstance(block, dict) and str(block.get("text", "")).startswith(_AGENT_NOTES)
 
 
 def strip_agent_note(texts: list[str]) -> list[str]:

@@ -15,7 +15,6 @@ from clew.core.json_object import Json
 from clew.core.messages.text import for_person, format_count
 from clew.fronts.render.code import Colours, find_lexer_for_file
 from clew.fronts.render.displays import (
-    AGENT_TOOLS,
     describe_denial,
     describe_for_user,
     strip_agent_note,
@@ -202,6 +201,7 @@ _FOR_MODELS = frozenset({
 })  # fmt: skip
 # Tools whose first result line is the task's status; their output is shown elsewhere.
 _ABOUT_TASKS = frozenset({"TaskOutput", "TaskStop"})
+_AGENTS = frozenset({"Agent", "Task"})
 _DISPLAYED_CHARACTERS = 200
 _BOXES = {"completed": ("☑", "quiet"), "in_progress": ("▸", "running")}
 
@@ -219,7 +219,7 @@ class ToolResultView:
         raw = entry.get("toolUseResult")
         self.raw: Json = raw if isinstance(raw, dict) else {}
         texts = [_words(part) for part in self.parts if _words(part)]
-        if name in AGENT_TOOLS:
+        if name in _AGENTS:
             texts = strip_agent_note(texts)
         text = "\n".join(texts)
         self.text = strip_hint(_plain(text), raw) if self.is_error else text
@@ -382,7 +382,7 @@ def _plan(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | N
 
 
 def _agent(answer: ToolResultView, look: Look, folds: Folds) -> Iterator[Row] | None:
-    if answer.name not in AGENT_TOOLS or not answer.text:
+    if answer.name not in _AGENTS or not answer.text:
         return None
     if answer.raw.get("status") == "async_launched":
         words = f"Running in the background as {answer.raw.get('agentId')}"

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from clew.agent.context.facts import (
     Fact,
+    find_introduced_servers,
     find_listed_tools,
     make_changed_fact,
     make_instructions_fact,
     make_tool_listing_fact,
-    told_of,
 )
 from clew.agent.options import Options
 from clew.agent.subagents.offer import has
@@ -221,7 +221,7 @@ class Connected(Part):
         if not words.keys() - (self._instructed or set()):
             return []
         if self._instructed is None:
-            self._instructed = told_of(history)
+            self._instructed = find_introduced_servers(history)
         new = {name: text for name, text in words.items() if name not in self._instructed}
         self._instructed |= set(new)
         return [make_instructions_fact(new)]

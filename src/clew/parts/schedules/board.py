@@ -212,7 +212,7 @@ class Board:
         of = f" of {item.wish.times}" if item.wish.times else ""
         head = (
             f"[Schedule {item.id}, {item.wish.rhythm()}, time {item.came}{of}; "
-            f"${self.spent_since(item):.4f} spent since it began]"
+            f"${self.spent_since(item):.4f} spent since it started]"
         )
         return f"{head}\n{await self._prepared(item.wish.prompt)}"
 
@@ -223,8 +223,8 @@ def format_schedule(item: ScheduledItem, spent: float) -> str:
     times = f"{item.came} of {item.wish.times}" if item.wish.times else str(item.came)
     budget = f" of ${item.wish.budget_usd:.2f}" if item.wish.budget_usd is not None else ""
     return (
-        f"{item.id}  {item.wish.rhythm()}, {when}, came {times}, ends {item.until:%m-%d %H:%M}; "
-        f"${spent:.4f}{budget} spent since it began: {item.wish.prompt.splitlines()[0][:60]}"
+        f"{item.id}  {item.wish.rhythm()}, {when}, {times} submitted, ends {item.until:%m-%d %H:%M}; "
+        f"${spent:.4f}{budget} spent since it started: {item.wish.prompt.splitlines()[0][:60]}"
     )
 
 

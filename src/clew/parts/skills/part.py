@@ -414,7 +414,7 @@ class SessionSkills(Part):
         if not isinstance(reply, Granted):
             # A user who rejected it knows the reason; a host's message may be new to them.
             why = "" if reply.by_person else f": {reply.words}"
-            if reply.lacks_user:
+            if reply.is_nobodys:
                 why = f": {describe_way_out(skill, line, counts=self.counts(skill))}"
             raise LineRefusedError(f"{refused}: {reply.words}", for_person=f"{refused}{why}")
         return call if reply.input is None else call.with_input(reply.input)
